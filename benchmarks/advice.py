@@ -1,10 +1,13 @@
-"""What comes of following advice, beside what was foretold: loaders with a known fault, measured, changed as advised, measured again.
+"""What comes of following advice, beside what was foretold: loaders with a known fault, measured, changed as
+advised, measured again.
 
     python -m benchmarks.advice [--rounds 3] [--case WORD ...] [--out benchmarks/results/advice/NAME.jsonl]
 
-Cases that sleep are those of tests/python/advice_cases.py; here are those that compute, and so need a machine that does nothing else. Each
-repeat is one line of JSON: samples per second `before`, `foretold` by the first suggestion (of the run before), and `after`.
+Cases that sleep are those of tests/python/advice_cases.py; here are those that compute, and so need a machine
+that does nothing else. Each repeat is one line of JSON: samples per second `before`, `foretold` by the first
+suggestion (of the run before), and `after`.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -17,22 +20,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import millrace
 import torch
 
-import millrace
 from benchmarks.harness import run_facts
 from benchmarks.runs import stored
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 
 from advice_cases import CASES, Case, followed  # noqa: E402
-from pictures import make_jpeg_folder  # noqa: E402
-
 from millrace import transforms  # noqa: E402
+from pictures import make_jpeg_folder  # noqa: E402
 
 
 class Computes(torch.utils.data.Dataset):
-    """`kilo` thousand additions per sample, in Python, so that threads take turns; or a product of matrices, which needs no lock."""
+    """`kilo` thousand additions per sample, in Python, so that threads take turns; or a product of matrices,
+    which needs no lock.
+    """
 
     def __init__(self, length: int, kilo: int, holds_the_lock: bool = True) -> None:
         self.length, self.kilo, self.holds_the_lock = length, kilo, holds_the_lock
@@ -48,7 +52,9 @@ class Computes(torch.utils.data.Dataset):
 
 
 def cases(folder: str, scale: float) -> list[Case]:
-    """Those that compute: in Python and natively, with too few workers or none, or workers of the wrong kind."""
+    """Those that compute: in Python and natively, with too few workers or none, or workers of the wrong
+    kind.
+    """
     count = int(400 * scale)
     pictures = millrace.datasets.ImageFolder(
         folder, transform=transforms.Compose([transforms.Resize((64, 64)), transforms.ToTensor()])
@@ -57,13 +63,36 @@ def cases(folder: str, scale: float) -> list[Case]:
     return [
         Case("Python, no workers", Computes(count, 100), {}, 0.002, "num_workers"),
         Case("Python, one process of two", Computes(count, 100), {"num_workers": 1}, 0.0, "num_workers"),
-        Case("Python, threads that take turns", Computes(count, 100), {"num_workers": 2, "worker_method": "thread"}, 0.0, "worker_method"),
-        Case("products of matrices, one thread of two", Computes(count, 16, False), {"num_workers": 1, "worker_method": "thread"}, 0.0,
-             "num_workers"),
+        Case(
+            "Python, threads that take turns",
+            Computes(count, 100),
+            {"num_workers": 2, "worker_method": "thread"},
+            0.0,
+            "worker_method",
+        ),
+        Case(
+            "products of matrices, one thread of two",
+            Computes(count, 16, False),
+            {"num_workers": 1, "worker_method": "thread"},
+            0.0,
+            "num_workers",
+        ),
         Case("pictures, native, no threads", pictures, {"native": "require"}, 0.001, "num_workers"),
-        Case("pictures, native, one thread of two", pictures, {"native": "require", "num_workers": 1}, 0.0, "num_workers"),
-        Case("pictures, in Python, one process of two", pictures, {"native": "never", "num_workers": 1}, 0.0, "num_workers"),
-    ]  # fmt: skip
+        Case(
+            "pictures, native, one thread of two",
+            pictures,
+            {"native": "require", "num_workers": 1},
+            0.0,
+            "num_workers",
+        ),
+        Case(
+            "pictures, in Python, one process of two",
+            pictures,
+            {"native": "never", "num_workers": 1},
+            0.0,
+            "num_workers",
+        ),
+    ]
 
 
 def measure(chosen: list[Case], rounds: int) -> Iterator[dict[str, Any]]:
@@ -77,7 +106,9 @@ def measure(chosen: list[Case], rounds: int) -> Iterator[dict[str, Any]]:
                 "case": case.name,
                 "repeat": repeat,
                 "suggestion": None if suggestion is None else suggestion.code,
-                "as_expected": case.changes in suggestion.arguments if suggestion is not None else not case.changes,
+                "as_expected": (
+                    case.changes in suggestion.arguments if suggestion is not None else not case.changes
+                ),
                 "before": before,
                 "foretold": foretold,
                 "after": after,
@@ -91,7 +122,9 @@ def table(records: list[dict[str, Any]]) -> str:
     names = dict.fromkeys(record["case"] for record in records)
     for name in names:
         own = [record for record in records if record["case"] == name]
-        before, foretold, after = (statistics.median(record[key] for record in own) for key in ("before", "foretold", "after"))
+        before, foretold, after = (
+            statistics.median(record[key] for record in own) for key in ("before", "foretold", "after")
+        )
         off = statistics.median(record["after"] / record["foretold"] - 1 for record in own)
         right += abs(off) <= 0.2 and all(record["as_expected"] for record in own)
         code = (own[0]["suggestion"] or "nothing to gain").partition("  #")[0]
@@ -100,17 +133,30 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the epochs that compute")
     parser.add_argument("--case", nargs="+", help="words of which a case's name has one")
-    parser.add_argument("--out", default="benchmarks/results/advice/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out", default="benchmarks/results/advice/local.jsonl", help="results are appended to this file"
+    )
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)  # more workers than CPUs, which is what sleeping ones are told to be
+    warnings.simplefilter(
+        "ignore", UserWarning
+    )  # more workers than CPUs, which is what sleeping ones are told to be
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        all_cases = [*cases(make_jpeg_folder(Path(folder) / "pictures", size=(400, 300)), arguments.scale), *CASES]
-        chosen = [case for case in all_cases if not arguments.case or any(word in case.name for word in arguments.case)]
+        all_cases = [
+            *cases(make_jpeg_folder(Path(folder) / "pictures", size=(400, 300)), arguments.scale),
+            *CASES,
+        ]
+        chosen = [
+            case
+            for case in all_cases
+            if not arguments.case or any(word in case.name for word in arguments.case)
+        ]
         records = stored(measure(chosen, arguments.rounds), arguments.out)
     print(table(records))
 

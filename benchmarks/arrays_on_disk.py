@@ -1,11 +1,14 @@
-"""Arrays on disk: HDF5 and Zarr through millrace, and through h5py and zarr in torch's workers, the sides taking turns in one process.
+"""Arrays on disk: HDF5 and Zarr through millrace, and through h5py and zarr in torch's workers, the sides
+taking turns in one process.
 
-    python -m benchmarks.arrays_on_disk [--scenario hdf5_gzip zarr_random] [--rounds 7] [--folder DIR] [--out FILE.jsonl]
+    python -m benchmarks.arrays_on_disk [--scenario hdf5_gzip zarr_random] [--rounds 7] [--folder DIR] [--out
+    FILE.jsonl]
 
-Before anything is timed, one epoch of each side must hold every row once, unchanged; of slow sides, `limit` rows. Then each round gives
-every side one epoch, slow ones again `limit` rows, in alternating direction. Each repeat is one line of JSON, as harness.py stores them,
-with `rows`.
+Before anything is timed, one epoch of each side must hold every row once, unchanged; of slow sides, `limit`
+rows. Then each round gives every side one epoch, slow ones again `limit` rows, in alternating direction. Each
+repeat is one line of JSON, as harness.py stores them, with `rows`.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -29,7 +32,9 @@ BUFFER_CHUNKS = 8
 
 @dataclass(frozen=True)
 class ArrayScenario:
-    """Rows [32, 64] of an array of float32 in chunks of `chunk` whole rows, shuffled by chunks, in batches."""
+    """Rows [32, 64] of an array of float32 in chunks of `chunk` whole rows, shuffled by chunks, in
+    batches.
+    """
 
     name: str
     rows: int
@@ -43,11 +48,14 @@ class ArrayScenario:
         return self.name.startswith("zarr")
 
 
-SCENARIOS = {s.name: s for s in (
-    ArrayScenario("hdf5_gzip", 65_536, 64, 64, 1_024),
-    ArrayScenario("hdf5_plain", 16_384, 64, 64, 4_096),
-    ArrayScenario("zarr_random", 16_384, 64, 64, 1_024),
-)}
+SCENARIOS = {
+    s.name: s
+    for s in (
+        ArrayScenario("hdf5_gzip", 65_536, 64, 64, 1_024),
+        ArrayScenario("hdf5_plain", 16_384, 64, 64, 4_096),
+        ArrayScenario("zarr_random", 16_384, 64, 64, 1_024),
+    )
+}
 
 
 class H5Rows(Dataset):
@@ -83,7 +91,9 @@ class ZarrRows(Dataset):
 
 
 def values(scenario: ArrayScenario, start: int, count: int) -> np.ndarray:
-    """Rows whose first value is the row's number, smooth and rounded as measurements are, so that they compress some two times."""
+    """Rows whose first value is the row's number, smooth and rounded as measurements are, so that they
+    compress some two times.
+    """
     random = np.random.default_rng(start)
     smooth = np.cumsum(random.standard_normal((count, *scenario.row)), axis=-1)
     rows = np.round(smooth, 2).astype(np.float32)
@@ -99,7 +109,9 @@ def write(scenario: ArrayScenario, folder: str) -> str:
 
         array = zarr.open_group(path, mode="w").create_array("x", shape=shape, chunks=chunk, dtype="f4")
         for start in range(0, scenario.rows, scenario.chunk):
-            array[start : start + scenario.chunk] = values(scenario, start, min(scenario.chunk, scenario.rows - start))
+            array[start : start + scenario.chunk] = values(
+                scenario, start, min(scenario.chunk, scenario.rows - start)
+            )
         return path
     import h5py
 
@@ -107,13 +119,17 @@ def write(scenario: ArrayScenario, folder: str) -> str:
     with h5py.File(path, "w") as file:
         array = file.create_dataset("x", shape, "f4", chunks=chunk, **options)
         for start in range(0, scenario.rows, scenario.chunk):
-            array[start : start + scenario.chunk] = values(scenario, start, min(scenario.chunk, scenario.rows - start))
+            array[start : start + scenario.chunk] = values(
+                scenario, start, min(scenario.chunk, scenario.rows - start)
+            )
     return path
 
 
 class First(Sampler):
-    """The first `count` of a sampler's indices. Fewer of them rather than an epoch left early: workers would go on with batches that
-    nobody takes while the next side is timed."""
+    """The first `count` of a sampler's indices. Fewer of them rather than an epoch left early: workers would
+    go on with batches that
+    nobody takes while the next side is timed.
+    """
 
     def __init__(self, sampler: Sampler, count: int) -> None:
         self.sampler, self.count = sampler, count
@@ -128,7 +144,8 @@ class First(Sampler):
 def loaders(scenario: ArrayScenario, path: str) -> Sides:
     """name -> (workers, epochs); epochs() begins one epoch and returns its batches.
 
-    torch's sides read in the same order as ours, which suits h5py's and zarr's caches as well as any; `_random` in any order.
+    torch's sides read in the same order as ours, which suits h5py's and zarr's caches as well as any;
+    `_random` in any order.
     """
     import millrace
     from millrace.datasets import HDF5, Zarr
@@ -144,9 +161,23 @@ def loaders(scenario: ArrayScenario, path: str) -> Sides:
         sides[f"{name}_{workers}"] = workers, lambda: loader
 
     for workers in 1, 2:
-        add("millrace", workers, millrace.DataLoader, ours, sampler=ours.shuffled(BUFFER_CHUNKS), native="require", auto_epoch=True)
+        add(
+            "millrace",
+            workers,
+            millrace.DataLoader,
+            ours,
+            sampler=ours.shuffled(BUFFER_CHUNKS),
+            native="require",
+            auto_epoch=True,
+        )
         add("torch_random", workers, DataLoader, naive, sampler=First(RandomSampler(naive), scenario.limit))
-        add("torch_chunks", workers, DataLoader, naive, sampler=First(ours.shuffled(BUFFER_CHUNKS), scenario.limit))
+        add(
+            "torch_chunks",
+            workers,
+            DataLoader,
+            naive,
+            sampler=First(ours.shuffled(BUFFER_CHUNKS), scenario.limit),
+        )
     return sides
 
 
@@ -161,8 +192,12 @@ def check(name: str, scenario: ArrayScenario, batches: Iterable, limit: int | No
             start = number // scenario.chunk * scenario.chunk
             if start not in cached:
                 cached[start] = values(scenario, start, min(scenario.chunk, scenario.rows - start))
-            assert np.array_equal(row.numpy(), cached[start][number - start]), f"{name}: row {number} is not that of the data"
-    assert len(set(numbers)) == len(numbers) == (limit or scenario.rows), f"{name}: an epoch does not hold every row once"
+            assert np.array_equal(row.numpy(), cached[start][number - start]), (
+                f"{name}: row {number} is not that of the data"
+            )
+    assert len(set(numbers)) == len(numbers) == (limit or scenario.rows), (
+        f"{name}: an epoch does not hold every row once"
+    )
     assert numbers != sorted(numbers), f"{name}: the order was not shuffled"
 
 
@@ -170,8 +205,12 @@ def measure(scenario: ArrayScenario, rounds: int, cpus: list[int], folder: str) 
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
     path = write(scenario, folder)
     libraries = ("zarr", "tensorstore") if scenario.is_zarr else ("h5py",)
-    common = {"scenario": scenario.name, "cpus": len(cpus), **run_facts(("torch", "numpy", *libraries)),
-              "data": {"rows": scenario.rows, "row_bytes": 4 * int(np.prod(scenario.row))}}
+    common = {
+        "scenario": scenario.name,
+        "cpus": len(cpus),
+        **run_facts(("torch", "numpy", *libraries)),
+        "data": {"rows": scenario.rows, "row_bytes": 4 * int(np.prod(scenario.row))},
+    }
     sides = loaders(scenario, path)
     for name, (_, epochs) in sides.items():
         if name.endswith("_1"):  # two workers run the same code
@@ -182,18 +221,30 @@ def measure(scenario: ArrayScenario, rounds: int, cpus: list[int], folder: str) 
 
 def table(records: list[dict]) -> str:
     row_bytes = records[0]["data"]["row_bytes"]
-    return rates_table(records, "rows_per_s", "rows/s", {
-        "MB/s": (lambda r: r["rows_per_s"] * row_bytes / 1e6, ",.0f"),
-        "CPU s per 100,000 rows": (lambda r: r["cpu_seconds"] / r["rows"] * 1e5, ".2f"),
-    }, best="millrace_2")
+    return rates_table(
+        records,
+        "rows_per_s",
+        "rows/s",
+        {
+            "MB/s": (lambda r: r["rows_per_s"] * row_bytes / 1e6, ",.0f"),
+            "CPU s per 100,000 rows": (lambda r: r["cpu_seconds"] / r["rows"] * 1e5, ".2f"),
+        },
+        best="millrace_2",
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--folder", help="where the files are written (default: a temporary folder)")
-    parser.add_argument("--out", default="benchmarks/results/arrays_on_disk/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out",
+        default="benchmarks/results/arrays_on_disk/local.jsonl",
+        help="results are appended to this file",
+    )
     arguments = parser.parse_args()
 
     def records_of(name: str, cpus: list[int]) -> Iterator[dict]:

@@ -1,12 +1,15 @@
-"""num_workers="auto" and prefetch_factor="auto" against every point of a grid by hand, on five real pipelines, each with its training loop.
+"""num_workers="auto" and prefetch_factor="auto" against every point of a grid by hand, on five real
+pipelines, each with its training loop.
 
     python -m benchmarks.autotune [--scenario jpegs sleeps ...] [--seconds 60] [--rounds 5] [--out FILE.jsonl]
 
-Before anything is timed, the batches of both must be equal. "auto" then has `--seconds` to find its setting. The grid is what a careful
-user would try: 1, 2, 4, ... workers up to four for each CPU, or 8, and four prefetch factors. Each of its points is measured once; the
-three fastest meet "auto" in rounds, an epoch each, as many batches each, in turns. The best is the one with the best median there. Each
-epoch is one line of JSON; those of "auto" also say what it had chosen, and the run fails where that is not within the budget.
+Before anything is timed, the batches of both must be equal. "auto" then has `--seconds` to find its setting.
+The grid is what a careful user would try: 1, 2, 4, ... workers up to four for each CPU, or 8, and four
+prefetch factors. Each of its points is measured once; the three fastest meet "auto" in rounds, an epoch each,
+as many batches each, in turns. The best is the one with the best median there. Each epoch is one line of
+JSON; those of "auto" also say what it had chosen, and the run fails where that is not within the budget.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -27,6 +30,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from millrace import DataLoader, transforms
+from millrace.datasets import ImageFolder
 from PIL import Image
 from torch.utils.data import Dataset, Subset, TensorDataset
 
@@ -34,8 +39,6 @@ from benchmarks import probes
 from benchmarks.compare import interval
 from benchmarks.harness import QUIET_SHARE, quiet_rounds, run_facts
 from benchmarks.runs import run_scenarios
-from millrace import DataLoader, transforms
-from millrace.datasets import ImageFolder
 
 PREFETCH = (1, 2, 4, 8)
 HTTP_LATENCY_S = 0.02
@@ -106,8 +109,12 @@ def jpegs(folder: str) -> Iterator[Dataset]:
     generator = np.random.default_rng(0)
     for i in range(400):
         coarse = generator.integers(0, 256, (47, 63, 3), np.uint8)
-        Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(target / f"{i}.jpg", quality=92)
-    chain = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+        Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(
+            target / f"{i}.jpg", quality=92
+        )
+    chain = transforms.Compose(
+        [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+    )
     yield ImageFolder(folder, chain)
 
 
@@ -136,7 +143,9 @@ def computing(seconds: float) -> Callable[[Any], None]:
 
 @dataclass(frozen=True)
 class TuneScenario:
-    """`dataset(folder)`: a context whose value is the dataset; `step()`: makes the training loop's step; `epochs` that are one repeat."""
+    """`dataset(folder)`: a context whose value is the dataset; `step()`: makes the training loop's step;
+    `epochs` that are one repeat.
+    """
 
     name: str
     dataset: Callable[[str], Any]
@@ -150,13 +159,16 @@ def wide_rows() -> Dataset:
     return Subset(TensorDataset(torch.rand(2000, 100_000), torch.arange(2000)), list(range(2000)) * 10)
 
 
-SCENARIOS = {s.name: s for s in (
-    TuneScenario("jpegs", jpegs, 32, lambda: sleeping(0.005), 4),
-    TuneScenario("sleeps", in_memory(Sleeps), 16, lambda: sleeping(0.002)),
-    TuneScenario("rows", in_memory(wide_rows), 32, lambda: sleeping(0.001)),
-    TuneScenario("http", http_server, 8, lambda: sleeping(0.005)),
-    TuneScenario("busy_consumer", jpegs, 16, lambda: computing(0.03), 3),
-)}
+SCENARIOS = {
+    s.name: s
+    for s in (
+        TuneScenario("jpegs", jpegs, 32, lambda: sleeping(0.005), 4),
+        TuneScenario("sleeps", in_memory(Sleeps), 16, lambda: sleeping(0.002)),
+        TuneScenario("rows", in_memory(wide_rows), 32, lambda: sleeping(0.001)),
+        TuneScenario("http", http_server, 8, lambda: sleeping(0.005)),
+        TuneScenario("busy_consumer", jpegs, 16, lambda: computing(0.03), 3),
+    )
+}
 
 
 def grid(cpus: int) -> list[tuple[int, int]]:
@@ -166,7 +178,14 @@ def grid(cpus: int) -> list[tuple[int, int]]:
 
 
 def make(dataset: Dataset, scenario: TuneScenario, workers: Any, prefetch: Any) -> DataLoader:
-    return DataLoader(dataset, scenario.batch, shuffle=True, num_workers=workers, prefetch_factor=prefetch, persistent_workers=True)
+    return DataLoader(
+        dataset,
+        scenario.batch,
+        shuffle=True,
+        num_workers=workers,
+        prefetch_factor=prefetch,
+        persistent_workers=True,
+    )
 
 
 def check(first: DataLoader, second: DataLoader, batches: int = 8) -> None:
@@ -174,7 +193,9 @@ def check(first: DataLoader, second: DataLoader, batches: int = 8) -> None:
     seen: list[list[Any]] = []
     for loader in (first, second):
         torch.manual_seed(0)
-        seen.append([batch if isinstance(batch, list) else [batch] for batch in itertools.islice(loader, batches)])
+        seen.append(
+            [batch if isinstance(batch, list) else [batch] for batch in itertools.islice(loader, batches)]
+        )
     assert len(seen[0]) == len(seen[1]) > 0
     for mine, other in zip(*seen):
         assert all(torch.equal(a, b) for a, b in zip(mine, other)), "the sides' batches differ"
@@ -184,7 +205,9 @@ def check_budget(tuned: dict[str, Any], overflow: int) -> None:
     budget = tuned["budget"]
     assert tuned["threads"] <= tuned["most_threads"], tuned
     assert tuned["threads"] <= budget["threads"] or tuned["cpus_used"] <= 1.1 * budget["cpus"], tuned
-    assert tuned["slots"] * (tuned["batch_bytes"] or 0) <= tuned["peak_bytes"] <= budget["memory_bytes"], tuned
+    assert tuned["slots"] * (tuned["batch_bytes"] or 0) <= tuned["peak_bytes"] <= budget["memory_bytes"], (
+        tuned
+    )
     assert overflow == 0, "a batch was made outside of the slots"
 
 
@@ -197,13 +220,17 @@ def epoch(loader: DataLoader, step: Callable[[Any], None]) -> int:
 
 
 def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]) -> Iterator[dict]:
-    """One record per repeat: of each point of the grid once ("scan"), then of "auto" and the best of them, at least `rounds` quiet rounds
-    and at most twice as many in all."""
+    """One record per repeat: of each point of the grid once ("scan"), then of "auto" and the best of them, at
+    least `rounds` quiet rounds
+    and at most twice as many in all.
+    """
     common = {"scenario": scenario.name, "cpus": len(cpus), **run_facts(("torch",))}
     warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
     with tempfile.TemporaryDirectory() as folder, scenario.dataset(folder) as dataset:
         step = scenario.step()
-        check(make(dataset, scenario, "auto", "auto"), make(dataset, scenario, len(cpus), 2))  # which keeps batches: not to be counted
+        check(
+            make(dataset, scenario, "auto", "auto"), make(dataset, scenario, len(cpus), 2)
+        )  # which keeps batches: not to be counted
         auto = make(dataset, scenario, "auto", "auto")
         started = time.monotonic()
         while time.monotonic() - started < seconds:
@@ -211,7 +238,9 @@ def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]
 
         def repeat_of(name: str, loader: DataLoader) -> dict:
             if name != "auto":
-                epoch(loader, step)  # its workers are started; one broken off would leave them busy for the epoch that is timed
+                epoch(
+                    loader, step
+                )  # its workers are started; one broken off would leave them busy for the epoch that is timed
             timer = probes.Epoch(cpus)
             batches = sum(epoch(loader, step) for _ in range(scenario.epochs))
             record = {**common, "loader": name, **timer.stop(), "batches": batches}
@@ -223,7 +252,10 @@ def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]
                 loader._iterator = None  # idle workers of other loaders are no part of this
             return {**record, "batches_per_s": batches / record["seconds"]}
 
-        sides = {f"{workers} x {prefetch}": make(dataset, scenario, workers, prefetch) for workers, prefetch in grid(len(cpus))}
+        sides = {
+            f"{workers} x {prefetch}": make(dataset, scenario, workers, prefetch)
+            for workers, prefetch in grid(len(cpus))
+        }
         scan = []
         for name, loader in sides.items():
             record = {**repeat_of(name, loader), "kind": "scan", "repeat": 0}
@@ -234,8 +266,12 @@ def measure(scenario: TuneScenario, seconds: float, rounds: int, cpus: list[int]
 
         def one_round(repeat: int) -> list[dict]:
             turns = list(finalists.items())[:: -1 if repeat % 2 else 1]
-            records = [{**repeat_of(name, loader), "kind": "epoch", "repeat": repeat} for name, loader in turns]
-            assert len({record["batches"] for record in records}) == 1, "the sides had not equally many batches"
+            records = [
+                {**repeat_of(name, loader), "kind": "epoch", "repeat": repeat} for name, loader in turns
+            ]
+            assert len({record["batches"] for record in records}) == 1, (
+                "the sides had not equally many batches"
+            )
             return records
 
         yield from quiet_rounds(rounds, one_round)
@@ -259,20 +295,29 @@ def table(records: list[dict]) -> str:
     lines = ["| num_workers x prefetch_factor | batches/s, median |", "|---|---:|"]
     for name in dict.fromkeys(r["loader"] for r in records):
         own = [r for r in records if r["loader"] == name]
-        median = statistics.median(r["batches_per_s"] for r in [r for r in own if r["kind"] == "epoch"] or own)
+        median = statistics.median(
+            r["batches_per_s"] for r in [r for r in own if r["kind"] == "epoch"] or own
+        )
         lines.append(f"| {name}{' (best by hand)' if name == best else ''} | {median:.2f} |")
     tuned = [r["tuned"] for r in records if "tuned" in r][-1]
-    lines.append(f"\nauto reaches {statistics.median(shares):.1%} ({low:.1%} – {high:.1%}) of the best, with {tuned['threads']} threads "
-                 f"and {tuned['slots']} batches in memory; {tuned['searches']} searches, {tuned['changes']} changes.")
+    lines.append(
+        f"\nauto reaches {statistics.median(shares):.1%} ({low:.1%} – {high:.1%}) of the best, with"
+        f" {tuned['threads']} threads and {tuned['slots']} batches in memory; {tuned['searches']} searches,"
+        f" {tuned['changes']} changes."
+    )
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
     parser.add_argument("--seconds", type=float, default=60.0, help="that auto has before it is measured")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", default="benchmarks/results/autotune/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out", default="benchmarks/results/autotune/local.jsonl", help="results are appended to this file"
+    )
     arguments = parser.parse_args()
 
     def run(name: str, cpus: list[int]) -> Iterator[dict]:

@@ -1,12 +1,15 @@
-"""How fast the kernels of millrace.transforms.batch are, beside a plain copy on the same device: one JSON line per operation.
+"""How fast the kernels of millrace.transforms.batch are, beside a plain copy on the same device: one JSON
+line per operation.
 
     python -m benchmarks.batch_kernels                      # on the GPU: 256 pictures of 224 x 224
-    python -m benchmarks.batch_kernels --device cpu --pictures 8 --repeats 2      # a dry run with the CPU reference
+    python -m benchmarks.batch_kernels --device cpu --pictures 8 --repeats 2      # a dry run with the CPU
+    reference
 
-Each result is compared with the CPU reference before it is timed. Times are medians of repeats, each from an event before to an event
-behind enough calls to last some milliseconds; on a GPU a call is the replay of a CUDA graph, so that Python's time is not in it (that of
-decoding is: a decoder cannot be captured). `share_of_copy`: bytes read and written per second, as a share of what copying the batch
-reaches; `pictures_per_second` for decoding and for the fused augmentation.
+Each result is compared with the CPU reference before it is timed. Times are medians of repeats, each from an
+event before to an event behind enough calls to last some milliseconds; on a GPU a call is the replay of a
+CUDA graph, so that Python's time is not in it (that of decoding is: a decoder cannot be captured).
+`share_of_copy`: bytes read and written per second, as a share of what copying the batch reaches;
+    `pictures_per_second` for decoding and for the fused augmentation.
 """
 
 from __future__ import annotations
@@ -19,10 +22,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import millrace
 import numpy as np
 import torch
-
-import millrace
 from millrace.gpu_decoder import GpuDecoder
 from millrace.transforms import batch
 from millrace.transforms.batch import functional as F
@@ -31,7 +33,9 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 SIZE = 224
 
 
-def seconds_per_call(call: Callable[[], Any], device: torch.device, repeats: int, captured: bool = True) -> float:
+def seconds_per_call(
+    call: Callable[[], Any], device: torch.device, repeats: int, captured: bool = True
+) -> float:
     """The median over `repeats` of the mean time of a call, on the device's own clock if it has one."""
     call()
     if captured and device.type == "cuda":
@@ -68,7 +72,9 @@ def operations(n: int) -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
     boxes, partners = np.tile([20, 30, 90, 80], (n, 1)), np.roll(np.arange(n), 1)
     return {
         "normalize to float16": lambda x: F.normalize(x, MEAN, STD, torch.float16),
-        "normalize to float16 channels_last": lambda x: F.normalize(x, MEAN, STD, torch.float16, channels_last=True),
+        "normalize to float16 channels_last": lambda x: F.normalize(
+            x, MEAN, STD, torch.float16, channels_last=True
+        ),
         "normalize to float32": lambda x: F.normalize(x, MEAN, STD),
         "flip": lambda x: F.horizontal_flip(x, np.ones(n)),
         "affine bilinear": lambda x: F.affine(x, maps, "bilinear"),
@@ -83,7 +89,10 @@ def pictures(n: int) -> list[torch.Tensor]:
     y, x = np.mgrid[0:375, 0:500]
     rng = np.random.default_rng(2)
     waves = [128 + 90 * np.sin(x / (9 + i % 7) + i) * np.cos(y / (11 + i % 5)) for i in range(n)]
-    return [torch.from_numpy((w[..., None] + rng.integers(-20, 21, (375, 500, 3))).clip(0, 255).astype(np.uint8)) for w in waves]
+    return [
+        torch.from_numpy((w[..., None] + rng.integers(-20, 21, (375, 500, 3))).clip(0, 255).astype(np.uint8))
+        for w in waves
+    ]
 
 
 def augmentations(n: int, jittered: bool) -> list[batch.Augmentation]:
@@ -92,7 +101,11 @@ def augmentations(n: int, jittered: bool) -> list[batch.Augmentation]:
     for _ in range(n):
         w, h = rng.integers(150, 500), rng.integers(120, 375)
         crop = (int(rng.integers(0, 501 - w)), int(rng.integers(0, 376 - h)), int(w), int(h))
-        colours = {"order": rng.permutation(4).tolist(), "factors": [*rng.uniform(0.6, 1.4, 3), 0.05]} if jittered else {}
+        colours = (
+            {"order": rng.permutation(4).tolist(), "factors": [*rng.uniform(0.6, 1.4, 3), 0.05]}
+            if jittered
+            else {}
+        )
         made.append(batch.Augmentation(crop=crop, flip_horizontal=bool(rng.integers(2)), **colours))
     return made
 
@@ -122,9 +135,16 @@ def measure_augment(n: int, device: torch.device, repeats: int) -> None:
     options = {"mean": MEAN, "std": STD, "dtype": torch.float16}
     for jittered in (False, True):
         todo = augmentations(n, jittered)
-        assert torch.equal(batch.augment(there, todo, (SIZE, SIZE), **options).cpu(), batch.augment(on_cpu, todo, (SIZE, SIZE), **options))
-        seconds = seconds_per_call(lambda: batch.augment(there, todo, (SIZE, SIZE), **options), device, repeats)
-        report("augment with color jitter" if jittered else "augment", seconds, pictures_per_second=n / seconds)
+        assert torch.equal(
+            batch.augment(there, todo, (SIZE, SIZE), **options).cpu(),
+            batch.augment(on_cpu, todo, (SIZE, SIZE), **options),
+        )
+        seconds = seconds_per_call(
+            lambda: batch.augment(there, todo, (SIZE, SIZE), **options), device, repeats
+        )
+        report(
+            "augment with color jitter" if jittered else "augment", seconds, pictures_per_second=n / seconds
+        )
 
 
 def measure_decoder(n: int, device: torch.device, repeats: int) -> None:
@@ -142,7 +162,9 @@ def measure_decoder(n: int, device: torch.device, repeats: int) -> None:
         files.append(file.getvalue())
     assert not any(isinstance(picture, str) for picture in decoder(files))
     seconds = seconds_per_call(lambda: decoder(files), device, repeats, captured=False)
-    report("decode on hardware" if decoder.has_hardware else "decode", seconds, pictures_per_second=n / seconds)
+    report(
+        "decode on hardware" if decoder.has_hardware else "decode", seconds, pictures_per_second=n / seconds
+    )
 
 
 def main() -> None:

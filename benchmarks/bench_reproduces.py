@@ -1,11 +1,14 @@
 """Whether the arguments that `millrace bench` ends with reach the number it told, measured anew.
 
-    python -m benchmarks.bench_reproduces [--scenario photos pillow rows] [--rounds 3] [--photos 1000] [--out FILE.jsonl]
+    python -m benchmarks.bench_reproduces [--scenario photos pillow rows] [--rounds 3] [--photos 1000] [--out
+    FILE.jsonl]
 
-Each round of a scenario runs `python -m millrace bench` on its dataset as a user does, then measures a loader with the pasted arguments
-in a fresh process, by a loop of this file that shares no code with the command: epoch after epoch, without its first seconds. A round
-reproduces the number when both differ by at most 5 %, or by the noise that the command itself stated. Each round is one line of JSON.
+Each round of a scenario runs `python -m millrace bench` on its dataset as a user does, then measures a loader
+with the pasted arguments in a fresh process, by a loop of this file that shares no code with the command:
+epoch after epoch, without its first seconds. A round reproduces the number when both differ by at most 5 %,
+or by the noise that the command itself stated. Each round is one line of JSON.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -64,8 +67,12 @@ def photos() -> Dataset:
     from millrace import transforms
     from millrace.datasets import ImageFolder
 
-    return ImageFolder(os.path.join(os.environ[_FOLDER], "photos"), transforms.Compose([
-        transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()]))
+    return ImageFolder(
+        os.path.join(os.environ[_FOLDER], "photos"),
+        transforms.Compose(
+            [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+        ),
+    )
 
 
 def pillow() -> Dataset:
@@ -108,27 +115,62 @@ def fresh(scenario: str, arguments: dict[str, Any], windows: int, seconds: float
 
 def ask(words: list[str], folder: str) -> Any:
     paths = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True,
-                          env={**os.environ, _FOLDER: folder, "PYTHONPATH": paths})
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        check=True,
+        env={**os.environ, _FOLDER: folder, "PYTHONPATH": paths},
+    )
     return json.loads(done.stdout)
 
 
 def measure(scenario: str, folder: str, budget: float, windows: int, seconds: float) -> dict[str, Any]:
     """One round."""
-    words = [f"benchmarks.bench_reproduces:{scenario}", "--shuffle", "--batch-size", "64", "--budget", str(budget), "--json"]
+    words = [
+        f"benchmarks.bench_reproduces:{scenario}",
+        "--shuffle",
+        "--batch-size",
+        "64",
+        "--budget",
+        str(budget),
+        "--json",
+    ]
     told = ask(["millrace", "bench", *words], folder)
     best = told["best"]
-    words = ["--fresh", scenario, "--arguments", json.dumps(best["arguments"]), "--windows", str(windows), "--seconds", str(seconds)]
+    words = [
+        "--fresh",
+        scenario,
+        "--arguments",
+        json.dumps(best["arguments"]),
+        "--windows",
+        str(windows),
+        "--seconds",
+        str(seconds),
+    ]
     again = ask(["benchmarks.bench_reproduces", *words], folder)
     rate = statistics.median(again)
     off = rate / best["samples_per_second"] - 1
-    return {"scenario": scenario, "arguments": best["arguments"], "told": best["samples_per_second"], "told_rates": best["rates"],
-            "noise": best["noise"], "fresh": rate, "fresh_rates": again, "off": off,
-            "reproduced": abs(off) <= max(TOLERANCE, best["noise"]), "within_5_percent": abs(off) <= TOLERANCE, "speedup": told["speedup"]}
+    return {
+        "scenario": scenario,
+        "arguments": best["arguments"],
+        "told": best["samples_per_second"],
+        "told_rates": best["rates"],
+        "noise": best["noise"],
+        "fresh": rate,
+        "fresh_rates": again,
+        "off": off,
+        "reproduced": abs(off) <= max(TOLERANCE, best["noise"]),
+        "within_5_percent": abs(off) <= TOLERANCE,
+        "speedup": told["speedup"],
+    }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scenario", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--photos", type=int, default=1000)
@@ -151,10 +193,18 @@ def main() -> int:
     wrong = 0
     for number in range(given.rounds):
         for scenario in given.scenario:
-            record = {**facts, "repeat": number, **measure(scenario, given.folder, given.budget, given.windows, given.seconds)}
+            record = {
+                **facts,
+                "repeat": number,
+                **measure(scenario, given.folder, given.budget, given.windows, given.seconds),
+            }
             wrong += not record["reproduced"]
-            print(f"{scenario}: told {record['told']:,.0f} (±{record['noise']:.1%}), anew {record['fresh']:,.0f} samples/s, "
-                  f"{record['off']:+.1%}: {'reproduced' if record['reproduced'] else 'NOT reproduced'}; {record['arguments']}", flush=True)
+            print(
+                f"{scenario}: told {record['told']:,.0f} (±{record['noise']:.1%}), anew"
+                f" {record['fresh']:,.0f} samples/s, {record['off']:+.1%}:"
+                f" {'reproduced' if record['reproduced'] else 'NOT reproduced'}; {record['arguments']}",
+                flush=True,
+            )
             if given.out:
                 with open(given.out, "a") as file:
                     file.write(json.dumps(record) + "\n")

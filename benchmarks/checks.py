@@ -1,4 +1,7 @@
-"""Do two loaders deliver the same data? Checked before anything is timed: a wrong answer is quick to compute."""
+"""Do two loaders deliver the same data? Checked before anything is timed: a wrong answer is quick to
+compute.
+"""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -8,7 +11,9 @@ import numpy as np
 from benchmarks.loaders import Job, Tolerance
 from benchmarks.scenarios.imagenet import STD
 
-SAME_STATISTICS = 0.08  # in units of normalised pixels; random crops of 1,000 photos move mean and deviation by about 0.02
+SAME_STATISTICS = (
+    0.08  # in units of normalised pixels; random crops of 1,000 photos move mean and deviation by about 0.02
+)
 
 
 class NotTheSame(AssertionError):
@@ -31,7 +36,13 @@ def observe(batches, keep: int = 32) -> tuple[dict, np.ndarray]:
             kept.append(np.array(images[:keep]))
     mean = total / values
     std = (squares / values - mean**2) ** 0.5
-    return {"shapes": shapes, "dtypes": sorted(dtypes), "labels": labels, "mean": mean, "std": std}, np.concatenate(kept)[:keep]
+    return {
+        "shapes": shapes,
+        "dtypes": sorted(dtypes),
+        "labels": labels,
+        "mean": mean,
+        "std": std,
+    }, np.concatenate(kept)[:keep]
 
 
 def check_epoch(job: Job, seen: dict) -> None:
@@ -43,10 +54,14 @@ def check_epoch(job: Job, seen: dict) -> None:
         raise NotTheSame(f"images are {seen['dtypes']}, not float32")
     if job.scenario.ragged:
         rows = [shape[0] for shape in seen["shapes"]]
-        shapes = [[min(row, batch), 3, size, size] for row in rows] if sum(rows) == job.epoch_images else shapes
+        shapes = (
+            [[min(row, batch), 3, size, size] for row in rows] if sum(rows) == job.epoch_images else shapes
+        )
     if seen["shapes"] != shapes:
-        raise NotTheSame(f"batch shapes are {seen['shapes'][:2]} ... {seen['shapes'][-1:]} ({len(seen['shapes'])}), "
-                         f"not {shapes[:2]} ... {shapes[-1:]} ({len(shapes)})")
+        raise NotTheSame(
+            f"batch shapes are {seen['shapes'][:2]} ... {seen['shapes'][-1:]} ({len(seen['shapes'])}), "
+            f"not {shapes[:2]} ... {shapes[-1:]} ({len(shapes)})"
+        )
     if job.scenario.train and Counter(seen["labels"]) != Counter(labels):
         raise NotTheSame("an epoch's labels are not those of the files")
     if not job.scenario.train and seen["labels"] != labels:
@@ -57,7 +72,9 @@ def check_statistics(reference: dict, seen: dict) -> None:
     """Mean and deviation of an epoch's pixels against the reference's. Raises NotTheSame."""
     for name in ("mean", "std"):
         if not abs(reference[name] - seen[name]) <= SAME_STATISTICS:
-            raise NotTheSame(f"the {name} of all pixels is {seen[name]:.3f}, the reference's {reference[name]:.3f}")
+            raise NotTheSame(
+                f"the {name} of all pixels is {seen[name]:.3f}, the reference's {reference[name]:.3f}"
+            )
 
 
 def pixel_distance(reference: np.ndarray, images: np.ndarray) -> dict:
@@ -72,5 +89,7 @@ def check_pixels(reference: np.ndarray, images: np.ndarray, tolerance: Tolerance
     for name, value in distance.items():
         allowed = getattr(tolerance, name)
         if not value <= allowed + 0.01:  # rounding of the normalisation
-            raise NotTheSame(f"{name} from the reference is {value:.2f}, allowed are {allowed} ({tolerance.reason})")
+            raise NotTheSame(
+                f"{name} from the reference is {value:.2f}, allowed are {allowed} ({tolerance.reason})"
+            )
     return distance

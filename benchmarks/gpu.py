@@ -1,19 +1,23 @@
-"""What reaches the GPU, and what the training step notices of it: millrace beside torch's own ways, in one run, taking turns.
+"""What reaches the GPU, and what the training step notices of it: millrace beside torch's own ways, in one
+run, taking turns.
 
     python -m benchmarks.gpu [link] [step] [photos] [--rounds 15] [--out FILE.jsonl]
-    python -m benchmarks.gpu --fake                 # a dry run of every line below without a GPU: tiny, on the tests' fake device
+    python -m benchmarks.gpu --fake                 # a dry run of every line below without a GPU: tiny, on
+    the tests' fake device
 
-link: batches of 64 x 3 x 224 x 224 floats (38.5 MB) from memory to the device, bytes per second, against one page-locked copy of the same
-    size over and over, which is all that the link can do. Through the loader (rows gathered by threads), and through DevicePrefetcher
-    alone (batches that lie page-locked already). Host allocations per batch in the steady state.
-step: milliseconds of a training step of a ResNet-50 on batches that come from the loader, against the same step on a batch that lies on the
-    device all the time; the same for torch's loader with pin_memory and `.to(non_blocking=True)`, and for it with a side stream
-    written by hand, as many scripts have one.
+link: batches of 64 x 3 x 224 x 224 floats (38.5 MB) from memory to the device, bytes per second, against one
+    page-locked copy of the same size over and over, which is all that the link can do. Through the loader
+    (rows gathered by threads), and through DevicePrefetcher alone (batches that lie page-locked already).
+    Host allocations per batch in the steady state.
+step: milliseconds of a training step of a ResNet-50 on batches that come from the loader, against the same
+    step on a batch that lies on the device all the time; the same for torch's loader with pin_memory and
+    `.to(non_blocking=True)`, and for it with a side stream written by hand, as many scripts have one.
 photos: pictures per second from JPEG files to normalised batches on the device.
 
-Before anything is timed, all sides must give the same batches. Each repeat is one line of JSON; the summary has medians and a bootstrap
-interval of the ratios within rounds.
+Before anything is timed, all sides must give the same batches. Each repeat is one line of JSON; the summary
+has medians and a bootstrap interval of the ratios within rounds.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -27,12 +31,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import millrace
 import numpy as np
 import torch
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import TensorDataset
 
-import millrace
 from benchmarks.compare import interval
 from benchmarks.harness import run_facts
 
@@ -59,7 +63,9 @@ class Machine:
         return 0 if self.fake else torch.cuda.host_memory_stats()["num_host_alloc"]
 
 
-def timed(here: Machine, batches: Iterable[Any], each: Callable[[Any], Any] = lambda batch: None, warm: int = 3) -> tuple[float, int]:
+def timed(
+    here: Machine, batches: Iterable[Any], each: Callable[[Any], Any] = lambda batch: None, warm: int = 3
+) -> tuple[float, int]:
     """Seconds of the batches behind the first `warm`, and their number; `each` is the step."""
     start, count = 0.0, -warm
     for batch in batches:
@@ -73,7 +79,9 @@ def timed(here: Machine, batches: Iterable[Any], each: Callable[[Any], Any] = la
 
 
 def side_stream(loader: Iterable[Any], here: Machine) -> Iterator[Any]:
-    """The prefetcher that many training scripts carry along: the next batch is copied on a stream of its own."""
+    """The prefetcher that many training scripts carry along: the next batch is copied on a stream of its
+    own.
+    """
     if here.fake:
         yield from loader
         return
@@ -104,9 +112,13 @@ def moved(loader: Iterable[Any], here: Machine) -> Iterator[Any]:
 
 
 def rows(here: Machine) -> TensorDataset:
-    """As many floats as a batch of pictures has, of a data set that is four batches large and read over and over."""
+    """As many floats as a batch of pictures has, of a data set that is four batches large and read over and
+    over.
+    """
     count = 4 * here.batch
-    return TensorDataset(torch.arange(count * 3.0 * here.side**2).reshape(count, 3, here.side, here.side), torch.arange(count))
+    return TensorDataset(
+        torch.arange(count * 3.0 * here.side**2).reshape(count, 3, here.side, here.side), torch.arange(count)
+    )
 
 
 class Repeated(torch.utils.data.Sampler):
@@ -124,7 +136,13 @@ class Repeated(torch.utils.data.Sampler):
 
 def repeated_loader(cls: Any, here: Machine, **arguments: Any) -> Any:
     data = rows(here)
-    return cls(data, here.batch, sampler=Repeated(len(data), here.batches * here.batch), num_workers=here.workers, **arguments)
+    return cls(
+        data,
+        here.batch,
+        sampler=Repeated(len(data), here.batches * here.batch),
+        num_workers=here.workers,
+        **arguments,
+    )
 
 
 def link(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
@@ -137,7 +155,9 @@ def link(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
     target = torch.empty_like(expected[0][0], device=here.device)
 
     def copies() -> dict[str, float]:
-        seconds, count = timed(here, range(here.batches), lambda i: target.copy_(pinned[i % 4][0], non_blocking=True))
+        seconds, count = timed(
+            here, range(here.batches), lambda i: target.copy_(pinned[i % 4][0], non_blocking=True)
+        )
         return {"gb_per_s": count * target.nbytes / seconds / 1e9}
 
     def through(make: Callable[[], Iterable[Any]]) -> Callable[[], dict[str, float]]:
@@ -145,7 +165,10 @@ def link(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
             allocations: list[int] = []
             seconds, count = timed(here, make(), lambda batch: allocations.append(here.host_allocations()))
             steady = allocations[len(allocations) // 2 :]
-            return {"gb_per_s": count * size / seconds / 1e9, "host_allocations_per_batch": (steady[-1] - steady[0]) / len(steady)}
+            return {
+                "gb_per_s": count * size / seconds / 1e9,
+                "host_allocations_per_batch": (steady[-1] - steady[0]) / len(steady),
+            }
 
         return run
 
@@ -154,7 +177,9 @@ def link(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
         "page-locked copies": copies,
         "millrace": through(lambda: loader),
         "DevicePrefetcher alone": through(lambda: millrace.DevicePrefetcher(lying, "cuda")),
-        "torch, pin_memory": through(lambda: moved(repeated_loader(TorchLoader, here, pin_memory=not here.fake), here)),
+        "torch, pin_memory": through(
+            lambda: moved(repeated_loader(TorchLoader, here, pin_memory=not here.fake), here)
+        ),
     }
 
 
@@ -162,31 +187,49 @@ def link(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
 
 
 class Bottleneck(torch.nn.Module):
-    """He, Zhang, Ren, Sun, "Deep residual learning for image recognition" (CVPR 2016), with the stride in the middle."""
+    """He, Zhang, Ren, Sun, "Deep residual learning for image recognition" (CVPR 2016), with the stride in the
+    middle.
+    """
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
         conv, norm, out = torch.nn.Conv2d, torch.nn.BatchNorm2d, 4 * width
         self.body = torch.nn.Sequential(
-            conv(channels, width, 1, bias=False), norm(width), torch.nn.ReLU(True),
-            conv(width, width, 3, stride, 1, bias=False), norm(width), torch.nn.ReLU(True), conv(width, out, 1, bias=False), norm(out),
-        )  # fmt: skip
+            conv(channels, width, 1, bias=False),
+            norm(width),
+            torch.nn.ReLU(True),
+            conv(width, width, 3, stride, 1, bias=False),
+            norm(width),
+            torch.nn.ReLU(True),
+            conv(width, out, 1, bias=False),
+            norm(out),
+        )
         same = stride == 1 and channels == out
-        self.short = torch.nn.Identity() if same else torch.nn.Sequential(conv(channels, out, 1, stride, bias=False), norm(out))
+        self.short = (
+            torch.nn.Identity()
+            if same
+            else torch.nn.Sequential(conv(channels, out, 1, stride, bias=False), norm(out))
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.body(x) + self.short(x))
 
 
 def resnet(blocks: tuple[int, ...]) -> torch.nn.Module:
-    layers: list[torch.nn.Module] = [torch.nn.Conv2d(3, 64, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(64), torch.nn.ReLU(True),
-                                     torch.nn.MaxPool2d(3, 2, 1)]  # fmt: skip
+    layers: list[torch.nn.Module] = [
+        torch.nn.Conv2d(3, 64, 7, 2, 3, bias=False),
+        torch.nn.BatchNorm2d(64),
+        torch.nn.ReLU(True),
+        torch.nn.MaxPool2d(3, 2, 1),
+    ]
     channels = 64
     for stage, count in enumerate(blocks):
         for block in range(count):
             layers.append(Bottleneck(channels, 64 << stage, 2 if stage and not block else 1))
             channels = 256 << stage
-    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(channels, 1000))
+    return torch.nn.Sequential(
+        *layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(channels, 1000)
+    )
 
 
 def step(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
@@ -207,11 +250,17 @@ def step(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
     loaders: dict[str, Callable[[], Iterable[Any]]] = {
         "resident": lambda: (resident for _ in range(here.batches)),
         "millrace": lambda: repeated_loader(millrace.DataLoader, here, device="cuda", native="require"),
-        "torch, pin_memory": lambda: moved(repeated_loader(TorchLoader, here, pin_memory=not here.fake), here),
-        "torch, side stream": lambda: side_stream(repeated_loader(TorchLoader, here, pin_memory=not here.fake), here),
+        "torch, pin_memory": lambda: moved(
+            repeated_loader(TorchLoader, here, pin_memory=not here.fake), here
+        ),
+        "torch, side stream": lambda: side_stream(
+            repeated_loader(TorchLoader, here, pin_memory=not here.fake), here
+        ),
     }
     firsts = {name: next(iter(make())) for name, make in loaders.items()}
-    assert all(torch.equal(a.cpu(), b.cpu()) for batch in firsts.values() for a, b in zip(batch, resident)), "other batches"
+    assert all(torch.equal(a.cpu(), b.cpu()) for batch in firsts.values() for a, b in zip(batch, resident)), (
+        "other batches"
+    )
 
     def run(make: Callable[[], Iterable[Any]]) -> dict[str, float]:
         seconds, count = timed(here, make(), train)
@@ -231,7 +280,9 @@ def make_files(folder: Path, count: int) -> None:
     for i in range(count):
         path = folder / f"class{i % 10}" / f"{i}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        grains = [rng.integers(0, 256, (375 // size + 1, 500 // size + 1, 3), np.uint8) for size in (3, 9, 40)]
+        grains = [
+            rng.integers(0, 256, (375 // size + 1, 500 // size + 1, 3), np.uint8) for size in (3, 9, 40)
+        ]
         detail = [Image.fromarray(grain).resize((500, 375), Image.Resampling.BICUBIC) for grain in grains]
         picture = Image.blend(Image.blend(detail[0], detail[1], 0.6), detail[2], 0.6)
         buffer = io.BytesIO()
@@ -242,7 +293,14 @@ def make_files(folder: Path, count: int) -> None:
 def photos(here: Machine, folder: Path) -> dict[str, Callable[[], dict[str, float]]]:
     make_files(folder, here.pictures)
     t = millrace.transforms
-    chain = t.Compose([t.RandomResizedCrop(here.side), t.RandomHorizontalFlip(), t.ToTensor(), t.Normalize((0.5,) * 3, (0.25,) * 3)])
+    chain = t.Compose(
+        [
+            t.RandomResizedCrop(here.side),
+            t.RandomHorizontalFlip(),
+            t.ToTensor(),
+            t.Normalize((0.5,) * 3, (0.25,) * 3),
+        ]
+    )
     data = millrace.datasets.ImageFolder(str(folder), chain)
     decoders = ["cpu", "gpu", "auto"]
 
@@ -251,7 +309,9 @@ def photos(here: Machine, folder: Path) -> dict[str, Callable[[], dict[str, floa
         arguments: dict[str, Any] = {"num_workers": here.workers, "native": "require", "decode": decode}
         return millrace.DataLoader(data, here.batch, shuffle=True, device="cuda", **arguments)
 
-    sides: dict[str, Callable[[], Iterable[Any]]] = {f"millrace, decode={d}": lambda d=d: loader(d) for d in decoders}
+    sides: dict[str, Callable[[], Iterable[Any]]] = {
+        f"millrace, decode={d}": lambda d=d: loader(d) for d in decoders
+    }
     if not here.fake:
         sides |= torchvision_side(here, data)
     reference = next(iter(loader("cpu")))
@@ -289,10 +349,19 @@ def torchvision_side(here: Machine, data: Any) -> dict[str, Callable[[], Iterabl
             return read_file(path), label
 
     def batches() -> Iterator[Any]:
-        loader = TorchLoader(Files(), here.batch, shuffle=True, num_workers=here.workers, collate_fn=lambda samples: tuple(zip(*samples)))
+        loader = TorchLoader(
+            Files(),
+            here.batch,
+            shuffle=True,
+            num_workers=here.workers,
+            collate_fn=lambda samples: tuple(zip(*samples)),
+        )
         for files, labels in loader:
             pictures = decode_jpeg(list(files), device=here.device)
-            yield finish(torch.stack([crop(picture) for picture in pictures])), torch.tensor(labels).to(here.device)
+            yield (
+                finish(torch.stack([crop(picture) for picture in pictures])),
+                torch.tensor(labels).to(here.device),
+            )
 
     return {"torchvision, CUDA decode_jpeg": batches}
 
@@ -316,15 +385,24 @@ def report(scenario: str, records: list[dict[str, Any]]) -> None:
         mine = [record[key] for record in records if record["side"] == side]
         ratios = [b / a for a, b in zip(first, mine)]
         low, high = interval(ratios)
-        print(f"  {side:32} {statistics.median(mine):10.2f} {key}   {statistics.median(ratios):.3f} of {base} "
-              f"({low:.3f} - {high:.3f})", flush=True)  # fmt: skip
+        print(
+            f"  {side:32} {statistics.median(mine):10.2f} {key}   {statistics.median(ratios):.3f} of {base} "
+            f"({low:.3f} - {high:.3f})",
+            flush=True,
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenarios", nargs="*", choices=[[], *BASE], metavar="link|step|photos", help="all when none is named")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "scenarios", nargs="*", choices=[[], *BASE], metavar="link|step|photos", help="all when none is named"
+    )
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--fake", action="store_true", help="a dry run on the tests' fake device, whose figures mean nothing")
+    parser.add_argument(
+        "--fake", action="store_true", help="a dry run on the tests' fake device, whose figures mean nothing"
+    )
     parser.add_argument("--out", type=Path, default=FOLDER / "local.jsonl", help="where results go")
     arguments = parser.parse_args()
     here = Machine(arguments.fake)
@@ -342,7 +420,11 @@ def main() -> None:
     common = {**run_facts(("torch",)), "gpu": gpu, "kind": "gpu"}
     with tempfile.TemporaryDirectory() as folder:
         for scenario in arguments.scenarios or BASE:
-            sides = photos(here, Path(folder)) if scenario == "photos" else {"link": link, "step": step}[scenario](here)
+            sides = (
+                photos(here, Path(folder))
+                if scenario == "photos"
+                else {"link": link, "step": step}[scenario](here)
+            )
             records = []
             for number in range(rounds):
                 for name in sides if number % 2 else reversed(sides):

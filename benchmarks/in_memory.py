@@ -1,10 +1,13 @@
-"""Rows that lie in memory: millrace against torch's own ways with the same data, the sides taking turns within one process.
+"""Rows that lie in memory: millrace against torch's own ways with the same data, the sides taking turns
+within one process.
 
     python -m benchmarks.in_memory [--scenario tiny_rows wide_rows] [--rounds 7] [--out FILE.jsonl]
 
-Before anything is timed, one epoch of each side must hold each of its rows once, unchanged: all, or `limit` of them where it is slow. Then
-each round gives every side one epoch, in alternating direction. Each repeat is one line of JSON, as harness.py stores them, with `rows`.
+Before anything is timed, one epoch of each side must hold each of its rows once, unchanged: all, or `limit`
+of them where it is slow. Then each round gives every side one epoch, in alternating direction. Each repeat is
+one line of JSON, as harness.py stores them, with `rows`.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -25,7 +28,8 @@ from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
 
 @dataclass(frozen=True)
 class RowScenario:
-    """Shuffled batches [batch, columns] float32 of a tensor [rows, columns]; slow loaders are timed on `limit` rows only.
+    """Shuffled batches [batch, columns] float32 of a tensor [rows, columns]; slow loaders are timed on
+    `limit` rows only.
 
     `column_major`: the columns lie behind each other, as pandas' `.values` has them.
     `arrow`: the loaders get the rows as a Hugging Face dataset in a mapped file, in the format "torch".
@@ -40,17 +44,22 @@ class RowScenario:
     column_major: bool = False
 
 
-SCENARIOS = {s.name: s for s in (
-    RowScenario("tiny_rows", 1_000_000, 16, 256, 150_000),
-    RowScenario("wide_rows", 1280, 150_528, 64, 1280),
-    RowScenario("column_rows", 1_000_000, 16, 256, 150_000, column_major=True),
-    RowScenario("arrow_rows", 1_000_000, 16, 256, 60_000, arrow=True),
-)}
+SCENARIOS = {
+    s.name: s
+    for s in (
+        RowScenario("tiny_rows", 1_000_000, 16, 256, 150_000),
+        RowScenario("wide_rows", 1280, 150_528, 64, 1280),
+        RowScenario("column_rows", 1_000_000, 16, 256, 150_000, column_major=True),
+        RowScenario("arrow_rows", 1_000_000, 16, 256, 60_000, arrow=True),
+    )
+}
 
 
 def make_data(scenario: RowScenario) -> torch.Tensor:
     """Random rows whose first value is the row's number."""
-    data = torch.from_numpy(np.random.default_rng(0).random((scenario.rows, scenario.columns), dtype=np.float32))
+    data = torch.from_numpy(
+        np.random.default_rng(0).random((scenario.rows, scenario.columns), dtype=np.float32)
+    )
     data[:, 0] = torch.arange(scenario.rows)
     return data.t().contiguous().t() if scenario.column_major else data
 
@@ -79,15 +88,21 @@ def loaders(scenario: RowScenario, data: torch.Tensor, folder: str) -> Sides:
         for start in range(0, scenario.rows, scenario.batch):
             yield [array[order[start : start + scenario.batch]]]
 
-    # The dataset is indexed with whole index lists: the quickest way within torch that was found, at the price of its interface.
+    # The dataset is indexed with whole index lists: the quickest way within torch that was found, at the
+    # price of its interface.
     indexed = torch.utils.data.DataLoader(
-        TensorDataset(data), batch_size=None, sampler=BatchSampler(RandomSampler(data), scenario.batch, False))
+        TensorDataset(data), batch_size=None, sampler=BatchSampler(RandomSampler(data), scenario.batch, False)
+    )
     sides: Sides = {"numpy_alone": (0, numpy_alone), "torch_indexed": (0, lambda: indexed)}
     some = Some(scenario.rows, scenario.limit)
     for workers in 0, 2:
-        for name, cls, extra in (("torch", torch.utils.data.DataLoader, {"sampler": some}),
-                                 ("millrace", millrace.DataLoader, {"shuffle": True, "native": "require"})):
-            loader = cls(dataset, scenario.batch, num_workers=workers, persistent_workers=workers > 0, **extra)
+        for name, cls, extra in (
+            ("torch", torch.utils.data.DataLoader, {"sampler": some}),
+            ("millrace", millrace.DataLoader, {"shuffle": True, "native": "require"}),
+        ):
+            loader = cls(
+                dataset, scenario.batch, num_workers=workers, persistent_workers=workers > 0, **extra
+            )
             sides[f"{name}_{workers}"] = workers, lambda loader=loader: batches_of(loader)
     return sides
 
@@ -100,12 +115,14 @@ def limit_of(name: str, scenario: RowScenario) -> int:
 def check(name: str, data: torch.Tensor, batches: Iterable, limit: int | None = None) -> None:
     """Every row of `data` once, or `limit` of them, in another order, unchanged. Raises AssertionError."""
     numbers = []
-    for (rows, *_) in batches:
+    for rows, *_ in batches:
         rows = torch.as_tensor(rows)
         numbers.append(rows[:, 0].long())
         assert torch.equal(rows, data[numbers[-1]]), f"{name}: rows are not those of the data"
     order = torch.cat(numbers)
-    assert len(order.unique()) == len(order) == (limit or len(data)), f"{name}: an epoch does not hold every row once"
+    assert len(order.unique()) == len(order) == (limit or len(data)), (
+        f"{name}: an epoch does not hold every row once"
+    )
     assert not torch.equal(order, order.sort().values), f"{name}: the order was not shuffled"
 
 
@@ -116,9 +133,15 @@ def measure(scenario: RowScenario, rounds: int, cpus: list[int]) -> Iterator[dic
         yield from measured(scenario, data, loaders(scenario, data, folder), rounds, cpus)
 
 
-def measured(scenario: RowScenario, data: torch.Tensor, sides: Sides, rounds: int, cpus: list[int]) -> Iterator[dict]:
-    common = {"scenario": scenario.name, "cpus": len(cpus), "data": {"rows": scenario.rows, "row_bytes": scenario.columns * 4},
-              **run_facts(("torch", "numpy", *("datasets", "pyarrow") * scenario.arrow))}
+def measured(
+    scenario: RowScenario, data: torch.Tensor, sides: Sides, rounds: int, cpus: list[int]
+) -> Iterator[dict]:
+    common = {
+        "scenario": scenario.name,
+        "cpus": len(cpus),
+        "data": {"rows": scenario.rows, "row_bytes": scenario.columns * 4},
+        **run_facts(("torch", "numpy", *("datasets", "pyarrow") * scenario.arrow)),
+    }
     for name, (_, epochs) in sides.items():
         print(f"{scenario.name}  {name}: checking", file=sys.stderr, flush=True)
         check(name, data, epochs(), limit_of(name, scenario))
@@ -126,22 +149,38 @@ def measured(scenario: RowScenario, data: torch.Tensor, sides: Sides, rounds: in
 
 
 def table(records: list[dict]) -> str:
-    return rates_table(records, "rows_per_s", "rows/s", {
-        "µs per batch": (lambda r: r["seconds"] / r["batches"] * 1e6, ",.0f"),
-        "CPU s per 1,000,000": (lambda r: r["cpu_seconds"] / r["rows"] * 1e6, ".2f"),
-        "first batch, ms": (lambda r: r["first_s"] * 1e3, ".1f"),
-    })
+    return rates_table(
+        records,
+        "rows_per_s",
+        "rows/s",
+        {
+            "µs per batch": (lambda r: r["seconds"] / r["batches"] * 1e6, ",.0f"),
+            "CPU s per 1,000,000": (lambda r: r["cpu_seconds"] / r["rows"] * 1e6, ".2f"),
+            "first batch, ms": (lambda r: r["first_s"] * 1e3, ".1f"),
+        },
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    usual = [name for name, scenario in SCENARIOS.items() if not scenario.arrow or importlib.util.find_spec("datasets")]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    usual = [
+        name
+        for name, scenario in SCENARIOS.items()
+        if not scenario.arrow or importlib.util.find_spec("datasets")
+    ]
     parser.add_argument("--scenario", nargs="+", default=usual, choices=list(SCENARIOS))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--out", default="benchmarks/results/in_memory/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out", default="benchmarks/results/in_memory/local.jsonl", help="results are appended to this file"
+    )
     arguments = parser.parse_args()
     run_scenarios(
-        arguments.scenario, arguments.out, lambda name, cpus: measure(SCENARIOS[name], arguments.rounds, cpus), table
+        arguments.scenario,
+        arguments.out,
+        lambda name, cpus: measure(SCENARIOS[name], arguments.rounds, cpus),
+        table,
     )
 
 

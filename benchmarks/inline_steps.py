@@ -1,12 +1,14 @@
-"""What a step costs without workers: millrace and torch over Python datasets whose samples cost nothing, the sides taking turns.
+"""What a step costs without workers: millrace and torch over Python datasets whose samples cost nothing, the
+sides taking turns.
 
     python -m benchmarks.inline_steps [--rounds 15] [--out FILE.jsonl] [scenario ...]
 
-A sample is made once and handed out for every index, so an epoch is made of the loader's own work: drawing indices, collating or
-converting, bookkeeping. Scenarios are a kind of sample and a batch size, 0 for batch_size=None; `stream` samples come from an
-iterable-style dataset. Before anything is timed, the batches of both sides must be equal in value and type. Each repeat is one line of
-JSON.
+A sample is made once and handed out for every index, so an epoch is made of the loader's own work: drawing
+indices, collating or converting, bookkeeping. Scenarios are a kind of sample and a batch size, 0 for
+batch_size=None; `stream` samples come from an iterable-style dataset. Before anything is timed, the batches
+of both sides must be equal in value and type. Each repeat is one line of JSON.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -30,8 +32,26 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "numbers": lambda: (1.5, 2),
     "picture": lambda: (torch.zeros(3, 224, 224), 1),
 }
-SCENARIOS = ("int 0", "dict 0", "tensor 0", "stream int 0", "stream dict 0", "int 1", "numbers 8", "numbers 64", "tensor 1", "tensor 8",
-             "tensor 64", "array 1", "array 8", "array 64", "tensors 8", "tensors 64", "picture 1", "picture 8")
+SCENARIOS = (
+    "int 0",
+    "dict 0",
+    "tensor 0",
+    "stream int 0",
+    "stream dict 0",
+    "int 1",
+    "numbers 8",
+    "numbers 64",
+    "tensor 1",
+    "tensor 8",
+    "tensor 64",
+    "array 1",
+    "array 8",
+    "array 64",
+    "tensors 8",
+    "tensors 64",
+    "picture 1",
+    "picture 8",
+)
 STEP_BYTES = 400 << 20  # of a round, at most
 MOST_STEPS = 20_000
 
@@ -61,8 +81,13 @@ def loaders(scenario: str, steps: int) -> dict[str, Iterable]:
 
     kind, batch = scenario.rsplit(" ", 1)
     size = int(batch) or None
-    dataset = (SameStream if kind.startswith("stream ") else Same)(SAMPLES[kind.removeprefix("stream ")](), steps * (size or 1))
-    return {"torch": torch.utils.data.DataLoader(dataset, size), "millrace": millrace.DataLoader(dataset, size)}
+    dataset = (SameStream if kind.startswith("stream ") else Same)(
+        SAMPLES[kind.removeprefix("stream ")](), steps * (size or 1)
+    )
+    return {
+        "torch": torch.utils.data.DataLoader(dataset, size),
+        "millrace": millrace.DataLoader(dataset, size),
+    }
 
 
 def bytes_in(value: Any) -> int:
@@ -75,7 +100,9 @@ def check(scenario: str) -> None:
     batches = {name: list(loader) for name, loader in loaders(scenario, 3).items()}
     if "dict" not in scenario:  # of bytes
         torch.testing.assert_close(batches["millrace"], batches["torch"], rtol=0, atol=0)
-    assert repr(batches["millrace"]) == repr(batches["torch"]) and len(batches["torch"]) == 3, f"{scenario}: other batches than torch's"
+    assert repr(batches["millrace"]) == repr(batches["torch"]) and len(batches["torch"]) == 3, (
+        f"{scenario}: other batches than torch's"
+    )
 
 
 def measure(scenario: str, rounds: int, cpus: list[int], most_steps: int = MOST_STEPS) -> Iterator[dict]:
@@ -86,23 +113,43 @@ def measure(scenario: str, rounds: int, cpus: list[int], most_steps: int = MOST_
     steps = max(20, min(most_steps, STEP_BYTES // max(1, weight)))
     made = loaders(scenario, steps)
     sides = {name: (0, lambda loader=loader: loader) for name, loader in made.items()}
-    yield from rows_in_turns(sides, rounds, cpus, {"scenario": scenario, "cpus": len(cpus), **run_facts(("torch", "numpy"))}, lambda _: 1)
+    yield from rows_in_turns(
+        sides,
+        rounds,
+        cpus,
+        {"scenario": scenario, "cpus": len(cpus), **run_facts(("torch", "numpy"))},
+        lambda _: 1,
+    )
 
 
 def table(records: list[dict]) -> str:
     parts = []
     for (scenario, _), run in latest_runs(records).items():
-        parts.append(f"**{scenario}**\n\n" + rates_table(run, "rows_per_s", "steps/s", {
-            "CPU us per step": (lambda r: r["cpu_seconds"] / r["batches"] * 1e6, ".1f"),
-        }))
+        parts.append(
+            f"**{scenario}**\n\n"
+            + rates_table(
+                run,
+                "rows_per_s",
+                "steps/s",
+                {
+                    "CPU us per step": (lambda r: r["cpu_seconds"] / r["batches"] * 1e6, ".1f"),
+                },
+            )
+        )
     return "\n\n".join(parts)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help='such as "array 8"')
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", default="benchmarks/results/inline_steps/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out",
+        default="benchmarks/results/inline_steps/local.jsonl",
+        help="results are appended to this file",
+    )
     arguments = parser.parse_args()
     cpus, records = hold_to_cpus(1), []
     for scenario in arguments.scenario:

@@ -2,9 +2,11 @@
 
     python -m benchmarks.ledger [--scenario jpegs tiny_rows ...] [--rounds 15] [--out FILE.jsonl]
 
-Before anything is timed, both sides' batches must be equal, and the ledger of the one that has it must sum to its wall time. Each repeat is
-one line of JSON, as harness.py stores them. CPU seconds, of this process and its workers, are what to look at: wall time has more noise.
+Before anything is timed, both sides' batches must be equal, and the ledger of the one that has it must sum to
+its wall time. Each repeat is one line of JSON, as harness.py stores them. CPU seconds, of this process and
+its workers, are what to look at: wall time has more noise.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -18,6 +20,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from millrace import DataLoader, _core, transforms
+from millrace.datasets import ImageFolder
 from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
 
@@ -25,8 +29,6 @@ from benchmarks import probes
 from benchmarks.compare import told
 from benchmarks.harness import quiet_rounds, run_facts
 from benchmarks.runs import run_scenarios
-from millrace import DataLoader, _core, transforms
-from millrace.datasets import ImageFolder
 
 _TICK = 0.01  # seconds, in which the system counts CPU time
 SIDES = {"without": False, "ledger": True}
@@ -63,27 +65,36 @@ def jpegs(folder: str, count: int = 400) -> DataLoader:
     generator = np.random.default_rng(0)
     for i in range(count):
         coarse = generator.integers(0, 256, (47, 63, 3), np.uint8)
-        Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(target / f"{i}.jpg", quality=92)
-    chain = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+        Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(
+            target / f"{i}.jpg", quality=92
+        )
+    chain = transforms.Compose(
+        [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+    )
     return DataLoader(ImageFolder(folder, chain), 32, num_workers=2, native="require")
 
 
 def rows(count: int, columns: int, workers: int) -> Callable[[str], DataLoader]:
-    return lambda folder: DataLoader(TensorDataset(torch.zeros(count, columns)), 256 if columns < 1000 else 64, num_workers=workers)
+    return lambda folder: DataLoader(
+        TensorDataset(torch.zeros(count, columns)), 256 if columns < 1000 else 64, num_workers=workers
+    )
 
 
 def short(count: int, **options: Any) -> Callable[[str], DataLoader]:
     return lambda folder: DataLoader(Short(count), 64, **options)
 
 
-SCENARIOS = {s.name: s for s in (
-    LedgerScenario("jpegs", jpegs),
-    LedgerScenario("tiny_rows", rows(1_000_000, 16, 0)),
-    LedgerScenario("wide_rows", rows(1280, 150_528, 2)),
-    LedgerScenario("short_samples_processes", short(40_000, num_workers=2)),
-    LedgerScenario("short_samples_threads", short(40_000, num_workers=2, worker_method="thread")),
-    LedgerScenario("short_samples_inline", short(40_000)),
-)}
+SCENARIOS = {
+    s.name: s
+    for s in (
+        LedgerScenario("jpegs", jpegs),
+        LedgerScenario("tiny_rows", rows(1_000_000, 16, 0)),
+        LedgerScenario("wide_rows", rows(1280, 150_528, 2)),
+        LedgerScenario("short_samples_processes", short(40_000, num_workers=2)),
+        LedgerScenario("short_samples_threads", short(40_000, num_workers=2, worker_method="thread")),
+        LedgerScenario("short_samples_inline", short(40_000)),
+    )
+}
 
 
 def check(loader: DataLoader) -> None:
@@ -98,7 +109,9 @@ def check(loader: DataLoader) -> None:
         for mine, other in zip(batches, first):
             assert all(torch.equal(a, b) for a, b in zip(mine, other)), "the sides' batches differ"
     ledger = loader.ledger()
-    assert abs(sum(ledger["consumer"].values()) - ledger["wall_seconds"]) <= 0.02 * ledger["wall_seconds"], "the ledger does not sum up"
+    assert abs(sum(ledger["consumer"].values()) - ledger["wall_seconds"]) <= 0.02 * ledger["wall_seconds"], (
+        "the ledger does not sum up"
+    )
 
 
 def measure(scenario: LedgerScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
@@ -115,8 +128,17 @@ def measure(scenario: LedgerScenario, rounds: int, cpus: list[int]) -> Iterator[
                 timer, batches = probes.Epoch(cpus), 0
                 for _ in loader:
                     batches += 1
-                records.append({**common, "loader": name, "workers": loader.num_workers, "kind": "epoch", "repeat": repeat,
-                                **timer.stop(), "batches": batches})
+                records.append(
+                    {
+                        **common,
+                        "loader": name,
+                        "workers": loader.num_workers,
+                        "kind": "epoch",
+                        "repeat": repeat,
+                        **timer.stop(),
+                        "batches": batches,
+                    }
+                )
             return records
 
         yield from quiet_rounds(rounds, one_round)
@@ -129,7 +151,9 @@ def costs(records: list[dict], measured: str) -> list[float]:
     by_round: dict[int, dict[str, float]] = {}
     for record in kept:
         by_round.setdefault(record["repeat"], {})[record["loader"]] = record[measured]
-    pairs = ((sides["ledger"], max(sides["without"], _TICK)) for sides in by_round.values() if len(sides) == 2)
+    pairs = (
+        (sides["ledger"], max(sides["without"], _TICK)) for sides in by_round.values() if len(sides) == 2
+    )
     return [(with_it / without - 1) * 100 for with_it, without in pairs]
 
 
@@ -137,17 +161,29 @@ def table(records: list[dict]) -> str:
     lines = ["| measured | without | with | costs (95 % interval of the median) |", "|---|---:|---:|---:|"]
     for measured in "cpu_seconds", "seconds":
         medians = [statistics.median(r[measured] for r in records if r["loader"] == name) for name in SIDES]
-        lines.append(f"| {measured} | {medians[0]:.3f} | {medians[1]:.3f} | {told(costs(records, measured), '+.2f', '%')} |")
+        lines.append(
+            f"| {measured} | {medians[0]:.3f} | {medians[1]:.3f} |"
+            f" {told(costs(records, measured), '+.2f', '%')} |"
+        )
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", default="benchmarks/results/ledger/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out", default="benchmarks/results/ledger/local.jsonl", help="results are appended to this file"
+    )
     arguments = parser.parse_args()
-    run_scenarios(arguments.scenario, arguments.out, lambda name, cpus: measure(SCENARIOS[name], arguments.rounds, cpus), table)
+    run_scenarios(
+        arguments.scenario,
+        arguments.out,
+        lambda name, cpus: measure(SCENARIOS[name], arguments.rounds, cpus),
+        table,
+    )
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
     python -m benchmarks.memory                       # 5 million strings; about two minutes and 2 GB
     python -m benchmarks.memory --items 500000 --data list frozen
 
-Every kind of data runs in a process of its own: it builds the data, then iterates one shuffled epoch. "growth" is the highest
-proportional set size of the process and its workers during the epoch, minus that before `iter()`; "above indices" subtracts the
-growth of a data set of equal length that has no data at all, so what is left belongs to the strings.
+Every kind of data runs in a process of its own: it builds the data, then iterates one shuffled epoch.
+"growth" is the highest proportional set size of the process and its workers during the epoch, minus that
+before `iter()`; "above indices" subtracts the growth of a data set of equal length that has no data at all,
+so what is left belongs to the strings.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -66,20 +68,34 @@ def measure(kind: str, loader_name: str, count: int, start_method: str) -> dict:
         if number % 250 == 0 or number == len(loader) - 1:
             peak = max(peak, tree_pss_bytes(me))
     seconds = time.perf_counter() - started
-    expected = count * (count - 1) // 2 if items is None else count * len("folder/class_0000/image_000000000.jpg")
+    expected = (
+        count * (count - 1) // 2 if items is None else count * len("folder/class_0000/image_000000000.jpg")
+    )
     assert total == expected, "not every sample came exactly once"
-    return {"data": kind, "loader": loader_name, "items": count, "start_method": start_method, "growth_mb": round((peak - base) / 1e6, 1),
-            "base_mb": round(base / 1e6), "epoch_seconds": round(seconds, 1), "freeze_seconds": round(build_seconds, 2),
-            "freeze_peak_mb": round(build_mb)}
+    return {
+        "data": kind,
+        "loader": loader_name,
+        "items": count,
+        "start_method": start_method,
+        "growth_mb": round((peak - base) / 1e6, 1),
+        "base_mb": round(base / 1e6),
+        "epoch_seconds": round(seconds, 1),
+        "freeze_seconds": round(build_seconds, 2),
+        "freeze_peak_mb": round(build_mb),
+    }
 
 
 def measure_apart(kind: str, loader: str, count: int, start_method: str = "fork") -> dict:
     command = [sys.executable, "-m", "benchmarks.memory", "--inside", kind, loader, str(count), start_method]
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()[-1])
+    return json.loads(
+        subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()[-1]
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--items", type=int, default=5_000_000)
     parser.add_argument("--data", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--loader", choices=LOADERS, default="millrace")

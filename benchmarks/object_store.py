@@ -1,21 +1,25 @@
-"""Shards from a store with a distance: open_shards() against the same store's bulk rate, and the disk cache against local files.
+"""Shards from a store with a distance: open_shards() against the same store's bulk rate, and the disk cache
+against local files.
 
-    python -m benchmarks.object_store [--part all|cache] [--rounds 5] [--shards 12] [--shard-mib 64] [--out FILE.jsonl]
+    python -m benchmarks.object_store [--part all|cache] [--rounds 5] [--shards 12] [--shard-mib 64] [--out
+    FILE.jsonl]
 
-The store is a server on loopback (tests/python/fault_proxy.py) in a process of its own, which answers after 50 ms, gives each connection
-40 MB/s and all together 150 MB/s, and fails one request in a hundred (reset, truncated or 503, drawn by the request's number). Both sides
-know nothing of that.
+The store is a server on loopback (tests/python/fault_proxy.py) in a process of its own, which answers after
+50 ms, gives each connection 40 MB/s and all together 150 MB/s, and fails one request in a hundred (reset,
+truncated or 503, drawn by the request's number). Both sides know nothing of that.
 
-- `bulk_N`: N threads that read 8 MB ranges of all shards with the PyPI package obstore, which retries by itself. The best N is kept.
+- `bulk_N`: N threads that read 8 MB ranges of all shards with the PyPI package obstore, which retries by
+  itself. The best N is kept.
 - `open_shards`: millrace.stores.open_shards with its own choices, read in pieces of 1 MiB.
-- `local_files`, `cached_same` (the process that filled the cache), `cached_new` (another process of the same run), `cached_asked` (the
-  store is asked at every opening whether the shard is the same, fresh_seconds=0), each as bytes in pieces of 1 MiB and, with "_samples", as
-  samples of _core.ShardReader, eight epochs in a row, timed from the first bytes on: where the store is asked, the first round trip is in
-  `first_s`.
+- `local_files`, `cached_same` (the process that filled the cache), `cached_new` (another process of the same
+  run), `cached_asked` (the store is asked at every opening whether the shard is the same, fresh_seconds=0),
+  each as bytes in pieces of 1 MiB and, with "_samples", as samples of _core.ShardReader, eight epochs in a
+  row, timed from the first bytes on: where the store is asked, the first round trip is in `first_s`.
 
-`--part cache` leaves out the first two. Every side first proves that it gives the shards' bytes. Rounds alternate. Each repeat is one line
-of JSON.
+`--part cache` leaves out the first two. Every side first proves that it gives the shards' bytes. Rounds
+alternate. Each repeat is one line of JSON.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -72,7 +76,9 @@ def serve(folder: str, pipe) -> None:
     with FaultProxy(objects, LATENCY, RATE, CONNECTION_RATE) as store:
         store.faults = lambda request: (
             random.Random(request.number).choice(["reset", "truncate", 503])
-            if request.method == "GET" and random.Random(request.number ^ 99).random() < ERRORS else None)
+            if request.method == "GET" and random.Random(request.number ^ 99).random() < ERRORS
+            else None
+        )
         pipe.send(store.url(""))
         pipe.recv()
 
@@ -115,7 +121,9 @@ def read_samples(urls: list[str], **settings) -> dict:
     return {"bytes": size, "first_s": first, "samples": samples}
 
 
-def read_bulk(base: str, sizes: dict[str, int], threads: int, take: Callable[[int, bytes], object] | None = None) -> dict:
+def read_bulk(
+    base: str, sizes: dict[str, int], threads: int, take: Callable[[int, bytes], object] | None = None
+) -> dict:
     """8 MB ranges of all shards by `threads` threads."""
     import obstore
 
@@ -138,8 +146,17 @@ def read_bulk(base: str, sizes: dict[str, int], threads: int, take: Callable[[in
         return {"bytes": sum(pool.map(one, range(len(ranges))))}
 
 
-def verify(sizes: dict[str, int], expected: int, base: str, urls: list[str], local: list[str], cache: DiskCache, part: str) -> None:
+def verify(
+    sizes: dict[str, int],
+    expected: int,
+    base: str,
+    urls: list[str],
+    local: list[str],
+    cache: DiskCache,
+    part: str,
+) -> None:
     """Every side gives the bytes of the shards, in order. AssertionError names the one that does not."""
+
     def checksum_of(run: Callable[[Callable[[bytes], None]], object]) -> int:
         crc = 0
 
@@ -191,26 +208,46 @@ def measure(rounds: int, shards: int, mib: int, cpus: list[int], part: str) -> I
             expected = zlib.crc32(shard, expected)
         sizes = {name: (data / name).stat().st_size for name in names}
         ours, theirs = multiprocessing.Pipe()
-        server = multiprocessing.get_context("spawn").Process(target=serve, args=(str(data), theirs), daemon=True)
+        server = multiprocessing.get_context("spawn").Process(
+            target=serve, args=(str(data), theirs), daemon=True
+        )
         server.start()
         base = ours.recv()
         try:
-            yield from measured(base, sizes, expected, str(data), DiskCache(Path(folder, "cache")), rounds, cpus, part)
+            yield from measured(
+                base, sizes, expected, str(data), DiskCache(Path(folder, "cache")), rounds, cpus, part
+            )
         finally:
             ours.send(None)
             server.join(10)
 
 
 def measured(
-    base: str, sizes: dict[str, int], expected: int, data: str, cache: DiskCache, rounds: int, cpus: list[int], part: str
+    base: str,
+    sizes: dict[str, int],
+    expected: int,
+    data: str,
+    cache: DiskCache,
+    rounds: int,
+    cpus: list[int],
+    part: str,
 ) -> Iterator[dict]:
     from millrace.stores import DiskCache
 
     urls, local = [base + name for name in sizes], [os.path.join(data, name) for name in sizes]
-    common = {"scenario": "object_store", "cpus": len(cpus), **run_facts(("torch", "obstore")),
-              "data": {"shards": len(sizes), "bytes": sum(sizes.values())},
-              "store": {"latency_s": LATENCY, "bytes_per_s": RATE, "connection_bytes_per_s": CONNECTION_RATE, "errors": ERRORS},
-              "memory": MEMORY}
+    common = {
+        "scenario": "object_store",
+        "cpus": len(cpus),
+        **run_facts(("torch", "obstore")),
+        "data": {"shards": len(sizes), "bytes": sum(sizes.values())},
+        "store": {
+            "latency_s": LATENCY,
+            "bytes_per_s": RATE,
+            "connection_bytes_per_s": CONNECTION_RATE,
+            "errors": ERRORS,
+        },
+        "memory": MEMORY,
+    }
     say = lambda what: print(f"object_store  {what}", file=sys.stderr, flush=True)  # noqa: E731
     say("checking")
     verify(sizes, expected, base, urls, local, cache, part)
@@ -223,13 +260,19 @@ def measured(
             found[threads] = read_bulk(base, sizes, threads)["bytes"] / (time.perf_counter() - begun)
         best = max(found, key=found.get)
         yield {**common, "loader": "bulk", "kind": "check", "bytes_per_s_by_threads": found}
-        sides |= {f"bulk_{best}": ("store", lambda: read_bulk(base, sizes, best)), "open_shards": ("store", lambda: read_shards(urls))}
+        sides |= {
+            f"bulk_{best}": ("store", lambda: read_bulk(base, sizes, best)),
+            "open_shards": ("store", lambda: read_shards(urls)),
+        }
     asking = DiskCache(cache.folder, fresh_seconds=0)
     for group, function, ending in (("bytes", read_shards, ""), ("samples", read_samples, "_samples")):
         sides |= {
             f"local_files{ending}": (group, partial(function, local * 8)),
             f"cached_same{ending}": (group, partial(function, urls * 8, cache=cache)),
-            f"cached_new{ending}": (group, partial(in_new_process, function.__name__, urls * 8, {"cache": cache})),
+            f"cached_new{ending}": (
+                group,
+                partial(in_new_process, function.__name__, urls * 8, {"cache": cache}),
+            ),
             f"cached_asked{ending}": (group, partial(function, urls * 8, cache=asking)),
         }
 
@@ -240,10 +283,24 @@ def measured(
             group, run = sides[name]
             timer, begun, cpu = probes.Epoch(cpus), time.perf_counter(), time.process_time()
             result = run()
-            own = {"seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - cpu}  # without the store's
+            own = {
+                "seconds": time.perf_counter() - begun,
+                "cpu_seconds": time.process_time() - cpu,
+            }  # without the store's
             times = {**timer.stop(), **own, **result}
-            records.append({**common, "loader": name, "group": group, "kind": "epoch", "repeat": repeat, **times,
-                            "bytes_per_s": times["bytes"] / (times["seconds"] - (0 if group == "store" else times["first_s"]))})
+            records.append(
+                {
+                    **common,
+                    "loader": name,
+                    "group": group,
+                    "kind": "epoch",
+                    "repeat": repeat,
+                    **times,
+                    "bytes_per_s": (
+                        times["bytes"] / (times["seconds"] - (0 if group == "store" else times["first_s"]))
+                    ),
+                }
+            )
         return records
 
     # The server's CPU time, and that of a process of its own, look like somebody else's.
@@ -256,41 +313,64 @@ def table(records: list[dict]) -> str:
 
     names = dict.fromkeys(r["loader"] for r in records if r["kind"] == "epoch")
     bulk = next((name for name in names if name.startswith("bulk_")), "")
-    lines = ["| side | MB/s | min – max | CPU s per GB | share of | by CPU seconds |", "|---|---:|---:|---:|---:|---:|"]
+    lines = [
+        "| side | MB/s | min – max | CPU s per GB | share of | by CPU seconds |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     for name in names:
         epochs = kept_epochs(records, name)
         rates = [r["bytes_per_s"] / 1e6 for r in epochs]
         base = {"store": bulk, "bytes": "local_files", "samples": "local_files_samples"}[epochs[0]["group"]]
         share, by_cpu = (
-            told([100 * ratio for ratio in factors(records, base, name, value)], ".1f", "%") if name != base else ""
+            (
+                told([100 * ratio for ratio in factors(records, base, name, value)], ".1f", "%")
+                if name != base
+                else ""
+            )
             for value in (itemgetter("bytes_per_s"), bytes_per_cpu_s)
         )
         share = f"{base}: {share}" if share else ""
         cpu = 1e9 / statistics.median(map(bytes_per_cpu_s, epochs))
         lines.append(
-            f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} | {cpu:.3f} | {share} | {by_cpu} |"
+            f"| {name} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} – {max(rates):,.0f} |"
+            f" {cpu:.3f} | {share} | {by_cpu} |"
         )
     if not bulk:
         return "\n".join(lines)
     store = kept_epochs(records, "open_shards")
-    lines.append(f"\nFirst bytes after {statistics.median(r['first_s'] for r in store) / LATENCY:.2f} round trips; at most "
-                 f"{max(r['stats']['ahead_bytes_peak'] for r in store) / 1e6:.0f} MB of {MEMORY / 1e6:.0f} MB in memory or on their way; "
-                 f"{statistics.median(r['stats']['requests'] for r in store):.0f} requests, "
-                 f"{statistics.median(r['stats']['retries'] for r in store):.0f} retries, "
-                 f"{statistics.median(r['stats']['hedges'] for r in store):.0f} second requests.")
+    lines.append(
+        f"\nFirst bytes after {statistics.median(r['first_s'] for r in store) / LATENCY:.2f} round trips; at"
+        f" most {max(r['stats']['ahead_bytes_peak'] for r in store) / 1e6:.0f} MB of {MEMORY / 1e6:.0f} MB in"
+        f" memory or on their way; {statistics.median(r['stats']['requests'] for r in store):.0f} requests,"
+        f" {statistics.median(r['stats']['retries'] for r in store):.0f} retries,"
+        f" {statistics.median(r['stats']['hedges'] for r in store):.0f} second requests."
+    )
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=["all", "cache"], default="all", help="cache: only the disk cache against local files")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--part",
+        choices=["all", "cache"],
+        default="all",
+        help="cache: only the disk cache against local files",
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shards", type=int, default=12)
     parser.add_argument("--shard-mib", type=int, default=64)
-    parser.add_argument("--out", default="benchmarks/results/object_store/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out",
+        default="benchmarks/results/object_store/local.jsonl",
+        help="results are appended to this file",
+    )
     arguments = parser.parse_args()
     cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
-    records = stored(measure(arguments.rounds, arguments.shards, arguments.shard_mib, cpus, arguments.part), arguments.out)
+    records = stored(
+        measure(arguments.rounds, arguments.shards, arguments.shard_mib, cpus, arguments.part), arguments.out
+    )
     print(f"**object_store**, {len(cpus)} CPUs, {rounds_told(records)}\n\n{table(records)}\n")
 
 

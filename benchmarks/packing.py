@@ -1,12 +1,15 @@
-"""Documents of tokens in rows of 2048: millrace against grain and plain Python, the sides taking turns within one process.
+"""Documents of tokens in rows of 2048: millrace against grain and plain Python, the sides taking turns within
+one process.
 
     python -m benchmarks.packing [--scenario definitions files] [--rounds 7] [--out FILE.jsonl]
 
-The documents are sources of Python's standard library, split into words and signs: whole files, or the definitions at their outermost
-level. Longer ones than a row are cut into rows beforehand, since not all sides do that. Planning is timed with the rest: a repeat goes from
-documents to every batch of 8 rows (ids, labels, positions, document numbers; grain's have no labels), on one thread of one CPU. Before
-that each side's rows must hold every token once. Slow sides get the first `limit` documents. Each repeat is one line of JSON.
+The documents are sources of Python's standard library, split into words and signs: whole files, or the
+definitions at their outermost level. Longer ones than a row are cut into rows beforehand, since not all sides
+do that. Planning is timed with the rest: a repeat goes from documents to every batch of 8 rows (ids, labels,
+positions, document numbers; grain's have no labels), on one thread of one CPU. Before that each side's rows
+must hold every token once. Slow sides get the first `limit` documents. Each repeat is one line of JSON.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -44,7 +47,9 @@ def documents(scenario: str, most: int = 10**9) -> tuple[np.ndarray, np.ndarray]
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         for part in [text] if scenario == "files" else re.split(r"\n(?=(?:def|class|@|async def)\b)", text):
-            tokens += (vocabulary.setdefault(word, len(vocabulary)) % 50_000 + 1 for word in WORD.findall(part))
+            tokens += (
+                vocabulary.setdefault(word, len(vocabulary)) % 50_000 + 1 for word in WORD.findall(part)
+            )
             offsets += [*range(offsets[-1] + LENGTH, len(tokens), LENGTH), len(tokens)]
             if len(offsets) > most:
                 return np.array(tokens[: offsets[most]], dtype=np.uint16), np.array(offsets[: most + 1])
@@ -71,8 +76,11 @@ def with_grain(tokens: np.ndarray, offsets: np.ndarray) -> Batches:
     source = grain.MapDataset.range(len(offsets) - 1).map(document).to_iter_dataset()
     packed = BestFitPackIterDataset(source, length_struct={"input_ids": LENGTH}, num_packing_bins=64)
     for batch in packed.batch(BATCH):
-        yield {"input_ids": batch["input_ids"], "document_ids": batch["input_ids_segment_ids"] - 1,
-               "position_ids": batch["input_ids_positions"]}
+        yield {
+            "input_ids": batch["input_ids"],
+            "document_ids": batch["input_ids_segment_ids"] - 1,
+            "position_ids": batch["input_ids_positions"],
+        }
 
 
 def with_python(tokens: np.ndarray, offsets: np.ndarray) -> Batches:
@@ -93,8 +101,10 @@ def with_python(tokens: np.ndarray, offsets: np.ndarray) -> Batches:
             bisect.insort(rooms, (room - length, pack))
     for begin in range(0, len(packs), BATCH):
         chosen = packs[begin : begin + BATCH]
-        batch = {name: np.full((len(chosen), LENGTH), value, dtype=np.int64)
-                 for name, value in (("input_ids", 0), ("labels", -100), ("position_ids", 0), ("document_ids", -1))}
+        batch = {
+            name: np.full((len(chosen), LENGTH), value, dtype=np.int64)
+            for name, value in (("input_ids", 0), ("labels", -100), ("position_ids", 0), ("document_ids", -1))
+        }
         for row, pack in enumerate(chosen):
             at = 0
             for number, document in enumerate(pack):
@@ -109,29 +119,48 @@ def with_python(tokens: np.ndarray, offsets: np.ndarray) -> Batches:
 
 
 def sides() -> dict[str, Callable[[np.ndarray, np.ndarray], Batches]]:
-    made = {"millrace_best_fit": with_millrace("best_fit"), "millrace_first_fit": with_millrace("first_fit"),
-            "millrace_concat": with_millrace("concat"), "python_best_fit": with_python}
+    made = {
+        "millrace_best_fit": with_millrace("best_fit"),
+        "millrace_first_fit": with_millrace("first_fit"),
+        "millrace_concat": with_millrace("concat"),
+        "python_best_fit": with_python,
+    }
     return {**made, "grain_best_fit": with_grain} if importlib.util.find_spec("grain") else made
 
 
 def check(name: str, tokens: np.ndarray, offsets: np.ndarray, batches: Batches) -> None:
-    """Every token once, its position counted from its document's beginning; of best and first fit, whole documents. AssertionError."""
+    """Every token once, its position counted from its document's beginning; of best and first fit, whole
+    documents. AssertionError.
+    """
     whole = {tokens[begin:end].tobytes() for begin, end in zip(offsets, offsets[1:])}
     seen = []
     for batch in batches:
-        for ids, positions, numbers in zip(*(np.asarray(batch[n]) for n in ("input_ids", "position_ids", "document_ids"))):
+        for ids, positions, numbers in zip(
+            *(np.asarray(batch[n]) for n in ("input_ids", "position_ids", "document_ids"))
+        ):
             filled = numbers >= 0
             seen.append(ids[filled])
             begins = np.flatnonzero(np.diff(numbers[filled], prepend=-1))
             ends = [*begins[1:], int(filled.sum())]
-            assert all((positions[b:e] == np.arange(e - b)).all() for b, e in zip(begins, ends)), f"{name}: positions do not restart"
+            assert all((positions[b:e] == np.arange(e - b)).all() for b, e in zip(begins, ends)), (
+                f"{name}: positions do not restart"
+            )
             if "concat" not in name:
-                assert all(ids[b:e].astype(np.uint16).tobytes() in whole for b, e in zip(begins, ends)), f"{name}: a document was cut"
+                assert all(ids[b:e].astype(np.uint16).tobytes() in whole for b, e in zip(begins, ends)), (
+                    f"{name}: a document was cut"
+                )
     every = np.concatenate(seen)
-    assert np.array_equal(np.bincount(every), np.bincount(tokens)), f"{name}: the rows do not hold every token once"
+    assert np.array_equal(np.bincount(every), np.bincount(tokens)), (
+        f"{name}: the rows do not hold every token once"
+    )
 
 
-def timed(tokens: np.ndarray, offsets: np.ndarray, side: Callable[[np.ndarray, np.ndarray], Batches], cpus: list[int]) -> dict:
+def timed(
+    tokens: np.ndarray,
+    offsets: np.ndarray,
+    side: Callable[[np.ndarray, np.ndarray], Batches],
+    cpus: list[int],
+) -> dict:
     timer, rows = probes.Epoch(cpus), 0
     for batch in side(tokens, offsets):
         rows += len(batch["input_ids"])
@@ -143,8 +172,12 @@ def measure(scenario: str, rounds: int, cpus: list[int], most: int = 10**9) -> I
     tokens, offsets = documents(scenario, most)
     few = min(LIMITS[scenario], len(offsets) - 1)
     data = {True: (tokens, offsets), False: (tokens[: offsets[few]], offsets[: few + 1])}
-    common = {"scenario": scenario, "cpus": len(cpus), **run_facts(("torch", "numpy", "grain")),
-              "data": {"documents": len(offsets) - 1, "length": LENGTH}}
+    common = {
+        "scenario": scenario,
+        "cpus": len(cpus),
+        **run_facts(("torch", "numpy", "grain")),
+        "data": {"documents": len(offsets) - 1, "length": LENGTH},
+    }
     for name, side in sides().items():
         print(f"{scenario}  {name}: checking", file=sys.stderr, flush=True)
         check(name, *data[False], side(*data[False]))
@@ -153,8 +186,16 @@ def measure(scenario: str, rounds: int, cpus: list[int], most: int = 10**9) -> I
         records = []
         for name in list(sides())[:: -1 if repeat % 2 else 1]:
             times = timed(*data[name.startswith("millrace")], sides()[name], cpus)
-            records.append({**common, "loader": name, "kind": "epoch", "repeat": repeat, **times,
-                            "tokens_per_s": times["tokens"] / times["seconds"]})
+            records.append(
+                {
+                    **common,
+                    "loader": name,
+                    "kind": "epoch",
+                    "repeat": repeat,
+                    **times,
+                    "tokens_per_s": times["tokens"] / times["seconds"],
+                }
+            )
         return records
 
     yield from quiet_rounds(rounds, one_round)
@@ -162,19 +203,28 @@ def measure(scenario: str, rounds: int, cpus: list[int], most: int = 10**9) -> I
 
 def table(records: list[dict]) -> str:
     fill = {"fill": (lambda r: r["fill"], ".2%")}
-    return rates_table(records, "tokens_per_s", "million tokens/s", fill, best="millrace_best_fit", scale=1e6, form=",.1f")
+    return rates_table(
+        records, "tokens_per_s", "million tokens/s", fill, best="millrace_best_fit", scale=1e6, form=",.1f"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scenario", nargs="+", default=list(LIMITS), choices=list(LIMITS))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--out", default="benchmarks/results/packing/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out", default="benchmarks/results/packing/local.jsonl", help="results are appended to this file"
+    )
     arguments = parser.parse_args()
     cpus = hold_to_cpus(1)
     for scenario in arguments.scenario:
         records = stored(measure(scenario, arguments.rounds, cpus), arguments.out)
-        print(f"**{scenario}**, {records[0]['data']['documents']:,} documents, {rounds_told(records)}\n\n{table(records)}\n")
+        print(
+            f"**{scenario}**, {records[0]['data']['documents']:,} documents,"
+            f" {rounds_told(records)}\n\n{table(records)}\n"
+        )
 
 
 if __name__ == "__main__":

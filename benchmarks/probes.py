@@ -1,4 +1,7 @@
-"""What the system knows about processes: CPU time, memory, and who else was busy. Linux, standard library only."""
+"""What the system knows about processes: CPU time, memory, and who else was busy. Linux, standard library
+only.
+"""
+
 from __future__ import annotations
 
 import os
@@ -38,7 +41,9 @@ def tree_cpu_seconds(pid: int) -> float:
 
 
 def busy_cpu_seconds(cpus: Iterable[int]) -> float:
-    """Seconds that these CPUs were busy since boot, whoever used them; stolen time counts, it was not ours either."""
+    """Seconds that these CPUs were busy since boot, whoever used them; stolen time counts, it was not ours
+    either.
+    """
     names = {f"cpu{n}" for n in cpus}
     total = 0
     with open("/proc/stat") as f:
@@ -51,7 +56,9 @@ def busy_cpu_seconds(cpus: Iterable[int]) -> float:
 
 
 def tree_pss_bytes(pid: int) -> int:
-    """Proportional set size of the tree: pages shared by n processes count 1/n in each, so shared memory counts once."""
+    """Proportional set size of the tree: pages shared by n processes count 1/n in each, so shared memory
+    counts once.
+    """
     total = 0
     for process in process_tree(pid):
         try:
@@ -94,12 +101,19 @@ def machine() -> dict:
                 model = line.split(":", 1)[1].strip()
                 break
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"cpu": model, "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(memory / 2**30, 1),
-            "system": f"{platform.system()} {platform.release()}", "python": platform.python_version()}
+    return {
+        "cpu": model,
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
 
 
 class Epoch:
-    """Wall time, CPU time of this process tree, and the share of `cpus` that others took, from construction to stop()."""
+    """Wall time, CPU time of this process tree, and the share of `cpus` that others took, from construction
+    to stop().
+    """
 
     def __init__(self, cpus: list[int]) -> None:
         self._cpus = cpus
@@ -110,4 +124,8 @@ class Epoch:
         seconds = time.perf_counter() - self._start
         cpu = tree_cpu_seconds(os.getpid()) - self._cpu
         others = busy_cpu_seconds(self._cpus) - self._busy - cpu
-        return {"seconds": seconds, "cpu_seconds": cpu, "others_share": max(0.0, others) / seconds / len(self._cpus)}
+        return {
+            "seconds": seconds,
+            "cpu_seconds": cpu,
+            "others_share": max(0.0, others) / seconds / len(self._cpus),
+        }

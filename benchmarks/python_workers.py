@@ -1,10 +1,14 @@
-"""Datasets that are Python code in worker processes: torch's loader and millrace, taking turns in one process.
+"""Datasets that are Python code in worker processes: torch's loader and millrace, taking turns in one
+process.
 
-    python -m benchmarks.python_workers [--pairs 15] [--workers 2] [--out benchmarks/results/python_workers/NAME.jsonl] [scenario ...]
+    python -m benchmarks.python_workers [--pairs 15] [--workers 2] [--out
+    benchmarks/results/python_workers/NAME.jsonl] [scenario ...]
 
-First both sides deliver the same batches, compared value by value; then they run in pairs, the order within a pair alternating. Each
-repeat is stored. Printed: the median of each side, and the median ratio of the pairs with its 95 % bootstrap interval.
+First both sides deliver the same batches, compared value by value; then they run in pairs, the order within a
+pair alternating. Each repeat is stored. Printed: the median of each side, and the median ratio of the pairs
+with its 95 % bootstrap interval.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -16,12 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import millrace
 import numpy as np
 import torch
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-import millrace
 from benchmarks.compare import interval
 from benchmarks.harness import run_facts
 from benchmarks.probes import Epoch, tree_cpu_seconds
@@ -118,7 +122,8 @@ def flat(value: Any) -> list[Any]:
 def same(a: Any, b: Any) -> bool:
     a, b = flat(a), flat(b)
     return len(a) == len(b) and all(
-        torch.equal(x, y) and x.dtype == y.dtype if isinstance(x, torch.Tensor) else x == y for x, y in zip(a, b)
+        torch.equal(x, y) and x.dtype == y.dtype if isinstance(x, torch.Tensor) else x == y
+        for x, y in zip(a, b)
     )
 
 
@@ -131,7 +136,9 @@ class Side:
         self.kept = loader_class(make(4 * workers), num_workers=workers, persistent_workers=True, **arguments)
 
     def rate(self) -> dict[str, float]:
-        """Batches per second after the first; milliseconds to the first batch of new workers, and of workers that stayed."""
+        """Batches per second after the first; milliseconds to the first batch of new workers, and of workers
+        that stayed.
+        """
         started = time.perf_counter()
         iterator = iter(self.fresh)
         next(iterator)
@@ -153,13 +160,18 @@ class Side:
         for _ in iterator:
             pass
         return {
-            "batches_per_s": count / seconds, "cpu_ms_per_batch": 1000 * cpu / count, "first_ms": 1000 * first,
+            "batches_per_s": count / seconds,
+            "cpu_ms_per_batch": 1000 * cpu / count,
+            "first_ms": 1000 * first,
             "restart_ms": 1000 * restart,
-        }  # fmt: skip
+        }
 
 
 def measure(scenario: str, workers: int, pairs: int) -> list[dict[str, Any]]:
-    sides = [Side("torch", TorchLoader, scenario, workers), Side("millrace", millrace.DataLoader, scenario, workers)]
+    sides = [
+        Side("torch", TorchLoader, scenario, workers),
+        Side("millrace", millrace.DataLoader, scenario, workers),
+    ]
     shared = set(os.listdir("/dev/shm"))
     for a, b in zip(sides[0].fresh, sides[1].fresh):
         if not same(a, b):
@@ -174,22 +186,36 @@ def measure(scenario: str, workers: int, pairs: int) -> list[dict[str, Any]]:
             record = side.rate()
             others = timer.stop()["others_share"]
             if pair >= 0:
-                records.append({"scenario": scenario, "workers": workers, "pair": pair, "loader": side.name, "others_share": others,
-                                **record})  # fmt: skip
+                records.append(
+                    {
+                        "scenario": scenario,
+                        "workers": workers,
+                        "pair": pair,
+                        "loader": side.name,
+                        "others_share": others,
+                        **record,
+                    }
+                )
     return records
 
 
 def report(scenario: str, records: list[dict[str, Any]]) -> None:
     def column(loader: str, key: str) -> list[float]:
-        return [record[key] for record in sorted(records, key=lambda r: r["pair"]) if record["loader"] == loader]
+        return [
+            record[key] for record in sorted(records, key=lambda r: r["pair"]) if record["loader"] == loader
+        ]
 
     print(f"{scenario} ({len(column('torch', 'first_ms'))} pairs)")
     for key, better in (("batches_per_s", 1), ("cpu_ms_per_batch", -1), ("first_ms", -1), ("restart_ms", -1)):
         torchs, ours = column("torch", key), column("millrace", key)
         ratios = [(b / a) ** better for a, b in zip(torchs, ours)]
         low, high = interval(ratios)
-        print(f"  {key:18} torch {statistics.median(torchs):10.2f}  millrace {statistics.median(ours):10.2f}  "
-              f"better by {statistics.median(ratios):6.2f} x ({low:.2f} - {high:.2f})", flush=True)  # fmt: skip
+        print(
+            # fmt: skip
+            f"  {key:18} torch {statistics.median(torchs):10.2f}  millrace {statistics.median(ours):10.2f}  "
+            f"better by {statistics.median(ratios):6.2f} x ({low:.2f} - {high:.2f})",
+            flush=True,
+        )
 
 
 def main() -> None:

@@ -1,4 +1,7 @@
-"""The frame of a benchmark that runs in one process: the CPUs it is held to, each record stored as it comes, a table at its end."""
+"""The frame of a benchmark that runs in one process: the CPUs it is held to, each record stored as it comes,
+a table at its end.
+"""
+
 from __future__ import annotations
 
 import json
@@ -15,7 +18,9 @@ from benchmarks.harness import choose_cpus, quiet_rounds
 
 
 def hold_to_cpus(most: int) -> list[int]:
-    """Holds this process to `most` CPUs, or as many as there are, and torch to one thread. Returns the CPUs."""
+    """Holds this process to `most` CPUs, or as many as there are, and torch to one thread. Returns the
+    CPUs.
+    """
     torch.set_num_threads(1)
     cpus = choose_cpus(min(most, len(os.sched_getaffinity(0))))
     os.sched_setaffinity(0, cpus)
@@ -44,26 +49,42 @@ def timed_epoch(batches: Iterable, cpus: list[int], rows_of: Callable[[Any], int
     return {**timer.stop(), "rows": rows, "batches": count, "first_s": first}
 
 
-Sides = dict[str, tuple[int, Callable[[], Iterable]]]  # name: (workers, epochs); epochs() begins one epoch and returns its batches
+Sides = dict[
+    str, tuple[int, Callable[[], Iterable]]
+]  # name: (workers, epochs); epochs() begins one epoch and returns its batches
 
 
-def rows_in_turns(sides: Sides, rounds: int, cpus: list[int], common: dict, rows_of: Callable[[Any], int] = len) -> Iterator[dict]:
+def rows_in_turns(
+    sides: Sides, rounds: int, cpus: list[int], common: dict, rows_of: Callable[[Any], int] = len
+) -> Iterator[dict]:
     """The records of quiet_rounds() of one epoch of each side, in alternating direction."""
+
     def one_round(repeat: int) -> list[dict]:
         records = []
         for name in list(sides)[:: -1 if repeat % 2 else 1]:
             workers, epochs = sides[name]
             times = timed_epoch(epochs(), cpus, rows_of)
-            records.append({**common, "loader": name, "workers": workers, "kind": "epoch", "repeat": repeat, **times,
-                            "rows_per_s": times["rows"] / times["seconds"]})
+            records.append(
+                {
+                    **common,
+                    "loader": name,
+                    "workers": workers,
+                    "kind": "epoch",
+                    "repeat": repeat,
+                    **times,
+                    "rows_per_s": times["rows"] / times["seconds"],
+                }
+            )
         return records
 
     return quiet_rounds(rounds, one_round)
 
 
 class Some(Sampler):
-    """`count` of `rows` numbers, the same ones in another order each epoch. RandomSampler would draw an order of all rows for them, and an
-    epoch left early would leave workers at work while the next side is timed."""
+    """`count` of `rows` numbers, the same ones in another order each epoch. RandomSampler would draw an order
+    of all rows for them, and an
+    epoch left early would leave workers at work while the next side is timed.
+    """
 
     def __init__(self, rows: int, count: int) -> None:
         self.chosen = torch.randperm(rows)[:count]
@@ -82,9 +103,14 @@ def rounds_told(records: list[dict], kind: str = "epoch") -> str:
 
 
 def run_scenarios(
-    names: Iterable[str], out: str, measure: Callable[[str, list[int]], Iterator[dict]], table: Callable[[list[dict]], str]
+    names: Iterable[str],
+    out: str,
+    measure: Callable[[str, list[int]], Iterator[dict]],
+    table: Callable[[list[dict]], str],
 ) -> None:
-    """Stores the records of measure(name, cpus) in the file `out` and prints table(records) of each scenario, on two CPUs at most."""
+    """Stores the records of measure(name, cpus) in the file `out` and prints table(records) of each scenario,
+    on two CPUs at most.
+    """
     cpus = hold_to_cpus(2)
     for name in names:
         records = stored(measure(name, cpus), out)

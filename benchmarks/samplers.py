@@ -1,13 +1,16 @@
-"""Samplers: the first index, every index, the state and the memory; millrace against torch where torch has the sampler.
+"""Samplers: the first index, every index, the state and the memory; millrace against torch where torch has
+the sampler.
 
     python -m benchmarks.samplers [--scenario random_1e8 ...] [--rounds 7] [--out FILE.jsonl]
 
-Before anything is timed, both sides must give the same indices and leave the generators in the same state. Then each round gives every
-side its turn, in alternating direction. Each repeat is one line of JSON: `kind` is `first` (seconds from iter() to the first index),
-`index` (ns for each of `indices` behind the first, as Python ints one by one), `epoch` (ns for each index of a whole epoch in batches of
-256, the first and what it waits for included: lists from torch, arrays from millrace), `state` (microseconds and bytes of state_dict()
+Before anything is timed, both sides must give the same indices and leave the generators in the same state.
+Then each round gives every side its turn, in alternating direction. Each repeat is one line of JSON: `kind`
+is `first` (seconds from iter() to the first index), `index` (ns for each of `indices` behind the first, as
+Python ints one by one), `epoch` (ns for each index of a whole epoch in batches of 256, the first and what it
+waits for included: lists from torch, arrays from millrace), `state` (microseconds and bytes of state_dict()
 in mid-epoch) or `memory` (bytes that a process gains by an epoch's order).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -21,10 +24,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
+from millrace import samplers
 from torch.utils import data
 from torch.utils.data.distributed import DistributedSampler
 
@@ -32,7 +36,6 @@ from benchmarks import probes
 from benchmarks.compare import told
 from benchmarks.harness import quiet_rounds, run_facts
 from benchmarks.runs import hold_to_cpus, rounds_told, stored
-from millrace import samplers
 
 BATCH = 256
 MOST = 10**8  # indices of an epoch that are drawn
@@ -42,12 +45,14 @@ Make = Callable[[], Any]
 
 @dataclass(frozen=True)
 class SamplerScenario:
-    """`ours` and, where torch has the sampler, `torchs`; one by one they are timed over `indices` indices of an epoch of `length`."""
+    """`ours` and, where torch has the sampler, `torchs`; one by one they are timed over `indices` indices of
+    an epoch of `length`.
+    """
 
     length: int
     indices: int
     ours: Make
-    torchs: Optional[Make] = None
+    torchs: Make | None = None
 
 
 def weights(n: int) -> torch.Tensor:
@@ -60,12 +65,16 @@ def whole_numbers(low: int, high: int, n: int) -> np.ndarray:
 
 def shuffled(n: int) -> SamplerScenario:
     rows = range(n)
-    return SamplerScenario(n, min(n, 10**6), lambda: samplers.RandomSampler(rows), lambda: data.RandomSampler(rows))
+    return SamplerScenario(
+        n, min(n, 10**6), lambda: samplers.RandomSampler(rows), lambda: data.RandomSampler(rows)
+    )
 
 
 def torch_and_ours(name: str, length: int, *arguments: Any) -> SamplerScenario:
     torchs = DistributedSampler if name == "DistributedSampler" else getattr(data, name)
-    return SamplerScenario(length, min(length, 10**6), lambda: getattr(samplers, name)(*arguments), lambda: torchs(*arguments))
+    return SamplerScenario(
+        length, min(length, 10**6), lambda: getattr(samplers, name)(*arguments), lambda: torchs(*arguments)
+    )
 
 
 SCENARIOS: dict[str, Callable[[], SamplerScenario]] = {
@@ -77,15 +86,26 @@ SCENARIOS: dict[str, Callable[[], SamplerScenario]] = {
     "subset_1e6": lambda: torch_and_ours("SubsetRandomSampler", 10**6, list(range(10**6))),
     "weighted_1e6": lambda: torch_and_ours("WeightedRandomSampler", 10**6, weights(10**6), 10**6),
     "distributed_1e7": lambda: torch_and_ours("DistributedSampler", 10**7 // 8, range(10**7), 8, 3),
-    "alias_1e6": lambda: SamplerScenario(10**7, 10**6, lambda w=weights(10**6): samplers.WeightedRandomSampler(w, 10**7, method="alias")),
-    "permutation_1e9": lambda: SamplerScenario(10**9, 10**6, lambda: samplers.PermutationSampler(10**9, **ALONE)),
-    "two_tier_1e7": lambda: SamplerScenario(10**7, 10**6, lambda: samplers.TwoTierShuffle([10**4] * 1000, 10_000, **ALONE)),
+    "alias_1e6": lambda: SamplerScenario(
+        10**7, 10**6, lambda w=weights(10**6): samplers.WeightedRandomSampler(w, 10**7, method="alias")
+    ),
+    "permutation_1e9": lambda: SamplerScenario(
+        10**9, 10**6, lambda: samplers.PermutationSampler(10**9, **ALONE)
+    ),
+    "two_tier_1e7": lambda: SamplerScenario(
+        10**7, 10**6, lambda: samplers.TwoTierShuffle([10**4] * 1000, 10_000, **ALONE)
+    ),
     "mixture_1e7": lambda: SamplerScenario(
-        10**7, 10**6, lambda: samplers.MixtureSampler([10**8, 10**7, 10**6], [0.7, 0.2, 0.1], 10**7, **ALONE)),
+        10**7, 10**6, lambda: samplers.MixtureSampler([10**8, 10**7, 10**6], [0.7, 0.2, 0.1], 10**7, **ALONE)
+    ),
     "stratified_1e6": lambda: SamplerScenario(
-        10**6, 10**6, lambda labels=whole_numbers(0, 10, 10**6): samplers.StratifiedBatchSampler(labels, BATCH, **ALONE)),
+        10**6,
+        10**6,
+        lambda labels=whole_numbers(0, 10, 10**6): samplers.StratifiedBatchSampler(labels, BATCH, **ALONE),
+    ),
     "lengths_1e6": lambda: SamplerScenario(
-        10**6, 10**6, lambda n=whole_numbers(5, 500, 10**6): samplers.LengthGroupedSampler(n, BATCH, **ALONE)),
+        10**6, 10**6, lambda n=whole_numbers(5, 500, 10**6): samplers.LengthGroupedSampler(n, BATCH, **ALONE)
+    ),
 }
 
 
@@ -144,9 +164,17 @@ def timed_state(make: Make) -> dict:
 
 
 def gained_memory(name: str, side: str) -> int:
-    """What an epoch's order takes, in a process of its own: torch has it at the first index, millrace when all were drawn."""
-    return int(subprocess.run([sys.executable, "-m", "benchmarks.samplers", "--memory-of", name, side], capture_output=True, text=True,
-                              check=True).stdout)
+    """What an epoch's order takes, in a process of its own: torch has it at the first index, millrace when
+    all were drawn.
+    """
+    return int(
+        subprocess.run(
+            [sys.executable, "-m", "benchmarks.samplers", "--memory-of", name, side],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
 
 
 def memory_of(name: str, side: str) -> int:
@@ -171,8 +199,12 @@ def memory_of(name: str, side: str) -> int:
 def measure(name: str, rounds: int, cpus: list[int], memory: bool = True) -> Iterator[dict]:
     """At least `rounds` quiet rounds, at most twice as many."""
     scenario = SCENARIOS[name]()
-    common = {"scenario": name, "cpus": len(cpus), **run_facts(("torch", "numpy")),
-              "data": {"length": scenario.length, "indices": scenario.indices}}
+    common = {
+        "scenario": name,
+        "cpus": len(cpus),
+        **run_facts(("torch", "numpy")),
+        "data": {"length": scenario.length, "indices": scenario.indices},
+    }
     sides = {"millrace": scenario.ours, **({"torch": scenario.torchs} if scenario.torchs else {})}
     if scenario.torchs:
         print(f"{name}: checking", file=sys.stderr, flush=True)
@@ -181,13 +213,25 @@ def measure(name: str, rounds: int, cpus: list[int], memory: bool = True) -> Ite
     def one_round(repeat: int) -> list[dict]:
         records, timer = [], probes.Epoch(cpus)
         for side in list(sides)[:: -1 if repeat % 2 else 1]:
-            records.append({**common, "loader": side, "kind": "first", "repeat": repeat, **timed_first(sides[side])})
-            records.append({**common, "loader": side, "kind": "index", "repeat": repeat, **timed_indices(sides[side], scenario.indices)})
+            records.append(
+                {**common, "loader": side, "kind": "first", "repeat": repeat, **timed_first(sides[side])}
+            )
+            records.append(
+                {
+                    **common,
+                    "loader": side,
+                    "kind": "index",
+                    "repeat": repeat,
+                    **timed_indices(sides[side], scenario.indices),
+                }
+            )
             if side == "torch" or hasattr(iter(sides[side]()), "take"):  # no batches
                 whole = timed_epoch(sides[side], min(scenario.length, MOST))
                 records.append({**common, "loader": side, "kind": "epoch", "repeat": repeat, **whole})
             if side == "millrace":
-                records.append({**common, "loader": side, "kind": "state", "repeat": repeat, **timed_state(sides[side])})
+                records.append(
+                    {**common, "loader": side, "kind": "state", "repeat": repeat, **timed_state(sides[side])}
+                )
         others = timer.stop()["others_share"]
         return [{**record, "others_share": others} for record in records]
 
@@ -198,14 +242,27 @@ def measure(name: str, rounds: int, cpus: list[int], memory: bool = True) -> Ite
 
 def table(records: list[dict]) -> str:
     """A line for each scenario; ratios are torch over millrace, round by round, with their 95 % intervals."""
-    lines = ["| sampler | first index, ms | torch's | sooner by | ns per index | torch's | ns, whole epoch | torch's | "
-             "state, µs / bytes | memory, MB | torch's |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    lines = [
+        (
+            "| sampler | first index, ms | torch's | sooner by | ns per index | torch's | ns, whole epoch |"
+            " torch's | state, µs / bytes | memory, MB | torch's |"
+        ),
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
     for name in dict.fromkeys(record["scenario"] for record in records):
         mine = [r for r in records if r["scenario"] == name]
-        mine = [r for r in mine if r["quiet"]] if any(r["quiet"] and r["kind"] == "first" for r in mine) else mine
+        mine = (
+            [r for r in mine if r["quiet"]]
+            if any(r["quiet"] and r["kind"] == "first" for r in mine)
+            else mine
+        )
 
         def values(side: str, kind: str, key: str) -> dict[int, float]:
-            return {r.get("repeat", 0): r[key] for r in mine if (r["loader"], r["kind"]) == (side, kind) and key in r}
+            return {
+                r.get("repeat", 0): r[key]
+                for r in mine
+                if (r["loader"], r["kind"]) == (side, kind) and key in r
+            }
 
         def median(side: str, kind: str, key: str, scale: float = 1, form: str = ".1f") -> str:
             found = values(side, kind, key)
@@ -214,20 +271,31 @@ def table(records: list[dict]) -> str:
         ours, torchs = values("millrace", "first", "seconds"), values("torch", "first", "seconds")
         ratios = [torchs[repeat] / ours[repeat] for repeat in ours if repeat in torchs]
         sooner = told(ratios, ",.1f") if ratios else ""
-        cells = [name, median("millrace", "first", "seconds", 1e3, ".3f"), median("torch", "first", "seconds", 1e3, ".3f"), sooner]
+        cells = [
+            name,
+            median("millrace", "first", "seconds", 1e3, ".3f"),
+            median("torch", "first", "seconds", 1e3, ".3f"),
+            sooner,
+        ]
         for kind in ("index", "epoch"):
             cells += [median(side, kind, "ns_per_index") for side in ("millrace", "torch")]
-        cells.append(f"{median('millrace', 'state', 'us')} / {median('millrace', 'state', 'bytes', 1, ',.0f')}")
+        cells.append(
+            f"{median('millrace', 'state', 'us')} / {median('millrace', 'state', 'bytes', 1, ',.0f')}"
+        )
         cells += [median(side, "memory", "bytes", 1e-6, ",.1f") for side in ("millrace", "torch")]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--out", default="benchmarks/results/samplers/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out", default="benchmarks/results/samplers/local.jsonl", help="results are appended to this file"
+    )
     parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_of:

@@ -1,11 +1,13 @@
-"""One loader in a process of its own, which does one thing when told: the harness starts it and talks to it in lines of JSON.
+"""One loader in a process of its own, which does one thing when told: the harness starts it and talks to it
+in lines of JSON.
 
-    check PATH   one epoch, looked at closely; the first images go to PATH        -> what checks.observe() saw
-    epoch        one epoch, timed                                                 -> times
-    paused N     one epoch whose consumer stops for N seconds twice, so that every queue of the loader fills up -> {}
-    first        a new iterator to its first batch                                -> seconds
-    import       nothing: the process has imported torch and waits                -> {}
+check PATH   one epoch, looked at closely; the first images go to PATH        -> what checks.observe() saw
+epoch        one epoch, timed                                                 -> times
+paused N     one epoch whose consumer stops for N seconds twice, so that every queue of the loader fills up ->
+{} first        a new iterator to its first batch                                -> seconds
+import       nothing: the process has imported torch and waits                -> {}
 """
+
 from __future__ import annotations
 
 import gc
@@ -52,7 +54,9 @@ class Side:
             labels.append(batch_labels)
             images += len(batch)
         result = timer.stop()
-        in_order = [int(label) for batch in labels for label in batch] == [label for _, label in self.job.samples]
+        in_order = [int(label) for batch in labels for label in batch] == [
+            label for _, label in self.job.samples
+        ]
         stats = getattr(self.epochs, "stats", dict)()
         return {**result, "images": images, "batches": len(labels), "in_order": in_order, "stats": stats}
 
@@ -83,8 +87,13 @@ def main() -> None:
         from benchmarks.loaders import Job
         from benchmarks.scenarios import SCENARIOS
 
-        job = Job(SCENARIOS[settings["scenario"]], settings["root"], settings["workers"], settings["epoch_images"],
-                  settings["persistent"])
+        job = Job(
+            SCENARIOS[settings["scenario"]],
+            settings["root"],
+            settings["workers"],
+            settings["epoch_images"],
+            settings["persistent"],
+        )
         side = Side(settings["loader"], job, settings["cpus"])
     print("{}", file=answers)
     for line in sys.stdin:

@@ -1,9 +1,12 @@
-"""What a loader's state costs: microseconds of state_dict() in mid-epoch, its bytes as JSON, microseconds from a state to the next batch.
+"""What a loader's state costs: microseconds of state_dict() in mid-epoch, its bytes as JSON, microseconds
+from a state to the next batch.
 
     python -m benchmarks.states [--rounds 15] [--out FILE.jsonl]
 
-Before anything is timed, a loader resumed from the state must give the rest of the epoch. Each repeat is one line of JSON.
+Before anything is timed, a loader resumed from the state must give the rest of the epoch. Each repeat is one
+line of JSON.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -16,12 +19,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from millrace import DataLoader, samplers
 from torch.utils.data import TensorDataset, WeightedRandomSampler
 
 from benchmarks import probes
 from benchmarks.harness import QUIET_SHARE, run_facts
 from benchmarks.runs import hold_to_cpus
-from millrace import DataLoader, samplers
 
 SAMPLES, BATCH, STEPS = 10**6, 256, 1000  # the epoch is resumed behind STEPS of its batches
 ROWS = TensorDataset(torch.arange(SAMPLES))
@@ -31,7 +34,9 @@ ORDERS: dict[str, Callable[[], dict[str, Any]]] = {
     "shuffled, own generator": lambda: {"shuffle": True, "generator": torch.Generator().manual_seed(1)},
     "weighted": lambda: {"sampler": WeightedRandomSampler(torch.ones(SAMPLES), SAMPLES)},
     "permutation": lambda: {"sampler": samplers.PermutationSampler(SAMPLES)},
-    "shuffle buffer": lambda: {"sampler": samplers.ShuffleBuffer(10_000)(samplers.PermutationSampler(SAMPLES))},
+    "shuffle buffer": lambda: {
+        "sampler": samplers.ShuffleBuffer(10_000)(samplers.PermutationSampler(SAMPLES))
+    },
 }
 
 
@@ -69,17 +74,30 @@ def timed(order: str, workers: int) -> dict[str, Any]:
     start = time.perf_counter()
     resumed.load_state_dict(first)
     next(iter(resumed))
-    return {"us": again * 1e6, "first_us": once * 1e6, "bytes": len(json.dumps(first)), "resume_us": (time.perf_counter() - start) * 1e6}
+    return {
+        "us": again * 1e6,
+        "first_us": once * 1e6,
+        "bytes": len(json.dumps(first)),
+        "resume_us": (time.perf_counter() - start) * 1e6,
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", default="benchmarks/results/states/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out", default="benchmarks/results/states/local.jsonl", help="results are appended to this file"
+    )
     arguments = parser.parse_args()
     cpus = hold_to_cpus(2)
     os.makedirs(os.path.dirname(os.path.abspath(arguments.out)), exist_ok=True)
-    common = {"cpus": len(cpus), **run_facts(("torch",)), "data": {"samples": SAMPLES, "batch": BATCH, "steps": STEPS}}
+    common = {
+        "cpus": len(cpus),
+        **run_facts(("torch",)),
+        "data": {"samples": SAMPLES, "batch": BATCH, "steps": STEPS},
+    }
     print("| order | workers | state_dict(), µs | the first one | bytes of JSON | from state to batch, µs |")
     print("|---|---:|---:|---:|---:|---:|")
     with open(arguments.out, "a") as out:
@@ -90,13 +108,26 @@ def main() -> None:
                 records = []
                 for repeat in range(arguments.rounds):
                     timer = probes.Epoch(cpus)
-                    record = {**common, "scenario": order, "workers": workers, "repeat": repeat, **timed(order, workers)}
+                    record = {
+                        **common,
+                        "scenario": order,
+                        "workers": workers,
+                        "repeat": repeat,
+                        **timed(order, workers),
+                    }
                     others = timer.stop()["others_share"]
                     records.append({**record, "others_share": others, "quiet": others <= QUIET_SHARE})
                     print(json.dumps(records[-1]), file=out, flush=True)
                 counted = [record for record in records if record["quiet"]] or records
-                cells = [statistics.median(record[key] for record in counted) for key in ("us", "first_us", "bytes", "resume_us")]
-                print(f"| {order} | {workers} | {cells[0]:.1f} | {cells[1]:.1f} | {cells[2]:,.0f} | {cells[3]:,.0f} |", flush=True)
+                cells = [
+                    statistics.median(record[key] for record in counted)
+                    for key in ("us", "first_us", "bytes", "resume_us")
+                ]
+                print(
+                    f"| {order} | {workers} | {cells[0]:.1f} | {cells[1]:.1f} | {cells[2]:,.0f} |"
+                    f" {cells[3]:,.0f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

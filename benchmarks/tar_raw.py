@@ -1,9 +1,12 @@
-"""One way through shards without decoding, in a process of its own: tar_shards.py starts it and talks to it in lines of JSON.
+"""One way through shards without decoding, in a process of its own: tar_shards.py starts it and talks to it
+in lines of JSON.
 
-    {"side": ..., "shards": [...], "cpus": [...]}    first line; answered when the side is ready
-    ["check"]                                        one pass                  -> samples, bytes and a digest of the payloads in order
-    ["timed", passes]                                so many passes, timed     -> times, samples
+{"side": ..., "shards": [...], "cpus": [...]}    first line; answered when the side is ready
+["check"]                                        one pass                  -> samples, bytes and a digest of
+the payloads in order ["timed", passes]                                so many passes, timed     -> times,
+samples
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -72,7 +75,12 @@ def read_through(shards: list[str]) -> None:
         os.close(file)
 
 
-SIDES = {"millrace": millrace, "webdataset": webdataset, "pread_members": pread_members, "pread_shards": pread_shards}
+SIDES = {
+    "millrace": millrace,
+    "webdataset": webdataset,
+    "pread_members": pread_members,
+    "pread_shards": pread_shards,
+}
 
 
 def check(samples: Iterable) -> dict:
@@ -105,7 +113,12 @@ def main() -> None:
     print("{}", file=answers)
     for line in sys.stdin:
         command, *arguments = json.loads(line)
-        print(json.dumps(check(epochs()) if command == "check" else timed(epochs, *arguments, settings["cpus"])), file=answers)
+        print(
+            json.dumps(
+                check(epochs()) if command == "check" else timed(epochs, *arguments, settings["cpus"])
+            ),
+            file=answers,
+        )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
-"""Tar shards: training from them, reading them raw, packed ones, and their index against files; the sides taking turns within one run.
+"""Tar shards: training from them, reading them raw, packed ones, and their index against files; the sides
+taking turns within one run.
 
     python -m benchmarks.tar_shards [train raw packed indexed] [--images DIR] [--rounds 7] [--out FILE.jsonl]
 
-train    tar → RandomResizedCrop(224) → batches, 2 workers: millrace, the webdataset package with torch, DALI (harness.py does it)
-raw      samples of several sizes, not decoded, one process on one CPU, then on all: millrace, webdataset, and plain preads as floors
-         (tar_raw.py)
-packed   the same photos from plain shards and from those of `millrace pack --jpeg lossless`, one thread (segment_index.py)
-indexed  millrace over the index of the shards in a global shuffle, and over the same photos as files
+train    tar → RandomResizedCrop(224) → batches, 2 workers: millrace, the webdataset package with torch, DALI
+(harness.py does it) raw      samples of several sizes, not decoded, one process on one CPU, then on all:
+         millrace, webdataset, and plain preads as floors (tar_raw.py)
+packed   the same photos from plain shards and from those of `millrace pack --jpeg lossless`, one thread
+(segment_index.py) indexed  millrace over the index of the shards in a global shuffle, and over the same
+photos as files
 
 First the sides prove that they give the same. Each repeat is one line of JSON.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -32,7 +35,11 @@ from examples.make_photos import make_photos
 PARTS = ("train", "raw", "packed", "indexed")
 TRAIN = ("webdataset_torch", "millrace_tar", "dali_tar")
 INDEXED = ("millrace", "millrace_indexed")
-RAW = {"raw_1kB": (1_000, 40_000), "raw_10kB": (10_000, 10_000), "raw_1MB": (1_000_000, 200)}  # bytes of a picture, samples
+RAW = {
+    "raw_1kB": (1_000, 40_000),
+    "raw_10kB": (10_000, 10_000),
+    "raw_1MB": (1_000_000, 200),
+}  # bytes of a picture, samples
 PHOTOS = "raw_photos"
 SHARD_BYTES = 64 << 20  # of raw, about
 LEAST_SECONDS = 0.5  # a timed turn goes through the shards as often as it takes
@@ -43,11 +50,15 @@ def say(text: str) -> None:
 
 
 def from_files(part: str, root: Path, workers: int, plan: Plan) -> Iterator[dict]:
-    """Of train and indexed: the deterministic crops must be equal before the random ones are timed. Raises what harness.measure() does."""
+    """Of train and indexed: the deterministic crops must be equal before the random ones are timed. Raises
+    what harness.measure() does.
+    """
     names = list(TRAIN if part == "train" else INDEXED)
     sides = [("tar_val", 1, Plan(0, 0, 0, 0, plan.images_per_worker * workers)), ("tar_train", workers, plan)]
     for scenario, threads, this in sides:
-        for record in harness.measure(scenario, names, threads, str(root), this, lambda text: say(f"{part}  {text}")):
+        for record in harness.measure(
+            scenario, names, threads, str(root), this, lambda text: say(f"{part}  {text}")
+        ):
             if record["kind"] == "left out" and record["loader"].startswith("millrace"):
                 raise harness.checks.NotTheSame(f"{record['loader']}: {record['reason']}")
             yield {**record, "scenario": f"{part}_{'check' if scenario == 'tar_val' else 'crops'}"}
@@ -66,7 +77,9 @@ class RawSide(SideProcess):
 
 
 def read_back(shards: list[str]) -> None:
-    """Has the shards in the page cache as they come from a disk: what was just written lies there in smaller pieces."""
+    """Has the shards in the page cache as they come from a disk: what was just written lies there in smaller
+    pieces.
+    """
     for shard in shards:
         file = os.open(shard, os.O_RDONLY)
         os.fsync(file)
@@ -75,25 +88,49 @@ def read_back(shards: list[str]) -> None:
     tar_raw.read_through(shards)
 
 
-def raw(scenario: str, shards: list[str], rounds: int, cpus: list[int], least_s: float = LEAST_SECONDS) -> Iterator[dict]:
-    """One record per turn; the shards are read back before each round. Raises AssertionError when the sides read other bytes."""
-    common = {"scenario": scenario, "workers": 0, "cpus": len(cpus), **harness.run_facts(("torch", "webdataset", "numpy"))}
+def raw(
+    scenario: str, shards: list[str], rounds: int, cpus: list[int], least_s: float = LEAST_SECONDS
+) -> Iterator[dict]:
+    """One record per turn; the shards are read back before each round. Raises AssertionError when the sides
+    read other bytes.
+    """
+    common = {
+        "scenario": scenario,
+        "workers": 0,
+        "cpus": len(cpus),
+        **harness.run_facts(("torch", "webdataset", "numpy")),
+    }
     with ExitStack() as stack:
         say(f"{scenario}: checking")
         sides = {name: stack.enter_context(RawSide(name, shards, cpus)) for name in tar_raw.SIDES}
         seen = {name: side.ask("check") for name, side in sides.items()}
         first = seen["pread_members"]
         for name, found in seen.items():
-            expected = first if name != "pread_shards" else {"samples": first["samples"], "bytes": 0, "digest": None}
+            expected = (
+                first if name != "pread_shards" else {"samples": first["samples"], "bytes": 0, "digest": None}
+            )
             assert found == expected, f"{name} reads {found}, not {expected}"
-        common["data"] = {"shards": len(shards), "samples": first["samples"], "bytes": sum(map(os.path.getsize, shards)),
-                          "mean_bytes": round(first["bytes"] / first["samples"])}
-        passes = {name: max(1, round(least_s / side.ask("timed", 1)["seconds"])) for name, side in sides.items()}
-        yield from turns(lambda name: sides[name].ask("timed", passes[name]), list(sides), rounds, common, lambda: read_back(shards))
+        common["data"] = {
+            "shards": len(shards),
+            "samples": first["samples"],
+            "bytes": sum(map(os.path.getsize, shards)),
+            "mean_bytes": round(first["bytes"] / first["samples"]),
+        }
+        passes = {
+            name: max(1, round(least_s / side.ask("timed", 1)["seconds"])) for name, side in sides.items()
+        }
+        yield from turns(
+            lambda name: sides[name].ask("timed", passes[name]),
+            list(sides),
+            rounds,
+            common,
+            lambda: read_back(shards),
+        )
 
 
 def turns(ask, names: list[str], rounds: int, common: dict, prepare=lambda: None) -> Iterator[dict]:
     """The records of quiet_rounds(); `prepare()` begins each, `ask(name)` is one side's turn."""
+
     def one_round(repeat: int) -> list[dict]:
         prepare()
         records = []
@@ -101,8 +138,18 @@ def turns(ask, names: list[str], rounds: int, common: dict, prepare=lambda: None
             say(f"{common['scenario']}  {name}: round {repeat}")
             times = ask(name)
             count = times["samples"]
-            records.append({**common, "loader": name, "kind": "epoch", "repeat": repeat, **times, "images": count,
-                            "images_per_s": count / times["seconds"], "cpu_s_per_1000": times["cpu_seconds"] * 1000 / count})
+            records.append(
+                {
+                    **common,
+                    "loader": name,
+                    "kind": "epoch",
+                    "repeat": repeat,
+                    **times,
+                    "images": count,
+                    "images_per_s": count / times["seconds"],
+                    "cpu_s_per_1000": times["cpu_seconds"] * 1000 / count,
+                }
+            )
         return records
 
     return harness.quiet_rounds(rounds, one_round)
@@ -123,13 +170,21 @@ def photo_shards(folder: Path, root: Path) -> list[str]:
 
 def raw_scenarios(root: Path, rounds: int, part: int) -> Iterator[dict]:
     """All sizes; `part` divides data and times."""
-    made = {name: lambda folder, size=size, count=count: raw_shards(folder, size, max(1, count // part))
-            for name, (size, count) in RAW.items()}
+    made = {
+        name: lambda folder, size=size, count=count: raw_shards(folder, size, max(1, count // part))
+        for name, (size, count) in RAW.items()
+    }
     for name, make in (made | {PHOTOS: lambda folder: photo_shards(folder, root)}).items():
         with tempfile.TemporaryDirectory() as folder:
             shards = make(Path(folder) / "shards")
             for cpus in sorted({1, len(os.sched_getaffinity(0))}):
-                yield from raw(name if cpus == 1 else f"{name}_{cpus}cpus", shards, rounds, choose_cpus(cpus), LEAST_SECONDS / part)
+                yield from raw(
+                    name if cpus == 1 else f"{name}_{cpus}cpus",
+                    shards,
+                    rounds,
+                    choose_cpus(cpus),
+                    LEAST_SECONDS / part,
+                )
 
 
 # ---------------------------------------------------------------- packed
@@ -159,8 +214,12 @@ def packed(root: Path, rounds: int, cpus: list[int], size: int = 224) -> Iterato
 
 def ratios(run: list[dict], against: str) -> str:
     """Throughput and CPU seconds of `against` beside each other side's, round by round."""
-    lines = ["| side | samples/s | MB/s | CPU ms per 1,000 | rate of " + against + " | its CPU time, this one's over it |",
-             "|---|---:|---:|---:|---:|---:|"]
+    lines = [
+        "| side | samples/s | MB/s | CPU ms per 1,000 | rate of "
+        + against
+        + " | its CPU time, this one's over it |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     size = run[0]["data"]["mean_bytes"]
     ours = {r["repeat"]: r for r in compare.kept_epochs(run, against)}
     for name in dict.fromkeys(r["loader"] for r in run):
@@ -170,10 +229,18 @@ def ratios(run: list[dict], against: str) -> str:
         cells = []
         for field, up in ("images_per_s", True), ("cpu_s_per_1000", False):
             pairs = [(ours[r["repeat"]][field], r[field]) for r in epochs if r["repeat"] in ours]
-            values = [(a / b if up else b / a) for a, b in pairs if a and b]  # a short turn may take no tick of the clock
-            cells.append("{:.3f} × ({:.3f} – {:.3f})".format(statistics.median(values), *compare.interval(values))
-                         if values and name != against else "")
-        lines.append(f"| {name} | **{rate:,.0f}** | {rate * size / 1e6:,.0f} | {cpu * 1000:,.2f} | {cells[0]} | {cells[1]} |")
+            values = [
+                (a / b if up else b / a) for a, b in pairs if a and b
+            ]  # a short turn may take no tick of the clock
+            cells.append(
+                "{:.3f} × ({:.3f} – {:.3f})".format(statistics.median(values), *compare.interval(values))
+                if values and name != against
+                else ""
+            )
+        lines.append(
+            f"| {name} | **{rate:,.0f}** | {rate * size / 1e6:,.0f} | {cpu * 1000:,.2f} | {cells[0]} |"
+            f" {cells[1]} |"
+        )
     return "\n".join(lines)
 
 
@@ -182,14 +249,21 @@ def report(records: list[dict]) -> str:
     parts = []
     for (scenario, _), run in compare.latest_runs(records).items():
         epochs = [r for r in run if r["kind"] == "epoch"]
-        parts += [f"{r['loader']} was left out of {scenario}: {r['reason']}" for r in run if r["kind"] == "left out"]
+        parts += [
+            f"{r['loader']} was left out of {scenario}: {r['reason']}" for r in run if r["kind"] == "left out"
+        ]
         if not epochs:
             continue
         names = {r["loader"] for r in epochs}
-        against = next(name for name in ("millrace_tar", "millrace_indexed", "segments", "millrace") if name in names)
+        against = next(
+            name for name in ("millrace_tar", "millrace_indexed", "segments", "millrace") if name in names
+        )
         calm = len({r["repeat"] for r in epochs if r["quiet"]})
-        parts.append(f"**{scenario}**, {calm} quiet rounds of {epochs[-1]['repeat'] + 1}, {run[0]['cpus']} CPUs of "
-                     f"{run[0]['machine']['cpu']}, {run[0]['data']['mean_bytes'] / 1000:,.1f} kB in the mean\n\n{ratios(epochs, against)}")
+        parts.append(
+            f"**{scenario}**, {calm} quiet rounds of {epochs[-1]['repeat'] + 1}, {run[0]['cpus']} CPUs of"
+            f" {run[0]['machine']['cpu']}, {run[0]['data']['mean_bytes'] / 1000:,.1f} kB in the"
+            f" mean\n\n{ratios(epochs, against)}"
+        )
     return "\n\n".join(parts)
 
 
@@ -197,7 +271,12 @@ def measure(part: str, images: str, cache: Path, arguments: argparse.Namespace) 
     """The records of one part. `arguments`: those of main()."""
     root = make_folder(images, cache, arguments.images_per_worker * arguments.workers)
     if part in ("train", "indexed"):
-        plan = Plan(arguments.rounds, arguments.first_batches, arguments.memory_epochs, images_per_worker=arguments.images_per_worker)
+        plan = Plan(
+            arguments.rounds,
+            arguments.first_batches,
+            arguments.memory_epochs,
+            images_per_worker=arguments.images_per_worker,
+        )
         yield from from_files(part, root, arguments.workers, plan)
     elif part == "packed":
         yield from packed(root, arguments.pairs, choose_cpus(1))
@@ -206,18 +285,30 @@ def measure(part: str, images: str, cache: Path, arguments: argparse.Namespace) 
 
 
 def main(words: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="*", default=list(PARTS), metavar="part", help="default: " + " ".join(PARTS))
-    parser.add_argument("--images", help="class folder of JPEGs (default: the demo's photos, made if need be)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "part", nargs="*", default=list(PARTS), metavar="part", help="default: " + " ".join(PARTS)
+    )
+    parser.add_argument(
+        "--images", help="class folder of JPEGs (default: the demo's photos, made if need be)"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--images-per-worker", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--pairs", type=int, default=15, help="of packed")
     parser.add_argument("--first-batches", type=int, default=0)
     parser.add_argument("--memory-epochs", type=int, default=0)
-    parser.add_argument("--raw-part", type=int, default=1, help="raw data and times are divided by this, for a trial")
-    parser.add_argument("--cache", type=Path, default=ROOT / "demo_data", help="where shards are made and kept")
-    parser.add_argument("--out", default="benchmarks/results/tar_shards/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--raw-part", type=int, default=1, help="raw data and times are divided by this, for a trial"
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=ROOT / "demo_data", help="where shards are made and kept"
+    )
+    parser.add_argument(
+        "--out", default="benchmarks/results/tar_shards/local.jsonl", help="results are appended to this file"
+    )
     arguments = parser.parse_args(words)
     if unknown := set(arguments.part) - set(PARTS):
         parser.error(f"{', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")

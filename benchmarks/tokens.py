@@ -1,12 +1,15 @@
-"""Windows of tokens for language models: millrace against torch's own ways and LitData, the sides taking turns within one process.
+"""Windows of tokens for language models: millrace against torch's own ways and LitData, the sides taking
+turns within one process.
 
     python -m benchmarks.tokens [--tokens 268435456] [--rounds 7] [--out FILE.jsonl]
 
-A file of uint16 ids; batches of 16 random windows of 2048 + 1 ids, as int64 x and y of (16, 2048). Before anything is timed, each side
-must give windows of the file, y one token behind x, from all over it. Then each round gives every side one epoch, in alternating
-direction; the slow sides stop after fewer batches. `memcpy` copies blocks of 64 MiB; what a side writes per second is compared with
-it ("of memcpy"), per thread that makes batches. Each repeat is one line of JSON, as harness.py stores them, with `tokens`.
+A file of uint16 ids; batches of 16 random windows of 2048 + 1 ids, as int64 x and y of (16, 2048). Before
+anything is timed, each side must give windows of the file, y one token behind x, from all over it. Then each
+round gives every side one epoch, in alternating direction; the slow sides stop after fewer batches. `memcpy`
+copies blocks of 64 MiB; what a side writes per second is compared with it ("of memcpy"), per thread that
+makes batches. Each repeat is one line of JSON, as harness.py stores them, with `tokens`.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -53,7 +56,9 @@ class Side:
 
 
 def make_data(folder: str, count: int) -> str:
-    """Random ids below 50,000 but for the file's first half: there each is its place modulo 50,000, so that windows can be told."""
+    """Random ids below 50,000 but for the file's first half: there each is its place modulo 50,000, so that
+    windows can be told.
+    """
     path = os.path.join(folder, "tokens.bin")
     tokens = np.random.default_rng(0).integers(0, 50_000, count, dtype=np.uint16)
     tokens[: count // 2] = np.arange(count // 2) % 50_000
@@ -76,10 +81,14 @@ class PerWindow(Dataset):
 
 
 class PerBatch(PerWindow):
-    """Whole batches: stacked, converted, and two views of the result. Their rows are not contiguous, unlike those of all other sides."""
+    """Whole batches: stacked, converted, and two views of the result. Their rows are not contiguous, unlike
+    those of all other sides.
+    """
 
     def __getitems__(self, indices: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        windows = torch.from_numpy(np.stack([self.tokens[i : i + self.length + 1] for i in indices]).astype(np.int64))
+        windows = torch.from_numpy(
+            np.stack([self.tokens[i : i + self.length + 1] for i in indices]).astype(np.int64)
+        )
         return windows[:, :-1], windows[:, 1:]
 
 
@@ -109,8 +118,17 @@ def litdata_side(path: str, scenario: Scenario, folder: str) -> Side:
         count = len(tokens) // pieces // block * block
         yield torch.from_numpy(np.array(tokens[number * count : (number + 1) * count]))
 
-    litdata.optimize(blocks, list(range(pieces)), target, chunk_size=block * 4096, item_loader=litdata.TokensLoader(), num_workers=2)
-    dataset = litdata.StreamingDataset(target, item_loader=litdata.TokensLoader(block_size=block), shuffle=True, drop_last=True)
+    litdata.optimize(
+        blocks,
+        list(range(pieces)),
+        target,
+        chunk_size=block * 4096,
+        item_loader=litdata.TokensLoader(),
+        num_workers=2,
+    )
+    dataset = litdata.StreamingDataset(
+        target, item_loader=litdata.TokensLoader(block_size=block), shuffle=True, drop_last=True
+    )
     loader = litdata.StreamingDataLoader(dataset, batch_size=scenario.batch, num_workers=0)
     return Side(0, 1, lambda: ([b[:, :-1], b[:, 1:]] for b in (batch.to(torch.int64) for batch in loader)))
 
@@ -124,7 +142,14 @@ def sides(path: str, scenario: Scenario, folder: str) -> dict[str, Side]:
 
     def loader_of(kind, dataset: Dataset, workers: int, **extra) -> Side:
         sampler = RandomSampler(dataset, replacement=True, num_samples=scenario.batches * scenario.batch)
-        loader = kind(dataset, scenario.batch, sampler=sampler, num_workers=workers, persistent_workers=workers > 0, **extra)
+        loader = kind(
+            dataset,
+            scenario.batch,
+            sampler=sampler,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            **extra,
+        )
         return Side(workers, 0 if workers and kind is DataLoader else max(workers, 1), lambda: loader)
 
     made: dict[str, Side] = {}
@@ -146,7 +171,9 @@ def check(name: str, path: str, scenario: Scenario, batches: Batches) -> None:
     random, searched = tokens[len(tokens) // 2 - scenario.length :], 0
     told = np.arange(scenario.length) % 50_000
     for x, y in islice(batches, 40):
-        assert x.shape == y.shape == (scenario.batch, scenario.length) and x.dtype is y.dtype is torch.int64, f"{name}: {x.shape} {x.dtype}"
+        assert (
+            x.shape == y.shape == (scenario.batch, scenario.length) and x.dtype is y.dtype is torch.int64
+        ), f"{name}: {x.shape} {x.dtype}"
         assert torch.equal(x[:, 1:], y[:, :-1]), f"{name}: y is not x one token on"
         for row in x.numpy():
             if np.array_equal(row, (row[0] + told) % 50_000):  # of the first half
@@ -156,7 +183,9 @@ def check(name: str, path: str, scenario: Scenario, batches: Batches) -> None:
                 searched += 1
                 found = (random[at : at + scenario.length] for at in np.flatnonzero(random == row[0]))
                 assert any(np.array_equal(row, window) for window in found), f"{name}: a row is no window"
-    assert len(places) > 10 and max(places) - min(places) > 25_000 % len(tokens), f"{name}: windows are not from everywhere"
+    assert len(places) > 10 and max(places) - min(places) > 25_000 % len(tokens), (
+        f"{name}: windows are not from everywhere"
+    )
 
 
 def timed_epoch(batches: Batches, cpus: list[int], limit: int) -> dict:
@@ -186,8 +215,12 @@ def measure(scenario: Scenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
     with tempfile.TemporaryDirectory() as folder:
         path = make_data(folder, scenario.tokens)
         made = sides(path, scenario, folder)
-        common = {"scenario": "tokens", "cpus": len(cpus), **run_facts(("torch", "numpy", "litdata")),
-                  "data": {"bytes": Path(path).stat().st_size, "length": scenario.length}}
+        common = {
+            "scenario": "tokens",
+            "cpus": len(cpus),
+            **run_facts(("torch", "numpy", "litdata")),
+            "data": {"bytes": Path(path).stat().st_size, "length": scenario.length},
+        }
         for name, side in made.items():
             print(f"tokens  {name}: checking", file=sys.stderr, flush=True)
             check(name, path, scenario, side.epochs())
@@ -197,32 +230,57 @@ def measure(scenario: Scenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
             copied = memcpy_bytes_per_s()
             for name in list(made)[:: -1 if repeat % 2 else 1]:
                 side = made[name]
-                times = timed_epoch(side.epochs(), cpus, scenario.limit if side.threads == 0 else scenario.batches)
+                times = timed_epoch(
+                    side.epochs(), cpus, scenario.limit if side.threads == 0 else scenario.batches
+                )
                 per_s = times["tokens"] / times["seconds"]
                 of_memcpy = per_s * 16 / side.threads / copied if side.threads else None
-                records.append({**common, "loader": name, "workers": side.workers, "kind": "epoch", "repeat": repeat, **times,
-                                "tokens_per_s": per_s, "memcpy_bytes_per_s": copied, "of_memcpy": of_memcpy})
+                records.append(
+                    {
+                        **common,
+                        "loader": name,
+                        "workers": side.workers,
+                        "kind": "epoch",
+                        "repeat": repeat,
+                        **times,
+                        "tokens_per_s": per_s,
+                        "memcpy_bytes_per_s": copied,
+                        "of_memcpy": of_memcpy,
+                    }
+                )
             return records
 
         yield from quiet_rounds(rounds, one_round)
 
 
 def table(records: list[dict]) -> str:
-    return rates_table(records, "tokens_per_s", "M tokens/s", {
-        "µs per batch": (lambda r: r["seconds"] / r["batches"] * 1e6, ",.0f"),
-        "written per thread, of memcpy": (lambda r: r["of_memcpy"], ".0%"),
-        "CPU s per 10⁹": (lambda r: r["cpu_seconds"] / r["tokens"] * 1e9, ".2f"),
-    }, scale=1e6)
+    return rates_table(
+        records,
+        "tokens_per_s",
+        "M tokens/s",
+        {
+            "µs per batch": (lambda r: r["seconds"] / r["batches"] * 1e6, ",.0f"),
+            "written per thread, of memcpy": (lambda r: r["of_memcpy"], ".0%"),
+            "CPU s per 10⁹": (lambda r: r["cpu_seconds"] / r["tokens"] * 1e9, ".2f"),
+        },
+        scale=1e6,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tokens", type=int, default=Scenario.tokens)
     parser.add_argument("--batches", type=int, default=Scenario.batches)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--out", default="benchmarks/results/tokens/local.jsonl", help="results are appended to this file")
+    parser.add_argument(
+        "--out", default="benchmarks/results/tokens/local.jsonl", help="results are appended to this file"
+    )
     arguments = parser.parse_args()
-    scenario = Scenario(tokens=arguments.tokens, batches=arguments.batches, limit=min(Scenario.limit, arguments.batches))
+    scenario = Scenario(
+        tokens=arguments.tokens, batches=arguments.batches, limit=min(Scenario.limit, arguments.batches)
+    )
     records = stored(measure(scenario, arguments.rounds, hold_to_cpus(2)), arguments.out)
     print(f"{rounds_told(records)}\n\n{table(records)}\n")
 

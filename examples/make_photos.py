@@ -1,11 +1,15 @@
-"""Makes a class-folder data set of real photos: crops of the sample photos that scikit-image and scikit-learn ship.
+"""Makes a class-folder data set of real photos: crops of the sample photos that scikit-image and scikit-learn
+ship.
 
     python examples/make_photos.py demo_data/photos --count 3000
 
-One class per photo. Sizes, bytes and chroma sampling follow ImageNet's training set, because they decide what decoding costs:
-mostly 500 x 375, sides of 300 to 700 pixels, about 200,000 pixels and 110 kB in the mean, baseline 4:2:0, a few greys.
-Photo i depends on i alone: an interrupted run is continued, a finished one is left as it is, a larger count adds photos.
+One class per photo. Sizes, bytes and chroma sampling follow ImageNet's training set, because they decide what
+decoding costs: mostly 500 x 375, sides of 300 to 700 pixels, about 200,000 pixels and 110 kB in the mean,
+baseline 4:2:0, a few greys.
+Photo i depends on i alone: an interrupted run is continued, a finished one is left as it is, a larger count
+adds photos.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -49,10 +53,14 @@ def source_photos(name: str) -> list[Image.Image]:
     """The photos that class `name` is cut from, decoded once per process."""
     if name not in _loaded:
         package, files = SOURCES[name]
-        spec = importlib.util.find_spec(package)  # finds the folder without importing the package and all it needs
+        spec = importlib.util.find_spec(
+            package
+        )  # finds the folder without importing the package and all it needs
         if spec is None or not spec.submodule_search_locations:
-            raise FileNotFoundError(f"the sample photos of {package} are not installed: "
-                                    "pip install --no-deps scikit-image scikit-learn")
+            raise FileNotFoundError(
+                f"the sample photos of {package} are not installed: "
+                "pip install --no-deps scikit-image scikit-learn"
+            )
         folder = Path(spec.submodule_search_locations[0])
         _loaded[name] = [Image.open(folder / file).convert("RGB") for file in files]
     return _loaded[name]
@@ -87,7 +95,8 @@ def make_photo(index: int) -> bytes:
     if rng.random() < 0.02:
         image = image.convert("L")
 
-    # Bytes grow close to exponentially with quality here, so two trials say which quality gives the bytes wanted.
+    # Bytes grow close to exponentially with quality here, so two trials say which quality gives the bytes
+    # wanted.
     wanted = width * height * min(1.2, max(0.25, rng.lognormvariate(math.log(0.63), 0.35)))
     low, high = 90, 98
     low_bytes, high_bytes = len(encode(image, low)), len(encode(image, high))
@@ -107,15 +116,24 @@ def write_photo(root: Path, index: int) -> None:
     part.rename(path)  # a photo is there whole or not at all
 
 
-def make_photos(root: str | os.PathLike[str], count: int, workers: int | None = None, quiet: bool = False) -> Path:
+def make_photos(
+    root: str | os.PathLike[str], count: int, workers: int | None = None, quiet: bool = False
+) -> Path:
     """Fills `root` with `count` photos in class folders and returns it.
 
-    Raises FileNotFoundError when the sample photos are not installed, FileExistsError when `root` holds anything else.
+    Raises FileNotFoundError when the sample photos are not installed, FileExistsError when `root` holds
+    anything else.
     """
     root = Path(root)
     note = root / "recipe.json"
-    if root.is_dir() and any(root.iterdir()) and (not note.is_file() or json.loads(note.read_text()) != RECIPE):
-        raise FileExistsError(f"{root}: not a folder of photos made by this version: name another folder or delete this one")
+    if (
+        root.is_dir()
+        and any(root.iterdir())
+        and (not note.is_file() or json.loads(note.read_text()) != RECIPE)
+    ):
+        raise FileExistsError(
+            f"{root}: not a folder of photos made by this version: name another folder or delete this one"
+        )
     missing = [i for i in range(count) if not photo_path(root, i).exists()]
     if not missing:
         return root
@@ -123,7 +141,9 @@ def make_photos(root: str | os.PathLike[str], count: int, workers: int | None = 
         source_photos(name)  # fails here, with its sentence, rather than in a worker
         (root / name).mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps(RECIPE) + "\n")
-    with multiprocessing.Pool(workers or len(os.sched_getaffinity(0))) as pool:  # leaving the block stops the workers at once
+    with multiprocessing.Pool(
+        workers or len(os.sched_getaffinity(0))
+    ) as pool:  # leaving the block stops the workers at once
         for done, _ in enumerate(pool.imap_unordered(partial(write_photo, root), missing, chunksize=8), 1):
             if not quiet:
                 show_progress("making photos", done, len(missing))
@@ -137,12 +157,18 @@ def show_progress(label: str, done: int, total: int, note: str = "") -> None:
             print(f"{label}: {done} of {total} {note}", file=sys.stderr, flush=True)
         return
     filled = round(30 * done / total)
-    print(f"\r{label} [{'#' * filled}{'.' * (30 - filled)}] {done}/{total} {note}\033[K", end="\n" if done == total else "",
-          file=sys.stderr, flush=True)
+    print(
+        f"\r{label} [{'#' * filled}{'.' * (30 - filled)}] {done}/{total} {note}\033[K",
+        end="\n" if done == total else "",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("root", help="folder to fill")
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--workers", type=int, help="processes (default: one per CPU)")

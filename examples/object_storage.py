@@ -2,9 +2,11 @@
 
     python examples/object_storage.py          needs `pip install 'millrace[stores]'`
 
-A small HTTP server on this machine plays the store, 20 ms away and with 40 MB/s per connection. With a real one only the URLs are others
-(https://, s3://, gs://, az://) and credentials come from where the store's own tools find them.
+A small HTTP server on this machine plays the store, 20 ms away and with 40 MB/s per connection. With a real
+one only the URLs are others (https://, s3://, gs://, az://) and credentials come from where the store's own
+tools find them.
 """
+
 from __future__ import annotations
 
 import http.server
@@ -73,8 +75,10 @@ def epoch(urls: list[str], cache: stores.DiskCache) -> None:
                 assert len(sample["bin"]) == 100_000
                 samples += 1
         stats = shards.stats()
-    print(f"  {samples} samples in {time.perf_counter() - begun:.2f} s; {(Store.sent - sent) / 1e6:.0f} MB came over the network in "
-          f"{stats['requests']} requests")
+    print(
+        f"  {samples} samples in {time.perf_counter() - begun:.2f} s; {(Store.sent - sent) / 1e6:.0f} MB came"
+        f" over the network in {stats['requests']} requests"
+    )
 
 
 def main() -> None:

@@ -1,20 +1,22 @@
 """Puts batches of a plain torch DataLoader on the device ahead of the training step: one line.
 
     python examples/prefetch_to_device.py                    # on torch's current accelerator, else on the CPU
-    python examples/prefetch_to_device.py --lightning        # the same loader in a Lightning Trainer, if it is installed
+    python examples/prefetch_to_device.py --lightning        # the same loader in a Lightning Trainer, if it
+    is installed
 
-The photos stay uint8 on the link, a quarter of float32's bytes; normalising and flipping happen on the device, on the stream that copies.
+The photos stay uint8 on the link, a quarter of float32's bytes; normalising and flipping happen on the
+device, on the stream that copies.
 """
+
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-import torch
-from torch.utils.data import DataLoader, Dataset
-
 import millrace
+import torch
 from millrace.transforms import batch
+from torch.utils.data import DataLoader, Dataset
 
 CLASSES, BATCH = 10, 32
 
@@ -31,7 +33,9 @@ class Photos(Dataset):
         return (noise + 20 * label).to(torch.uint8), label
 
 
-normalize = batch.Compose([batch.RandomHorizontalFlip(), batch.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))])
+normalize = batch.Compose(
+    [batch.RandomHorizontalFlip(), batch.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))]
+)
 
 
 def on_device(photos_and_labels: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -40,7 +44,9 @@ def on_device(photos_and_labels: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def network() -> torch.nn.Module:
-    return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 5, 4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(CLASSES))
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 5, 4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(CLASSES)
+    )
 
 
 def train(batches: Any) -> None:
@@ -76,13 +82,17 @@ def train_with_lightning(batches: Any) -> None:
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.Adam(self.parameters(), 1e-3)
 
-    trainer = lightning.Trainer(max_epochs=1, devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    trainer = lightning.Trainer(
+        max_epochs=1, devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False
+    )
     trainer.fit(Module(), batches)
     print(f"Lightning took {trainer.global_step} steps")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lightning", action="store_true")
     arguments = parser.parse_args()
     torch.manual_seed(0)

@@ -1,11 +1,12 @@
 """Trains, is killed in the middle of an epoch, and goes on as if nothing had happened.
 
-    python examples/resume.py                 # starts itself twice: a run that dies, and the run that resumes it
-    python examples/resume.py --folder DIR    # one run; resumes from DIR/checkpoint.json if it is there
+    python examples/resume.py                 # starts itself twice: a run that dies, and the run that resumes
+    it python examples/resume.py --folder DIR    # one run; resumes from DIR/checkpoint.json if it is there
 
-The loader's state goes into the checkpoint beside the model's. It is exact at every batch, whatever the workers had prepared, and a few
-kilobytes of JSON: with native transforms, crops and flips go on as well.
+The loader's state goes into the checkpoint beside the model's. It is exact at every batch, whatever the
+workers had prepared, and a few kilobytes of JSON: with native transforms, crops and flips go on as well.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -17,9 +18,8 @@ import tempfile
 from pathlib import Path
 
 import torch
-from torch.utils.data import Dataset
-
 from millrace import DataLoader
+from torch.utils.data import Dataset
 
 SAMPLES, BATCH, EPOCHS, EVERY = 1000, 32, 3, 5
 
@@ -39,7 +39,8 @@ def train(folder: Path, die_after: int | None) -> None:
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
     optimizer = torch.optim.Adam(network.parameters(), 1e-2)
-    # A generator of the loader's own is part of its state, so that later epochs are those of the first run, too.
+    # A generator of the loader's own is part of its state, so that later epochs are those of the first run,
+    # too.
     generator = torch.Generator().manual_seed(1)
     loader = DataLoader(Waves(), BATCH, shuffle=True, num_workers=2, generator=generator)
     epoch, steps, seen = 0, 0, []
@@ -80,7 +81,8 @@ def demonstrate() -> None:
         whole, parted = Path(scratch, "whole"), Path(scratch, "parted")
         for folder, extra in ((whole, []), (parted, ["--die-after", "43"]), (parted, [])):
             folder.mkdir(exist_ok=True)
-            print(f"--- {'a run that is never stopped' if folder == whole else 'a run that dies' if extra else 'and is started again'}")
+            first = "a run that is never stopped" if folder == whole else "and is started again"
+            print(f"--- {'a run that dies' if extra else first}")
             subprocess.run([sys.executable, __file__, "--folder", folder, *extra], check=False)
         same = (whole / "losses.json").read_text() == (parted / "losses.json").read_text()
         print(f"--- the losses of all steps are {'the same' if same else 'NOT the same'}")
@@ -89,7 +91,9 @@ def demonstrate() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, help="where checkpoints are; without it, the whole story is told")
+    parser.add_argument(
+        "--folder", type=Path, help="where checkpoints are; without it, the whole story is told"
+    )
     parser.add_argument("--die-after", type=int, help="steps after which the process ends without a word")
     arguments = parser.parse_args()
     if arguments.folder is None:

@@ -1,11 +1,14 @@
-"""Trains a small network on a real table in Parquet files, whose filters, categories and nulls the dataset takes care of.
+"""Trains a small network on a real table in Parquet files, whose filters, categories and nulls the dataset
+takes care of.
 
     python examples/tabular.py [--epochs 30]
 
-The table is the Wisconsin breast cancer data that scikit-learn ships: 569 cells' nuclei, 30 measurements each, and a diagnosis. It is
-written to a folder of Parquet files, with a column of text and with holes in one measurement, as real tables have them. Rows
-come in shuffled batches, a tensor for each column. A few seconds on two cores.
+The table is the Wisconsin breast cancer data that scikit-learn ships: 569 cells' nuclei, 30 measurements
+each, and a diagnosis. It is written to a folder of Parquet files, with a column of text and with holes in one
+measurement, as real tables have them. Rows come in shuffled batches, a tensor for each column. A few seconds
+on two cores.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -14,14 +17,13 @@ import importlib.util
 import tempfile
 from pathlib import Path
 
+import millrace
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from torch import nn
-
-import millrace
 from millrace.datasets import Parquet
+from torch import nn
 
 TEST_EVERY = 5  # every fifth patient is held out
 BATCH = 32
@@ -53,7 +55,9 @@ def features(batch: dict[str, torch.Tensor], names: list[str]) -> torch.Tensor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epochs", type=int, default=30)
     epochs = parser.parse_args().epochs
     torch.manual_seed(0)
@@ -61,14 +65,23 @@ def main() -> None:
         names = write_table(Path(folder))
         options = {"categories": {"diagnosis": ["malignant", "benign"]}, "nulls": {"m03": "mask"}}
         patients = range(569)
-        training = Parquet(folder, filters=[("patient", "in", [p for p in patients if p % TEST_EVERY])], **options)
+        training = Parquet(
+            folder, filters=[("patient", "in", [p for p in patients if p % TEST_EVERY])], **options
+        )
         held_out = Parquet(folder, filters=[("patient", "in", patients[::TEST_EVERY])], **options)
-        print(f"{len(training)} patients to learn from, {len(held_out)} held out, in {len(training.row_groups)} row groups")
+        print(
+            f"{len(training)} patients to learn from, {len(held_out)} held out, in {len(training.row_groups)}"
+            " row groups"
+        )
 
-        loader = millrace.DataLoader(training, BATCH, sampler=training.shuffled(buffer_chunks=4), num_workers=2, auto_epoch=True)
+        loader = millrace.DataLoader(
+            training, BATCH, sampler=training.shuffled(buffer_chunks=4), num_workers=2, auto_epoch=True
+        )
         print(loader.explain())
         normal = nn.BatchNorm1d(len(names) + 1, affine=False)
-        model = nn.Sequential(normal, nn.Linear(len(names) + 1, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 2))
+        model = nn.Sequential(
+            normal, nn.Linear(len(names) + 1, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 2)
+        )
         optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.05)
         for epoch in range(epochs):
             total = 0.0

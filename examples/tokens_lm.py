@@ -2,10 +2,12 @@
 
     python examples/tokens_lm.py [--steps 300]
 
-The help texts of Python's own language reference become one file of bytes, a document each, as nanoGPT and Megatron prepare their
-files; millrace.datasets.Tokens maps it, and the loader's threads cut random windows out of it. Targets that would
-ask what the next document begins with are left out of the loss. About ten seconds on two cores.
+The help texts of Python's own language reference become one file of bytes, a document each, as nanoGPT and
+Megatron prepare their files; millrace.datasets.Tokens maps it, and the loader's threads cut random windows
+out of it. Targets that would ask what the next document begins with are left out of the loss. About ten
+seconds on two cores.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -14,13 +16,12 @@ import time
 from pathlib import Path
 from pydoc_data import topics
 
+import millrace
 import numpy as np
 import torch
+from millrace.datasets import Tokens
 from torch import nn
 from torch.nn import functional
-
-import millrace
-from millrace.datasets import Tokens
 
 LENGTH, BATCH, WIDTH, LAYERS, HEADS = 64, 16, 96, 2, 4
 END = 0  # no byte of a text
@@ -29,7 +30,9 @@ END = 0  # no byte of a text
 def write_tokens(path: Path) -> int:
     """Every text and END behind it, as uint16; returns how many tokens are separators."""
     texts = [text.encode() for _, text in sorted(topics.topics.items())]
-    path.write_bytes(b"".join(np.frombuffer(text + bytes([END]), np.uint8).astype(np.uint16).tobytes() for text in texts))
+    path.write_bytes(
+        b"".join(np.frombuffer(text + bytes([END]), np.uint8).astype(np.uint16).tobytes() for text in texts)
+    )
     return len(texts)
 
 
@@ -60,14 +63,18 @@ class TinyGPT(nn.Module):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=300)
     steps = parser.parse_args().steps
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.bin"
         documents = write_tokens(path)
-        tokens = Tokens(path, LENGTH, "uint16", stride=1, boundaries="mask", document_separator=END, max_token=255)
+        tokens = Tokens(
+            path, LENGTH, "uint16", stride=1, boundaries="mask", document_separator=END, max_token=255
+        )
         print(f"{tokens.token_count:,} tokens of {documents} documents, {len(tokens):,} windows")
 
         loader = millrace.DataLoader(tokens, BATCH, shuffle=True, num_workers=1, native="require")
@@ -85,7 +92,10 @@ def main() -> None:
             if step % 50 == 0 or step == 1:
                 print(f"step {step}: loss {np.mean(losses[-20:]):.2f}")
         seconds, waited = time.perf_counter() - started, loader.stats()["wait_seconds"]
-        print(f"{steps * BATCH * LENGTH / seconds:,.0f} tokens/s; {100 * waited / seconds:.1f} % of the time was spent waiting for batches")
+        print(
+            f"{steps * BATCH * LENGTH / seconds:,.0f} tokens/s; {100 * waited / seconds:.1f} % of the time"
+            " was spent waiting for batches"
+        )
 
 
 if __name__ == "__main__":

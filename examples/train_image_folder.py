@@ -2,8 +2,10 @@
 
     python examples/train_image_folder.py demo_data/photos --epochs 8 --workers 2
 
-It is an ordinary PyTorch script. The lines that differ from torch.utils.data and torchvision are the three imports from millrace.
+It is an ordinary PyTorch script. The lines that differ from torch.utils.data and torchvision are the three
+imports from millrace.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -13,12 +15,11 @@ from typing import Any, NamedTuple
 
 import torch
 from make_photos import show_progress
-from torch import nn
-from torch.utils.data import Subset
-
 from millrace import DataLoader
 from millrace import transforms as T
 from millrace.datasets import ImageFolder
+from torch import nn
+from torch.utils.data import Subset
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIZE = 64  # pixels: small enough for a network that trains on two CPU cores in a minute
@@ -35,12 +36,17 @@ def split(count: int) -> tuple[list[int], list[int]]:
 def make_loaders(root: str, workers: int | str, batch: int = 64) -> tuple[DataLoader, DataLoader, list[str]]:
     """Training loader, validation loader, names of the classes."""
     finish = [T.ToTensor(), T.Normalize(MEAN, STD)]
-    train_set = ImageFolder(root, T.Compose([T.RandomResizedCrop(SIZE, scale=(0.35, 1.0)), T.RandomHorizontalFlip(), *finish]))
+    train_set = ImageFolder(
+        root, T.Compose([T.RandomResizedCrop(SIZE, scale=(0.35, 1.0)), T.RandomHorizontalFlip(), *finish])
+    )
     val_set = ImageFolder(root, T.Compose([T.Resize(SIZE), T.CenterCrop(SIZE), *finish]))
     train, val = split(len(train_set))
     options = {"batch_size": batch, "num_workers": workers, "persistent_workers": True}
-    return (DataLoader(Subset(train_set, train), shuffle=True, drop_last=len(train) >= batch, **options),
-            DataLoader(Subset(val_set, val), **options), train_set.classes)
+    return (
+        DataLoader(Subset(train_set, train), shuffle=True, drop_last=len(train) >= batch, **options),
+        DataLoader(Subset(val_set, val), **options),
+        train_set.classes,
+    )
 
 
 def small_network(classes: int) -> nn.Module:
@@ -48,7 +54,11 @@ def small_network(classes: int) -> nn.Module:
     layers: list[nn.Module] = []
     channels = 3
     for width in (32, 64, 96, 128):
-        layers += [nn.Conv2d(channels, width, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+        layers += [
+            nn.Conv2d(channels, width, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+        ]
         channels = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
@@ -76,7 +86,9 @@ def train(root: str, epochs: int, workers: int | str, enough: float = 1.0) -> Re
     print(train_loader.explain())
     network = small_network(len(classes))
     optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, epochs=epochs, steps_per_epoch=len(train_loader))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, 4e-3, epochs=epochs, steps_per_epoch=len(train_loader)
+    )
     reached = seconds = 0.0
     for epoch in range(epochs):
         network.train()
@@ -99,7 +111,9 @@ def train(root: str, epochs: int, workers: int | str, enough: float = 1.0) -> Re
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("root", help="folder with one folder per class")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--workers", default="auto", help="threads; auto fits the CPUs this process may use")

@@ -2,8 +2,10 @@
 
     python examples/webdataset_shards.py
 
-Makes eight small shards of its own in a temporary folder. With the webdataset package installed, its samples are compared, too.
+Makes eight small shards of its own in a temporary folder. With the webdataset package installed, its samples
+are compared, too.
 """
+
 from __future__ import annotations
 
 import io
@@ -16,10 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
-
 from millrace import DataLoader
 from millrace.datasets import Mixture, WebDataset, ignore_and_continue
+from PIL import Image
 
 SAMPLES, SHARDS = 400, 8
 
@@ -85,14 +86,31 @@ def show(urls: str) -> None:
     rest = numbers(resumed)
     once = sorted(before + rest) == list(range(SAMPLES))
     print(f"epochs:      {'in other orders' if first[:80] != before else 'ALIKE'}")
-    print(f"resumed:     behind {len(before)} samples, from a state of {len(state)} bytes; the other {len(rest)} came, "
-          f"{'each once' if once else 'NOT EACH ONCE'}")  # fmt: skip
+    print(
+        f"resumed:     behind {len(before)} samples, from a state of {len(state)} bytes; the other"
+        f" {len(rest)} came, {'each once' if once else 'NOT EACH ONCE'}"
+    )
 
     # Three quarters from one stream, a quarter from the other, in epochs of 200 samples for each worker.
-    even = WebDataset(urls, shardshuffle=True).decode(only="json").map(number_of).select(lambda number: number % 2 == 0)
-    odd = WebDataset(urls, shardshuffle=True).decode(only="json").map(number_of).select(lambda number: number % 2 == 1)
-    mixed = numbers(DataLoader(Mixture([even.repeat(), odd.repeat()], weights=[3, 1]).with_epoch(200), batch_size=20))
-    print(f"a mixture:   {sum(number % 2 == 0 for number in mixed) / len(mixed):.0%} even numbers of {len(mixed)}")
+    even = (
+        WebDataset(urls, shardshuffle=True)
+        .decode(only="json")
+        .map(number_of)
+        .select(lambda number: number % 2 == 0)
+    )
+    odd = (
+        WebDataset(urls, shardshuffle=True)
+        .decode(only="json")
+        .map(number_of)
+        .select(lambda number: number % 2 == 1)
+    )
+    mixed = numbers(
+        DataLoader(Mixture([even.repeat(), odd.repeat()], weights=[3, 1]).with_epoch(200), batch_size=20)
+    )
+    print(
+        f"a mixture:   {sum(number % 2 == 0 for number in mixed) / len(mixed):.0%} even numbers of"
+        f" {len(mixed)}"
+    )
 
     # A sample that cannot be decoded is an error that names it, or is left out.
     def fails(key: str, data: bytes) -> Any:
@@ -102,7 +120,10 @@ def show(urls: str) -> None:
         list(WebDataset(urls).decode(fails))
     except OSError as error:
         print(f"an error:    {str(error).rpartition('/')[2]}")
-    print(f"skipped:     {SAMPLES - len(list(WebDataset(urls).decode(fails, handler=ignore_and_continue)))} of {SAMPLES} samples")
+    print(
+        f"skipped:     {SAMPLES - len(list(WebDataset(urls).decode(fails, handler=ignore_and_continue)))} of"
+        f" {SAMPLES} samples"
+    )
 
 
 def compare(urls: str) -> None:
@@ -111,7 +132,9 @@ def compare(urls: str) -> None:
     except ImportError:
         return
     ours = WebDataset(urls).decode("torchrgb8").to_tuple("jpg", "cls", "json")
-    theirs = webdataset.WebDataset(urls, shardshuffle=False).decode("torchrgb8").to_tuple("jpg", "cls", "json")
+    theirs = (
+        webdataset.WebDataset(urls, shardshuffle=False).decode("torchrgb8").to_tuple("jpg", "cls", "json")
+    )
     same = all(torch.equal(a[0], b[0]) and a[1:] == b[1:] for a, b in zip(ours, theirs, strict=True))
     print(f"webdataset:  {'gives the same' if same else 'GIVES OTHERS'}")
 

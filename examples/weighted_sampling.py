@@ -1,9 +1,11 @@
-"""Shows samplers on labels of which one is rare: by weight, in balanced batches, shared by ranks, mixed, and taken up again.
+"""Shows samplers on labels of which one is rare: by weight, in balanced batches, shared by ranks, mixed, and
+taken up again.
 
     python examples/weighted_sampling.py
 
 Prints how often the rare class comes in each way.
 """
+
 from __future__ import annotations
 
 import json
@@ -11,8 +13,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 import torch
-from torch.utils.data import TensorDataset
-
 from millrace import DataLoader
 from millrace.samplers import (
     DistributedWeightedSampler,
@@ -21,6 +21,7 @@ from millrace.samplers import (
     WeightedRandomSampler,
     weights_from_labels,
 )
+from torch.utils.data import TensorDataset
 
 LABELS = torch.tensor([0] * 8000 + [1] * 1800 + [2] * 200)
 NAMES = ("cat", "dog", "otter")
@@ -43,10 +44,15 @@ def main() -> None:
         print(f"{mode + ' weights:':22}{shares(seen)}")
 
     batches = StratifiedBatchSampler(LABELS, batch_size=30, mode="balanced", drop_last=True)
-    fewest = min(min(Counter(labels.tolist()).values()) for _, labels in DataLoader(data, batch_sampler=batches))
+    fewest = min(
+        min(Counter(labels.tolist()).values()) for _, labels in DataLoader(data, batch_sampler=batches)
+    )
     print(f"balanced batches:     at least {fewest} of each class in all {len(batches)} batches of 30")
 
-    ranks = [DistributedWeightedSampler(weights_from_labels(LABELS), 10_000, num_replicas=4, rank=rank) for rank in range(4)]
+    ranks = [
+        DistributedWeightedSampler(weights_from_labels(LABELS), 10_000, num_replicas=4, rank=rank)
+        for rank in range(4)
+    ]
     together = [index for sampler in ranks for index in sampler]
     print(f"four ranks together:  {shares(LABELS[together])}")
 
@@ -62,7 +68,10 @@ def main() -> None:
         sampler.load_state_dict(json.loads(state))
         parts.append(list(sampler))
     rest = [index for step in zip(*parts) for index in step]
-    print(f"taken up by three:    {'the same draws' if rest[:7200] == alone[2800:] else 'OTHER DRAWS'}, from a state of {len(state)} bytes")
+    print(
+        f"taken up by three:    {'the same draws' if rest[:7200] == alone[2800:] else 'OTHER DRAWS'}, from a"
+        f" state of {len(state)} bytes"
+    )
 
     # Three quarters from the first data set; after 1,000 draws, a quarter.
     mixture = MixtureSampler([8000, 2000], weights=[3, 1], num_samples=2000)

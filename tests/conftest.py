@@ -1,7 +1,8 @@
 """Tests in several processes (pytest -n 2): those marked `alone` run while no other test does.
 
-Two files and the kernel's locks: a test holds `turns`, shared with the others or, marked `alone`, by itself. Who waits for it holds
-`gate`, which everybody passes first, so those that share it cannot keep out for ever one that does not.
+Two files and the kernel's locks: a test holds `turns`, shared with the others or, marked `alone`, by itself.
+Who waits for it holds `gate`, which everybody passes first, so those that share it cannot keep out for ever
+one that does not.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ def held(path: str, how: int) -> Iterator[None]:
         fcntl.flock(fd, how)
         yield
     finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)  # closing would leave it to a forked child that has the descriptor, too
+        fcntl.flock(
+            fd, fcntl.LOCK_UN
+        )  # closing would leave it to a forked child that has the descriptor, too
         os.close(fd)
 
 

@@ -1,14 +1,16 @@
-"""The loaders that are compared, one module each. Such a module is imported by the harness too, which lacks the peer's
+"""The loaders that are compared, one module each. Such a module is imported by the harness too, which lacks
+the peer's
 packages, so it imports them inside its functions. It has
 
     ENVIRONMENT   name under benchmarks/envs whose Python runs it; None: the harness's own Python
     PACKAGES      distributions whose versions are stored with the results
     TOLERANCE     how far its validation pixels may lie from the reference, and why
     open_epochs(job) -> epochs
-                  epochs() begins one epoch and returns an iterable of (images, labels); all work of an epoch happens between
-                  this call and the last batch, so that nothing is prepared on another loader's time
-                  epochs.stats(), if there is one, is stored with each epoch
+                  epochs() begins one epoch and returns an iterable of (images, labels); all work of an epoch
+                  happens between this call and the last batch, so that nothing is prepared on another
+                  loader's time epochs.stats(), if there is one, is stored with each epoch
 """
+
 from __future__ import annotations
 
 import importlib
@@ -17,12 +19,25 @@ from types import ModuleType
 
 from benchmarks.scenarios.imagenet import ImageScenario, epoch_indices, list_samples
 
-NAMES = ("millrace", "torch_tv2", "torch_pil", "dali", "grain_opencv", "mlx_data", "pillow_simd", "ffcv_raw", "spdl", "tf_data")
+NAMES = (
+    "millrace",
+    "torch_tv2",
+    "torch_pil",
+    "dali",
+    "grain_opencv",
+    "mlx_data",
+    "pillow_simd",
+    "ffcv_raw",
+    "spdl",
+    "tf_data",
+)
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Largest distance to the reference in levels of 8 bits: the mean over all pixels, and the worst single pixel."""
+    """Largest distance to the reference in levels of 8 bits: the mean over all pixels, and the worst single
+    pixel.
+    """
 
     mean_levels: float
     max_levels: float

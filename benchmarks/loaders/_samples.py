@@ -1,4 +1,5 @@
 """One sample in Python: what the loaders that run Python functions share."""
+
 from __future__ import annotations
 
 import math
@@ -63,6 +64,9 @@ def opencv_sample(scenario: ImageScenario, path: str) -> np.ndarray:
     image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
     left, top, width, height = (int(v) for v in draw_box(scenario, image.shape[1], image.shape[0]))
     shrink = width * height > scenario.size**2
-    image = cv2.resize(image[top : top + height, left : left + width], (scenario.size, scenario.size),
-                       interpolation=cv2.INTER_AREA if shrink else cv2.INTER_LINEAR)
+    image = cv2.resize(
+        image[top : top + height, left : left + width],
+        (scenario.size, scenario.size),
+        interpolation=cv2.INTER_AREA if shrink else cv2.INTER_LINEAR,
+    )
     return finish(scenario, image)

@@ -1,4 +1,5 @@
 """Imports torchvision, also where its wheel was built for CUDA and torch was not."""
+
 from __future__ import annotations
 
 import sys
@@ -13,7 +14,9 @@ def import_torchvision() -> ModuleType:
 
     try:
         import torchvision
-    except RuntimeError:  # "operator torchvision::nms does not exist": its binary half did not load, but transforms are Python
+    except (
+        RuntimeError
+    ):  # "operator torchvision::nms does not exist": its binary half did not load, but transforms are Python
         for name in [name for name in sys.modules if name.startswith("torchvision")]:
             del sys.modules[name]
         library = torch.library.Library("torchvision", "DEF")

@@ -1,4 +1,5 @@
 """NVIDIA DALI on the CPU, as dali.py, reading tar shards."""
+
 from __future__ import annotations
 
 from benchmarks.loaders import Job, dali
@@ -11,8 +12,15 @@ __all__ = ["ENVIRONMENT", "PACKAGES", "TOLERANCE", "open_epochs"]
 def read_shards(job: Job):
     from nvidia.dali import fn
 
-    pictures, labels = fn.readers.webdataset(paths=shards_of(job.root), ext=["jpg", "cls"], missing_component_behavior="error",
-                                             random_shuffle=job.scenario.train, initial_fill=BUFFER, pad_last_batch=True, name="reader")
+    pictures, labels = fn.readers.webdataset(
+        paths=shards_of(job.root),
+        ext=["jpg", "cls"],
+        missing_component_behavior="error",
+        random_shuffle=job.scenario.train,
+        initial_fill=BUFFER,
+        pad_last_batch=True,
+        name="reader",
+    )
     return pictures, fn.pad(labels, fill_value=ord(" "))
 
 

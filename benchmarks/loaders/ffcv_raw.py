@@ -1,4 +1,7 @@
-"""FFCV on uncompressed pixels: no JPEG is decoded at all, for five times the disk space. A bound, not a like for like peer."""
+"""FFCV on uncompressed pixels: no JPEG is decoded at all, for five times the disk space. A bound, not a like
+for like peer.
+"""
+
 from __future__ import annotations
 
 import hashlib
@@ -10,7 +13,9 @@ from benchmarks.scenarios.imagenet import MEAN, STD
 
 ENVIRONMENT = "ffcv"
 PACKAGES = ("ffcv", "numba", "torch", "numpy")
-TOLERANCE = Tolerance(10, 255, "its crop is resized with area averages; photos are stored with a longer side of 500 at most")
+TOLERANCE = Tolerance(
+    10, 255, "its crop is resized with area averages; photos are stored with a longer side of 500 at most"
+)
 MAX_SIDE = 500
 
 
@@ -40,7 +45,9 @@ def packed(samples: list[tuple[str, int]]) -> str:
     if not os.path.exists(path):
         fields = {"image": RGBImageField(write_mode="raw", max_resolution=MAX_SIDE), "label": IntField()}
         # Its writer hangs on a picture larger than a page, and the default page holds 8 MB.
-        DatasetWriter(path + ".part", fields, num_workers=2, page_size=1 << 26).from_indexed_dataset(Pictures(samples))
+        DatasetWriter(path + ".part", fields, num_workers=2, page_size=1 << 26).from_indexed_dataset(
+            Pictures(samples)
+        )
         os.rename(path + ".part", path)
     return path
 
@@ -65,9 +72,16 @@ def open_epochs(job: Job):
     finish = [normalise, ToTensor(), ToTorchImage(convert_back_int16=False)]
     unique = sorted(set(job.samples))
     position = {sample: i for i, sample in enumerate(unique)}
-    loader = Loader(packed(unique), batch_size=scenario.batch, num_workers=job.workers, os_cache=True, drop_last=False,
-                    order=OrderOption.RANDOM if scenario.train else OrderOption.SEQUENTIAL,
-                    indices=[position[sample] for sample in job.samples],
-                    pipelines={"image": decode + finish, "label": [IntDecoder(), ToTensor(), Squeeze()]})
-    # It hands out views of memory that it uses again, channels last: a copy makes them NCHW batches like the others'.
+    loader = Loader(
+        packed(unique),
+        batch_size=scenario.batch,
+        num_workers=job.workers,
+        os_cache=True,
+        drop_last=False,
+        order=OrderOption.RANDOM if scenario.train else OrderOption.SEQUENTIAL,
+        indices=[position[sample] for sample in job.samples],
+        pipelines={"image": decode + finish, "label": [IntDecoder(), ToTensor(), Squeeze()]},
+    )
+    # It hands out views of memory that it uses again, channels last: a copy makes them NCHW batches like the
+    # others'.
     return lambda: ((images.contiguous(), labels.clone()) for images, labels in loader)

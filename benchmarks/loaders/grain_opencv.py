@@ -1,4 +1,5 @@
 """Grain with read threads, OpenCV for the pixels (both release the interpreter lock while they work)."""
+
 from __future__ import annotations
 
 import itertools
@@ -8,7 +9,9 @@ from benchmarks.loaders._samples import opencv_sample
 
 ENVIRONMENT = "grain"
 PACKAGES = ("grain", "opencv-python-headless", "numpy")
-TOLERANCE = Tolerance(8, 255, "area averages instead of an antialiased triangle filter; a box rounded to pixels")
+TOLERANCE = Tolerance(
+    8, 255, "area averages instead of an antialiased triangle filter; a box rounded to pixels"
+)
 
 
 def open_epochs(job: Job):

@@ -1,4 +1,7 @@
-"""millrace.DataLoader over its ImageFolder; native="require" makes sure that its engine, not torch's, is what is measured."""
+"""millrace.DataLoader over its ImageFolder; native="require" makes sure that its engine, not torch's, is what
+is measured.
+"""
+
 from __future__ import annotations
 
 from benchmarks.loaders import Job, Tolerance
@@ -21,14 +24,19 @@ def transform(scenario: ImageScenario):
 
 class Epochs:
     def __init__(self, job: Job) -> None:
-        from torch.utils.data import Subset
-
         from millrace import DataLoader
         from millrace.datasets import ImageFolder
+        from torch.utils.data import Subset
 
         dataset = ImageFolder(job.root, transform(job.scenario))
-        self.loader = DataLoader(Subset(dataset, job.indices), job.scenario.batch, shuffle=job.scenario.train, native="require",
-                                 num_workers=job.workers, persistent_workers=job.persistent and job.workers > 0)
+        self.loader = DataLoader(
+            Subset(dataset, job.indices),
+            job.scenario.batch,
+            shuffle=job.scenario.train,
+            native="require",
+            num_workers=job.workers,
+            persistent_workers=job.persistent and job.workers > 0,
+        )
 
     def __call__(self):
         return self.loader

@@ -1,4 +1,5 @@
 """millrace.DataLoader over the index of the shards: a global shuffle, as over files."""
+
 from __future__ import annotations
 
 from benchmarks.loaders import Job

@@ -1,4 +1,7 @@
-"""millrace.DataLoader over its WebDataset, shuffled as webdataset shuffles: shards in random order, a buffer of samples."""
+"""millrace.DataLoader over its WebDataset, shuffled as webdataset shuffles: shards in random order, a buffer
+of samples.
+"""
+
 from __future__ import annotations
 
 from benchmarks.loaders import Job, Tolerance
@@ -7,7 +10,9 @@ from benchmarks.scenarios.tars import BUFFER, shards_of
 
 ENVIRONMENT = None
 PACKAGES = ("millrace", "torch", "pillow", "numpy")
-TOLERANCE = Tolerance(0.1, 1, "pixels are promised to lie within one level of torchvision's on Pillow; measured: equal")
+TOLERANCE = Tolerance(
+    0.1, 1, "pixels are promised to lie within one level of torchvision's on Pillow; measured: equal"
+)
 
 
 def pipeline(job: Job, shuffled: bool):
@@ -22,8 +27,14 @@ class Epochs:
     def __init__(self, job: Job, dataset, **arguments) -> None:
         from millrace import DataLoader
 
-        self.loader = DataLoader(dataset, job.scenario.batch, native="require", num_workers=job.workers,
-                                 persistent_workers=job.persistent and job.workers > 0, **arguments)
+        self.loader = DataLoader(
+            dataset,
+            job.scenario.batch,
+            native="require",
+            num_workers=job.workers,
+            persistent_workers=job.persistent and job.workers > 0,
+            **arguments,
+        )
 
     def __call__(self):
         return self.loader

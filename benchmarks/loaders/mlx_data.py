@@ -1,4 +1,5 @@
 """mlx-data: its own crop and resize (without antialiasing); numpy normalises, in its threads."""
+
 from __future__ import annotations
 
 from benchmarks.loaders import Job, Tolerance
@@ -19,11 +20,15 @@ def open_epochs(job: Job):
     def epochs():
         stream = (source.shuffle() if scenario.train else source).to_stream().load_image("image")
         if scenario.train:
-            stream = (stream.image_random_area_crop("image", (0.08, 1.0), (3 / 4, 4 / 3))
-                      .image_resize("image", scenario.size, scenario.size).image_random_h_flip("image", 0.5))
+            stream = (
+                stream.image_random_area_crop("image", (0.08, 1.0), (3 / 4, 4 / 3))
+                .image_resize("image", scenario.size, scenario.size)
+                .image_random_h_flip("image", 0.5)
+            )
         else:
-            stream = (stream.image_resize_smallest_side("image", scenario.resize)
-                      .image_center_crop("image", scenario.size, scenario.size))
+            stream = stream.image_resize_smallest_side("image", scenario.resize).image_center_crop(
+                "image", scenario.size, scenario.size
+            )
         stream = stream.key_transform("image", normalise).prefetch(2 * scenario.batch, job.workers)
         for batch in stream.batch(scenario.batch).prefetch(2, 1):
             yield np.asarray(batch["image"]), np.asarray(batch["label"])

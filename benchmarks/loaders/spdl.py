@@ -1,4 +1,5 @@
 """SPDL: FFmpeg decodes, crops and scales in threads; torch normalises the batch."""
+
 from __future__ import annotations
 
 import random
@@ -27,8 +28,10 @@ def open_epochs(job: Job):
         packets = spdl.io.demux_image(path)
         left, top, width, height = (int(v) for v in draw_box(scenario, packets.width, packets.height))
         flip = ",hflip" if scenario.train and random.random() < 0.5 else ""
-        graph = (f"crop={width}:{height}:{left}:{top}:exact=1,scale={scenario.size}:{scenario.size}:flags=bilinear{flip},"
-                 "format=rgb24")
+        graph = (
+            f"crop={width}:{height}:{left}:{top}:exact=1,scale={scenario.size}:{scenario.size}:flags=bilinear{flip},"
+            "format=rgb24"
+        )
         return spdl.io.decode_packets(packets, filter_desc=graph), label
 
     def collate(rows):
@@ -38,8 +41,15 @@ def open_epochs(job: Job):
 
     def epochs():
         samples = random.sample(job.samples, job.epoch_images) if scenario.train else job.samples
-        pipeline = (PipelineBuilder().add_source(samples).pipe(decode, concurrency=job.workers, output_order="input")
-                    .aggregate(scenario.batch).pipe(collate).add_sink(3).build(num_threads=job.workers + (job.workers > 1)))
+        pipeline = (
+            PipelineBuilder()
+            .add_source(samples)
+            .pipe(decode, concurrency=job.workers, output_order="input")
+            .aggregate(scenario.batch)
+            .pipe(collate)
+            .add_sink(3)
+            .build(num_threads=job.workers + (job.workers > 1))
+        )
         with pipeline.auto_stop():
             yield from pipeline
 

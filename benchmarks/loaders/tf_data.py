@@ -1,4 +1,5 @@
 """tf.data: decodes only the crop, antialiased resize, a private pool of as many threads as workers."""
+
 from __future__ import annotations
 
 from benchmarks.loaders import Job, Tolerance
@@ -22,16 +23,22 @@ def open_epochs(job: Job):
         shape = tf.io.extract_jpeg_shape(encoded)
         if scenario.train:
             begin, size, _ = tf.image.sample_distorted_bounding_box(
-                shape, tf.zeros([1, 0, 4]), area_range=(0.08, 1.0), aspect_ratio_range=(3 / 4, 4 / 3), max_attempts=10,
-                use_image_if_no_bounding_boxes=True)
+                shape,
+                tf.zeros([1, 0, 4]),
+                area_range=(0.08, 1.0),
+                aspect_ratio_range=(3 / 4, 4 / 3),
+                max_attempts=10,
+                use_image_if_no_bounding_boxes=True,
+            )
             top, left, _ = tf.unstack(begin)
             height, width, _ = tf.unstack(size)
         else:
             side = tf.cast(tf.minimum(shape[0], shape[1]), tf.float32) * (scenario.size / scenario.resize)
             height = width = tf.cast(side, tf.int32)
             top, left = (shape[0] - height) // 2, (shape[1] - width) // 2
-        image = tf.image.decode_and_crop_jpeg(encoded, tf.stack([top, left, height, width]), channels=3,
-                                              dct_method="INTEGER_ACCURATE")
+        image = tf.image.decode_and_crop_jpeg(
+            encoded, tf.stack([top, left, height, width]), channels=3, dct_method="INTEGER_ACCURATE"
+        )
         image = tf.image.resize(image, (scenario.size, scenario.size), antialias=True)
         if scenario.train:
             image = tf.image.random_flip_left_right(image)
@@ -44,5 +51,10 @@ def open_epochs(job: Job):
     options.threading.private_threadpool_size = job.workers
     options.threading.max_intra_op_parallelism = 1
     options.autotune.enabled = False  # its thread sleeps for seconds, and an iterator's end waits for it
-    dataset = dataset.map(sample, num_parallel_calls=job.workers).batch(scenario.batch).prefetch(2).with_options(options)
+    dataset = (
+        dataset.map(sample, num_parallel_calls=job.workers)
+        .batch(scenario.batch)
+        .prefetch(2)
+        .with_options(options)
+    )
     return dataset.as_numpy_iterator

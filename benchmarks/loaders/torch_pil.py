@@ -1,4 +1,5 @@
 """torch DataLoader with hand-written Pillow and numpy code: what a careful user gets without torchvision."""
+
 from __future__ import annotations
 
 from benchmarks.loaders import Job, Tolerance
@@ -7,7 +8,9 @@ from benchmarks.loaders.torch_tv2 import torch_loader
 
 ENVIRONMENT = None
 PACKAGES = ("torch", "pillow", "numpy")
-TOLERANCE = Tolerance(0.5, 8, "same decoder and filter; one resize out of a box instead of a resize and a crop")
+TOLERANCE = Tolerance(
+    0.5, 8, "same decoder and filter; one resize out of a box instead of a resize and a crop"
+)
 
 
 class PillowDataset:

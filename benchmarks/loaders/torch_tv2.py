@@ -1,4 +1,7 @@
-"""torch DataLoader over torchvision's ImageFolder with v2 transforms on Pillow images: the training script as usually written."""
+"""torch DataLoader over torchvision's ImageFolder with v2 transforms on Pillow images: the training script as
+usually written.
+"""
+
 from __future__ import annotations
 
 from benchmarks.loaders import Job, Tolerance
@@ -20,17 +23,26 @@ def transform(scenario: ImageScenario):
         crop = [v2.RandomResizedCrop(scenario.size, antialias=True), v2.RandomHorizontalFlip()]
     else:
         crop = [v2.Resize(scenario.resize, antialias=True), v2.CenterCrop(scenario.size)]
-    return v2.Compose([*crop, v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)])
+    return v2.Compose(
+        [*crop, v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    )
 
 
 def torch_loader(job: Job, dataset):
-    """The DataLoader of all torch adapters. More than torch's defaults: persistent workers, as every guide recommends."""
+    """The DataLoader of all torch adapters. More than torch's defaults: persistent workers, as every guide
+    recommends.
+    """
     import torch
     from torch.utils.data import DataLoader
 
     torch.set_num_threads(1)
-    return DataLoader(dataset, job.scenario.batch, shuffle=job.scenario.train, num_workers=job.workers,
-                      persistent_workers=job.persistent and job.workers > 0)
+    return DataLoader(
+        dataset,
+        job.scenario.batch,
+        shuffle=job.scenario.train,
+        num_workers=job.workers,
+        persistent_workers=job.persistent and job.workers > 0,
+    )
 
 
 def open_epochs(job: Job):

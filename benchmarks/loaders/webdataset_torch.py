@@ -1,4 +1,7 @@
-"""The webdataset package with torch's worker processes, Pillow and torchvision's v2 transforms, as its users write it."""
+"""The webdataset package with torch's worker processes, Pillow and torchvision's v2 transforms, as its users
+write it.
+"""
+
 from __future__ import annotations
 
 from benchmarks.loaders import Job, Tolerance
@@ -22,7 +25,16 @@ def open_epochs(job: Job):
     shards, train = shards_of(job.root), job.scenario.train
     dataset = webdataset.WebDataset(shards, shardshuffle=len(shards) if train else False, empty_check=False)
     dataset = dataset.shuffle(BUFFER) if train else dataset
-    dataset = dataset.decode("pil").to_tuple("jpg", "cls").map_tuple(transform(job.scenario), same).batched(job.scenario.batch)
-    loader = webdataset.WebLoader(dataset, batch_size=None, num_workers=job.workers,
-                                  persistent_workers=job.persistent and job.workers > 0)
+    dataset = (
+        dataset.decode("pil")
+        .to_tuple("jpg", "cls")
+        .map_tuple(transform(job.scenario), same)
+        .batched(job.scenario.batch)
+    )
+    loader = webdataset.WebLoader(
+        dataset,
+        batch_size=None,
+        num_workers=job.workers,
+        persistent_workers=job.persistent and job.workers > 0,
+    )
     return lambda: loader

@@ -24,7 +24,8 @@ struct Sample {
 
 // torchvision's RandomResizedCrop with its default arguments.
 inline base::Rect random_resized_crop(int32_t width, int32_t height, std::mt19937& random) {
-  std::uniform_real_distribution<double> scale(0.08, 1.0), log_ratio(std::log(3.0 / 4.0), std::log(4.0 / 3.0));
+  std::uniform_real_distribution<double> scale(0.08, 1.0),
+      log_ratio(std::log(3.0 / 4.0), std::log(4.0 / 3.0));
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double area = scale(random) * width * height, ratio = std::exp(log_ratio(random));
     const auto w = static_cast<int32_t>(std::lround(std::sqrt(area * ratio))),
@@ -72,9 +73,12 @@ struct Pixels {
       most = std::max(most, static_cast<size_t>(s.header.width) * static_cast<size_t>(s.header.height));
     bytes.resize(most * base::kPixelBytes);
   }
-  base::ImageView view(base::Rect r) { return {bytes.data(), r.width, r.height, ptrdiff_t{r.width} * base::kPixelBytes}; }
+  base::ImageView view(base::Rect r) {
+    return {bytes.data(), r.width, r.height, ptrdiff_t{r.width} * base::kPixelBytes};
+  }
   bool same_colours(const Pixels& other, base::Rect r) const {
-    for (size_t i = 0; i < static_cast<size_t>(r.width) * static_cast<size_t>(r.height) * base::kPixelBytes; ++i)
+    for (size_t i = 0; i < static_cast<size_t>(r.width) * static_cast<size_t>(r.height) * base::kPixelBytes;
+         ++i)
       if (i % base::kPixelBytes != 3 && bytes[i] != other.bytes[i]) return false;
     return true;
   }

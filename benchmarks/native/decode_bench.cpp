@@ -1,9 +1,10 @@
-// decode_bench: milliseconds per JPEG, whole and cut to RandomResizedCrop boxes, for libjpeg-turbo and for our decoder.
+// decode_bench: milliseconds per JPEG, whole and cut to RandomResizedCrop boxes, for libjpeg-turbo and for
+// our decoder.
 //
 //   decode_bench [--rounds N] FILE...
 //
-// First proves that both give the same pixels, then times them in turn, file by file, so that noise hits both alike. Prints the
-// medians over the rounds of the mean CPU time per file (one thread).
+// First proves that both give the same pixels, then times them in turn, file by file, so that noise hits both
+// alike. Prints the medians over the rounds of the mean CPU time per file (one thread).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -45,8 +46,12 @@ int run(int rounds, const std::vector<std::string>& paths) {
     std::function<void(const Sample&, base::Rect)> decode;
     std::vector<double> ms;
   };
-  const auto by_libjpeg = [&](const Sample& s, base::Rect r) { codecs::libjpeg_decode(s.bytes, s.header, r, first.view(r)); };
-  const auto by_us = [&](const Sample& s, base::Rect r) { decoder.decode(s.bytes, s.header, r, second.view(r)); };
+  const auto by_libjpeg = [&](const Sample& s, base::Rect r) {
+    codecs::libjpeg_decode(s.bytes, s.header, r, first.view(r));
+  };
+  const auto by_us = [&](const Sample& s, base::Rect r) {
+    decoder.decode(s.bytes, s.header, r, second.view(r));
+  };
   std::vector<Side> sides{{"libjpeg-turbo, whole", true, by_libjpeg, {}},
                           {"libjpeg-turbo, crop", false, by_libjpeg, {}},
                           {"millrace, whole", true, by_us, {}},
@@ -55,15 +60,17 @@ int run(int rounds, const std::vector<std::string>& paths) {
     std::vector<double> spent(sides.size(), 0.0);
     for (const Sample& s : samples)
       for (size_t i = 0; i < sides.size(); ++i) {
-        const base::Rect r = sides[i].whole ? base::Rect{0, 0, s.header.width, s.header.height} : s.boxes[static_cast<size_t>(round)];
+        const base::Rect r = sides[i].whole ? base::Rect{0, 0, s.header.width, s.header.height}
+                                            : s.boxes[static_cast<size_t>(round)];
         const double begin = cpu_ms();
         sides[i].decode(s, r);
         spent[i] += cpu_ms() - begin;
       }
-    for (size_t i = 0; i < sides.size(); ++i) sides[i].ms.push_back(spent[i] / static_cast<double>(samples.size()));
+    for (size_t i = 0; i < sides.size(); ++i)
+      sides[i].ms.push_back(spent[i] / static_cast<double>(samples.size()));
   }
-  std::printf("%zu files, mean %zu bytes; our own decoder took %zu of %zu crops\n", samples.size(), total_bytes / samples.size(),
-              ours, samples.size() * static_cast<size_t>(rounds));
+  std::printf("%zu files, mean %zu bytes; our own decoder took %zu of %zu crops\n", samples.size(),
+              total_bytes / samples.size(), ours, samples.size() * static_cast<size_t>(rounds));
   for (const Side& side : sides)
     std::printf("%-22s %7.3f ms  (%.2f of libjpeg-turbo, whole)\n", side.name, median(side.ms),
                 median(side.ms) / median(sides[0].ms));

@@ -1,7 +1,8 @@
-// What one crop + resize + normalise costs, in microseconds of one core: whole pipelines, augmentations, and the passes one by one.
+// What one crop + resize + normalise costs, in microseconds of one core: whole pipelines, augmentations, and
+// the passes one by one.
 //
-// Usage: resize_bench [target [rounds]]   target: a Highway target name (AVX3, AVX2, SSE4, ...): pretend that the machine has
-// nothing better.
+// Usage: resize_bench [target [rounds]]   target: a Highway target name (AVX3, AVX2, SSE4, ...): pretend that
+// the machine has nothing better.
 #include <time.h>
 
 #include <algorithm>
@@ -28,11 +29,13 @@ double cpu_us() {
   return t.tv_sec * 1e6 + t.tv_nsec * 1e-3;
 }
 
-// Every case is called in turn, round after round, so that all share the machine's good and bad moments. Of its calls the lowest
-// shows the code, the median the code among its neighbours.
+// Every case is called in turn, round after round, so that all share the machine's good and bad moments. Of
+// its calls the lowest shows the code, the median the code among its neighbours.
 class Cases {
  public:
-  void add(std::string name, std::function<void()> work) { cases_.push_back({std::move(name), std::move(work), {}}); }
+  void add(std::string name, std::function<void()> work) {
+    cases_.push_back({std::move(name), std::move(work), {}});
+  }
 
   void run(int rounds) {
     for (int round = 0; round < rounds; ++round)
@@ -44,7 +47,8 @@ class Cases {
         }
     for (Case& c : cases_) {
       std::sort(c.calls.begin(), c.calls.end());
-      std::printf("%-62s %7.1f us  (median %.1f)\n", c.name.c_str(), c.calls.front(), c.calls[c.calls.size() / 2]);
+      std::printf("%-62s %7.1f us  (median %.1f)\n", c.name.c_str(), c.calls.front(),
+                  c.calls[c.calls.size() / 2]);
     }
   }
 
@@ -71,12 +75,13 @@ struct Picture {
 class PipelineCase {
  public:
   PipelineCase(std::vector<TransformSpec> chain, int32_t width, int32_t height, size_t rows_in_flight)
-      : pipeline_(transforms::ImagePipeline::create(std::move(chain))), picture_(width, height), rows_in_flight_(rows_in_flight),
-        params_(pipeline_->draw(width, height, 1, base::SampleKey{})) {
+      : pipeline_(transforms::ImagePipeline::create(std::move(chain))), picture_(width, height),
+        rows_in_flight_(rows_in_flight), params_(pipeline_->draw(width, height, 1, base::SampleKey{})) {
     const auto need = pipeline_->plan(width, height, params_, *scratch_);
-    region_ = {picture_.view.row(need.region.top) + need.region.left * base::kPixelBytes, need.region.width, need.region.height,
-               picture_.view.stride_bytes};
-    row_bytes_ = size_t(3) * need.shape.height * need.shape.width * base::dtype_bytes(pipeline_->output_type());
+    region_ = {picture_.view.row(need.region.top) + need.region.left * base::kPixelBytes, need.region.width,
+               need.region.height, picture_.view.stride_bytes};
+    row_bytes_ =
+        size_t(3) * need.shape.height * need.shape.width * base::dtype_bytes(pipeline_->output_type());
     memory_.resize(row_bytes_ * rows_in_flight + 64);
   }
   void operator()() {
@@ -87,8 +92,8 @@ class PipelineCase {
 
  private:
   std::unique_ptr<transforms::ImagePipeline> pipeline_;
-  std::unique_ptr<transforms::ImagePipeline::Scratch, void (*)(transforms::ImagePipeline::Scratch*)> scratch_ =
-      transforms::ImagePipeline::make_scratch();
+  std::unique_ptr<transforms::ImagePipeline::Scratch, void (*)(transforms::ImagePipeline::Scratch*)>
+      scratch_ = transforms::ImagePipeline::make_scratch();
   Picture picture_;
   size_t rows_in_flight_, row_bytes_ = 0, row_ = 0;
   transforms::SampleParams params_;
@@ -104,7 +109,8 @@ struct PassCase {
   transforms::Taps x, y;
   transforms::PixelBuffer ring_buffer, out_buffer;
   base::ImageView ring = ring_buffer.resize(kOut, kRing), out = out_buffer.resize(kOut, 1);
-  transforms::ValueTable table = transforms::make_value_table(ToTensor{}, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
+  transforms::ValueTable table =
+      transforms::make_value_table(ToTensor{}, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
   std::vector<float> planes;
 
   PassCase() : outputs(kOut), planes(size_t(3) * kOut * kOut) {
@@ -129,8 +135,10 @@ struct PassCase {
     for (int32_t r = 0; r < kOut; ++r) {
       const uint8_t* in[64];
       for (int t = 0; t < 2 * y.pairs; ++t) in[t] = ring.row((y.start[r] + t) % kRing);
-      if (to_planes) transforms::blend_to_planes(in, y.of(r).data(), y.pairs, kOut, table, at(r).data());
-      else transforms::blend_rows(in, y.of(r).data(), y.pairs, kOut, out.row(0));
+      if (to_planes)
+        transforms::blend_to_planes(in, y.of(r).data(), y.pairs, kOut, table, at(r).data());
+      else
+        transforms::blend_rows(in, y.of(r).data(), y.pairs, kOut, out.row(0));
     }
   }
   void store() {
@@ -158,25 +166,31 @@ int main(int argc, char** argv) {
   if (argc > 1) restrict_to(argv[1]);
   const Normalize normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
   const auto train = [&](Interpolation interpolation) {
-    return std::vector<TransformSpec>{Resize{.height = 224, .width = 224, .interpolation = interpolation}, HorizontalFlip{},
-                                      ToTensor{}, normalize};
+    return std::vector<TransformSpec>{Resize{.height = 224, .width = 224, .interpolation = interpolation},
+                                      HorizontalFlip{}, ToTensor{}, normalize};
   };
   Cases cases;
-  const auto pipeline = [&](const char* name, std::vector<TransformSpec> chain, int32_t width, int32_t height, size_t rows) {
+  const auto pipeline = [&](const char* name, std::vector<TransformSpec> chain, int32_t width, int32_t height,
+                            size_t rows) {
     cases.add(name, [c = std::make_shared<PipelineCase>(std::move(chain), width, height, rows)] { (*c)(); });
   };
   pipeline("340 x 310 -> 224, f32 normalised, into one row", train(Interpolation::bilinear), 340, 310, 1);
-  pipeline("340 x 310 -> 224, f32 normalised, into 128 rows in turn", train(Interpolation::bilinear), 340, 310, 128);
+  pipeline("340 x 310 -> 224, f32 normalised, into 128 rows in turn", train(Interpolation::bilinear), 340,
+           310, 128);
   pipeline("160 x 150 -> 224, f32 normalised, 128 rows", train(Interpolation::bilinear), 160, 150, 128);
-  pipeline("230 x 300 -> 224, f32 normalised, 128 rows (vertical first)", train(Interpolation::bilinear), 230, 300, 128);
-  pipeline("340 x 310 -> 224, f32 normalised, 128 rows, bicubic", train(Interpolation::bicubic), 340, 310, 128);
-  pipeline("340 x 310 -> 224, u8, 128 rows", {Resize{.height = 224, .width = 224}, ToTensor{OutputType::u8}}, 340, 310, 128);
+  pipeline("230 x 300 -> 224, f32 normalised, 128 rows (vertical first)", train(Interpolation::bilinear), 230,
+           300, 128);
+  pipeline("340 x 310 -> 224, f32 normalised, 128 rows, bicubic", train(Interpolation::bicubic), 340, 310,
+           128);
+  pipeline("340 x 310 -> 224, u8, 128 rows", {Resize{.height = 224, .width = 224}, ToTensor{OutputType::u8}},
+           340, 310, 128);
   pipeline("500 x 375, Resize(256), CenterCrop(224), f32, 128 rows",
            {Resize{.height = 256}, CenterCrop{224, 224}, ToTensor{}, normalize}, 500, 375, 128);
   const auto augment = [&](const char* name, const TransformSpec& spec) {
     pipeline(name, {spec, ToTensor{OutputType::u8}}, 224, 224, 128);
   };
-  augment("224 x 224, ColorJitter, u8", ColorJitter{Range{0.6, 1.4}, Range{0.6, 1.4}, Range{0.6, 1.4}, Range{-0.1, 0.1}});
+  augment("224 x 224, ColorJitter, u8",
+          ColorJitter{Range{0.6, 1.4}, Range{0.6, 1.4}, Range{0.6, 1.4}, Range{-0.1, 0.1}});
   augment("224 x 224, RandomGrayscale, u8", RandomGrayscale{1});
   augment("224 x 224, RandomRotation, nearest, u8", RandomRotation{{20, 21}, Interpolation::nearest});
   augment("224 x 224, RandomRotation, bilinear, u8", RandomRotation{{20, 21}, Interpolation::bilinear});

@@ -2,8 +2,8 @@
 //
 //   ring_bench [rounds]
 //
-// Cases run in turn, round after round, so that all share the machine's good and bad moments; printed are the lowest and the
-// median.
+// Cases run in turn, round after round, so that all share the machine's good and bad moments; printed are the
+// lowest and the median.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -46,9 +46,11 @@ class NoWork final : public loader::RowMaker {
 double per_row(int threads, int64_t batch_size) {
   constexpr int64_t kRows = 1 << 17;
   // Just large enough for the batch to travel in a slot.
-  const transforms::OutputShape shape{1, 64, static_cast<int32_t>(core::kSmallFieldBytes / 64 / static_cast<size_t>(batch_size) + 1)};
+  const transforms::OutputShape shape{
+      1, 64, static_cast<int32_t>(core::kSmallFieldBytes / 64 / static_cast<size_t>(batch_size) + 1)};
   const std::vector<int64_t> labels(kRows);
-  loader::RowSource source{kRows, base::DType::u8, shape, labels, [shape](trace::StageTimes*) { return std::make_unique<NoWork>(shape); }};
+  loader::RowSource source{kRows, base::DType::u8, shape, labels,
+                           [shape](trace::StageTimes*) { return std::make_unique<NoWork>(shape); }};
   const auto loader = loader::make_loader(source, {threads, 3, loader::ErrorPolicy::raise, false});
   std::vector<int64_t> indices(static_cast<size_t>(batch_size));
   loader->start_epoch(1, 0);
@@ -75,8 +77,8 @@ double ring_round_trip(core::BatchRing& ring, bool overflow) {
   constexpr int kTimes = 20000;
   const int64_t start = base::now_ns();
   for (int i = 0; i < kTimes; ++i) {
-    const core::Lease lease =
-        overflow ? ring.acquire_overflow(core::kSmallFieldBytes) : std::move(*ring.try_acquire(core::kSmallFieldBytes));
+    const core::Lease lease = overflow ? ring.acquire_overflow(core::kSmallFieldBytes)
+                                       : std::move(*ring.try_acquire(core::kSmallFieldBytes));
     if (lease.data() == nullptr) std::abort();
   }
   return static_cast<double>(base::now_ns() - start) / kTimes;
@@ -105,9 +107,10 @@ int main(int argc, char** argv) {
   };
   for (const int threads : {0, 1, 2})
     for (const int64_t batch_size : {1, 128})
-      cases.push_back({"row of batches of " + std::to_string(batch_size) + ", " + std::to_string(threads) + " threads",
-                       [threads, batch_size] { return per_row(threads, batch_size); },
-                       {}});
+      cases.push_back(
+          {"row of batches of " + std::to_string(batch_size) + ", " + std::to_string(threads) + " threads",
+           [threads, batch_size] { return per_row(threads, batch_size); },
+           {}});
   for (int round = 0; round < rounds; ++round)
     for (Case& c : cases) c.results.push_back(c.nanoseconds());
   std::printf("%-48s %12s %12s\n", "nanoseconds for", "lowest", "median");

@@ -2,8 +2,9 @@
 //
 //   segment_bench [--rounds N] [--length PIXELS]... FILE...
 //
-// Transcodes each file in memory with several lengths of segments, proves that all give the plain file's pixels, then times them in
-// turn, box by box. Prints the median over the rounds of the mean CPU time per box (one thread), and the bytes.
+// Transcodes each file in memory with several lengths of segments, proves that all give the plain file's
+// pixels, then times them in turn, box by box. Prints the median over the rounds of the mean CPU time per box
+// (one thread), and the bytes.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -54,7 +55,8 @@ int run(int rounds, const std::vector<int32_t>& lengths, const std::vector<std::
       }
     }
 
-  // A side takes all files in turn, so that it finds neither pixels nor branches of the same picture in the caches.
+  // A side takes all files in turn, so that it finds neither pixels nor branches of the same picture in the
+  // caches.
   for (int round = 0; round < rounds; ++round)
     for (size_t k = 0; k < sides.size(); ++k) {
       Side& side = sides[round % 2 ? sides.size() - 1 - k : k];

@@ -1,4 +1,7 @@
-"""What is measured: each scenario says what every loader has to deliver, so that all of them do the same work."""
+"""What is measured: each scenario says what every loader has to deliver, so that all of them do the same
+work.
+"""
+
 from __future__ import annotations
 
 from benchmarks.scenarios.imagenet import IMAGENET_TRAIN, IMAGENET_VAL, ImageScenario

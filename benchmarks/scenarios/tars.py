@@ -1,8 +1,10 @@
 """The same pictures as files and in tar shards: what imagenet.py asks for, read from shards.
 
-A folder made here has `files/`, a class folder with one class per photo, so that labels are the photos' numbers and an epoch can be
-checked photo by photo, and `shards/`, tars of NNNNNN.jpg and NNNNNN.cls as Python's tarfile writes them.
+A folder made here has `files/`, a class folder with one class per photo, so that labels are the photos'
+numbers and an epoch can be checked photo by photo, and `shards/`, tars of NNNNNN.jpg and NNNNNN.cls as
+Python's tarfile writes them.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -29,9 +31,13 @@ def shards_of(root: str | os.PathLike) -> list[str]:
 
 
 def make_folder(images: str, cache: Path, count: int, per_shard: int = PER_SHARD) -> Path:
-    """The class folder of `count` photos of the class folder `images`, with its shards beside it; made once."""
+    """The class folder of `count` photos of the class folder `images`, with its shards beside it; made
+    once.
+    """
     paths = [path for path, _ in list_samples(images)]
-    name = hashlib.sha256(f"{os.path.abspath(images)} {len(paths)} {count} {per_shard}".encode()).hexdigest()[:12]
+    name = hashlib.sha256(f"{os.path.abspath(images)} {len(paths)} {count} {per_shard}".encode()).hexdigest()[
+        :12
+    ]
     folder = cache / f"tars-{count}-{name}"
     if not folder.exists():
         part = cache / f"{folder.name}.part"

@@ -1,8 +1,9 @@
 // Error: the one exception type that leaves millrace's C++ code.
 //
-// Kinds a caller can act on, plus `system` for errno failures. The message is a whole sentence that names the input, the rule
-// and the remedy. `path` and `offset` say where the bad bytes are, when they are in a file; they are data for reports, so the
-// message repeats the path where a reader needs it. Cheap to move, thread-safe once built (immutable).
+// Kinds a caller can act on, plus `system` for errno failures. The message is a whole sentence that names the
+// input, the rule and the remedy. `path` and `offset` say where the bad bytes are, when they are in a file;
+// they are data for reports, so the message repeats the path where a reader needs it. Cheap to move,
+// thread-safe once built (immutable).
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,9 @@ class Error : public std::runtime_error {
   ErrorKind kind() const noexcept { return kind_; }
   const std::string& path() const noexcept { return path_; }  // empty: no file involved
   int64_t offset() const noexcept { return offset_; }         // byte offset in the file, -1: unknown
-  int code() const noexcept { return code_; }                 // errno of `system` and `not_found`; of `corrupt_data` a PictureFault or 0
+  int code() const noexcept {
+    return code_;
+  }  // errno of `system` and `not_found`; of `corrupt_data` a PictureFault or 0
 
  private:
   ErrorKind kind_;

@@ -1,6 +1,8 @@
-// TransformSpec: the transforms that millrace runs natively, as plain structs with torchvision's names and meaning.
+// TransformSpec: the transforms that millrace runs natively, as plain structs with torchvision's names and
+// meaning.
 //
-// These describe; they do nothing. ImagePipeline (image_pipeline.h) checks a chain of them and runs it. Sizes are in pixels.
+// These describe; they do nothing. ImagePipeline (image_pipeline.h) checks a chain of them and runs it. Sizes
+// are in pixels.
 #pragma once
 
 #include <array>
@@ -19,14 +21,17 @@ struct RandomResizedCrop {
   Interpolation interpolation = Interpolation::bilinear;
   bool of_tensor = false;
 };
-// of_tensor: rounded as torch's resize of a tensor of bytes does it; else as Pillow's of a picture. They differ by a few levels.
+// of_tensor: rounded as torch's resize of a tensor of bytes does it; else as Pillow's of a picture. They
+// differ by a few levels.
 struct Resize {
   int32_t height = 0, width = 0;  // width == 0: `height` is the length of the shorter side
   int32_t max_size = 0;           // 0: none; else the longer side's limit (shorter-side form only)
   Interpolation interpolation = Interpolation::bilinear;
   bool of_tensor = false;
 };
-struct CenterCrop { int32_t height = 0, width = 0; };  // pads with 0 when the picture is smaller, as torchvision
+struct CenterCrop {
+  int32_t height = 0, width = 0;
+};  // pads with 0 when the picture is smaller, as torchvision
 enum class PaddingMode : uint8_t { constant, edge, reflect, symmetric };
 struct RandomCrop {
   int32_t height = 0, width = 0;
@@ -35,9 +40,14 @@ struct RandomCrop {
   std::array<uint8_t, 3> fill{};
   PaddingMode padding_mode = PaddingMode::constant;
 };
-struct HorizontalFlip { double p = 0.5; };
-struct VerticalFlip { double p = 0.5; };
-struct ExifTranspose {};  // our option `ImageFolder(..., exif=True)`: turns the picture upright first; only at the front of a chain
+struct HorizontalFlip {
+  double p = 0.5;
+};
+struct VerticalFlip {
+  double p = 0.5;
+};
+struct ExifTranspose {
+};  // our option `ImageFolder(..., exif=True)`: turns the picture upright first; only at the front of a chain
 
 // Bounds of a number that is drawn uniformly.
 struct Range {
@@ -51,9 +61,12 @@ struct ColorJitter {
   double p = 1;  // how often it is applied: torchvision's RandomApply around it
 };
 struct Grayscale {};  // three equal channels: torchvision's Grayscale(3)
-struct RandomGrayscale { double p = 0.1; };
+struct RandomGrayscale {
+  double p = 0.1;
+};
 
-// Turns counter-clockwise by degrees, size kept. `center`: (x, y) in pixels from the upper left corner; missing: the middle.
+// Turns counter-clockwise by degrees, size kept. `center`: (x, y) in pixels from the upper left corner;
+// missing: the middle.
 struct RandomRotation {
   Range degrees{};
   Interpolation interpolation = Interpolation::nearest;
@@ -63,28 +76,31 @@ struct RandomRotation {
 // Turns clockwise, as torchvision's affine does.
 struct RandomAffine {
   Range degrees{};
-  std::optional<std::array<double, 2>> translate{};  // largest shifts along x and y, as shares of width and height
+  std::optional<std::array<double, 2>>
+      translate{};  // largest shifts along x and y, as shares of width and height
   std::optional<Range> scale{};
-  Range shear_x{}, shear_y{};                        // degrees
+  Range shear_x{}, shear_y{};  // degrees
   Interpolation interpolation = Interpolation::nearest;
   std::optional<std::array<double, 2>> center{};
   std::array<uint8_t, 3> fill{};
 };
 struct GaussianBlur {
-  int32_t kernel_width = 0, kernel_height = 0;     // odd
-  Range sigma{0.1, 2.0};                           // pixels
-  double p = 1;                                    // as ColorJitter's
+  int32_t kernel_width = 0, kernel_height = 0;  // odd
+  Range sigma{0.1, 2.0};                        // pixels
+  double p = 1;                                 // as ColorJitter's
 };
 
 // The end of a chain: HWC bytes to a CHW tensor.
 enum class OutputType : uint8_t { u8, f16, bf16, f32, f64 };
 struct ToTensor {
   OutputType type = OutputType::f32;  // u8: values 0..255, unscaled
-  // Float types. False, as ToTensor and ConvertImageDtype: x / 255 in f32, then cast. True, as v2.ToDtype(scale=True): x * (1 / 255)
-  // in f32 (f64: in f64), then cast; the two differ in the last bit.
+  // Float types. False, as ToTensor and ConvertImageDtype: x / 255 in f32, then cast. True, as
+  // v2.ToDtype(scale=True): x * (1 / 255) in f32 (f64: in f64), then cast; the two differ in the last bit.
   bool multiply = false;
 };
-struct Normalize { std::vector<double> mean, std; };     // one or three values each; needs a float tensor before it
+struct Normalize {
+  std::vector<double> mean, std;
+};  // one or three values each; needs a float tensor before it
 // Replaces a random rectangle of a float tensor; only at the end of a chain.
 struct RandomErasing {
   double p = 0.5;
@@ -93,7 +109,8 @@ struct RandomErasing {
 };
 
 using TransformSpec =
-    std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose, ColorJitter,
-                 Grayscale, RandomGrayscale, RandomRotation, RandomAffine, GaussianBlur, ToTensor, Normalize, RandomErasing>;
+    std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip,
+                 ExifTranspose, ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine,
+                 GaussianBlur, ToTensor, Normalize, RandomErasing>;
 
 }  // namespace millrace

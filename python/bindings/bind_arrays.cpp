@@ -14,15 +14,19 @@ using Numbers = py::array_t<T, py::array::c_style | py::array::forcecast>;
 codecs::ChunkFilter chunk_filter(const std::pair<std::string, int64_t>& filter) {
   if (filter.first == "deflate") return {codecs::ChunkFilter::Kind::deflate, 1};
   if (filter.first == "fletcher32") return {codecs::ChunkFilter::Kind::fletcher32, 1};
-  if (filter.first != "shuffle") throw py::value_error("filter '" + filter.first + "' is not deflate, shuffle or fletcher32");
-  if (filter.second < 1 || filter.second > INT32_MAX) throw py::value_error("shuffle needs the bytes of an element, 1 or more");
+  if (filter.first != "shuffle")
+    throw py::value_error("filter '" + filter.first + "' is not deflate, shuffle or fletcher32");
+  if (filter.second < 1 || filter.second > INT32_MAX)
+    throw py::value_error("shuffle needs the bytes of an element, 1 or more");
   return {codecs::ChunkFilter::Kind::shuffle, static_cast<uint32_t>(filter.second)};
 }
 
 std::unique_ptr<arrays::ChunkedArray> new_chunked_array(
-    const std::shared_ptr<io::ByteSource>& source, const std::string& name, std::vector<int64_t> shape, std::vector<int64_t> chunk,
-    size_t element_bytes, size_t swap_bytes, const std::vector<std::pair<std::string, int64_t>>& filters, const py::bytes& fill,
-    const Numbers<int64_t>& cells, const Numbers<int64_t>& offsets, const Numbers<int64_t>& sizes, const Numbers<uint32_t>& left_out) {
+    const std::shared_ptr<io::ByteSource>& source, const std::string& name, std::vector<int64_t> shape,
+    std::vector<int64_t> chunk, size_t element_bytes, size_t swap_bytes,
+    const std::vector<std::pair<std::string, int64_t>>& filters, const py::bytes& fill,
+    const Numbers<int64_t>& cells, const Numbers<int64_t>& offsets, const Numbers<int64_t>& sizes,
+    const Numbers<uint32_t>& left_out) {
   arrays::ArrayForm form{std::move(shape), std::move(chunk), element_bytes, swap_bytes, {}, {}};
   for (const auto& filter : filters) form.filters.push_back(chunk_filter(filter));
   const std::string_view element = fill;
@@ -31,16 +35,19 @@ std::unique_ptr<arrays::ChunkedArray> new_chunked_array(
   if (offsets.size() != count || sizes.size() != count || left_out.size() != count)
     throw py::value_error("cells, offsets, sizes and left_out should have one entry per chunk");
   std::vector<arrays::ChunkPlace> places(static_cast<size_t>(count));
-  for (size_t i = 0; i < places.size(); ++i) places[i] = {cells.data()[i], offsets.data()[i], sizes.data()[i], left_out.data()[i]};
+  for (size_t i = 0; i < places.size(); ++i)
+    places[i] = {cells.data()[i], offsets.data()[i], sizes.data()[i], left_out.data()[i]};
   const py::gil_scoped_release release;  // it sorts
   return std::make_unique<arrays::ChunkedArray>(source, name, std::move(form), std::move(places));
 }
 
-void read_box(const arrays::ChunkedArray& array, const std::vector<std::tuple<int64_t, int64_t, int64_t>>& ranges, py::array& into) {
+void read_box(const arrays::ChunkedArray& array,
+              const std::vector<std::tuple<int64_t, int64_t, int64_t>>& ranges, py::array& into) {
   std::vector<arrays::AxisRange> box;
   for (const auto& [start, count, step] : ranges) box.push_back({start, count, step});
   if ((into.flags() & py::array::c_style) == 0) throw py::value_error("a box is read into a dense array");
-  const std::span<uint8_t> out(static_cast<uint8_t*>(into.mutable_data()), static_cast<size_t>(into.nbytes()));
+  const std::span<uint8_t> out(static_cast<uint8_t*>(into.mutable_data()),
+                               static_cast<size_t>(into.nbytes()));
   const py::gil_scoped_release release;
   array.read(box, out);
 }
@@ -49,9 +56,9 @@ void read_box(const arrays::ChunkedArray& array, const std::vector<std::tuple<in
 
 void bind_arrays(py::module_& m) {
   py::class_<arrays::ChunkedArray>(m, "ChunkedArray")
-      .def(py::init(&new_chunked_array), py::arg("source"), py::arg("name"), py::arg("shape"), py::arg("chunk"),
-           py::arg("element_bytes"), py::arg("swap_bytes"), py::arg("filters"), py::arg("fill"), py::arg("cells"), py::arg("offsets"),
-           py::arg("sizes"), py::arg("left_out"))
+      .def(py::init(&new_chunked_array), py::arg("source"), py::arg("name"), py::arg("shape"),
+           py::arg("chunk"), py::arg("element_bytes"), py::arg("swap_bytes"), py::arg("filters"),
+           py::arg("fill"), py::arg("cells"), py::arg("offsets"), py::arg("sizes"), py::arg("left_out"))
       .def("read", &read_box, py::arg("box"), py::arg("into"));
 }
 

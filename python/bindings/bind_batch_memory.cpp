@@ -1,4 +1,5 @@
-// BatchMemory: slots for batches that Python puts together. copy_rows: rows of chunks to their places in such batches.
+// BatchMemory: slots for batches that Python puts together. copy_rows: rows of chunks to their places in such
+// batches.
 #include <bit>
 #include <memory>
 #include <string>
@@ -16,13 +17,15 @@
 namespace millrace::python {
 namespace {
 
-constexpr size_t kReleaseBytes = size_t{32} << 10;  // below it, copying takes less time than asking for the GIL again
+constexpr size_t kReleaseBytes = size_t{32}
+                                 << 10;  // below it, copying takes less time than asking for the GIL again
 
 using Int64Array = py::array_t<int64_t, py::array::c_style>;
 
 class BatchMemory {
  public:
-  BatchMemory(const std::vector<std::pair<std::vector<int64_t>, std::string>>& fields, int slots, const std::string& memory) {
+  BatchMemory(const std::vector<std::pair<std::vector<int64_t>, std::string>>& fields, int slots,
+              const std::string& memory) {
     for (const auto& [shape, dtype] : fields) {
       const auto type = base::dtype_named(dtype);
       if (!type) throw py::value_error("dtype '" + dtype + "' is not one that batches can have");
@@ -61,7 +64,8 @@ class BatchMemory {
     std::unique_ptr<core::BatchRing> ring;
   };
 
-  static PyObject* tensor(core::BatchRing& ring, const std::vector<int64_t>& shape, base::DType type, size_t bytes) {
+  static PyObject* tensor(core::BatchRing& ring, const std::vector<int64_t>& shape, base::DType type,
+                          size_t bytes) {
     void* data = nullptr;
     if (bytes < core::kSmallFieldBytes) return torch_bridge::new_tensor(shape, type, &data);
     auto lease = ring.try_acquire(bytes);
@@ -72,7 +76,8 @@ class BatchMemory {
   std::vector<Field> fields_;
 };
 
-// Arrays of as many rows, those of a chunk: what rows are copied from. Checked once, for any number of copies.
+// Arrays of as many rows, those of a chunk: what rows are copied from. Checked once, for any number of
+// copies.
 class ChunkTable {
  public:
   ChunkTable(const std::vector<py::array>& arrays, bool in_any_order) {
@@ -85,22 +90,26 @@ class ChunkTable {
           throw py::value_error("rows are copied from an array whose rows are contiguous");
         row_bytes *= static_cast<size_t>(array.shape(axis));
       }
-      if (array.shape(0) != arrays[0].shape(0)) throw py::value_error("a chunk's arrays should have as many rows");
-      columns.push_back({static_cast<const uint8_t*>(array.data()), row_bytes, item_bytes(array), array.strides(0)});
+      if (array.shape(0) != arrays[0].shape(0))
+        throw py::value_error("a chunk's arrays should have as many rows");
+      columns.push_back(
+          {static_cast<const uint8_t*>(array.data()), row_bytes, item_bytes(array), array.strides(0)});
     }
     const int64_t rows = arrays.empty() ? 0 : arrays[0].shape(0);
     {
       py::gil_scoped_release release;
       rows_ = std::make_shared<const collate::ChunkRows>(std::move(columns), rows, in_any_order);
     }
-    for (size_t i = 0; i < arrays.size(); ++i) arrays_.push_back(rows_->is_interleaved(i) ? view(arrays[i], i) : arrays[i]);
+    for (size_t i = 0; i < arrays.size(); ++i)
+      arrays_.push_back(rows_->is_interleaved(i) ? view(arrays[i], i) : arrays[i]);
   }
 
   const collate::ChunkRows& rows() const { return *rows_; }
   const std::vector<py::array>& arrays() const { return arrays_; }
 
  private:
-  // What an element's address is a multiple of: of one with several parts (a structure, text) nothing is known.
+  // What an element's address is a multiple of: of one with several parts (a structure, text) nothing is
+  // known.
   static size_t item_bytes(const py::array& array) {
     const auto bytes = static_cast<size_t>(array.itemsize());
     return std::has_single_bit(bytes) ? bytes : 1;
@@ -109,8 +118,10 @@ class ChunkTable {
   // The same values where they lie now.
   py::array view(const py::array& array, size_t column) const {
     const auto keeper = new std::shared_ptr<const collate::ChunkRows>(rows_);
-    const py::capsule owner(keeper, [](void* kept) { delete static_cast<std::shared_ptr<const collate::ChunkRows>*>(kept); });
-    std::vector<py::ssize_t> shape(array.shape(), array.shape() + array.ndim()), strides(array.strides(), array.strides() + array.ndim());
+    const py::capsule owner(
+        keeper, [](void* kept) { delete static_cast<std::shared_ptr<const collate::ChunkRows>*>(kept); });
+    std::vector<py::ssize_t> shape(array.shape(), array.shape() + array.ndim()),
+        strides(array.strides(), array.strides() + array.ndim());
     strides[0] = rows_->columns()[column].stride_bytes;
     py::array made(array.dtype(), shape, strides, rows_->columns()[column].data, owner);
     py::detail::array_proxy(made.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
@@ -124,24 +135,28 @@ class ChunkTable {
 // A batch whose samples are copied from chunks: what is checked with the GIL, so that copying needs none.
 struct BatchCopy {
   // `tables`: of the shares `first`, ... of the batch.
-  BatchCopy(const collate::ChunkShares& shares, size_t first, const std::vector<const ChunkTable*>& tables, const py::list& tensors)
+  BatchCopy(const collate::ChunkShares& shares, size_t first, const std::vector<const ChunkTable*>& tables,
+            const py::list& tensors)
       : size(shares.places.size()) {
-    if (first + tables.size() > shares.chunks.size()) throw py::value_error("there are more tables than chunks");
+    if (first + tables.size() > shares.chunks.size())
+      throw py::value_error("there are more tables than chunks");
     std::vector<int64_t> row_bytes;
     for (const py::handle tensor : tensors) {
       const collate::RowTable to = torch_bridge::tensor_rows(tensor.ptr());
-      if (to.rows != static_cast<int64_t>(size)) throw py::value_error("each tensor should have a row for each sample of the batch");
+      if (to.rows != static_cast<int64_t>(size))
+        throw py::value_error("each tensor should have a row for each sample of the batch");
       out.push_back(const_cast<uint8_t*>(to.base));
       row_bytes.push_back(to.rows > 1 ? to.stride_bytes : -1);
     }
     for (size_t i = 0; i < tables.size(); ++i) {
       const auto& columns = tables[i]->rows().columns();
       if (columns.size() != out.size()) throw py::value_error("each share needs one array per tensor");
-      const auto begin = static_cast<size_t>(shares.bounds[first + i]), end = static_cast<size_t>(shares.bounds[first + i + 1]);
+      const auto begin = static_cast<size_t>(shares.bounds[first + i]),
+                 end = static_cast<size_t>(shares.bounds[first + i + 1]);
       for (size_t c = 0; c < columns.size(); ++c) {
         if (row_bytes[c] >= 0 && row_bytes[c] != static_cast<int64_t>(columns[c].row_bytes))
-          throw py::value_error("rows of " + std::to_string(columns[c].row_bytes) + " bytes do not fit the batch's rows of " +
-                                std::to_string(row_bytes[c]));
+          throw py::value_error("rows of " + std::to_string(columns[c].row_bytes) +
+                                " bytes do not fit the batch's rows of " + std::to_string(row_bytes[c]));
         bytes += columns[c].row_bytes * (end - begin);
       }
       copied.push_back({&tables[i]->rows(), std::span(shares.rows).subspan(begin, end - begin),
@@ -156,10 +171,12 @@ struct BatchCopy {
 };
 
 // Batches of (shares, the first one to copy, tables of it and those behind it, tensors).
-void copy_rows(const std::vector<std::tuple<const collate::ChunkShares*, size_t, std::vector<const ChunkTable*>, py::list>>& batches) {
+void copy_rows(const std::vector<std::tuple<const collate::ChunkShares*, size_t,
+                                            std::vector<const ChunkTable*>, py::list>>& batches) {
   std::vector<BatchCopy> copies;
   size_t bytes = 0;
-  for (const auto& [shares, first, tables, tensors] : batches) bytes += copies.emplace_back(*shares, first, tables, tensors).bytes;
+  for (const auto& [shares, first, tables, tensors] : batches)
+    bytes += copies.emplace_back(*shares, first, tables, tensors).bytes;
   const auto copy = [&copies] {
     collate::RowDealer dealer;
     for (const BatchCopy& batch : copies) dealer.copy(batch.copied, batch.size, batch.out);
@@ -181,7 +198,8 @@ bool are_indices(const py::object& indices, int64_t length) {
   if (!py::isinstance<py::array_t<int64_t>>(indices)) return false;
   const auto array = py::reinterpret_borrow<py::array>(indices);
   if (array.ndim() != 1 || (array.shape(0) > 1 && array.strides(0) != sizeof(int64_t))) return false;
-  const std::span<const int64_t> values(static_cast<const int64_t*>(array.data()), static_cast<size_t>(array.shape(0)));
+  const std::span<const int64_t> values(static_cast<const int64_t*>(array.data()),
+                                        static_cast<size_t>(array.shape(0)));
   bool inside = true;
   for (const int64_t value : values) inside &= static_cast<uint64_t>(value) < static_cast<uint64_t>(length);
   return inside;
@@ -197,8 +215,9 @@ collate::ChunkShares chunk_shares(const Int64Array& indices, const Int64Array& s
 
 void bind_batch_memory(py::module_& m) {
   py::class_<BatchMemory>(m, "BatchMemory")
-      .def(py::init<const std::vector<std::pair<std::vector<int64_t>, std::string>>&, int, const std::string&>(), py::arg("fields"),
-           py::arg("slots"), py::arg("memory") = "system")
+      .def(py::init<const std::vector<std::pair<std::vector<int64_t>, std::string>>&, int,
+                    const std::string&>(),
+           py::arg("fields"), py::arg("slots"), py::arg("memory") = "system")
       .def("empty", &BatchMemory::empty, py::arg("rows"))
       .def("overflow_count", &BatchMemory::overflow_count);
   m.def("are_indices", &are_indices, py::arg("indices"), py::arg("length"));
@@ -208,10 +227,12 @@ void bind_batch_memory(py::module_& m) {
       .def_property_readonly("bounds", [](const collate::ChunkShares& shares) { return shares.bounds; })
       .def_property_readonly("places", &view_of<&collate::ChunkShares::places>)
       .def_property_readonly("rows", &view_of<&collate::ChunkShares::rows>)
-      .def_property_readonly("in_order",
-                             [](const collate::ChunkShares& shares) { return 2 * shares.successors + 2 > shares.places.size(); });
+      .def_property_readonly("in_order", [](const collate::ChunkShares& shares) {
+        return 2 * shares.successors + 2 > shares.places.size();
+      });
   py::class_<ChunkTable>(m, "ChunkTable")
-      .def(py::init<const std::vector<py::array>&, bool>(), py::arg("arrays"), py::arg("in_any_order") = false)
+      .def(py::init<const std::vector<py::array>&, bool>(), py::arg("arrays"),
+           py::arg("in_any_order") = false)
       .def_property_readonly("arrays", &ChunkTable::arrays);
   m.def("copy_rows", &copy_rows, py::arg("batches"));
 }

@@ -1,4 +1,5 @@
-// Pictures in memory: one file's bytes as pixels, by the engine's codecs; what a header says; the lossless transcode of JPEGs.
+// Pictures in memory: one file's bytes as pixels, by the engine's codecs; what a header says; the lossless
+// transcode of JPEGs.
 #include <cstring>
 #include <optional>
 
@@ -17,11 +18,13 @@ struct Codecs {
   transforms::PixelBuffer pixels;
 };
 
-// Red, green and blue of `from`, without gaps. The last pixel of a row by bytes, as there may be nothing behind it.
+// Red, green and blue of `from`, without gaps. The last pixel of a row by bytes, as there may be nothing
+// behind it.
 void pack(base::ImageView from, uint8_t* to) {
   for (int32_t y = 0; y < from.height; ++y) {
     const uint8_t* row = from.row(y);
-    for (int32_t x = 0; x + 1 < from.width; ++x, row += base::kPixelBytes, to += 3) std::memcpy(to, row, base::kPixelBytes);
+    for (int32_t x = 0; x + 1 < from.width; ++x, row += base::kPixelBytes, to += 3)
+      std::memcpy(to, row, base::kPixelBytes);
     std::memcpy(to, row, 3);
     to += 3;
   }
@@ -47,7 +50,8 @@ std::optional<py::array_t<uint8_t>> decode_image(const py::buffer& data, const s
     }
   }
   if (!view.data) return std::nullopt;
-  py::array_t<uint8_t> result({static_cast<py::ssize_t>(view.height), static_cast<py::ssize_t>(view.width), py::ssize_t{3}});
+  py::array_t<uint8_t> result(
+      {static_cast<py::ssize_t>(view.height), static_cast<py::ssize_t>(view.width), py::ssize_t{3}});
   uint8_t* const to = result.mutable_data();
   {
     py::gil_scoped_release release;
@@ -57,7 +61,8 @@ std::optional<py::array_t<uint8_t>> decode_image(const py::buffer& data, const s
 }
 
 std::span<const uint8_t> span_of(const py::bytes& data) {
-  return {reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(data.ptr())), static_cast<size_t>(PyBytes_GET_SIZE(data.ptr()))};
+  return {reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(data.ptr())),
+          static_cast<size_t>(PyBytes_GET_SIZE(data.ptr()))};
 }
 
 py::bytes transcode(const py::bytes& data, int32_t segment_pixels, bool own_tables) {
@@ -89,7 +94,9 @@ void bind_codecs(py::module_& m) {
   m.def("decode_image", &decode_image, py::arg("data"), py::arg("mode") = "RGB");
   m.def("transcode_jpeg", &transcode, py::arg("data"), py::arg("segment_pixels"), py::arg("own_tables"));
   m.def("probe_jpeg", &probe, py::arg("data"));
-  m.def("image_format", [](const py::bytes& data) { return codecs::format_name(codecs::sniff(span_of(data))); }, py::arg("data"));
+  m.def(
+      "image_format", [](const py::bytes& data) { return codecs::format_name(codecs::sniff(span_of(data))); },
+      py::arg("data"));
 }
 
 }  // namespace millrace::python

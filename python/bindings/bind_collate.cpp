@@ -1,4 +1,5 @@
-// default_collate in C++, and whether torch's profilers listen: asked once or twice for every batch, so without pybind11's calls.
+// default_collate in C++, and whether torch's profilers listen: asked once or twice for every batch, so
+// without pybind11's calls.
 #include "bindings.h"
 #include "torch_bridge/row_writer.h"
 #include "torch_bridge/sample_collator.h"
@@ -33,9 +34,12 @@ PyMethodDef heard_method{"ranges_are_heard", heard, METH_NOARGS, nullptr};
 
 void bind_collate(py::module_& m) {
   m.attr("collate_samples") = py::reinterpret_steal<py::object>(PyCFunction_New(&collate_method, nullptr));
-  m.def("sample_converter", [](const py::object& others) {
-    return py::reinterpret_steal<py::object>(PyCFunction_New(&convert_method, others.ptr()));
-  }, py::arg("others"));
+  m.def(
+      "sample_converter",
+      [](const py::object& others) {
+        return py::reinterpret_steal<py::object>(PyCFunction_New(&convert_method, others.ptr()));
+      },
+      py::arg("others"));
   m.attr("ranges_are_heard") = py::reinterpret_steal<py::object>(PyCFunction_New(&heard_method, nullptr));
 }
 

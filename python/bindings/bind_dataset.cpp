@@ -15,8 +15,8 @@ namespace {
 // Decodes by a Python callable, under the GIL.
 class PythonFallback final : public loader::FallbackDecoder, public loader::PictureRules {
  public:
-  // `function` may have attributes: quiet_pixels() (None: no limit), check_size(width, height), identifies(bytes), and
-  // fault_of(exception), a PictureFault.
+  // `function` may have attributes: quiet_pixels() (None: no limit), check_size(width, height),
+  // identifies(bytes), and fault_of(exception), a PictureFault.
   explicit PythonFallback(py::object function) : function_(std::move(function)) {
     if (!py::hasattr(function_, "quiet_pixels")) return;
     asks_ = true;
@@ -32,18 +32,23 @@ class PythonFallback final : public loader::FallbackDecoder, public loader::Pict
     function_ = py::object();
   }
 
-  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out, int* orientation) const override {
+  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out,
+              int* orientation) const override {
     py::gil_scoped_acquire gil;
     try {
-      const py::tuple result = function_(py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size()), to_path(path));
+      const py::tuple result =
+          function_(py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size()), to_path(path));
       const auto pixels = result[0].cast<py::array_t<uint8_t, py::array::c_style | py::array::forcecast>>();
       if (pixels.ndim() != 3 || pixels.shape(2) != 3 || pixels.shape(0) == 0 || pixels.shape(1) == 0)
-        throw Error(ErrorKind::corrupt_data, "decoding " + path + " gave no picture of shape (height, width, 3)", path);
+        throw Error(ErrorKind::corrupt_data,
+                    "decoding " + path + " gave no picture of shape (height, width, 3)", path);
       *orientation = result[1].cast<int>();
-      const base::ImageView view = out.resize(static_cast<int32_t>(pixels.shape(1)), static_cast<int32_t>(pixels.shape(0)));
+      const base::ImageView view =
+          out.resize(static_cast<int32_t>(pixels.shape(1)), static_cast<int32_t>(pixels.shape(0)));
       const uint8_t* from = pixels.data();
       for (int32_t y = 0; y < view.height; ++y)
-        for (int32_t x = 0; x < view.width; ++x, from += 3) std::memcpy(view.row(y) + x * base::kPixelBytes, from, 3);
+        for (int32_t x = 0; x < view.width; ++x, from += 3)
+          std::memcpy(view.row(y) + x * base::kPixelBytes, from, 3);
     } catch (py::error_already_set& error) {
       if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt speaks of the user, not of the file
       fail(error, path);
@@ -66,15 +71,18 @@ class PythonFallback final : public loader::FallbackDecoder, public loader::Pict
   bool identifies(std::span<const uint8_t> bytes) const override {
     if (!asks_) return true;
     py::gil_scoped_acquire gil;
-    return function_.attr("identifies")(py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size())).cast<bool>();
+    return function_.attr("identifies")(py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size()))
+        .cast<bool>();
   }
 
  private:
-  // Keeps words, not Python objects: the error crosses to the consumer's thread and may outlive this interpreter state.
+  // Keeps words, not Python objects: the error crosses to the consumer's thread and may outlive this
+  // interpreter state.
   [[noreturn]] void fail(const py::error_already_set& error, const std::string& path) const {
     const std::string text = py::str(error.value());
     const int fault = asks_ ? function_.attr("fault_of")(error.value()).cast<int>() : int{codecs::kDamaged};
-    throw Error(ErrorKind::corrupt_data, text.find(path) == std::string::npos ? path + ": " + text : text, path, -1, fault);
+    throw Error(ErrorKind::corrupt_data, text.find(path) == std::string::npos ? path + ": " + text : text,
+                path, -1, fault);
   }
 
   py::object function_;
@@ -87,7 +95,8 @@ class PythonFallback final : public loader::FallbackDecoder, public loader::Pict
 struct Dataset {
   std::shared_ptr<const loader::ImageDataset> native;
 
-  // Workers with warm buffers. try_lock, never lock: a fork may have copied the mutex while another thread held it.
+  // Workers with warm buffers. try_lock, never lock: a fork may have copied the mutex while another thread
+  // held it.
   std::mutex idle_mutex;
   std::vector<std::unique_ptr<loader::Worker>> idle;
 
@@ -106,7 +115,8 @@ struct Dataset {
   base::SampleKey key(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) const {
     const auto n = native->files->size();
     if (index < -n || index >= n)
-      throw py::index_error("index " + std::to_string(index) + " is out of range for " + std::to_string(n) + " samples");
+      throw py::index_error("index " + std::to_string(index) + " is out of range for " + std::to_string(n) +
+                            " samples");
     return make_key(seed, epoch, index < 0 ? index + n : index, occurrence);
   }
 
@@ -141,16 +151,18 @@ struct Dataset {
   }
 };
 
-std::shared_ptr<const loader::ImageDataset> native_dataset(const py::handle& dataset) { return dataset.cast<Dataset&>().native; }
+std::shared_ptr<const loader::ImageDataset> native_dataset(const py::handle& dataset) {
+  return dataset.cast<Dataset&>().native;
+}
 
 void bind_dataset(py::module_& m) {
   using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
   py::class_<Dataset>(m, "ImageDataset")
-      .def(py::init([](const std::shared_ptr<sources::SampleFiles>& files, const Labels& labels, const Pipeline& pipeline,
-                       const py::object& fallback) {
+      .def(py::init([](const std::shared_ptr<sources::SampleFiles>& files, const Labels& labels,
+                       const Pipeline& pipeline, const py::object& fallback) {
              if (labels.size() != 0 && labels.size() != files->size())
-               throw py::value_error("there are " + std::to_string(files->size()) + " files but " + std::to_string(labels.size()) +
-                                     " labels");
+               throw py::value_error("there are " + std::to_string(files->size()) + " files but " +
+                                     std::to_string(labels.size()) + " labels");
              auto native = std::make_shared<loader::ImageDataset>();
              native->files = files;
              native->labels.assign(labels.data(), labels.data() + labels.size());
@@ -162,8 +174,10 @@ void bind_dataset(py::module_& m) {
            }),
            py::arg("files"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none())
       .def("__len__", [](const Dataset& d) { return d.native->files->size(); })
-      .def("row", &Dataset::row, py::arg("index"), py::arg("seed"), py::arg("epoch"), py::arg("occurrence") = 0)
-      .def("draw", &Dataset::draw, py::arg("index"), py::arg("seed"), py::arg("epoch"), py::arg("occurrence") = 0);
+      .def("row", &Dataset::row, py::arg("index"), py::arg("seed"), py::arg("epoch"),
+           py::arg("occurrence") = 0)
+      .def("draw", &Dataset::draw, py::arg("index"), py::arg("seed"), py::arg("epoch"),
+           py::arg("occurrence") = 0);
 }
 
 }  // namespace millrace::python

@@ -19,14 +19,15 @@
 namespace millrace::python {
 namespace {
 
-// nvJPEG and the fused kernel; or those of somebody else's making: a capsule over a std::function that makes them.
+// nvJPEG and the fused kernel; or those of somebody else's making: a capsule over a std::function that makes
+// them.
 loader::DeviceDecoding decoding_of(const py::object& decoding, int device) {
   if (py::isinstance<py::capsule>(decoding))
     return (*decoding.cast<py::capsule>().get_pointer<std::function<loader::DeviceDecoding()>>())();
   loader::DeviceDecoding result;
   result.decoder = device::GpuDecoder::open({device, decoding.cast<std::string>()});
-  result.augment = [device](auto pictures, auto augmentations, auto mean, auto std, const device::BatchImages& out, void* workspace,
-                            void* stream) {
+  result.augment = [device](auto pictures, auto augmentations, auto mean, auto std,
+                            const device::BatchImages& out, void* workspace, void* stream) {
     device::fused_augment(pictures, augmentations, mean, std, out, workspace, {device, stream});
   };
   return result;
@@ -35,30 +36,35 @@ loader::DeviceDecoding decoding_of(const py::object& decoding, int device) {
 struct Loader : ImageEngine<loader::DeviceLoader> {
   std::shared_ptr<torch_bridge::TensorDevice> device;
 
-  Loader(const py::object& images, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory,
-         const py::object& where, const py::object& decoding, bool balances, int ahead)
+  Loader(const py::object& images, int threads, int slots, const std::string& on_error, bool drop_last,
+         const std::string& memory, const py::object& where, const py::object& decoding, bool balances,
+         int ahead)
       : device(tensor_device_of(where)) {
     loader::DeviceLoaderOptions options;
     options.loader = {threads, slots, error_policy(on_error), drop_last, block_source(memory)};
     options.balances = balances;
     options.ahead = ahead;
     dataset = native_dataset(images);
-    native = std::make_unique<loader::DeviceLoader>(dataset, options, device, decoding_of(decoding, device->where().index()));
+    native = std::make_unique<loader::DeviceLoader>(dataset, options, device,
+                                                    decoding_of(decoding, device->where().index()));
   }
   py::object next(double timeout) {
     loader::DeviceBatch batch;
-    const auto status = wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
+    const auto status =
+        wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
     if (status == loader::DeviceLoader::Status::end) return py::none();
     keys = std::move(batch.keys);
     const transforms::OutputShape& shape = batch.shape;
-    const auto tensor = [this](const device::DeviceBlock& block, base::DType type, std::vector<int64_t> sizes) {
+    const auto tensor = [this](const device::DeviceBlock& block, base::DType type,
+                               std::vector<int64_t> sizes) {
       torch_bridge::TensorField field;
       field.type = static_cast<int8_t>(torch_bridge::scalar_type(type));
       field.sizes = std::move(sizes);
       return py::reinterpret_steal<py::object>(THPVariable_Wrap(device->tensor(block, field)));
     };
-    return py::make_tuple(tensor(batch.images, batch.type, {batch.rows, shape.channels, shape.height, shape.width}),
-                          tensor(batch.labels, base::DType::i64, {batch.rows}));
+    return py::make_tuple(
+        tensor(batch.images, batch.type, {batch.rows, shape.channels, shape.height, shape.width}),
+        tensor(batch.labels, base::DType::i64, {batch.rows}));
   }
 
   py::dict stats() const {
@@ -71,11 +77,15 @@ struct Loader : ImageEngine<loader::DeviceLoader> {
 }  // namespace
 
 void bind_device_loader(py::module_& m) {
-  m.def("why_not_fused", [](const Pipeline& pipeline) { return device::why_not_fused(*pipeline.native); }, py::arg("pipeline"));
+  m.def(
+      "why_not_fused", [](const Pipeline& pipeline) { return device::why_not_fused(*pipeline.native); },
+      py::arg("pipeline"));
   py::class_<Loader> engine(m, "DeviceLoader");
-  engine.def(py::init<py::object, int, int, const std::string&, bool, const std::string&, py::object, py::object, bool, int>(),
-           py::arg("dataset"), py::arg("threads"), py::arg("slots"), py::arg("on_error"), py::arg("drop_last"), py::arg("memory"),
-           py::arg("device"), py::arg("decoding"), py::arg("balances"), py::arg("ahead"));
+  engine.def(py::init<py::object, int, int, const std::string&, bool, const std::string&, py::object,
+                      py::object, bool, int>(),
+             py::arg("dataset"), py::arg("threads"), py::arg("slots"), py::arg("on_error"),
+             py::arg("drop_last"), py::arg("memory"), py::arg("device"), py::arg("decoding"),
+             py::arg("balances"), py::arg("ahead"));
   def_engine(engine);
   engine.def("clocks", [](const Loader& loader) { return to_list(loader.native->clocks()); });
 }

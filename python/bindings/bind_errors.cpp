@@ -17,7 +17,8 @@ PyObject* new_exception(py::module_& m, const char* name, PyObject* base, const 
   return type;
 }
 
-// CorruptDataError, or the class that is derived from it and from Pillow's for this fault: these are made where Pillow is known.
+// CorruptDataError, or the class that is derived from it and from Pillow's for this fault: these are made
+// where Pillow is known.
 py::object type_of_fault(int fault) {
   if (fault == codecs::kNotIdentified || fault == codecs::kTooManyPixels) {
     try {
@@ -54,10 +55,11 @@ void raise(const Error& error) {
       // Python adds the file's name to the text by itself.
       std::string text = error.what();
       const std::string name = " '" + error.path() + "'";
-      if (const size_t at = text.find(name); !error.path().empty() && at != std::string::npos) text.erase(at, name.size());
+      if (const size_t at = text.find(name); !error.path().empty() && at != std::string::npos)
+        text.erase(at, name.size());
       // With an errno, OSError picks the subclass (PermissionError, IsADirectoryError, ...) by itself.
-      const py::object exception =
-          py::reinterpret_borrow<py::object>(PyExc_OSError)(error.code(), to_path(text), to_path(error.path()));
+      const py::object exception = py::reinterpret_borrow<py::object>(PyExc_OSError)(
+          error.code(), to_path(text), to_path(error.path()));
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
       return;
     }
@@ -67,15 +69,17 @@ void raise(const Error& error) {
 }  // namespace
 
 void bind_errors(py::module_& m) {
-  corrupt_data_error = new_exception(m, "CorruptDataError", PyExc_OSError,
-                                     "A file's bytes are damaged or not what they should be. An OSError, as Pillow's are.\n\n"
-                                     "`path`: the file; `offset`: byte offset of the damage, -1 when unknown.");
+  corrupt_data_error =
+      new_exception(m, "CorruptDataError", PyExc_OSError,
+                    "A file's bytes are damaged or not what they should be. An OSError, as Pillow's are.\n\n"
+                    "`path`: the file; `offset`: byte offset of the damage, -1 when unknown.");
   // Defaults on the class: an exception that torch rebuilt from its text in another process has them too.
   m.attr("CorruptDataError").attr("path") = "";
   m.attr("CorruptDataError").attr("offset") = -1;
-  unavailable_error = new_exception(m, "UnavailableError", PyExc_RuntimeError,
-                                    "Something millrace can do, but not here or not in this combination; the message says what "
-                                    "to change.");
+  unavailable_error = new_exception(
+      m, "UnavailableError", PyExc_RuntimeError,
+      "Something millrace can do, but not here or not in this combination; the message says what "
+      "to change.");
   py::register_local_exception_translator([](std::exception_ptr p) {
     try {
       if (p) std::rethrow_exception(p);

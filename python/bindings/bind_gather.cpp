@@ -1,4 +1,5 @@
-// RowGather: rows of tensors, arrays and mapped files as batches. int64_array: indices that Python holds, as numbers.
+// RowGather: rows of tensors, arrays and mapped files as batches. int64_array: indices that Python holds, as
+// numbers.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -18,18 +19,21 @@
 namespace millrace::python {
 namespace {
 
-// From here on threads copy, and the ring's warm pages pay: a fresh page costs as much as copying 10 kB. Below it, copying takes
-// less time than handing the work to another thread. Rows in mapped files always are the threads': each may wait for the disk, and a
-// few of them are a piece, so that the threads wait at the same time.
+// From here on threads copy, and the ring's warm pages pay: a fresh page costs as much as copying 10 kB.
+// Below it, copying takes less time than handing the work to another thread. Rows in mapped files always are
+// the threads': each may wait for the disk, and a few of them are a piece, so that the threads wait at the
+// same time.
 constexpr size_t kLargeFieldBytes = size_t{256} << 10;
 constexpr size_t kMappedRowsPerPiece = 16;
 
 bool is_exact_array(py::handle object) {
-  return reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) == reinterpret_cast<PyObject*>(py::detail::npy_api::get().PyArray_Type_);
+  return reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) ==
+         reinterpret_cast<PyObject*>(py::detail::npy_api::get().PyArray_Type_);
 }
 
-// Whether `indices` are numbers that every dataset takes for the same: a list or tuple of ints or numpy.int64, or an array of
-// int64 in one dimension. Anything else (bools, floats, tensors, subclasses) is torch's to understand.
+// Whether `indices` are numbers that every dataset takes for the same: a list or tuple of ints or
+// numpy.int64, or an array of int64 in one dimension. Anything else (bools, floats, tensors, subclasses) is
+// torch's to understand.
 bool read_indices(py::handle indices, std::vector<int64_t>& numbers) {
   static PyObject* const numpy_int64 = py::object(py::dtype::of<int64_t>().attr("type")).release().ptr();
   numbers.clear();
@@ -63,22 +67,25 @@ py::object int64_array(const py::object& sequence) {
   return py::array_t<int64_t>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
 }
 
-// A batch that was submitted: the tensors of its small fields, which are copied at once, and which fields the engine makes.
+// A batch that was submitted: the tensors of its small fields, which are copied at once, and which fields the
+// engine makes.
 struct Pending {
   size_t rows = 0;
   std::vector<py::object> tensors;
   std::vector<size_t> large;
 };
 
-// Threads: the GIL is its lock; it is let go inside the engine's calls only, and there close() may come from another thread. Ends: close()
-// marks, closes the engine (gather_engine.h has that story: a consumer that waits in it comes out), and empties `pending_` with the GIL. A
-// consumer that comes back to the GIL later looks at the mark before it looks at `pending_`.
+// Threads: the GIL is its lock; it is let go inside the engine's calls only, and there close() may come from
+// another thread. Ends: close() marks, closes the engine (gather_engine.h has that story: a consumer that
+// waits in it comes out), and empties `pending_` with the GIL. A consumer that comes back to the GIL later
+// looks at the mark before it looks at `pending_`.
 class RowGather {
  public:
   RowGather(const py::sequence& fields, int64_t samples, int threads, int slots, const std::string& memory)
       : samples_(samples), threads_(threads), slots_(slots), memory_(block_source(memory)) {
     io::FileMappings mappings;
-    for (const py::handle field : fields) fields_.push_back(std::make_unique<GatherField>(py::cast<py::tuple>(field), mappings));
+    for (const py::handle field : fields)
+      fields_.push_back(std::make_unique<GatherField>(py::cast<py::tuple>(field), mappings));
     addresses_.resize(fields_.size());
   }
   ~RowGather() {
@@ -98,7 +105,8 @@ class RowGather {
     for (size_t i = 0; i < fields_.size(); ++i) {
       addresses_[i].resize(indices_.size());
       const GatherField& field = *fields_[i];
-      if (!field.in_place() || !collate::locate_rows(field.native, samples_, indices_, addresses_[i].data())) return false;
+      if (!field.in_place() || !collate::locate_rows(field.native, samples_, indices_, addresses_[i].data()))
+        return false;
       if (field.reads_ahead) field.read_ahead(addresses_[i]);
     }
     Pending batch{indices_.size(), std::vector<py::object>(fields_.size()), {}};
@@ -111,13 +119,15 @@ class RowGather {
         batch.large.push_back(i);
         copies.push_back({i, row_bytes, std::exchange(addresses_[i], {})});
         copies.back().maker = field.maker();
-        if (mapped) copies.back().piece_bytes = std::min(copies.back().piece_bytes, kMappedRowsPerPiece * row_bytes);
+        if (mapped)
+          copies.back().piece_bytes = std::min(copies.back().piece_bytes, kMappedRowsPerPiece * row_bytes);
         continue;
       }
       void* data = nullptr;
-      batch.tensors[i] =
-          py::reinterpret_steal<py::object>(torch_bridge::new_tensor(field.batch_shape(batch.rows), field.type, &data));
-      field.write(addresses_[i], static_cast<uint8_t*>(data));  // with the GIL: asking for it again may take longer
+      batch.tensors[i] = py::reinterpret_steal<py::object>(
+          torch_bridge::new_tensor(field.batch_shape(batch.rows), field.type, &data));
+      field.write(addresses_[i],
+                  static_cast<uint8_t*>(data));  // with the GIL: asking for it again may take longer
     }
     if (!copies.empty()) engine().submit(std::move(copies));
     throw_if_closed();
@@ -142,8 +152,9 @@ class RowGather {
   }
 
   void set_limits(int threads, int slots) {
-    if (threads < 1 || slots < 1) throw py::value_error("at least one thread and one slot, got " + std::to_string(threads) + " and " +
-                                                        std::to_string(slots));
+    if (threads < 1 || slots < 1)
+      throw py::value_error("at least one thread and one slot, got " + std::to_string(threads) + " and " +
+                            std::to_string(slots));
     active_ = threads;
     slots_ = slots;
     if (engine_) engine_->set_limits(threads, slots);
@@ -158,12 +169,15 @@ class RowGather {
     pending_.clear();
   }
 
-  py::list clocks() const { return to_list(engine_ ? engine_->clocks() : std::vector<trace::StageReading>{}); }
+  py::list clocks() const {
+    return to_list(engine_ ? engine_->clocks() : std::vector<trace::StageReading>{});
+  }
 
   py::dict stats() const {
     py::dict seconds;
     for (const char* stage : {"read", "decode", "transform"}) seconds[stage] = 0.0;
-    seconds["collate"] = static_cast<double>(made_.ns(trace::Stage::collate) + (engine_ ? engine_->copy_ns() : 0)) * 1e-9;
+    seconds["collate"] =
+        static_cast<double>(made_.ns(trace::Stage::collate) + (engine_ ? engine_->copy_ns() : 0)) * 1e-9;
     py::dict result;
     result["samples"] = rows_;
     result["batches"] = batches_;
@@ -206,15 +220,18 @@ class RowGather {
     wait_ns_ += base::now_ns() - start;
     Pending& batch = pending_.front();
     for (size_t i = 0; i < leases.size(); ++i) {
-      batch.tensors[batch.large[i]] = py::reinterpret_steal<py::object>(batch_tensor(*fields_[batch.large[i]], batch.rows, leases[i]));
+      batch.tensors[batch.large[i]] =
+          py::reinterpret_steal<py::object>(batch_tensor(*fields_[batch.large[i]], batch.rows, leases[i]));
     }
     batch.large.clear();
   }
 
-  // A small field leaves its slot: users who keep every batch's labels would keep the threads from working ahead.
+  // A small field leaves its slot: users who keep every batch's labels would keep the threads from working
+  // ahead.
   static PyObject* batch_tensor(const GatherField& field, size_t rows, core::Lease& lease) {
     const size_t bytes = field.made_bytes() * rows;
-    if (bytes >= core::kSmallFieldBytes) return torch_bridge::tensor_from_lease(std::move(lease), field.batch_shape(rows), field.type);
+    if (bytes >= core::kSmallFieldBytes)
+      return torch_bridge::tensor_from_lease(std::move(lease), field.batch_shape(rows), field.type);
     void* data = nullptr;
     PyObject* tensor = torch_bridge::new_tensor(field.batch_shape(rows), field.type, &data);
     std::memcpy(data, lease.data(), bytes);
@@ -226,7 +243,8 @@ class RowGather {
   const int threads_;
   int slots_, active_ = std::max(1, threads_);
   const core::BlockSource memory_;
-  std::vector<std::unique_ptr<const GatherField>> fields_;  // outlives the engine: its threads read from there
+  std::vector<std::unique_ptr<const GatherField>>
+      fields_;  // outlives the engine: its threads read from there
   std::vector<int64_t> indices_;
   std::vector<std::vector<const uint8_t*>> addresses_;  // by field; kept for their memory
   std::deque<Pending> pending_;
@@ -242,8 +260,8 @@ void bind_gather(py::module_& m) {
   bind_mapped_files(m);
   m.def("int64_array", &int64_array, py::arg("sequence"));
   py::class_<RowGather>(m, "RowGather")
-      .def(py::init<const py::sequence&, int64_t, int, int, const std::string&>(), py::arg("fields"), py::arg("samples"),
-           py::arg("threads") = 0, py::arg("slots") = 3, py::arg("memory") = "system")
+      .def(py::init<const py::sequence&, int64_t, int, int, const std::string&>(), py::arg("fields"),
+           py::arg("samples"), py::arg("threads") = 0, py::arg("slots") = 3, py::arg("memory") = "system")
       .def("start_epoch", &RowGather::start_epoch)
       .def("submit", &RowGather::submit, py::arg("indices"))
       .def("next", &RowGather::next, py::arg("timeout") = 0.0)

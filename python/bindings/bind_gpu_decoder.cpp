@@ -21,7 +21,8 @@ class Decoder {
 
   size_t plan(const std::vector<py::bytes>& files, const std::vector<std::array<int32_t, 4>>& regions) {
     if (files.size() != regions.size())
-      throw Error(ErrorKind::invalid_argument, std::to_string(regions.size()) + " regions were given for " + std::to_string(files.size()) +
+      throw Error(ErrorKind::invalid_argument, std::to_string(regions.size()) + " regions were given for " +
+                                                   std::to_string(files.size()) +
                                                    " files; give one for each");
     {
       const py::gil_scoped_release release;
@@ -32,7 +33,8 @@ class Decoder {
     for (size_t i = 0; i < files.size(); ++i) {
       const std::string_view bytes(files_[i]);
       const auto& [left, top, width, height] = regions[i];
-      requests_.push_back({{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, {left, top, width, height}});
+      requests_.push_back(
+          {{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, {left, top, width, height}});
     }
     const py::gil_scoped_release release;
     return native_->plan(requests_, results_);
@@ -44,7 +46,8 @@ class Decoder {
       native_->decode(requests_, results_, reinterpret_cast<void*>(memory), reinterpret_cast<void*>(stream));
     }
     py::list results;
-    for (const device::JpegResult& r : results_) results.append(py::make_tuple(r.offset, r.width, r.height, r.pitch_bytes, r.problem));
+    for (const device::JpegResult& r : results_)
+      results.append(py::make_tuple(r.offset, r.width, r.height, r.pitch_bytes, r.problem));
     return results;
   }
 
@@ -59,7 +62,8 @@ class Decoder {
 
 void bind_gpu_decoder(py::module_& m) {
   py::class_<Decoder>(m, "GpuDecoder")
-      .def(py::init<int, std::string, size_t>(), py::arg("device"), py::arg("library"), py::arg("memory_ceiling_bytes"))
+      .def(py::init<int, std::string, size_t>(), py::arg("device"), py::arg("library"),
+           py::arg("memory_ceiling_bytes"))
       .def_property_readonly("has_hardware", &Decoder::has_hardware)
       .def("plan", &Decoder::plan, py::arg("files"), py::arg("regions"))
       .def("decode", &Decoder::decode, py::arg("memory"), py::arg("stream"));

@@ -1,5 +1,5 @@
-// ByteSource: files and objects of stores, as Python code opens them and the native readers take them; BlockFile, which Python fills;
-// CachedFile, for what the disk cache has whole.
+// ByteSource: files and objects of stores, as Python code opens them and the native readers take them;
+// BlockFile, which Python fills; CachedFile, for what the disk cache has whole.
 #include <unistd.h>
 
 #include <memory>
@@ -23,15 +23,17 @@ py::bytes read_at(const io::ByteSource& source, int64_t offset, int64_t size) {
   return read_bytes(source, offset, size);
 }
 
-// What a wait of BlockFile's calls every 50 ms: Ctrl-C raises in the main thread, which is the only one whose handlers run.
+// What a wait of BlockFile's calls every 50 ms: Ctrl-C raises in the main thread, which is the only one whose
+// handlers run.
 void check_signals() {
   if (::gettid() != ::getpid()) return;
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-std::shared_ptr<io::BlockFile> new_block_file(const std::string& name, int64_t size, int64_t block_bytes, int cache_fd, int map_fd,
-                                          int64_t map_offset, int wake_fd, bool sequential, int64_t max_held_bytes) {
+std::shared_ptr<io::BlockFile> new_block_file(const std::string& name, int64_t size, int64_t block_bytes,
+                                              int cache_fd, int map_fd, int64_t map_offset, int wake_fd,
+                                              bool sequential, int64_t max_held_bytes) {
   io::BlockFileOptions options;
   options.name = name;
   options.size = size;
@@ -55,7 +57,9 @@ class BufferView {
   ~BufferView() { PyBuffer_Release(&view_); }
   BufferView(const BufferView&) = delete;
   BufferView& operator=(const BufferView&) = delete;
-  std::span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(view_.buf), static_cast<size_t>(view_.len)}; }
+  std::span<const uint8_t> bytes() const {
+    return {static_cast<const uint8_t*>(view_.buf), static_cast<size_t>(view_.len)};
+  }
 
  private:
   Py_buffer view_{};
@@ -94,8 +98,8 @@ py::dict block_stats(const io::BlockFile& file) {
   return d;
 }
 
-// Functions whose sources have gone, to be let go by who has the GIL anyway: the last reference to a source may end on a thread that holds
-// a lock of ours, for which a thread with the GIL waits.
+// Functions whose sources have gone, to be let go by who has the GIL anyway: the last reference to a source
+// may end on a thread that holds a lock of ours, for which a thread with the GIL waits.
 class Leavings {
  public:
   void add(py::function function) {
@@ -137,7 +141,9 @@ class PythonOpen {
     } catch (py::error_already_set& error) {
       if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt
       const std::string text = py::str(error.value());
-      const int code = error.matches(PyExc_OSError) ? py::cast<std::optional<int>>(error.value().attr("errno")).value_or(0) : 0;
+      const int code = error.matches(PyExc_OSError)
+                           ? py::cast<std::optional<int>>(error.value().attr("errno")).value_or(0)
+                           : 0;
       const auto kind = error.matches(PyExc_FileNotFoundError) ? ErrorKind::not_found : ErrorKind::system;
       throw Error(kind, text.find(name) == std::string::npos ? name + ": " + text : text, name, -1, code);
     }
@@ -149,20 +155,23 @@ class PythonOpen {
 
 void bind_source_pool(py::module_& m) {
   py::class_<io::SourcePool, std::shared_ptr<io::SourcePool>>(m, "SourcePool")
-      .def(py::init([](size_t max_open) { return std::make_shared<io::SourcePool>(max_open); }), py::arg("max_open"))
+      .def(py::init([](size_t max_open) { return std::make_shared<io::SourcePool>(max_open); }),
+           py::arg("max_open"))
       .def(
           "add",
           [](io::SourcePool& pool, const py::object& name, int64_t size, py::function open) {
             const std::string called = from_path(name);
             auto opener = std::make_shared<PythonOpen>(std::move(open));  // std::function wants to copy
-            return std::const_pointer_cast<io::ByteSource>(pool.add(called, size, [opener, called] { return opener->open(called); }));
+            return std::const_pointer_cast<io::ByteSource>(
+                pool.add(called, size, [opener, called] { return opener->open(called); }));
           },
           py::arg("name"), py::arg("size"), py::arg("open"))
       .def_property_readonly("open_now", &io::SourcePool::open_now);
 }
 
-std::shared_ptr<io::ByteSource> open_cached(const py::object& name, const py::object& stem, const std::string& header, int64_t map_offset,
-                                            int64_t size, int64_t block_bytes, std::shared_ptr<io::CacheCounts> counts,
+std::shared_ptr<io::ByteSource> open_cached(const py::object& name, const py::object& stem,
+                                            const std::string& header, int64_t map_offset, int64_t size,
+                                            int64_t block_bytes, std::shared_ptr<io::CacheCounts> counts,
                                             py::function otherwise) {
   io::CachedFileOptions options;
   options.name = from_path(name);
@@ -182,18 +191,22 @@ std::shared_ptr<io::ByteSource> open_cached(const py::object& name, const py::ob
 void bind_cached_file(py::module_& m) {
   py::class_<io::CacheCounts, std::shared_ptr<io::CacheCounts>>(m, "CacheCounts")
       .def(py::init([] { return std::make_shared<io::CacheCounts>(); }))
-      .def_property_readonly("hit_blocks", [](const io::CacheCounts& counts) { return counts.hit_blocks.load(); })
-      .def_property_readonly("verified_blocks", [](const io::CacheCounts& counts) { return counts.verified_blocks.load(); });
-  m.def("open_cached_file", &open_cached, py::arg("name"), py::arg("stem"), py::arg("header"), py::arg("map_offset"), py::arg("size"),
-        py::arg("block_bytes"), py::arg("counts"), py::arg("otherwise"));
+      .def_property_readonly("hit_blocks",
+                             [](const io::CacheCounts& counts) { return counts.hit_blocks.load(); })
+      .def_property_readonly("verified_blocks",
+                             [](const io::CacheCounts& counts) { return counts.verified_blocks.load(); });
+  m.def("open_cached_file", &open_cached, py::arg("name"), py::arg("stem"), py::arg("header"),
+        py::arg("map_offset"), py::arg("size"), py::arg("block_bytes"), py::arg("counts"),
+        py::arg("otherwise"));
 }
 
 void bind_block_file(py::module_& m) {
   const auto no_gil = py::call_guard<py::gil_scoped_release>();
   py::class_<io::BlockFile, std::shared_ptr<io::BlockFile>>(m, "BlockFile")
-      .def(py::init(&new_block_file), py::arg("name"), py::arg("size"), py::kw_only(), py::arg("block_bytes") = 1 << 20,
-           py::arg("cache_fd") = -1, py::arg("map_fd") = -1, py::arg("map_offset") = 0, py::arg("wake_fd") = -1,
-           py::arg("sequential") = false, py::arg("max_held_bytes") = 0)
+      .def(py::init(&new_block_file), py::arg("name"), py::arg("size"), py::kw_only(),
+           py::arg("block_bytes") = 1 << 20, py::arg("cache_fd") = -1, py::arg("map_fd") = -1,
+           py::arg("map_offset") = 0, py::arg("wake_fd") = -1, py::arg("sequential") = false,
+           py::arg("max_held_bytes") = 0)
       .def_property_readonly("name", [](const io::BlockFile& f) { return to_path(f.name()); })
       .def_property_readonly("size", &io::BlockFile::size)
       .def_property_readonly("blocks", &io::BlockFile::blocks)

@@ -1,4 +1,5 @@
-// JsonLines: lines of indexed files as columns of batches. JsonLineReader: the lines of one file or object, from first to last, as samples.
+// JsonLines: lines of indexed files as columns of batches. JsonLineReader: the lines of one file or object,
+// from first to last, as samples.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -34,7 +35,8 @@ Fields fields_of(const py::sequence& described) {
   auto fields = std::make_shared<std::vector<json::JsonField>>();
   for (const py::handle one : described) {
     const auto [path, kind, type, shape, instead] =
-        py::cast<std::tuple<std::vector<std::string>, std::string, std::string, std::vector<int64_t>, std::optional<py::bytes>>>(one);
+        py::cast<std::tuple<std::vector<std::string>, std::string, std::string, std::vector<int64_t>,
+                            std::optional<py::bytes>>>(one);
     json::JsonField field{path, kind_named(kind), base::DType::i64, shape, std::nullopt};
     if (field.kind == json::JsonKind::number || field.kind == json::JsonKind::list) {
       const auto known = base::dtype_named(type);
@@ -52,12 +54,13 @@ Fields fields_of(const py::sequence& described) {
 
 class JsonLines {
  public:
-  JsonLines(std::shared_ptr<sources::LineFiles> files, const py::sequence& fields) : files_(std::move(files)), fields_(fields_of(fields)) {
+  JsonLines(std::shared_ptr<sources::LineFiles> files, const py::sequence& fields)
+      : files_(std::move(files)), fields_(fields_of(fields)) {
     free_.push_back(std::make_unique<Scratch>(fields_));  // errors in the fields are thrown here
   }
 
-  // A column per field, those of kind number in the tensors given, and the rows that are to be read another way: what columns have there
-  // means nothing.
+  // A column per field, those of kind number in the tensors given, and the rows that are to be read another
+  // way: what columns have there means nothing.
   py::tuple batch(const Rows& rows, const py::sequence& tensors) {
     const auto count = static_cast<size_t>(rows.size());
     Borrowed scratch(*this);
@@ -69,7 +72,8 @@ class JsonLines {
         columns[i].reset(count);
         continue;
       }
-      if (given == tensors.size()) throw py::value_error("there should be a tensor for each field of numbers");
+      if (given == tensors.size())
+        throw py::value_error("there should be a tensor for each field of numbers");
       result[i] = tensors[given++];
       columns[i].rows = memory_of(result[i], json::json_row_bytes((*fields_)[i]) * count);
     }
@@ -174,10 +178,10 @@ class JsonLines {
 // Lines are parsed in blocks, ahead of their turn; errors come in turn.
 class JsonLineReader {
  public:
-  JsonLineReader(const py::object& source, const py::sequence& fields, py::object names, py::object read_again, int64_t start,
-                 int64_t stride, int64_t offset, int64_t max_line_bytes)
-      : fields_(fields_of(fields)), reader_(fields_), values_(*fields_), columns_(fields_->size()), read_again_(std::move(read_again)),
-        start_(start), stride_(stride), offset_(offset) {
+  JsonLineReader(const py::object& source, const py::sequence& fields, py::object names,
+                 py::object read_again, int64_t start, int64_t stride, int64_t offset, int64_t max_line_bytes)
+      : fields_(fields_of(fields)), reader_(fields_), values_(*fields_), columns_(fields_->size()),
+        read_again_(std::move(read_again)), start_(start), stride_(stride), offset_(offset) {
     if (!names.is_none())
       for (const py::handle name : names) names_.push_back(py::reinterpret_borrow<py::object>(name));
     if (start < 0 || stride < 1) throw py::value_error("start should be 0 or more, and stride 1 or more");
@@ -186,12 +190,14 @@ class JsonLineReader {
     lines_.emplace(opened, false, max_line_bytes);
     rows_.resize(fields_->size());
     for (size_t i = 0; i < fields_->size(); ++i)
-      if ((*fields_)[i].kind == json::JsonKind::number) rows_[i].resize(json::json_row_bytes((*fields_)[i]) * kBlock);
+      if ((*fields_)[i].kind == json::JsonKind::number)
+        rows_[i].resize(json::json_row_bytes((*fields_)[i]) * kBlock);
   }
 
   // The next line's sample; None for one that is another reader's.
   py::object next() {
-    if (busy_) throw py::value_error("this JsonLineReader is being read by another thread; give each its own");
+    if (busy_)
+      throw py::value_error("this JsonLineReader is being read by another thread; give each its own");
     const Busy busy(busy_);
     while (at_ == block_.size())
       if (!fill()) throw py::stop_iteration();
@@ -235,7 +241,8 @@ class JsonLineReader {
     }
     for (size_t row = 0; row < block_.size(); ++row)
       if (is_mine(passed_ + static_cast<int64_t>(row)))
-        refused_[row] = block_[row].data == nullptr || !reader_.read(block_[row].data, block_[row].bytes, row, columns_);
+        refused_[row] =
+            block_[row].data == nullptr || !reader_.read(block_[row].data, block_[row].bytes, row, columns_);
     return true;
   }
 
@@ -244,8 +251,9 @@ class JsonLineReader {
     py::dict sample;
     for (size_t i = 0; i < columns_.size(); ++i) {
       const bool is_number = (*fields_)[i].kind == json::JsonKind::number;
-      py::object value =
-          is_number ? values_.number(i, rows_[i].data() + row * json::json_row_bytes((*fields_)[i])) : values_.value(i, columns_[i], row);
+      py::object value = is_number
+                             ? values_.number(i, rows_[i].data() + row * json::json_row_bytes((*fields_)[i]))
+                             : values_.value(i, columns_[i], row);
       if (!value || names_.empty()) return value;
       if (PyDict_SetItem(sample.ptr(), names_[i].ptr(), value.ptr()) != 0) throw py::error_already_set();
     }
@@ -254,7 +262,8 @@ class JsonLineReader {
 
   py::object again(const sources::LineReader::Line& line) {
     const std::string_view text = without_newline({line.data, line.bytes});
-    const py::object content = line.data == nullptr ? py::object(py::none()) : py::object(py::bytes(text.data(), text.size()));
+    const py::object content =
+        line.data == nullptr ? py::object(py::none()) : py::object(py::bytes(text.data(), text.size()));
     return read_again_(content, line.number, line.offset);
   }
 
@@ -279,15 +288,17 @@ class JsonLineReader {
 
 void bind_json(py::module_& m) {
   py::class_<JsonLines>(m, "JsonLines")
-      .def(py::init<std::shared_ptr<sources::LineFiles>, const py::sequence&>(), py::arg("files"), py::arg("fields"))
+      .def(py::init<std::shared_ptr<sources::LineFiles>, const py::sequence&>(), py::arg("files"),
+           py::arg("fields"))
       .def("batch", &JsonLines::batch, py::arg("lines"), py::arg("tensors"))
       .def("seconds", &JsonLines::seconds);
 
   py::class_<JsonLineReader>(m, "JsonLineReader")
-      .def(py::init<const py::object&, const py::sequence&, py::object, py::object, int64_t, int64_t, int64_t, int64_t>(),
-           py::arg("source"), py::arg("fields"), py::arg("names"), py::arg("read_again"), py::kw_only(), py::arg("start") = 0,
-           py::arg("stride") = 1,
-           py::arg("offset") = 0, py::arg("max_line_bytes") = std::numeric_limits<int64_t>::max())
+      .def(py::init<const py::object&, const py::sequence&, py::object, py::object, int64_t, int64_t, int64_t,
+                    int64_t>(),
+           py::arg("source"), py::arg("fields"), py::arg("names"), py::arg("read_again"), py::kw_only(),
+           py::arg("start") = 0, py::arg("stride") = 1, py::arg("offset") = 0,
+           py::arg("max_line_bytes") = std::numeric_limits<int64_t>::max())
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", &JsonLineReader::next)
       .def_property_readonly("passed", &JsonLineReader::passed);

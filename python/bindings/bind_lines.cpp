@@ -1,4 +1,5 @@
-// LineIndex and LineFiles: the lines of text files, any of them one read away. Unpacking: a packed file as a plain one.
+// LineIndex and LineFiles: the lines of text files, any of them one read away. Unpacking: a packed file as a
+// plain one.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -49,7 +50,8 @@ class Unpacking {
       if (wrote < 0 && errno == EINTR) continue;
       if (wrote < 0)
         throw Error(ErrorKind::system,
-                    "cannot keep what " + name_ + " unpacks to in '" + into_ + "': " + std::generic_category().message(errno) +
+                    "cannot keep what " + name_ + " unpacks to in '" + into_ +
+                        "': " + std::generic_category().message(errno) +
                         "; make room there, or name another folder for it: index_dir=",
                     into_, -1, errno);
       left = left.subspan(static_cast<size_t>(wrote));
@@ -70,7 +72,8 @@ py::tuple texts_of(const sources::LineFiles& files, const py::array_t<int64_t, p
   for (size_t row = 0; row < batch.lines.size(); ++row) {
     const auto content = without_newline(batch.lines[row]);
     PyObject* text = nullptr;
-    if (content.data() != nullptr) text = PyUnicode_DecodeUTF8(content.data(), static_cast<Py_ssize_t>(content.size()), nullptr);
+    if (content.data() != nullptr)
+      text = PyUnicode_DecodeUTF8(content.data(), static_cast<Py_ssize_t>(content.size()), nullptr);
     if (text == nullptr) {
       PyErr_Clear();
       refused.append(row);
@@ -84,7 +87,8 @@ py::tuple texts_of(const sources::LineFiles& files, const py::array_t<int64_t, p
 
 }  // namespace
 
-void read_lines(const sources::LineFiles& files, const py::array_t<int64_t, py::array::c_style>& rows, sources::LineBatch& batch) {
+void read_lines(const sources::LineFiles& files, const py::array_t<int64_t, py::array::c_style>& rows,
+                sources::LineBatch& batch) {
   const std::span<const int64_t> wanted(rows.data(), static_cast<size_t>(rows.size()));
   const py::gil_scoped_release release;
   files.read(wanted, batch);
@@ -139,9 +143,12 @@ void bind_lines(py::module_& m) {
              return std::make_unique<sources::LineIndexBuilder>(file, keep_blank);
            }),
            py::arg("source"), py::arg("keep_blank") = false)
-      .def("step", &sources::LineIndexBuilder::step, py::arg("bytes"), py::call_guard<py::gil_scoped_release>())
+      .def("step", &sources::LineIndexBuilder::step, py::arg("bytes"),
+           py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("position", &sources::LineIndexBuilder::position)
-      .def("finish", [](sources::LineIndexBuilder& builder) { return std::make_shared<sources::LineIndex>(builder.finish()); });
+      .def("finish", [](sources::LineIndexBuilder& builder) {
+        return std::make_shared<sources::LineIndex>(builder.finish());
+      });
 
   py::class_<Unpacking>(m, "Unpacking")
       .def(py::init([](const py::object& source, int fd, const py::object& into) {
@@ -154,11 +161,14 @@ void bind_lines(py::module_& m) {
 
   py::class_<sources::LineFiles, std::shared_ptr<sources::LineFiles>>(m, "LineFiles")
       .def(py::init([](const std::vector<std::shared_ptr<io::ByteSource>>& sources,
-                       const std::vector<std::shared_ptr<sources::LineIndex>>& indexes, int64_t max_line_bytes) {
-             if (sources.size() != indexes.size()) throw py::value_error("there should be as many indexes as sources");
-             return std::make_shared<sources::LineFiles>(std::vector<std::shared_ptr<const io::ByteSource>>(sources.begin(), sources.end()),
-                                                std::vector<std::shared_ptr<const sources::LineIndex>>(indexes.begin(), indexes.end()),
-                                                max_line_bytes);
+                       const std::vector<std::shared_ptr<sources::LineIndex>>& indexes,
+                       int64_t max_line_bytes) {
+             if (sources.size() != indexes.size())
+               throw py::value_error("there should be as many indexes as sources");
+             return std::make_shared<sources::LineFiles>(
+                 std::vector<std::shared_ptr<const io::ByteSource>>(sources.begin(), sources.end()),
+                 std::vector<std::shared_ptr<const sources::LineIndex>>(indexes.begin(), indexes.end()),
+                 max_line_bytes);
            }),
            py::arg("sources"), py::arg("indexes"), py::arg("max_line_bytes"))
       .def("__len__", &sources::LineFiles::size)

@@ -15,22 +15,26 @@ namespace {
 struct Loader : ImageEngine<loader::DataLoader> {
   std::vector<loader::Hole> holes;  // of the batch that next() gave last
 
-  Loader(const py::object& images, int threads, int slots, const std::string& on_error, bool drop_last, const std::string& memory) {
+  Loader(const py::object& images, int threads, int slots, const std::string& on_error, bool drop_last,
+         const std::string& memory) {
     dataset = native_dataset(images);
-    native = loader::DataLoader::create(dataset, {threads, slots, error_policy(on_error), drop_last, block_source(memory)});
+    native = loader::DataLoader::create(
+        dataset, {threads, slots, error_policy(on_error), drop_last, block_source(memory)});
   }
 
   py::object next(double timeout) {
     loader::Batch batch;
-    const auto status = wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
+    const auto status =
+        wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
     if (status == loader::DataLoader::Status::end) return py::none();
     holes = std::move(batch.holes);
     keys = std::move(batch.keys);
     const transforms::OutputShape& shape = batch.shape;
-    auto images = py::reinterpret_steal<py::object>(
-        torch_bridge::tensor_from_lease(std::move(batch.images), {batch.rows, shape.channels, shape.height, shape.width}, batch.type));
+    auto images = py::reinterpret_steal<py::object>(torch_bridge::tensor_from_lease(
+        std::move(batch.images), {batch.rows, shape.channels, shape.height, shape.width}, batch.type));
     void* data = nullptr;
-    auto labels = py::reinterpret_steal<py::object>(torch_bridge::new_tensor({batch.rows}, base::DType::i64, &data));
+    auto labels =
+        py::reinterpret_steal<py::object>(torch_bridge::new_tensor({batch.rows}, base::DType::i64, &data));
     std::memcpy(data, batch.labels.data(), batch.labels.size() * sizeof(int64_t));
     return py::make_tuple(std::move(images), std::move(labels));
   }
@@ -81,9 +85,12 @@ py::dict to_dict(const loader::LoaderStats& s) {
 core::BlockSource block_source(const std::string& memory) {
   constexpr std::string_view kNode = "page-locked on node ";
   if (memory == "system") return {};
-  if (memory == "torch" || memory == "page-locked") return torch_bridge::torch_blocks(memory == "page-locked", -1);
-  if (memory.starts_with(kNode)) return torch_bridge::torch_blocks(true, std::atoi(memory.c_str() + kNode.size()));
-  throw py::value_error("memory='" + memory + "' is unknown; use 'system', 'torch', 'page-locked' or 'page-locked on node N'");
+  if (memory == "torch" || memory == "page-locked")
+    return torch_bridge::torch_blocks(memory == "page-locked", -1);
+  if (memory.starts_with(kNode))
+    return torch_bridge::torch_blocks(true, std::atoi(memory.c_str() + kNode.size()));
+  throw py::value_error("memory='" + memory +
+                        "' is unknown; use 'system', 'torch', 'page-locked' or 'page-locked on node N'");
 }
 
 std::vector<int64_t> make_indices(const py::object& indices) {
@@ -91,12 +98,14 @@ std::vector<int64_t> make_indices(const py::object& indices) {
     const auto array = py::cast<py::array_t<int64_t, py::array::c_style>>(indices);
     return {array.data(), array.data() + array.size()};
   }
-  const auto items = py::reinterpret_steal<py::object>(PySequence_Fast(indices.ptr(), "indices must be a sequence of ints"));
+  const auto items =
+      py::reinterpret_steal<py::object>(PySequence_Fast(indices.ptr(), "indices must be a sequence of ints"));
   if (!items) throw py::error_already_set();
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
   std::vector<int64_t> result(static_cast<size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(PySequence_Fast_GET_ITEM(items.ptr(), i)));
+    const auto number =
+        py::reinterpret_steal<py::object>(PyNumber_Index(PySequence_Fast_GET_ITEM(items.ptr(), i)));
     if (!number) throw py::error_already_set();
     result[static_cast<size_t>(i)] = PyLong_AsLongLong(number.ptr());
     if (PyErr_Occurred()) throw py::error_already_set();
@@ -106,15 +115,18 @@ std::vector<int64_t> make_indices(const py::object& indices) {
 
 void bind_loader(py::module_& m) {
   py::class_<Loader> engine(m, "Loader");
-  engine.def(py::init<py::object, int, int, const std::string&, bool, const std::string&>(), py::arg("dataset"), py::arg("threads"),
-           py::arg("slots") = 3, py::arg("on_error") = "raise", py::arg("drop_last") = false, py::arg("memory") = "system");
+  engine.def(py::init<py::object, int, int, const std::string&, bool, const std::string&>(),
+             py::arg("dataset"), py::arg("threads"), py::arg("slots") = 3, py::arg("on_error") = "raise",
+             py::arg("drop_last") = false, py::arg("memory") = "system");
   def_engine(engine);
-  engine.def("set_limits", [](Loader& loader, int threads, int slots) { loader.native->set_limits(threads, slots); }, py::arg("threads"),
-             py::arg("slots"));
+  engine.def(
+      "set_limits", [](Loader& loader, int threads, int slots) { loader.native->set_limits(threads, slots); },
+      py::arg("threads"), py::arg("slots"));
   engine.def("clocks", [](const Loader& loader) { return to_list(loader.native->clocks()); });
   engine.def_property_readonly("holes", [](const Loader& loader) {
     py::list result;
-    for (const loader::Hole& hole : loader.holes) result.append(py::make_tuple(hole.row, to_dict(hole.error)));
+    for (const loader::Hole& hole : loader.holes)
+      result.append(py::make_tuple(hole.row, to_dict(hole.error)));
     return result;
   });
 }

@@ -8,7 +8,9 @@
 namespace millrace::python {
 
 void bind_machine(py::module_& m) {
-  m.def("numa_node_of", [](const std::string& pci_address) { return core::numa_node_of(pci_address); }, py::arg("pci_address"));
+  m.def(
+      "numa_node_of", [](const std::string& pci_address) { return core::numa_node_of(pci_address); },
+      py::arg("pci_address"));
   m.def("cpu_budget", [] {
     const core::CpuBudget budget = core::cpu_budget();
     py::dict d;

@@ -11,7 +11,8 @@ namespace {
 template <class T>
 T field(const py::dict& op, const char* name) {
   if (!op.contains(name))
-    throw py::value_error("transform " + py::repr(op).cast<std::string>() + " lacks the field '" + name + "'");
+    throw py::value_error("transform " + py::repr(op).cast<std::string>() + " lacks the field '" + name +
+                          "'");
   return op[name].cast<T>();
 }
 
@@ -24,9 +25,10 @@ Enum choice(const py::dict& op, const char* name, const std::pair<const char*, E
 }
 
 Interpolation interpolation(const py::dict& op) {
-  return choice<Interpolation>(
-      op, "interpolation",
-      {{"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear}, {"bicubic", Interpolation::bicubic}});
+  return choice<Interpolation>(op, "interpolation",
+                               {{"nearest", Interpolation::nearest},
+                                {"bilinear", Interpolation::bilinear},
+                                {"bicubic", Interpolation::bicubic}});
 }
 
 bool flag(const py::dict& op, const char* name) { return op.contains(name) && field<bool>(op, name); }
@@ -48,8 +50,13 @@ std::optional<Range> optional_range(const py::dict& op, const char* name) {
 
 RandomAffine random_affine(const py::dict& op) {
   const auto shear = field<std::array<double, 4>>(op, "shear");
-  return {range(op, "degrees"), optional_field<std::array<double, 2>>(op, "translate"), optional_range(op, "scale"),
-          {shear[0], shear[1]}, {shear[2], shear[3]}, interpolation(op), optional_field<std::array<double, 2>>(op, "center"),
+  return {range(op, "degrees"),
+          optional_field<std::array<double, 2>>(op, "translate"),
+          optional_range(op, "scale"),
+          {shear[0], shear[1]},
+          {shear[2], shear[3]},
+          interpolation(op),
+          optional_field<std::array<double, 2>>(op, "center"),
           field<std::array<uint8_t, 3>>(op, "fill")};
 }
 
@@ -58,12 +65,18 @@ TransformSpec make_spec(const py::dict& op) {
   if (name == "random_resized_crop") {
     const auto [scale_min, scale_max] = field<std::pair<double, double>>(op, "scale");
     const auto [ratio_min, ratio_max] = field<std::pair<double, double>>(op, "ratio");
-    return RandomResizedCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width"), scale_min, scale_max, ratio_min,
-                             ratio_max, interpolation(op), flag(op, "of_tensor")};
+    return RandomResizedCrop{field<int32_t>(op, "height"),
+                             field<int32_t>(op, "width"),
+                             scale_min,
+                             scale_max,
+                             ratio_min,
+                             ratio_max,
+                             interpolation(op),
+                             flag(op, "of_tensor")};
   }
   if (name == "resize")
-    return Resize{field<int32_t>(op, "height"), field<int32_t>(op, "width"), field<int32_t>(op, "max_size"), interpolation(op),
-                  flag(op, "of_tensor")};
+    return Resize{field<int32_t>(op, "height"), field<int32_t>(op, "width"), field<int32_t>(op, "max_size"),
+                  interpolation(op), flag(op, "of_tensor")};
   if (name == "center_crop") return CenterCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width")};
   if (name == "random_crop")
     return RandomCrop{field<int32_t>(op, "height"),
@@ -80,12 +93,13 @@ TransformSpec make_spec(const py::dict& op) {
   if (name == "vertical_flip") return VerticalFlip{field<double>(op, "p")};
   if (name == "exif_transpose") return ExifTranspose{};
   if (name == "color_jitter")
-    return ColorJitter{optional_range(op, "brightness"), optional_range(op, "contrast"), optional_range(op, "saturation"),
-                       optional_range(op, "hue"), field<double>(op, "p")};
+    return ColorJitter{optional_range(op, "brightness"), optional_range(op, "contrast"),
+                       optional_range(op, "saturation"), optional_range(op, "hue"), field<double>(op, "p")};
   if (name == "grayscale") return Grayscale{};
   if (name == "random_grayscale") return RandomGrayscale{field<double>(op, "p")};
   if (name == "random_rotation")
-    return RandomRotation{range(op, "degrees"), interpolation(op), optional_field<std::array<double, 2>>(op, "center"),
+    return RandomRotation{range(op, "degrees"), interpolation(op),
+                          optional_field<std::array<double, 2>>(op, "center"),
                           field<std::array<uint8_t, 3>>(op, "fill")};
   if (name == "random_affine") return random_affine(op);
   if (name == "gaussian_blur") {
@@ -93,7 +107,8 @@ TransformSpec make_spec(const py::dict& op) {
     return GaussianBlur{width, height, range(op, "sigma"), field<double>(op, "p")};
   }
   if (name == "random_erasing")
-    return RandomErasing{field<double>(op, "p"), range(op, "scale"), range(op, "ratio"), field<std::vector<double>>(op, "value")};
+    return RandomErasing{field<double>(op, "p"), range(op, "scale"), range(op, "ratio"),
+                         field<std::vector<double>>(op, "value")};
   if (name == "to_tensor")
     return ToTensor{choice<OutputType>(op, "dtype",
                                        {{"uint8", OutputType::u8},
@@ -102,7 +117,8 @@ TransformSpec make_spec(const py::dict& op) {
                                         {"float32", OutputType::f32},
                                         {"float64", OutputType::f64}}),
                     flag(op, "multiply")};
-  if (name == "normalize") return Normalize{field<std::vector<double>>(op, "mean"), field<std::vector<double>>(op, "std")};
+  if (name == "normalize")
+    return Normalize{field<std::vector<double>>(op, "mean"), field<std::vector<double>>(op, "std")};
   throw py::value_error("transform '" + name + "' is not known to the native pipeline");
 }
 
@@ -191,14 +207,18 @@ py::dict decision(const transforms::OpParams& op) {
 }
 
 // Runs the chain on pixels the caller has: H x W x 3 or 4 bytes, of which the plan's region is copied once.
-py::object apply(const Pipeline& pipeline, const py::array_t<uint8_t, py::array::c_style | py::array::forcecast>& pixels,
+py::object apply(const Pipeline& pipeline,
+                 const py::array_t<uint8_t, py::array::c_style | py::array::forcecast>& pixels,
                  const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence) {
-  if (pixels.ndim() != 3 || (pixels.shape(2) != 3 && pixels.shape(2) != 4) || pixels.shape(0) == 0 || pixels.shape(1) == 0)
-    throw py::value_error("pixels must be a non-empty array of shape (height, width, 3 or 4) and dtype uint8");
+  if (pixels.ndim() != 3 || (pixels.shape(2) != 3 && pixels.shape(2) != 4) || pixels.shape(0) == 0 ||
+      pixels.shape(1) == 0)
+    throw py::value_error(
+        "pixels must be a non-empty array of shape (height, width, 3 or 4) and dtype uint8");
   const auto height = static_cast<int32_t>(pixels.shape(0)), width = static_cast<int32_t>(pixels.shape(1));
   const auto channels = pixels.shape(2);
   const transforms::ImagePipeline& native = *pipeline.native;
-  const transforms::SampleParams params = native.draw(width, height, 1, make_key(seed, epoch, index, occurrence));
+  const transforms::SampleParams params =
+      native.draw(width, height, 1, make_key(seed, epoch, index, occurrence));
   const auto scratch = transforms::ImagePipeline::make_scratch();
   const transforms::ImagePipeline::Need need = native.plan(width, height, params, *scratch);
   transforms::PixelBuffer buffer;
@@ -210,7 +230,8 @@ py::object apply(const Pipeline& pipeline, const py::array_t<uint8_t, py::array:
   for (int32_t y = 0; y < region.height; ++y) {
     const uint8_t* from = source + (int64_t{need.region.top + y} * width + need.region.left) * channels;
     uint8_t* to = region.row(y);
-    for (int32_t x = 0; x < region.width; ++x, from += channels, to += base::kPixelBytes) std::memcpy(to, from, 3);
+    for (int32_t x = 0; x < region.width; ++x, from += channels, to += base::kPixelBytes)
+      std::memcpy(to, from, 3);
   }
   native.apply(region, *scratch, out);
   return tensor;
@@ -231,7 +252,8 @@ py::list to_dicts(const transforms::SampleParams& params) {
 }
 
 py::object new_row_tensor(const transforms::OutputShape& shape, base::DType type, void** data) {
-  return py::reinterpret_steal<py::object>(torch_bridge::new_tensor({shape.channels, shape.height, shape.width}, type, data));
+  return py::reinterpret_steal<py::object>(
+      torch_bridge::new_tensor({shape.channels, shape.height, shape.width}, type, data));
 }
 
 base::SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence) {
@@ -243,20 +265,24 @@ base::SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, ui
 void bind_pipeline(py::module_& m) {
   py::class_<Pipeline>(m, "ImagePipeline")
       .def(py::init<py::list>(), py::arg("chain"))
-      .def_property_readonly("output_dtype", [](const Pipeline& p) { return base::dtype_name(p.native->output_type()); })
+      .def_property_readonly("output_dtype",
+                             [](const Pipeline& p) { return base::dtype_name(p.native->output_type()); })
       .def_property_readonly("fixed_shape",
                              [](const Pipeline& p) -> py::object {
                                const auto shape = p.native->fixed_shape();
                                if (!shape) return py::none();
                                return py::make_tuple(shape->channels, shape->height, shape->width);
                              })
-      .def("draw",
-           [](const Pipeline& p, int32_t width, int32_t height, const py::int_& seed, uint64_t epoch, int64_t index,
-              uint32_t occurrence) {
-             return to_dicts(p.native->draw(width, height, 1, make_key(seed, epoch, index, occurrence)));
-           },
-           py::arg("width"), py::arg("height"), py::arg("seed"), py::arg("epoch"), py::arg("index"), py::arg("occurrence") = 0)
-      .def("apply", &apply, py::arg("pixels"), py::arg("seed"), py::arg("epoch"), py::arg("index"), py::arg("occurrence") = 0)
+      .def(
+          "draw",
+          [](const Pipeline& p, int32_t width, int32_t height, const py::int_& seed, uint64_t epoch,
+             int64_t index, uint32_t occurrence) {
+            return to_dicts(p.native->draw(width, height, 1, make_key(seed, epoch, index, occurrence)));
+          },
+          py::arg("width"), py::arg("height"), py::arg("seed"), py::arg("epoch"), py::arg("index"),
+          py::arg("occurrence") = 0)
+      .def("apply", &apply, py::arg("pixels"), py::arg("seed"), py::arg("epoch"), py::arg("index"),
+           py::arg("occurrence") = 0)
       .def(py::pickle([](const Pipeline& p) { return py::make_tuple(p.chain); },
                       [](const py::tuple& state) { return Pipeline(state[0].cast<py::list>()); }));
 }

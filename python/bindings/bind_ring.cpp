@@ -21,8 +21,8 @@ namespace {
 
 void check_range(const core::SharedRing& ring, int slot, size_t offset, size_t bytes) {
   if (slot < 0 || slot >= ring.slots() || offset > ring.stride() || bytes > ring.stride() - offset)
-    throw Error(ErrorKind::out_of_range, "bytes " + std::to_string(offset) + " + " + std::to_string(bytes) + " are outside slot " +
-                                             std::to_string(slot));
+    throw Error(ErrorKind::out_of_range, "bytes " + std::to_string(offset) + " + " + std::to_string(bytes) +
+                                             " are outside slot " + std::to_string(slot));
 }
 
 // A contiguous buffer of Python's, for as long as this lives.
@@ -49,8 +49,8 @@ size_t put(core::SharedRing& ring, int slot, size_t offset, const py::object& by
   return reserved;
 }
 
-// What a pickler takes for a file: each write() goes into the slot, behind the one before. So a large value is copied once. What does not
-// fit is counted only: end() is then more than the slot has.
+// What a pickler takes for a file: each write() goes into the slot, behind the one before. So a large value
+// is copied once. What does not fit is counted only: end() is then more than the slot has.
 class SlotFile {
  public:
   SlotFile(std::shared_ptr<core::SharedRing> ring, int slot, size_t begin, size_t reserved)
@@ -84,18 +84,22 @@ class SlotFile {
   size_t end_, reserved_, checked_;
 };
 
-// Copies tensors and buffers into the slot, one after the other, from `begin` on: (fields, end, reserved), or None when it is too short.
-py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved, const py::list& tensors, const py::list& buffers) {
+// Copies tensors and buffers into the slot, one after the other, from `begin` on: (fields, end, reserved), or
+// None when it is too short.
+py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved, const py::list& tensors,
+                const py::list& buffers) {
   std::vector<torch_bridge::TensorSpan> spans;
   for (const py::handle tensor : tensors) spans.emplace_back(tensor.ptr());
   std::vector<std::unique_ptr<Buffer>> raw;
   for (const py::handle buffer : buffers) raw.push_back(std::make_unique<Buffer>(buffer));
   size_t end = core::aligned_field(begin);
   for (torch_bridge::TensorSpan& span : spans)
-    span.field().offset = std::exchange(end, core::aligned_field(base::checked_add(end, span.size_bytes(), "batch")));
+    span.field().offset =
+        std::exchange(end, core::aligned_field(base::checked_add(end, span.size_bytes(), "batch")));
   std::vector<size_t> starts;
   for (const auto& buffer : raw)
-    starts.push_back(std::exchange(end, core::aligned_field(base::checked_add(end, buffer->size_bytes(), "batch"))));
+    starts.push_back(
+        std::exchange(end, core::aligned_field(base::checked_add(end, buffer->size_bytes(), "batch"))));
   if (end > ring.stride()) return py::none();
   reserved = ring.reserve(slot, reserved, end);
 
@@ -116,7 +120,8 @@ py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved,
   return py::make_tuple(fields, end, reserved);
 }
 
-// The right to a slot of this process's ring: it is free again when this and all tensors and parts made of it are gone.
+// The right to a slot of this process's ring: it is free again when this and all tensors and parts made of it
+// are gone.
 struct SlotLoan {
   std::shared_ptr<core::SharedRing> ring;
   int slot;
@@ -143,14 +148,17 @@ struct BatchFields {
   BatchFields(const py::list& list, bool rows) : by_rows(rows) {
     for (const py::handle item : list) {
       const auto tuple = item.cast<py::tuple>();
-      torch_bridge::TensorField field{tuple[0].cast<size_t>(), tuple[1].cast<int8_t>(), tuple[2].cast<std::vector<int64_t>>(), {}};
+      torch_bridge::TensorField field{
+          tuple[0].cast<size_t>(), tuple[1].cast<int8_t>(), tuple[2].cast<std::vector<int64_t>>(), {}};
       if (tuple.size() > 3) field.strides = tuple[3].cast<std::vector<int64_t>>();
       if (by_rows) field.sizes.insert(field.sizes.begin(), 0);
       fields.push_back(std::move(field));
     }
   }
 
-  py::list tensors(const SlotLoan& loan, int64_t rows, bool copy) { return made(loan.loan, loan.ring->data(loan.slot), rows, copy); }
+  py::list tensors(const SlotLoan& loan, int64_t rows, bool copy) {
+    return made(loan.loan, loan.ring->data(loan.slot), rows, copy);
+  }
 
   // In any process that has the ring.
   py::list copies(const core::SharedRing& ring, int slot, int64_t rows) {
@@ -173,7 +181,8 @@ struct BatchFields {
 core::TurnGate gate_on(const std::shared_ptr<core::SharedRing>& ring, int slot) {
   check_range(*ring, slot, 0, sizeof(core::TurnGate::State));
   ring->reserve(slot, 0, sizeof(core::TurnGate::State));  // fresh pages are zero, as a new state is
-  return core::TurnGate(std::shared_ptr<core::TurnGate::State>(ring, reinterpret_cast<core::TurnGate::State*>(ring->data(slot))));
+  return core::TurnGate(std::shared_ptr<core::TurnGate::State>(
+      ring, reinterpret_cast<core::TurnGate::State*>(ring->data(slot))));
 }
 
 struct Writer {
@@ -196,16 +205,24 @@ void bind_ring(py::module_& m) {
     const core::MemoryBudget budget = core::memory_budget();
     return py::make_tuple(budget.available_bytes, budget.limit);
   });
-  m.def("memory_kills", [](const std::string& proc) {
-    const core::MemoryKills kills = core::memory_kills(proc);
-    return py::make_tuple(kills.count, kills.limit);
-  }, py::arg("proc") = "/proc");
-  m.def("is_plain_tensor", [](const py::handle& value) { return torch_bridge::is_plain_tensor(value.ptr()); }, py::arg("value"));
+  m.def(
+      "memory_kills",
+      [](const std::string& proc) {
+        const core::MemoryKills kills = core::memory_kills(proc);
+        return py::make_tuple(kills.count, kills.limit);
+      },
+      py::arg("proc") = "/proc");
+  m.def(
+      "is_plain_tensor", [](const py::handle& value) { return torch_bridge::is_plain_tensor(value.ptr()); },
+      py::arg("value"));
   py::class_<core::SharedRing, std::shared_ptr<core::SharedRing>>(m, "SharedRing")
       .def(py::init<int, int, int>(), py::arg("slots"), py::arg("warm"), py::arg("files") = 1)
-      .def_static("attach", [](std::vector<int> fds, int slots, size_t stride) {
-        return std::make_shared<core::SharedRing>(std::move(fds), slots, stride);
-      }, py::arg("fds"), py::arg("slots"), py::arg("stride"))
+      .def_static(
+          "attach",
+          [](std::vector<int> fds, int slots, size_t stride) {
+            return std::make_shared<core::SharedRing>(std::move(fds), slots, stride);
+          },
+          py::arg("fds"), py::arg("slots"), py::arg("stride"))
       .def_property_readonly("fds", &core::SharedRing::fds)
       .def_property_readonly("slots", &core::SharedRing::slots)
       .def_property_readonly("stride", &core::SharedRing::stride)
@@ -219,24 +236,35 @@ void bind_ring(py::module_& m) {
       .def("reserved", &core::SharedRing::reserved, py::arg("slot"))
       .def("set_reserved", &core::SharedRing::set_reserved, py::arg("slot"), py::arg("bytes"))
       .def("prefer_node", &core::SharedRing::prefer_node, py::arg("node"))
-      .def("lock_pages", [](core::SharedRing& ring, int slot, int device) {
-        const py::gil_scoped_release release;
-        return ring.lock_pages(slot, {[device](void* data, size_t bytes) { return cuda::lock_pages(data, bytes, device); },
-                                      cuda::unlock_pages});
-      }, py::arg("slot"), py::arg("device"))
+      .def(
+          "lock_pages",
+          [](core::SharedRing& ring, int slot, int device) {
+            const py::gil_scoped_release release;
+            return ring.lock_pages(
+                slot, {[device](void* data, size_t bytes) { return cuda::lock_pages(data, bytes, device); },
+                       cuda::unlock_pages});
+          },
+          py::arg("slot"), py::arg("device"))
       .def("put", &put, py::arg("slot"), py::arg("offset"), py::arg("data"), py::arg("reserved"))
-      .def("get", [](const core::SharedRing& ring, int slot, size_t offset, size_t bytes) {
-        check_range(ring, slot, offset, bytes);
-        return py::bytes(reinterpret_cast<const char*>(ring.data(slot) + offset), bytes);
-      }, py::arg("slot"), py::arg("offset"), py::arg("bytes"))
-      .def("lend", [](const std::shared_ptr<core::SharedRing>& ring, int slot) {
-        check_range(*ring, slot, 0, 0);
-        return SlotLoan{ring, slot, ring->lend(slot)};
-      }, py::arg("slot"))
-      .def("pack", &pack, py::arg("slot"), py::arg("begin"), py::arg("reserved"), py::arg("tensors"), py::arg("buffers"));
+      .def(
+          "get",
+          [](const core::SharedRing& ring, int slot, size_t offset, size_t bytes) {
+            check_range(ring, slot, offset, bytes);
+            return py::bytes(reinterpret_cast<const char*>(ring.data(slot) + offset), bytes);
+          },
+          py::arg("slot"), py::arg("offset"), py::arg("bytes"))
+      .def(
+          "lend",
+          [](const std::shared_ptr<core::SharedRing>& ring, int slot) {
+            check_range(*ring, slot, 0, 0);
+            return SlotLoan{ring, slot, ring->lend(slot)};
+          },
+          py::arg("slot"))
+      .def("pack", &pack, py::arg("slot"), py::arg("begin"), py::arg("reserved"), py::arg("tensors"),
+           py::arg("buffers"));
   py::class_<SlotFile>(m, "SlotFile")
-      .def(py::init<std::shared_ptr<core::SharedRing>, int, size_t, size_t>(), py::arg("ring"), py::arg("slot"), py::arg("begin"),
-           py::arg("reserved"))
+      .def(py::init<std::shared_ptr<core::SharedRing>, int, size_t, size_t>(), py::arg("ring"),
+           py::arg("slot"), py::arg("begin"), py::arg("reserved"))
       .def("write", &SlotFile::write, py::arg("data"))
       .def_property_readonly("end", &SlotFile::end)
       .def_property_readonly("reserved", &SlotFile::reserved);
@@ -250,10 +278,13 @@ void bind_ring(py::module_& m) {
       .def("set_limit", &core::TurnGate::set_limit, py::arg("limit"))
       .def("open", &core::TurnGate::open)
       .def("close", &core::TurnGate::close)
-      .def("wait", [](const core::TurnGate& gate, uint32_t number, double seconds) {
-        const py::gil_scoped_release release;
-        return gate.wait(number, static_cast<int64_t>(seconds * 1e9));
-      }, py::arg("number"), py::arg("seconds"))
+      .def(
+          "wait",
+          [](const core::TurnGate& gate, uint32_t number, double seconds) {
+            const py::gil_scoped_release release;
+            return gate.wait(number, static_cast<int64_t>(seconds * 1e9));
+          },
+          py::arg("number"), py::arg("seconds"))
       .def_property_readonly("closed", &core::TurnGate::closed)
       .def("end", &core::TurnGate::end);
   py::class_<BatchFields>(m, "BatchFields")
@@ -262,8 +293,12 @@ void bind_ring(py::module_& m) {
       .def("copies", &BatchFields::copies, py::arg("ring"), py::arg("slot"), py::arg("rows"));
   py::class_<Writer>(m, "RowWriter")
       .def(py::init<const py::object&>(), py::arg("ring"))
-      .def("begin", [](Writer& w, int slot, size_t reserved, int64_t capacity) { w.rows.begin(slot, reserved, capacity); },
-           py::arg("slot"), py::arg("reserved"), py::arg("capacity"))
+      .def(
+          "begin",
+          [](Writer& w, int slot, size_t reserved, int64_t capacity) {
+            w.rows.begin(slot, reserved, capacity);
+          },
+          py::arg("slot"), py::arg("reserved"), py::arg("capacity"))
       .def("add", &Writer::add, py::arg("sample"))
       .def_property_readonly("rows", [](const Writer& w) { return w.rows.rows(); })
       .def_property_readonly("used_bytes", [](const Writer& w) { return w.rows.used_bytes(); })

@@ -21,7 +21,9 @@ std::span<const T> view(const py::array_t<T, py::array::c_style | py::array::for
   return {array.data(), static_cast<size_t>(array.size())};
 }
 
-Numbers to_array(const std::vector<int64_t>& numbers) { return Numbers(static_cast<py::ssize_t>(numbers.size()), numbers.data()); }
+Numbers to_array(const std::vector<int64_t>& numbers) {
+  return Numbers(static_cast<py::ssize_t>(numbers.size()), numbers.data());
+}
 
 // Below this, giving the GIL away and asking for it again costs more than the work.
 constexpr py::ssize_t kLongWork = 4096;
@@ -45,40 +47,55 @@ void bind_samplers(py::module_& m) {
   using py::arg;
   py::class_<samplers::RandomPermutation>(m, "RandomPermutation")
       .def(py::init<int64_t, uint64_t>(), arg("n"), arg("seed"))
-      .def("at", [](samplers::RandomPermutation& order, const Numbers& positions) {
-        // Even one question may draw everything before it.
-        Numbers result(positions.size());
-        py::gil_scoped_release release;
-        order.at(view(positions), {result.mutable_data(), static_cast<size_t>(result.size())});
-        return result;
-      }, arg("positions"));
+      .def(
+          "at",
+          [](samplers::RandomPermutation& order, const Numbers& positions) {
+            // Even one question may draw everything before it.
+            Numbers result(positions.size());
+            py::gil_scoped_release release;
+            order.at(view(positions), {result.mutable_data(), static_cast<size_t>(result.size())});
+            return result;
+          },
+          arg("positions"));
   py::class_<samplers::KeyedPermutation>(m, "KeyedPermutation")
-      .def(py::init<int64_t, uint64_t, uint64_t, uint64_t>(), arg("n"), arg("seed"), arg("epoch"), arg("stream") = 0)
+      .def(py::init<int64_t, uint64_t, uint64_t, uint64_t>(), arg("n"), arg("seed"), arg("epoch"),
+           arg("stream") = 0)
       .def("at", &at<samplers::KeyedPermutation>, arg("positions"));
   py::class_<samplers::AliasTable>(m, "AliasTable")
-      .def(py::init([](const Doubles& weights, uint64_t seed, uint64_t epoch) { return samplers::AliasTable(view(weights), seed, epoch); }),
+      .def(py::init([](const Doubles& weights, uint64_t seed, uint64_t epoch) {
+             return samplers::AliasTable(view(weights), seed, epoch);
+           }),
            arg("weights"), arg("seed"), arg("epoch"))
       .def("at", &at<samplers::AliasTable>, arg("positions"));
-  m.def("weighted_order", [](const Doubles& weights, int64_t count, uint64_t seed, uint64_t epoch) {
-    return to_array(samplers::weighted_order(view(weights), count, seed, epoch));
-  }, arg("weights"), arg("count"), arg("seed"), arg("epoch"));
+  m.def(
+      "weighted_order",
+      [](const Doubles& weights, int64_t count, uint64_t seed, uint64_t epoch) {
+        return to_array(samplers::weighted_order(view(weights), count, seed, epoch));
+      },
+      arg("weights"), arg("count"), arg("seed"), arg("epoch"));
   py::class_<samplers::ShuffleOrder>(m, "ShuffleOrder")
       .def(py::init<int64_t, int64_t, uint64_t, uint64_t>(), arg("n"), arg("size"), arg("seed"), arg("epoch"))
       .def("at", &at<samplers::ShuffleOrder>, arg("positions"))
-      .def("held", [](samplers::ShuffleOrder& order, int64_t step) { return to_array(order.held(step)); }, arg("step"));
+      .def(
+          "held", [](samplers::ShuffleOrder& order, int64_t step) { return to_array(order.held(step)); },
+          arg("step"));
   py::class_<samplers::ShardOrder>(m, "ShardOrder")
-      .def(py::init([](const Numbers& lengths, uint64_t seed, uint64_t epoch) { return samplers::ShardOrder(view(lengths), seed, epoch); }),
+      .def(py::init([](const Numbers& lengths, uint64_t seed, uint64_t epoch) {
+             return samplers::ShardOrder(view(lengths), seed, epoch);
+           }),
            arg("lengths"), arg("seed"), arg("epoch"))
       .def("at", &at<samplers::ShardOrder>, arg("positions"));
   py::class_<samplers::SegmentShuffle>(m, "SegmentShuffle")
-      .def(py::init(
-               [](const Numbers& lengths, uint64_t seed, uint64_t epoch) { return samplers::SegmentShuffle(view(lengths), seed, epoch); }),
+      .def(py::init([](const Numbers& lengths, uint64_t seed, uint64_t epoch) {
+             return samplers::SegmentShuffle(view(lengths), seed, epoch);
+           }),
            arg("lengths"), arg("seed"), arg("epoch"))
       .def("at", &at<samplers::SegmentShuffle>, arg("positions"));
   py::class_<samplers::Mixture>(m, "Mixture")
-      .def(py::init([](const Numbers& lengths, std::vector<uint64_t> weights, uint64_t seed, uint64_t epoch, bool shuffle, int64_t start,
-                       std::vector<int64_t> counts) {
-             return samplers::Mixture(view(lengths), std::move(weights), seed, epoch, shuffle, start, std::move(counts));
+      .def(py::init([](const Numbers& lengths, std::vector<uint64_t> weights, uint64_t seed, uint64_t epoch,
+                       bool shuffle, int64_t start, std::vector<int64_t> counts) {
+             return samplers::Mixture(view(lengths), std::move(weights), seed, epoch, shuffle, start,
+                                      std::move(counts));
            }),
            arg("lengths"), arg("weights"), arg("seed"), arg("epoch"), arg("shuffle") = true, arg("start") = 0,
            arg("counts") = std::vector<int64_t>{})

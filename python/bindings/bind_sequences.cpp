@@ -18,10 +18,13 @@ namespace {
 
 using Numbers = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
 
-std::span<const int64_t> view(const Numbers& array) { return {array.data(), static_cast<size_t>(array.size())}; }
+std::span<const int64_t> view(const Numbers& array) {
+  return {array.data(), static_cast<size_t>(array.size())};
+}
 
 template <class Choice>
-Choice chosen(const char* what, const std::string& name, std::initializer_list<std::pair<const char*, Choice>> choices) {
+Choice chosen(const char* what, const std::string& name,
+              std::initializer_list<std::pair<const char*, Choice>> choices) {
   std::string known;
   for (const auto& [each, value] : choices) {
     if (name == each) return value;
@@ -30,17 +33,21 @@ Choice chosen(const char* what, const std::string& name, std::initializer_list<s
   throw py::value_error(std::string(what) + "='" + name + "' is unknown; use one of " + known);
 }
 
-sequences::SequencePacking make_packing(const Numbers& lengths, int64_t length, const std::string& strategy, int64_t window,
-                                        int64_t most_pieces, const std::string& too_long, std::optional<uint64_t> seed) {
+sequences::SequencePacking make_packing(const Numbers& lengths, int64_t length, const std::string& strategy,
+                                        int64_t window, int64_t most_pieces, const std::string& too_long,
+                                        std::optional<uint64_t> seed) {
   sequences::PackingOptions options;
   options.length = length;
-  options.strategy = chosen<sequences::PackStrategy>("strategy", strategy, {{"best_fit", sequences::PackStrategy::best_fit},
-                                                                 {"first_fit", sequences::PackStrategy::first_fit},
-                                                                 {"concat", sequences::PackStrategy::concatenate}});
+  options.strategy = chosen<sequences::PackStrategy>("strategy", strategy,
+                                                     {{"best_fit", sequences::PackStrategy::best_fit},
+                                                      {"first_fit", sequences::PackStrategy::first_fit},
+                                                      {"concat", sequences::PackStrategy::concatenate}});
   options.window = window;
   options.most_pieces = most_pieces;
-  options.too_long = chosen<sequences::TooLong>(
-      "too_long", too_long, {{"split", sequences::TooLong::split}, {"cut", sequences::TooLong::cut}, {"skip", sequences::TooLong::skip}});
+  options.too_long = chosen<sequences::TooLong>("too_long", too_long,
+                                                {{"split", sequences::TooLong::split},
+                                                 {"cut", sequences::TooLong::cut},
+                                                 {"skip", sequences::TooLong::skip}});
   options.seed = seed;
   py::gil_scoped_release release;
   return sequences::SequencePacking(view(lengths), options);
@@ -73,7 +80,8 @@ py::array_t<int64_t> pieces_of(const sequences::PackOrder& order, const Numbers&
   size_t row = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
     while (static_cast<int64_t>(i) >= ends[row]) ++row;
-    for (const int64_t number : {packs.data()[row], pieces[i].document, pieces[i].begin, pieces[i].tokens}) *out++ = number;
+    for (const int64_t number : {packs.data()[row], pieces[i].document, pieces[i].begin, pieces[i].tokens})
+      *out++ = number;
   }
   return result;
 }
@@ -81,13 +89,15 @@ py::array_t<int64_t> pieces_of(const sequences::PackOrder& order, const Numbers&
 // A builder, and the arrays that it reads.
 class Builder {
  public:
-  Builder(const py::sequence& arrays, int64_t length, std::optional<int64_t> separator, const std::string& targets, bool across_documents,
-          int64_t pad, int64_t ignore, int64_t vocabulary) {
+  Builder(const py::sequence& arrays, int64_t length, std::optional<int64_t> separator,
+          const std::string& targets, bool across_documents, int64_t pad, int64_t ignore,
+          int64_t vocabulary) {
     sequences::PackLayout layout;
     layout.length = length;
     layout.separator = separator;
-    layout.targets = chosen<sequences::PackTargets>("targets", targets,
-                                                    {{"shift", sequences::PackTargets::next}, {"same", sequences::PackTargets::same}});
+    layout.targets = chosen<sequences::PackTargets>(
+        "targets", targets,
+        {{"shift", sequences::PackTargets::next}, {"same", sequences::PackTargets::same}});
     layout.across_documents = across_documents;
     layout.pad = pad;
     layout.ignore = ignore;
@@ -98,21 +108,26 @@ class Builder {
       const auto type = base::dtype_of(tokens.dtype().kind(), static_cast<size_t>(tokens.itemsize()));
       if (!type || tokens.ndim() != 1 || (tokens.size() > 1 && tokens.strides(0) != tokens.itemsize()))
         throw py::value_error(name + ": tokens should be integers in one dimension, behind one another");
-      if (tokens.dtype().byteorder() == '>') throw py::value_error(name + ": tokens should have this machine's byte order; convert them");
-      native.push_back({static_cast<const uint8_t*>(tokens.data()), *type, tokens.size(), view(offsets), name});
+      if (tokens.dtype().byteorder() == '>')
+        throw py::value_error(name + ": tokens should have this machine's byte order; convert them");
+      native.push_back(
+          {static_cast<const uint8_t*>(tokens.data()), *type, tokens.size(), view(offsets), name});
       owners_.emplace_back(std::move(tokens), std::move(offsets));
     }
     builder_.emplace(std::move(native), layout);
   }
 
-  // Returns where segments begin in the rows behind one another, padding being a segment, and the longest one's tokens.
-  std::pair<py::array_t<int32_t>, int64_t> build(const sequences::PackOrder& order, const Numbers& packs, const py::object& ids,
-                                                 const py::object& labels, const py::object& positions,
+  // Returns where segments begin in the rows behind one another, padding being a segment, and the longest
+  // one's tokens.
+  std::pair<py::array_t<int32_t>, int64_t> build(const sequences::PackOrder& order, const Numbers& packs,
+                                                 const py::object& ids, const py::object& labels,
+                                                 const py::object& positions,
                                                  const py::object& documents) const {
     const size_t rows = static_cast<size_t>(packs.size());
     const auto length = builder_->layout().length;
     if (static_cast<int64_t>(rows) > std::numeric_limits<int32_t>::max() / length)
-      throw py::value_error("a batch has at most 2^31 - 1 tokens, which is what cu_seqlens can count; use fewer packs");
+      throw py::value_error(
+          "a batch has at most 2^31 - 1 tokens, which is what cu_seqlens can count; use fewer packs");
     const auto memory = [&](const py::object& tensor, int64_t item) -> uint8_t* {
       if (tensor.is_none()) return nullptr;
       const collate::RowTable table = torch_bridge::tensor_rows(tensor.ptr());
@@ -134,16 +149,19 @@ class Builder {
       for (size_t i = 0; i < rows; ++i) {
         const int64_t at = static_cast<int64_t>(i) * length;
         const std::span row(pieces.data() + first, static_cast<size_t>(ends[i]) - first);
-        builder_->build(row, {id_rows + at, label_rows ? label_rows + at : nullptr, position_rows ? position_rows + at : nullptr,
+        builder_->build(row, {id_rows + at, label_rows ? label_rows + at : nullptr,
+                              position_rows ? position_rows + at : nullptr,
                               document_rows ? document_rows + at : nullptr});
         int64_t end = at;
-        for (const sequences::PackPiece& piece : row) begins.push_back(static_cast<int32_t>(end += piece.tokens));
+        for (const sequences::PackPiece& piece : row)
+          begins.push_back(static_cast<int32_t>(end += piece.tokens));
         if (end < at + length) begins.push_back(static_cast<int32_t>(at + length));
         first = static_cast<size_t>(ends[i]);
       }
     }
     int64_t longest = 0;
-    for (size_t i = 1; i < begins.size(); ++i) longest = std::max<int64_t>(longest, begins[i] - begins[i - 1]);
+    for (size_t i = 1; i < begins.size(); ++i)
+      longest = std::max<int64_t>(longest, begins[i] - begins[i - 1]);
     return {py::array_t<int32_t>(static_cast<py::ssize_t>(begins.size()), begins.data()), longest};
   }
 
@@ -200,12 +218,16 @@ class RaggedRows {
   std::deque<std::vector<int64_t>> numbers_;
 };
 
-constexpr size_t kReleaseBytes = size_t{32} << 10;  // below it, copying takes less time than asking for the GIL again
+constexpr size_t kReleaseBytes = size_t{32}
+                                 << 10;  // below it, copying takes less time than asking for the GIL again
 
-void pad(const py::sequence& rows, const py::object& value, const py::object& out, const py::object& mask, bool left) {
-  const collate::RowTable one = torch_bridge::tensor_rows(value.ptr()), block = torch_bridge::tensor_rows(out.ptr());
+void pad(const py::sequence& rows, const py::object& value, const py::object& out, const py::object& mask,
+         bool left) {
+  const collate::RowTable one = torch_bridge::tensor_rows(value.ptr()),
+                          block = torch_bridge::tensor_rows(out.ptr());
   const auto length = py::cast<int64_t>(out.attr("size")(1));
-  const size_t row_bytes = block.rows > 0 ? py::cast<size_t>(out.attr("nbytes")) / static_cast<size_t>(block.rows) : 0;
+  const size_t row_bytes =
+      block.rows > 0 ? py::cast<size_t>(out.attr("nbytes")) / static_cast<size_t>(block.rows) : 0;
   sequences::Padding padding;
   padding.length = length;
   padding.value_bytes = py::cast<size_t>(value.attr("element_size")());
@@ -213,8 +235,10 @@ void pad(const py::sequence& rows, const py::object& value, const py::object& ou
   padding.value = one.base;
   padding.on_the_left = left;
   const RaggedRows ragged(rows, padding.item_bytes);
-  if (ragged.has_lists() && padding.item_bytes != 8) throw py::value_error("pad_rows() makes lists of ints to 64 bits; give such a block");
-  if (block.rows != static_cast<int64_t>(ragged.view().size()) || (block.rows > 1 && block.stride_bytes != static_cast<int64_t>(row_bytes)))
+  if (ragged.has_lists() && padding.item_bytes != 8)
+    throw py::value_error("pad_rows() makes lists of ints to 64 bits; give such a block");
+  if (block.rows != static_cast<int64_t>(ragged.view().size()) ||
+      (block.rows > 1 && block.stride_bytes != static_cast<int64_t>(row_bytes)))
     throw py::value_error("pad_rows() needs a dense block with a row for each of the rows");
   int64_t* marks = nullptr;
   if (!mask.is_none()) {
@@ -224,7 +248,8 @@ void pad(const py::sequence& rows, const py::object& value, const py::object& ou
     marks = reinterpret_cast<int64_t*>(const_cast<uint8_t*>(table.base));
   }
   auto* const data = const_cast<uint8_t*>(block.base);
-  if (ragged.bytes(padding.item_bytes) < kReleaseBytes) return sequences::pad_rows(ragged.view(), padding, data, marks);
+  if (ragged.bytes(padding.item_bytes) < kReleaseBytes)
+    return sequences::pad_rows(ragged.view(), padding, data, marks);
   py::gil_scoped_release release;
   sequences::pad_rows(ragged.view(), padding, data, marks);
 }
@@ -234,21 +259,25 @@ void pad(const py::sequence& rows, const py::object& value, const py::object& ou
 void bind_sequences(py::module_& m) {
   using py::arg;
   py::class_<sequences::SequencePacking>(m, "SequencePacking")
-      .def(py::init(&make_packing), arg("lengths"), arg("length"), arg("strategy") = "best_fit", arg("window") = int64_t{1} << 16,
-           arg("most_pieces") = 0, arg("too_long") = "split", arg("seed") = py::none())
+      .def(py::init(&make_packing), arg("lengths"), arg("length"), arg("strategy") = "best_fit",
+           arg("window") = int64_t{1} << 16, arg("most_pieces") = 0, arg("too_long") = "split",
+           arg("seed") = py::none())
       .def("__len__", &sequences::SequencePacking::size)
       .def("report", &report_of);
   py::class_<sequences::PackOrder>(m, "PackOrder")
-      .def(py::init<const sequences::SequencePacking&, uint64_t>(), arg("packing"), arg("epoch"), py::keep_alive<1, 2>())
+      .def(py::init<const sequences::SequencePacking&, uint64_t>(), arg("packing"), arg("epoch"),
+           py::keep_alive<1, 2>())
       .def("pieces", &pieces_of, arg("packs"));
   py::class_<Builder>(m, "PackBuilder")
-      .def(py::init<const py::sequence&, int64_t, std::optional<int64_t>, const std::string&, bool, int64_t, int64_t, int64_t>(),
-           arg("arrays"), arg("length"), arg("separator") = py::none(), arg("targets") = "shift", arg("across_documents") = false,
-           arg("pad") = 0, arg("ignore") = -100, arg("vocabulary") = 0)
-      .def("build", &Builder::build, arg("order"), arg("packs"), arg("ids"), arg("labels") = py::none(), arg("positions") = py::none(),
-           arg("documents") = py::none())
+      .def(py::init<const py::sequence&, int64_t, std::optional<int64_t>, const std::string&, bool, int64_t,
+                    int64_t, int64_t>(),
+           arg("arrays"), arg("length"), arg("separator") = py::none(), arg("targets") = "shift",
+           arg("across_documents") = false, arg("pad") = 0, arg("ignore") = -100, arg("vocabulary") = 0)
+      .def("build", &Builder::build, arg("order"), arg("packs"), arg("ids"), arg("labels") = py::none(),
+           arg("positions") = py::none(), arg("documents") = py::none())
       .def("__len__", &Builder::documents);
-  m.def("pad_rows", &pad, arg("rows"), arg("value"), arg("out"), arg("mask") = py::none(), arg("left") = false);
+  m.def("pad_rows", &pad, arg("rows"), arg("value"), arg("out"), arg("mask") = py::none(),
+        arg("left") = false);
 }
 
 }  // namespace millrace::python

@@ -14,7 +14,8 @@ namespace {
 class BytesSource final : public io::ByteSource {
  public:
   BytesSource(py::bytes content, std::string name) : content_(std::move(content)), name_(std::move(name)) {
-    data_ = {reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(content_.ptr())), static_cast<size_t>(PyBytes_GET_SIZE(content_.ptr()))};
+    data_ = {reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(content_.ptr())),
+             static_cast<size_t>(PyBytes_GET_SIZE(content_.ptr()))};
   }
   ~BytesSource() override {
     if (!Py_IsInitialized()) {
@@ -55,8 +56,8 @@ py::object numbers_of(const sources::TarIndex& index, const std::vector<std::str
   return result;
 }
 
-int64_t add_sample(sources::StreamSamples& samples, const py::object& content, const py::object& url, const py::object& key, int64_t number,
-                   uint32_t pass) {
+int64_t add_sample(sources::StreamSamples& samples, const py::object& content, const py::object& url,
+                   const py::object& key, int64_t number, uint32_t pass) {
   sources::StreamSamples::Sample sample;
   sample.key = from_path(key);
   sample.number = number;
@@ -109,17 +110,22 @@ void bind_shard_samples(py::module_& m) {
       .def_property_readonly("suffixes",
                              [](const sources::TarIndex& index) {
                                py::list result;
-                               for (const std::string& suffix : index.suffixes()) result.append(to_suffix(suffix));
+                               for (const std::string& suffix : index.suffixes())
+                                 result.append(to_suffix(suffix));
                                return result;
                              })
-      .def("key", [](const sources::TarIndex& index, int64_t sample) { return to_path(index.key(sample)); }, py::arg("sample"))
+      .def(
+          "key", [](const sources::TarIndex& index, int64_t sample) { return to_path(index.key(sample)); },
+          py::arg("sample"))
       .def("files", &files_of, py::arg("sample"))
       .def("numbers", &numbers_of, py::arg("suffixes"));
 
   py::class_<sources::TarSamples, sources::SampleFiles, std::shared_ptr<sources::TarSamples>>(m, "TarSamples")
       .def(py::init([](const std::vector<std::shared_ptr<io::ByteSource>>& sources,
-                       const std::vector<std::shared_ptr<sources::TarIndex>>& indexes, std::vector<std::string> suffixes) {
-             if (sources.size() != indexes.size()) throw py::value_error("there should be as many indexes as sources");
+                       const std::vector<std::shared_ptr<sources::TarIndex>>& indexes,
+                       std::vector<std::string> suffixes) {
+             if (sources.size() != indexes.size())
+               throw py::value_error("there should be as many indexes as sources");
              std::vector<sources::TarSamples::Shard> shards;
              for (size_t i = 0; i < sources.size(); ++i) shards.push_back({sources[i], indexes[i]});
              const py::gil_scoped_release release;  // it looks at every sample
@@ -127,9 +133,11 @@ void bind_shard_samples(py::module_& m) {
            }),
            py::arg("sources"), py::arg("indexes"), py::arg("suffixes"));
 
-  py::class_<sources::StreamSamples, sources::SampleFiles, std::shared_ptr<sources::StreamSamples>>(m, "StreamSamples")
+  py::class_<sources::StreamSamples, sources::SampleFiles, std::shared_ptr<sources::StreamSamples>>(
+      m, "StreamSamples")
       .def(py::init<>())
-      .def("add", &add_sample, py::arg("content"), py::arg("url"), py::arg("key"), py::arg("number"), py::arg("number_of_pass"))
+      .def("add", &add_sample, py::arg("content"), py::arg("url"), py::arg("key"), py::arg("number"),
+           py::arg("number_of_pass"))
       .def("drop_before", &sources::StreamSamples::drop_before, py::arg("ticket"))
       .def_property_readonly("held", &sources::StreamSamples::held);
 }

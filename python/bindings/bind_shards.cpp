@@ -21,7 +21,8 @@ namespace {
 // What a packed entry claims to have is believed piece by piece: the archive's own end is not known.
 constexpr int64_t kTrustedBytes = int64_t{64} << 20;
 
-// The thread that readers have in common, one after the other. It begins with the first of them that can use it.
+// The thread that readers have in common, one after the other. It begins with the first of them that can use
+// it.
 class SharedReadAhead {
  public:
   ~SharedReadAhead() {
@@ -42,8 +43,9 @@ class SharedReadAhead {
   }
 
  private:
-  // glibc returns free memory at the heap's end to the system beyond 128 kB, and the pages that come instead cost as much as a file's
-  // copy into them; but it learns: once a larger block was freed, twice as much stays. Other allocators take no notice.
+  // glibc returns free memory at the heap's end to the system beyond 128 kB, and the pages that come instead
+  // cost as much as a file's copy into them; but it learns: once a larger block was freed, twice as much
+  // stays. Other allocators take no notice.
   static void keep_freed_memory() {
     void* volatile block = std::malloc(kKeptBytes / 2);
     std::free(block);
@@ -55,8 +57,9 @@ class SharedReadAhead {
 
 class SampleIterator {
  public:
-  SampleIterator(const py::object& source, const py::object& select, const py::object& rename, const py::object& suffixes, int64_t start,
-                 std::optional<int64_t> locate_from, std::shared_ptr<SharedReadAhead> read_ahead)
+  SampleIterator(const py::object& source, const py::object& select, const py::object& rename,
+                 const py::object& suffixes, int64_t start, std::optional<int64_t> locate_from,
+                 std::shared_ptr<SharedReadAhead> read_ahead)
       : select_(select), rename_(rename), start_(start), source_(source_of(source)),
         read_ahead_(read_ahead ? std::move(read_ahead) : std::make_shared<SharedReadAhead>()) {
     if (start < 0) throw py::value_error("start should be 0 or more, but is " + std::to_string(start));
@@ -68,25 +71,32 @@ class SampleIterator {
     reader_ = std::make_unique<sources::ShardReader>(source_, std::move(filter));
     if (locate_from && !reader_->packed()) locate_from_ = std::max<int64_t>(*locate_from, 0);
     // Other sources have threads of their own. Functions of the user's are not called before their turn.
-    reads_ahead_ = !read_ahead_->in_child() && !reader_->packed() && source_->is_here() && !locate_from && select.is_none() &&
-                   rename.is_none() && core::cpu_budget().threads > 1;
+    reads_ahead_ = !read_ahead_->in_child() && !reader_->packed() && source_->is_here() && !locate_from &&
+                   select.is_none() && rename.is_none() && core::cpu_budget().threads > 1;
   }
 
   ~SampleIterator() { drop_reads(); }
 
   // The next sample. After an error the reader goes on behind what was wrong, if it can.
   py::dict next() {
-    if (busy_) throw py::value_error("this ShardReader is being read by another thread, or by its own select or rename; give each its own");
+    if (busy_)
+      throw py::value_error(
+          "this ShardReader is being read by another thread, or by its own select or rename; give each its "
+          "own");
     if (reads_ && read_ahead_->in_child())
-      throw Error(ErrorKind::unavailable, source_->name() + ": this ShardReader was made before fork(), and its thread does not exist in "
-                                                            "the child process; make a new one there");
+      throw Error(ErrorKind::unavailable,
+                  source_->name() +
+                      ": this ShardReader was made before fork(), and its thread does not exist in "
+                      "the child process; make a new one there");
     const Busy busy(busy_);
-    while (upcoming_.empty() || (reads_ahead_ && upcoming_.size() < kMostAhead && bytes_ahead_ < kBytesAhead && !upcoming_.back().last))
+    while (upcoming_.empty() || (reads_ahead_ && upcoming_.size() < kMostAhead &&
+                                 bytes_ahead_ < kBytesAhead && !upcoming_.back().last))
       upcoming_.push_back(parse());
     const Upcoming first = std::move(upcoming_.front());
     upcoming_.pop_front();
     bytes_ahead_ -= first.bytes;
-    if (first.job > 0) finish(first.job);  // of an error, too: what its sample has so far may be handed out by the next call
+    if (first.job > 0)
+      finish(first.job);  // of an error, too: what its sample has so far may be handed out by the next call
     if (first.error) std::rethrow_exception(first.error);
     return first.sample;
   }
@@ -102,7 +112,7 @@ class SampleIterator {
   };
   static constexpr size_t kMostAhead = 64;
   static constexpr int64_t kBytesAhead = 4 << 20;
-  static constexpr int64_t kOwnJob = 32 << 10;     // smaller files are read with their headers
+  static constexpr int64_t kOwnJob = 32 << 10;  // smaller files are read with their headers
 
   Upcoming parse() {
     Upcoming result;
@@ -196,9 +206,10 @@ class SampleIterator {
     if (skipped_ < start_) return;
     const py::str& suffix = name_of(file_.suffix);
     if (sample_.contains(suffix))
-      throw Error(ErrorKind::invalid_argument, source_->name() + ": '" + file_.entry.name + "' is there twice in sample '" + key_ +
-                                                   "', the second time at byte " + std::to_string(file_.entry.header) +
-                                                   "; the first one is kept when this error is ignored");
+      throw Error(ErrorKind::invalid_argument,
+                  source_->name() + ": '" + file_.entry.name + "' is there twice in sample '" + key_ +
+                      "', the second time at byte " + std::to_string(file_.entry.header) +
+                      "; the first one is kept when this error is ignored");
     if (suffixes_ && !suffixes_->contains(suffix)) return;
     try {
       sample_[suffix] = content();
@@ -215,7 +226,8 @@ class SampleIterator {
     if (reader_->packed() && size > kTrustedBytes) return piece_by_piece(size);
     auto bytes = py::reinterpret_steal<py::object>(PyBytes_FromStringAndSize(nullptr, size));
     if (!bytes) throw py::error_already_set();
-    const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes.ptr())), static_cast<size_t>(size));
+    const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes.ptr())),
+                                  static_cast<size_t>(size));
     if (reads_ahead_ && size >= kOwnJob) {
       if (!reads_) reads_ = &read_ahead_->reads();
       job_ = reads_->add(*source_, file_.entry.offset, into);
@@ -235,7 +247,8 @@ class SampleIterator {
       const py::gil_scoped_release release;
       while (static_cast<int64_t>(data.size()) < size) {
         const size_t before = data.size();
-        data.resize(before + static_cast<size_t>(std::min<int64_t>(size - static_cast<int64_t>(before), kTrustedBytes)));
+        data.resize(before + static_cast<size_t>(
+                                 std::min<int64_t>(size - static_cast<int64_t>(before), kTrustedBytes)));
         reader_->read({reinterpret_cast<uint8_t*>(data.data()) + before, data.size() - before});
       }
     }
@@ -272,12 +285,12 @@ class SampleIterator {
   const std::shared_ptr<SharedReadAhead> read_ahead_;
   io::ReadAhead* reads_ = nullptr;  // its thread, once this reader has a job for it
 
-  sources::ShardFile file_;         // from the reader, valid when has_file_
+  sources::ShardFile file_;  // from the reader, valid when has_file_
   bool has_file_ = false;
   bool in_sample_ = false;
   bool ended_ = false;
   bool busy_ = false;
-  std::string key_;        // of the sample in work
+  std::string key_;  // of the sample in work
   py::dict sample_;
   int64_t skipped_ = 0;
 };
@@ -288,14 +301,17 @@ void bind_shards(py::module_& m) {
   py::class_<SharedReadAhead, std::shared_ptr<SharedReadAhead>>(m, "ReadAhead").def(py::init<>());
 
   py::class_<SampleIterator>(m, "ShardReader")
-      .def(py::init<const py::object&, const py::object&, const py::object&, const py::object&, int64_t, std::optional<int64_t>,
-                    std::shared_ptr<SharedReadAhead>>(),
+      .def(py::init<const py::object&, const py::object&, const py::object&, const py::object&, int64_t,
+                    std::optional<int64_t>, std::shared_ptr<SharedReadAhead>>(),
            py::arg("source"), py::kw_only(), py::arg("select") = py::none(), py::arg("rename") = py::none(),
-           py::arg("suffixes") = py::none(), py::arg("start") = 0, py::arg("locate_from") = py::none(), py::arg("read_ahead") = nullptr)
+           py::arg("suffixes") = py::none(), py::arg("start") = 0, py::arg("locate_from") = py::none(),
+           py::arg("read_ahead") = nullptr)
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", &SampleIterator::next);
 
-  py::class_<LocatedFile>(m, "LocatedFile").def_readonly("size", &LocatedFile::size).def("read", &LocatedFile::read);
+  py::class_<LocatedFile>(m, "LocatedFile")
+      .def_readonly("size", &LocatedFile::size)
+      .def("read", &LocatedFile::read);
 }
 
 }  // namespace millrace::python

@@ -16,7 +16,8 @@ PathTablePtr make_path_table(const py::sequence& paths) {
   return table;
 }
 
-py::tuple list_folder(const py::object& root, std::vector<std::string> extensions, bool allow_empty, int threads) {
+py::tuple list_folder(const py::object& root, std::vector<std::string> extensions, bool allow_empty,
+                      int threads) {
   const std::string folder = from_path(root);
   sources::ImageFolderListing listing;
   {
@@ -39,7 +40,8 @@ void bind_sources(py::module_& m) {
            [](const sources::PathTable& table, int64_t i) {
              const auto n = static_cast<int64_t>(table.size());
              if (i < -n || i >= n)
-               throw py::index_error("path index " + std::to_string(i) + " is out of range for " + std::to_string(n));
+               throw py::index_error("path index " + std::to_string(i) + " is out of range for " +
+                                     std::to_string(n));
              return to_path(table.path(static_cast<size_t>(i < 0 ? i + n : i)));
            })
       .def_property_readonly("memory_bytes", &sources::PathTable::memory_bytes)
@@ -69,7 +71,8 @@ void bind_sources(py::module_& m) {
           },
           py::arg("index"));
   py::class_<sources::PathFiles, sources::SampleFiles, std::shared_ptr<sources::PathFiles>>(m, "PathFiles")
-      .def(py::init([](const PathTablePtr& paths) { return std::make_shared<sources::PathFiles>(paths); }), py::arg("paths"));
+      .def(py::init([](const PathTablePtr& paths) { return std::make_shared<sources::PathFiles>(paths); }),
+           py::arg("paths"));
   m.def("list_image_folder", &list_folder, py::arg("root"), py::arg("extensions"), py::arg("allow_empty"),
         py::arg("threads") = 0);
 }

@@ -12,7 +12,8 @@ namespace millrace::python {
 namespace {
 
 trace::Stage stage_of(long number) {
-  if (number < 0 || number >= static_cast<long>(trace::Stage::count)) throw py::value_error("there is no stage " + std::to_string(number));
+  if (number < 0 || number >= static_cast<long>(trace::Stage::count))
+    throw py::value_error("there is no stage " + std::to_string(number));
   return static_cast<trace::Stage>(number);
 }
 
@@ -80,21 +81,26 @@ class StageBoard {
   StageBoard(const std::shared_ptr<core::SharedRing>& ring, int slot, int rows) : rows_(rows) {
     const size_t bytes = static_cast<size_t>(rows) * trace::kRowStride;
     if (slot < 0 || slot >= ring->slots() || bytes > ring->stride())
-      throw Error(ErrorKind::out_of_range, std::to_string(rows) + " rows are more than slot " + std::to_string(slot) + " has room for");
+      throw Error(ErrorKind::out_of_range, std::to_string(rows) + " rows are more than slot " +
+                                               std::to_string(slot) + " has room for");
     memory_ = std::shared_ptr<uint8_t>(ring, ring->data(slot));
     ring->reserve(slot, 0, bytes);  // fresh pages are zero, as a row is that nobody has begun
   }
 
   trace::StageRow& row(int number) const {
-    if (number < 0 || number >= rows_) throw Error(ErrorKind::out_of_range, "the board has no row " + std::to_string(number));
-    return *reinterpret_cast<trace::StageRow*>(memory_.get() + static_cast<size_t>(number) * trace::kRowStride);
+    if (number < 0 || number >= rows_)
+      throw Error(ErrorKind::out_of_range, "the board has no row " + std::to_string(number));
+    return *reinterpret_cast<trace::StageRow*>(memory_.get() +
+                                               static_cast<size_t>(number) * trace::kRowStride);
   }
   int64_t made() const {
     int64_t sum = 0;
     for (int i = 0; i < rows_; ++i) sum += row(i).made.load(std::memory_order_relaxed);
     return sum;
   }
-  std::shared_ptr<trace::StageClock> clock(int number) const { return std::make_shared<trace::StageClock>(row(number), memory_); }
+  std::shared_ptr<trace::StageClock> clock(int number) const {
+    return std::make_shared<trace::StageClock>(row(number), memory_);
+  }
 
  private:
   const int rows_;
@@ -116,20 +122,31 @@ void bind_trace(py::module_& m) {
   m.attr("note_ready") = py::reinterpret_steal<py::object>(PyCFunction_New(&note_ready_method, nullptr));
   py::class_<trace::StageClock, std::shared_ptr<trace::StageClock>>(m, "StageClock")
       .def(py::init<>())
-      .def_property_static("enabled", [](const py::handle&) { return trace::StageClock::enabled(); },
-                           [](const py::handle&, bool on) { trace::StageClock::enable(on); })
-      .def("attach", [](trace::StageClock& clock, long stage) { clock.attach(stage_of(stage)); }, py::arg("stage"))
+      .def_property_static(
+          "enabled", [](const py::handle&) { return trace::StageClock::enabled(); },
+          [](const py::handle&, bool on) { trace::StageClock::enable(on); })
+      .def(
+          "attach", [](trace::StageClock& clock, long stage) { clock.attach(stage_of(stage)); },
+          py::arg("stage"))
       .def_static("detach", [] { trace::StageClock::detach(); })
-      .def_property_readonly("begin", [](const std::shared_ptr<trace::StageClock>& clock) { return function_of(begin_method, clock); })
-      .def_property_readonly("leave", [](const std::shared_ptr<trace::StageClock>& clock) { return function_of(leave_method, clock); })
+      .def_property_readonly(
+          "begin",
+          [](const std::shared_ptr<trace::StageClock>& clock) { return function_of(begin_method, clock); })
+      .def_property_readonly(
+          "leave",
+          [](const std::shared_ptr<trace::StageClock>& clock) { return function_of(leave_method, clock); })
       .def("restart", &trace::StageClock::restart)
       .def("end", &trace::StageClock::end)
       .def("end_when_left", &trace::StageClock::end_when_left)
       .def_property_readonly("first_wait_ns", &trace::StageClock::first_wait_ns)
       .def("count_made", &trace::StageClock::count_made)
       .def("read", [](const trace::StageClock& clock) { return to_tuple(clock.read()); })
-      .def_property_readonly("stage", [](const trace::StageClock& clock) { return clock.row().stage.load(std::memory_order_relaxed); })
-      .def("write_note", [](trace::StageClock& clock, std::string_view text) { clock.row().write_note(text); }, py::arg("text"))
+      .def_property_readonly(
+          "stage",
+          [](const trace::StageClock& clock) { return clock.row().stage.load(std::memory_order_relaxed); })
+      .def(
+          "write_note", [](trace::StageClock& clock, std::string_view text) { clock.row().write_note(text); },
+          py::arg("text"))
       .def("read_note", [](const trace::StageClock& clock) { return note_of(clock.row()); })
       .def("steps", [](const trace::StageClock& clock) {
         py::list enter, leave, ready;
@@ -142,12 +159,19 @@ void bind_trace(py::module_& m) {
         return py::make_tuple(before, enter, leave, ready);
       });
   py::class_<StageBoard>(m, "StageBoard")
-      .def(py::init<const std::shared_ptr<core::SharedRing>&, int, int>(), py::arg("ring"), py::arg("slot"), py::arg("rows"))
+      .def(py::init<const std::shared_ptr<core::SharedRing>&, int, int>(), py::arg("ring"), py::arg("slot"),
+           py::arg("rows"))
       .def("clock", &StageBoard::clock, py::arg("row"))
       .def_property_readonly("made", &StageBoard::made)
-      .def("read", [](const StageBoard& board, int row) { return to_tuple(trace::read_row(board.row(row))); }, py::arg("row"))
-      .def("read_note", [](const StageBoard& board, int row) { return note_of(board.row(row)); }, py::arg("row"))
-      .def("end", [](const StageBoard& board, int row) { board.row(row).end_for_it(base::now_ns()); }, py::arg("row"));
+      .def(
+          "read", [](const StageBoard& board, int row) { return to_tuple(trace::read_row(board.row(row))); },
+          py::arg("row"))
+      .def(
+          "read_note", [](const StageBoard& board, int row) { return note_of(board.row(row)); },
+          py::arg("row"))
+      .def(
+          "end", [](const StageBoard& board, int row) { board.row(row).end_for_it(base::now_ns()); },
+          py::arg("row"));
   m.attr("NOTE_BYTES") = trace::StageRow::kNoteBytes;
 }
 

@@ -1,7 +1,7 @@
 // What the binding files share: one bind_<x>() each, and the few conversions that several need.
 //
-// Bindings translate, nothing more: arguments in, results out, the GIL released around native work. Rules and defaults live in
-// python/millrace.
+// Bindings translate, nothing more: arguments in, results out, the GIL released around native work. Rules and
+// defaults live in python/millrace.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -66,8 +66,10 @@ std::vector<int64_t> make_indices(const py::object& indices);
 loader::ErrorPolicy error_policy(const std::string& name);
 py::dict to_dict(const loader::SampleError& error);
 py::dict to_dict(const loader::LoaderStats& stats);
-py::list to_list(const std::vector<trace::StageReading>& readings);  // of tuples, as StageClock.read() gives them
-core::BlockSource block_source(const std::string& memory);  // "system", "torch", "page-locked" or "page-locked on node N"
+py::list to_list(
+    const std::vector<trace::StageReading>& readings);  // of tuples, as StageClock.read() gives them
+core::BlockSource block_source(
+    const std::string& memory);  // "system", "torch", "page-locked" or "page-locked on node N"
 
 // ImagePipeline together with the list it was made from, which is what a pickle keeps.
 struct Pipeline {
@@ -75,7 +77,8 @@ struct Pipeline {
   py::list chain;
   std::shared_ptr<const transforms::ImagePipeline> native;
 };
-// A torch device by its name, or a device of somebody else's making: a capsule over a shared_ptr<TensorDevice>.
+// A torch device by its name, or a device of somebody else's making: a capsule over a
+// shared_ptr<TensorDevice>.
 std::shared_ptr<torch_bridge::TensorDevice> tensor_device_of(const py::object& device);
 py::list to_dicts(const transforms::SampleParams& params);
 py::object new_row_tensor(const transforms::OutputShape& shape, base::DType type, void** data);

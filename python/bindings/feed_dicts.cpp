@@ -16,16 +16,22 @@ namespace py = pybind11;
 
 using MomentsTuple = std::tuple<int64_t, double, double>;
 
-MomentsTuple to_tuple(const tuning::Moments& moments) { return {moments.count, moments.mean + moments.low, moments.m2}; }
+MomentsTuple to_tuple(const tuning::Moments& moments) {
+  return {moments.count, moments.mean + moments.low, moments.m2};
+}
 
-tuning::Moments moments_of(const MomentsTuple& tuple) { return {std::get<0>(tuple), std::get<1>(tuple), std::get<2>(tuple)}; }
+tuning::Moments moments_of(const MomentsTuple& tuple) {
+  return {std::get<0>(tuple), std::get<1>(tuple), std::get<2>(tuple)};
+}
 
 void check(bool right, const char* what) {
   if (!right) throw Error(ErrorKind::invalid_argument, std::string("the profile is damaged: ") + what);
 }
 
 template <class T>
-T value_of(const py::dict& dict, const char* name) { return py::cast<T>(dict[name]); }
+T value_of(const py::dict& dict, const char* name) {
+  return py::cast<T>(dict[name]);
+}
 
 py::dict series_dict(const tuning::SeriesStats& stats) {
   py::dict dict;
@@ -38,7 +44,8 @@ py::dict series_dict(const tuning::SeriesStats& stats) {
   dict["infinite"] = stats.infinite;
   dict["zeros"] = stats.zeros;
   py::list quantiles;
-  for (const double q : {0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99}) quantiles.append(stats.histogram.quantile(q) + stats.frame.origin);
+  for (const double q : {0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99})
+    quantiles.append(stats.histogram.quantile(q) + stats.frame.origin);
   dict["quantiles"] = quantiles;  // for readers alone
   dict["frame"] = std::make_tuple(stats.frame.center, stats.frame.scale, stats.frame.origin);
   py::list histogram, samples, between, reach;
@@ -49,7 +56,8 @@ py::dict series_dict(const tuning::SeriesStats& stats) {
     samples.append(to_tuple(stats.samples[static_cast<size_t>(f)]));
     between.append(to_tuple(stats.between[static_cast<size_t>(f)]));
     if (stats.samples[0].count > 0)
-      reach.append(std::make_tuple(stats.lowest[static_cast<size_t>(f)], stats.highest[static_cast<size_t>(f)]));
+      reach.append(
+          std::make_tuple(stats.lowest[static_cast<size_t>(f)], stats.highest[static_cast<size_t>(f)]));
   }
   dict["histogram"] = histogram;
   dict["samples"] = samples;
@@ -61,7 +69,8 @@ py::dict series_dict(const tuning::SeriesStats& stats) {
 
 tuning::SeriesStats series_of(const py::dict& dict) {
   tuning::SeriesStats stats;
-  stats.values = {value_of<int64_t>(dict, "count"), value_of<double>(dict, "mean"), value_of<double>(dict, "m2")};
+  stats.values = {value_of<int64_t>(dict, "count"), value_of<double>(dict, "mean"),
+                  value_of<double>(dict, "m2")};
   if (stats.values.count > 0) {
     stats.least = value_of<double>(dict, "min");
     stats.most = value_of<double>(dict, "max");
@@ -69,20 +78,25 @@ tuning::SeriesStats series_of(const py::dict& dict) {
   stats.nan = value_of<int64_t>(dict, "nan");
   stats.infinite = value_of<int64_t>(dict, "infinite");
   stats.zeros = value_of<int64_t>(dict, "zeros");
-  std::tie(stats.frame.center, stats.frame.scale, stats.frame.origin) = value_of<std::tuple<double, double, double>>(dict, "frame");
+  std::tie(stats.frame.center, stats.frame.scale, stats.frame.origin) =
+      value_of<std::tuple<double, double, double>>(dict, "frame");
   check(stats.frame.scale > 0, "a frame has no scale");
   for (const auto& [place, count] : value_of<std::vector<std::pair<int64_t, uint64_t>>>(dict, "histogram")) {
-    check(place >= -tuning::ValueHistogram::kSide && place <= tuning::ValueHistogram::kSide, "a histogram has a bucket that there is not");
+    check(place >= -tuning::ValueHistogram::kSide && place <= tuning::ValueHistogram::kSide,
+          "a histogram has a bucket that there is not");
     stats.histogram.add(static_cast<int>(place) + tuning::ValueHistogram::kZero, count);
   }
-  const auto samples = value_of<std::vector<MomentsTuple>>(dict, "samples"), between = value_of<std::vector<MomentsTuple>>(dict, "between");
-  check(samples.size() == tuning::kFeatures && between.size() == tuning::kFeatures, "a series has another number of features");
+  const auto samples = value_of<std::vector<MomentsTuple>>(dict, "samples"),
+             between = value_of<std::vector<MomentsTuple>>(dict, "between");
+  check(samples.size() == tuning::kFeatures && between.size() == tuning::kFeatures,
+        "a series has another number of features");
   for (size_t f = 0; f < tuning::kFeatures; ++f) {
     stats.samples[f] = moments_of(samples[f]);
     stats.between[f] = moments_of(between[f]);
   }
   const auto reach = value_of<std::vector<std::pair<double, double>>>(dict, "reach");
-  check(reach.size() == (stats.samples[0].count > 0 ? tuning::kFeatures : 0), "a series has another number of features");
+  check(reach.size() == (stats.samples[0].count > 0 ? tuning::kFeatures : 0),
+        "a series has another number of features");
   for (size_t f = 0; f < reach.size(); ++f) std::tie(stats.lowest[f], stats.highest[f]) = reach[f];
   stats.batches = value_of<int64_t>(dict, "batches");
   return stats;
@@ -127,13 +141,16 @@ tuning::FieldStats field_of(const py::dict& dict) {
   field.samples = value_of<int64_t>(dict, "samples");
   field.batches = value_of<int64_t>(dict, "batches");
   field.other_layouts = value_of<int64_t>(dict, "other_layouts");
-  for (const auto& each : value_of<std::vector<py::dict>>(dict, "series")) field.series.push_back(series_of(each));
-  check(!field.series.empty() && static_cast<int64_t>(field.series.size()) == field.layout.series, "a field has another number of series");
+  for (const auto& each : value_of<std::vector<py::dict>>(dict, "series"))
+    field.series.push_back(series_of(each));
+  check(!field.series.empty() && static_cast<int64_t>(field.series.size()) == field.layout.series,
+        "a field has another number of series");
   if (!dict["lengths"].is_none()) field.lengths = series_of(value_of<py::dict>(dict, "lengths"));
   for (const auto& each : value_of<std::vector<py::dict>>(dict, "counts"))
-    field.counts.emplace_back().set(value_of<std::vector<std::pair<int64_t, uint64_t>>>(each, "counts"), value_of<uint64_t>(each, "total"),
-                                    value_of<uint64_t>(each, "error"));
-  check(field.counts.size() == (field.layout.counted ? field.series.size() : 0), "a field has counts of another number of series");
+    field.counts.emplace_back().set(value_of<std::vector<std::pair<int64_t, uint64_t>>>(each, "counts"),
+                                    value_of<uint64_t>(each, "total"), value_of<uint64_t>(each, "error"));
+  check(field.counts.size() == (field.layout.counted ? field.series.size() : 0),
+        "a field has counts of another number of series");
   std::tie(field.together.count, field.together.mean, field.together.m2) =
       value_of<std::tuple<int64_t, std::vector<double>, std::vector<double>>>(dict, "together");
   const size_t channels = field.together.mean.size();
@@ -166,7 +183,8 @@ py::dict to_dict(const tuning::FeedStats& stats) {
   repeats["recent"] = stats.repeats.recent;
   repeats["comparisons"] = stats.repeats.comparisons;
   repeats["distinct"] = stats.repeats.distinct();
-  repeats["registers"] = py::bytes(reinterpret_cast<const char*>(stats.repeats.registers.data()), stats.repeats.registers.size());
+  repeats["registers"] = py::bytes(reinterpret_cast<const char*>(stats.repeats.registers.data()),
+                                   stats.repeats.registers.size());
   dict["repeats"] = repeats;
   return dict;
 }

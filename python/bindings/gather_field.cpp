@@ -34,7 +34,8 @@ std::optional<T> given(const py::dict& options, const char* name) {
 }
 
 // The stretch of memory that a table's rows lie in, each from `begin` to `end` of its address.
-std::pair<const uint8_t*, const uint8_t*> span_of(const collate::RowTable& table, int64_t begin, int64_t end) {
+std::pair<const uint8_t*, const uint8_t*> span_of(const collate::RowTable& table, int64_t begin,
+                                                  int64_t end) {
   if (table.rows == 0) return {table.base, table.base};
   const uint8_t* const last = table.base + (table.rows - 1) * table.stride_bytes;
   return {std::min(table.base, last) + begin, std::max(table.base, last) + end};
@@ -55,7 +56,9 @@ py::array_t<int64_t> positions(const py::array& numbers, const std::string& dtyp
     const py::gil_scoped_release release;
     whole = collate::find_all(data, type, count, value, found);
   }
-  if (!whole) throw Error(ErrorKind::corrupt_data, "the file was cut short while it was read; write a new one beside it instead");
+  if (!whole)
+    throw Error(ErrorKind::corrupt_data,
+                "the file was cut short while it was read; write a new one beside it instead");
   return py::array_t<int64_t>(static_cast<py::ssize_t>(found.size()), found.data());
 }
 
@@ -94,7 +97,8 @@ collate::StridedRow GatherField::strided_row(const Owner& owner, size_t item_byt
 
 GatherField::GatherField(const py::tuple& parts, io::FileMappings& mappings) {
   const auto [tables, map, shape, dtype, from_file, options] =
-      py::cast<std::tuple<py::sequence, py::object, std::vector<int64_t>, std::string, bool, py::dict>>(parts);
+      py::cast<std::tuple<py::sequence, py::object, std::vector<int64_t>, std::string, bool, py::dict>>(
+          parts);
   row_shape_ = shape;
   mapped = from_file;
   collate::RowMakerOptions maker;
@@ -128,12 +132,14 @@ GatherField::GatherField(const py::tuple& parts, io::FileMappings& mappings) {
   }
   maker.highest = given<int64_t>(options, "highest");
   if (const auto excluded = given<py::tuple>(options, "excluded")) {
-    const auto [separator, behind, value] = py::cast<std::tuple<std::optional<int64_t>, int64_t, int64_t>>(*excluded);
+    const auto [separator, behind, value] =
+        py::cast<std::tuple<std::optional<int64_t>, int64_t, int64_t>>(*excluded);
     maker.excluded = collate::Exclusion{separator, behind, value};
   }
   maker.guarded = mapped;
   add_files(options, mappings, maker);
-  if (!maker.guarded && maker.made == maker.stored && !maker.highest && !maker.excluded && !maker.strided) return;
+  if (!maker.guarded && maker.made == maker.stored && !maker.highest && !maker.excluded && !maker.strided)
+    return;
   reads_ahead = mapped && !maker.strided && given<bool>(options, "reads_ahead").value_or(false);
   maker_.emplace(std::move(maker));
 }
@@ -150,15 +156,18 @@ bool GatherField::hold(py::object memory) {
       kept_.push_back(py::reinterpret_steal<py::object>(PyMemoryView_FromObject(memory.ptr())));
       if (!kept_.back()) throw py::error_already_set();
       return true;
-    } else if (memory = py::getattr(memory, "base", py::none()); memory.is_none()) {  // numpy's as_strided() leaves one
+    } else if (memory = py::getattr(memory, "base", py::none());
+               memory.is_none()) {  // numpy's as_strided() leaves one
       return true;
     }
   }
   return false;  // an array that has memory of its own
 }
 
-// Files are those that Python names, and those that the system knows of. `maker` is guarded when there are any.
-void GatherField::add_files(const py::dict& options, io::FileMappings& mappings, collate::RowMakerOptions& maker) {
+// Files are those that Python names, and those that the system knows of. `maker` is guarded when there are
+// any.
+void GatherField::add_files(const py::dict& options, io::FileMappings& mappings,
+                            collate::RowMakerOptions& maker) {
   const auto files = given<py::sequence>(options, "files");
   const auto borders = given<py::sequence>(options, "borders");
   for (size_t i = 0; i < native.tables.size(); ++i) {
@@ -175,13 +184,17 @@ void GatherField::add_files(const py::dict& options, io::FileMappings& mappings,
       file.shrank = [mapping] { return mapping->shrank(); };
     } else {
       const auto mapping = owners_[i].may_be_mapped ? mappings.at(begin) : std::nullopt;
-      if (!given_file.is_none()) file.path = from_path(given_file);
-      else if (mapping) file.path = mapping->path;
+      if (!given_file.is_none())
+        file.path = from_path(given_file);
+      else if (mapping)
+        file.path = mapping->path;
       if (mapping) {
         maker.guarded = true;
         mapped |= mapping->on_disk;
         file.offset = mapping->offset + (begin - mapping->begin);
-        file.shrank = [watch = io::ShrinkWatch(mapping->path, file.offset + (end - begin))] { return watch.shrank(); };
+        file.shrank = [watch = io::ShrinkWatch(mapping->path, file.offset + (end - begin))] {
+          return watch.shrank();
+        };
       } else if (!maker.guarded) {
         continue;
       }
@@ -193,8 +206,8 @@ void GatherField::add_files(const py::dict& options, io::FileMappings& mappings,
       file.borders = std::span(array.data(), static_cast<size_t>(array.size()));
     }
     // Several tables may lie in one file.
-    const auto same =
-        std::find_if(maker.files.begin(), maker.files.end(), [&](const collate::RowFile& f) { return f.begin == file.begin; });
+    const auto same = std::find_if(maker.files.begin(), maker.files.end(),
+                                   [&](const collate::RowFile& f) { return f.begin == file.begin; });
     if (same == maker.files.end() || file.offset < 0) maker.files.push_back(std::move(file));
   }
 }
@@ -204,7 +217,8 @@ bool GatherField::has_its_form(const Owner& owner) {
   const auto array = py::reinterpret_borrow<py::array>(owner.object);
   const auto& sizes = owner.form.sizes;
   const auto& strides = owner.form.strides;
-  return array.dtype().is(owner.dtype) && std::equal(sizes.begin(), sizes.end(), array.shape(), array.shape() + array.ndim()) &&
+  return array.dtype().is(owner.dtype) &&
+         std::equal(sizes.begin(), sizes.end(), array.shape(), array.shape() + array.ndim()) &&
          std::equal(strides.begin(), strides.end(), array.strides(), array.strides() + array.ndim());
 }
 
@@ -213,37 +227,48 @@ bool GatherField::in_place() const {
     const Owner& owner = owners_[i];
     if (!owner.movable) continue;
     if (!has_its_form(owner)) return false;
-    if (const collate::RowTable now = rows_now(owner.object); now != native.tables[i] || (now.base == nullptr && !empty(now))) return false;
+    if (const collate::RowTable now = rows_now(owner.object);
+        now != native.tables[i] || (now.base == nullptr && !empty(now)))
+      return false;
   }
   return true;
 }
 
 void GatherField::write(std::span<const uint8_t* const> rows, uint8_t* out) const {
-  if (maker_) maker_->make(rows, out, false);
-  else collate::gather_rows(rows, native.row_bytes, out);
+  if (maker_)
+    maker_->make(rows, out, false);
+  else
+    collate::gather_rows(rows, native.row_bytes, out);
 }
 
 void GatherField::read_ahead(std::span<const uint8_t* const> rows) const {
   static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   for (const uint8_t* row : rows) {
     const uintptr_t first = reinterpret_cast<uintptr_t>(row) / page * page;
-    ::madvise(reinterpret_cast<void*>(first), reinterpret_cast<uintptr_t>(row) + native.row_bytes - first, MADV_WILLNEED);
+    ::madvise(reinterpret_cast<void*>(first), reinterpret_cast<uintptr_t>(row) + native.row_bytes - first,
+              MADV_WILLNEED);
   }
 }
 
 void bind_mapped_files(py::module_& m) {
   py::class_<io::MappedFile, std::shared_ptr<io::MappedFile>>(m, "MappedFile", py::buffer_protocol())
-      .def(py::init([](py::handle path) { return std::make_shared<io::MappedFile>(from_path(path)); }), py::arg("path"))
+      .def(py::init([](py::handle path) { return std::make_shared<io::MappedFile>(from_path(path)); }),
+           py::arg("path"))
       .def_property_readonly("path", [](const io::MappedFile& file) { return to_path(file.path()); })
       .def_property_readonly("size", [](const io::MappedFile& file) { return file.bytes().size(); })
       .def("advise", &advise, py::arg("access"))
       .def_buffer([](const io::MappedFile& file) {
-        return py::buffer_info(const_cast<uint8_t*>(file.bytes().data()), 1, py::format_descriptor<uint8_t>::format(), 1,
+        return py::buffer_info(const_cast<uint8_t*>(file.bytes().data()), 1,
+                               py::format_descriptor<uint8_t>::format(), 1,
                                {static_cast<py::ssize_t>(file.bytes().size())}, {py::ssize_t{1}}, true);
       });
   m.def("positions", &positions, py::arg("numbers"), py::arg("dtype"), py::arg("value"));
-  m.def("widens", [](const std::string& from, const std::string& to) { return collate::widens(known_type(from), known_type(to)); },
-        py::arg("stored"), py::arg("made"));
+  m.def(
+      "widens",
+      [](const std::string& from, const std::string& to) {
+        return collate::widens(known_type(from), known_type(to));
+      },
+      py::arg("stored"), py::arg("made"));
 }
 
 }  // namespace millrace::python

@@ -1,4 +1,5 @@
-// GatherField: a field of a RowGather, from what Python says of it. MappedFile for Python, and what looks for numbers in one.
+// GatherField: a field of a RowGather, from what Python says of it. MappedFile for Python, and what looks for
+// numbers in one.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,17 @@ using Int64Array = py::array_t<int64_t, py::array::c_style>;
 
 void bind_mapped_files(py::module_& m);
 
-// (tables, index map, shape of a row, stored dtype, whether they lie in mapped files, dict of what _core.pyi says for it)
+// (tables, index map, shape of a row, stored dtype, whether they lie in mapped files, dict of what _core.pyi
+// says for it)
 class GatherField {
  public:
   GatherField(const py::tuple& parts, io::FileMappings& mappings);
 
   // False: a tensor or array has other memory, another form or another element type than when this was made.
   bool in_place() const;
-  size_t made_bytes() const { return maker_ ? maker_->made_bytes() : native.row_bytes; }  // of a row of the batch
+  size_t made_bytes() const {
+    return maker_ ? maker_->made_bytes() : native.row_bytes;
+  }  // of a row of the batch
   const collate::RowMaker* maker() const { return maker_ ? &*maker_ : nullptr; }
   void write(std::span<const uint8_t* const> rows, uint8_t* out) const;
   // Asks the system to read the rows from disk, without waiting.
@@ -42,17 +46,17 @@ class GatherField {
 
   collate::RowField native;
   base::DType type = base::DType::f32;  // of batches
-  bool mapped = false;      // into memory from a file that may have to be read
+  bool mapped = false;                  // into memory from a file that may have to be read
   bool reads_ahead = false;
 
  private:
   // A table: whose rows they are, and what form they had.
   struct Owner {
     py::object object;
-    torch_bridge::TensorField form;     // strides in elements for a tensor; in bytes for an array, whose type is
-    py::object dtype;     // this one
-    bool movable = true;  // may be given other memory
-    bool may_be_mapped = true;  // from a file
+    torch_bridge::TensorField form;  // strides in elements for a tensor; in bytes for an array, whose type is
+    py::object dtype;                // this one
+    bool movable = true;             // may be given other memory
+    bool may_be_mapped = true;       // from a file
   };
 
   bool empty(const collate::RowTable& table) const { return table.rows == 0 || native.row_bytes == 0; }
@@ -65,9 +69,10 @@ class GatherField {
 
   std::vector<Owner> owners_;      // one per table of `native`
   std::optional<Int64Array> map_;  // what native.map looks at
-  // Threads read the memory without the GIL, while the user may do anything to the objects that it belongs to. So that it stays: torch's
-  // storages are kept by owners of their own; of numpy's arrays there are weak references, which make resize() an error; and
-  // buffers are exported, which makes an error of closing or resizing a map, a bytearray or a memoryview.
+  // Threads read the memory without the GIL, while the user may do anything to the objects that it belongs
+  // to. So that it stays: torch's storages are kept by owners of their own; of numpy's arrays there are weak
+  // references, which make resize() an error; and buffers are exported, which makes an error of closing or
+  // resizing a map, a bytearray or a memoryview.
   std::vector<std::shared_ptr<const void>> held_;
   std::vector<py::object> kept_;  // weak references and exports; files, and arrays of borders
   std::vector<int64_t> row_shape_;

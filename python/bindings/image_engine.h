@@ -1,4 +1,5 @@
-// ImageEngine: what the bindings of the two image engines share, the one whose batches lie on the host and the one of a device's.
+// ImageEngine: what the bindings of the two image engines share, the one whose batches lie on the host and
+// the one of a device's.
 #pragma once
 
 #include <array>
@@ -21,7 +22,8 @@ struct ImageEngine {
   std::vector<loader::RowKey> keys;  // of the batch that next() gave last
 
   ~ImageEngine() {
-    if (interpreter_is_going()) {  // what its end did not close may have a worker that waits for the GIL for ever
+    if (interpreter_is_going()) {  // what its end did not close may have a worker that waits for the GIL for
+                                   // ever
       static_cast<void>(native.release());
       return;
     }

@@ -11,14 +11,16 @@ namespace millrace::python {
 
 inline constexpr int kSignalSliceMs = 50;  // how long Ctrl-C may go unseen
 
-// Calls attempt(milliseconds) until its answer, a Status, is not `pending`. Throws what a signal's handler raises, and TimeoutError
-// after `timeout` seconds; zero or less waits for ever.
+// Calls attempt(milliseconds) until its answer, a Status, is not `pending`. Throws what a signal's handler
+// raises, and TimeoutError after `timeout` seconds; zero or less waits for ever.
 template <class Attempt>
 auto wait_interruptibly(double timeout, Attempt&& attempt) {
   const int64_t deadline = timeout > 0 ? base::now_ns() + static_cast<int64_t>(timeout * 1e9) : 0;
   for (;;) {
     int slice = kSignalSliceMs;
-    if (deadline) slice = static_cast<int>(std::clamp<int64_t>((deadline - base::now_ns()) / 1'000'000, 0, kSignalSliceMs));
+    if (deadline)
+      slice =
+          static_cast<int>(std::clamp<int64_t>((deadline - base::now_ns()) / 1'000'000, 0, kSignalSliceMs));
     using Status = decltype(attempt(0));
     Status status;
     {

@@ -106,7 +106,8 @@ py::object JsonValues::value(size_t number, const json::JsonColumn& column, size
   const std::span<const uint8_t> bytes(column.bytes.data() + place.begin, place.bytes);
   if (field.kind == json::JsonKind::list) return list_of(field, bytes);
   try {
-    if (field.kind == json::JsonKind::text) return text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, place.ascii);
+    if (field.kind == json::JsonKind::text)
+      return text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, place.ascii);
     const uint8_t* at = bytes.data();
     return build(at);
   } catch (const NotUtf8&) {

@@ -18,12 +18,12 @@ class JsonValues {
  public:
   explicit JsonValues(const std::vector<json::JsonField>& fields) : fields_(fields) {}
 
-  // Of the row of a column that is not of kind number. A null object: the text is no UTF-8 after all (a lone half of a surrogate pair),
-  // which is the caller's to read another way.
+  // Of the row of a column that is not of kind number. A null object: the text is no UTF-8 after all (a lone
+  // half of a surrogate pair), which is the caller's to read another way.
   py::object value(size_t field, const json::JsonColumn& column, size_t row);
 
-  // Of kind number, as a sample has it: an int, float or bool where one of torch's own numbers has that type, else a numpy scalar; for
-  // shapes a tensor.
+  // Of kind number, as a sample has it: an int, float or bool where one of torch's own numbers has that type,
+  // else a numpy scalar; for shapes a tensor.
   py::object number(size_t field, const uint8_t* data);
 
  private:

@@ -1,13 +1,15 @@
-// What the main thread is asked to call, between two instructions, by a thread that the interpreter does not know. The only file that sees
-// the interpreter's inside.
+// What the main thread is asked to call, between two instructions, by a thread that the interpreter does not
+// know. The only file that sees the interpreter's inside.
 //
-// Before Python 3.12, Py_AddPendingCall() reads the state of whichever thread has the GIL at that moment, without having it: a thread that
-// ends frees its state meanwhile, and what is read there is then taken for the interpreter. So the function below it is called, which
-// takes the interpreter and no thread. Before 3.13, the flag by which a running interpreter learns of the call was set only when it came
-// from the main thread.
+// Before Python 3.12, Py_AddPendingCall() reads the state of whichever thread has the GIL at that moment,
+// without having it: a thread that ends frees its state meanwhile, and what is read there is then taken for
+// the interpreter. So the function below it is called, which takes the interpreter and no thread.
+// Before 3.13, the flag by which a running interpreter learns of the call was set only when it came from the
+// main thread.
 //
-// Invariant: nothing here, and nothing that it calls, touches the state of any thread; the main interpreter outlives the caller, which is
-// joined before it ends (StackLooks::pause, by atexit), or waits outside of any stretch.
+// Invariant: nothing here, and nothing that it calls, touches the state of any thread; the main interpreter
+// outlives the caller, which is joined before it ends (StackLooks::pause, by atexit), or waits outside of any
+// stretch.
 #include <Python.h>
 
 #if PY_VERSION_HEX < 0x030D0000
@@ -23,8 +25,8 @@ extern "C" PyAPI_FUNC(int) _PyEval_AddPendingCall(PyInterpreterState*, int (*)(v
 
 namespace millrace::python {
 
-// Any thread, without the GIL, while the interpreter lives. False: too much is pending. The flag set for nothing costs the next check a
-// look at what is pending.
+// Any thread, without the GIL, while the interpreter lives. False: too much is pending. The flag set for
+// nothing costs the next check a look at what is pending.
 bool ask_main_thread(int (*call)(void*)) {
 #if PY_VERSION_HEX < 0x030C0000
   if (_PyEval_AddPendingCall(PyInterpreterState_Main(), call, nullptr) != 0) return false;

@@ -23,7 +23,8 @@ inline py::str to_suffix(const std::string& suffix) { return to_path(suffix).att
 inline py::bytes read_bytes(const io::ByteSource& source, int64_t offset, int64_t size) {
   auto bytes = py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, size));
   if (!bytes) throw py::error_already_set();
-  const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes.ptr())), static_cast<size_t>(size));
+  const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes.ptr())),
+                                static_cast<size_t>(size));
   const py::gil_scoped_release release;
   source.read_at(offset, into);
   return bytes;

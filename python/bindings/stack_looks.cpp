@@ -18,9 +18,10 @@ namespace {
 
 constexpr size_t kMostFrames = 48, kMostLines = 1000;
 constexpr size_t kMostLooks = 4096;  // that nobody has taken
-constexpr int64_t kQuickLooks = 20;  // at first, so that a run of half a second has enough of them; behind them the gap grows
+constexpr int64_t kQuickLooks =
+    20;  // at first, so that a run of half a second has enough of them; behind them the gap grows
 constexpr int64_t kQuickGapNs = 5'000'000, kGapNs = 25'000'000;  // means
-constexpr int64_t kPromptNs = 50'000;  // a thread that answers so soon was running
+constexpr int64_t kPromptNs = 50'000;                            // a thread that answers so soon was running
 
 // Code of ours that calls the user's: stacks end there. Guarded by the GIL.
 std::unordered_set<PyObject*>& ends() {
@@ -42,7 +43,9 @@ int offset_of(PyFrameObject* frame) {
 }
 
 // What native code books itself needs no looks.
-bool is_pythons(int stage) { return stage == static_cast<int>(trace::Stage::sample) || stage == static_cast<int>(trace::Stage::collate); }
+bool is_pythons(int stage) {
+  return stage == static_cast<int>(trace::Stage::sample) || stage == static_cast<int>(trace::Stage::collate);
+}
 
 py::tuple to_tuple(const Frames& frames) {
   py::tuple tuple(frames.size());
@@ -52,12 +55,15 @@ py::tuple to_tuple(const Frames& frames) {
   return tuple;
 }
 
-// Before Python 3.12 any object that is made may start the collector, and its finalizers may let other threads go on: so that a frame which
-// is about to be made into an object is gone. Held together with the GIL, from the first frame to the last.
+// Before Python 3.12 any object that is made may start the collector, and its finalizers may let other
+// threads go on: so that a frame which is about to be made into an object is gone. Held together with the
+// GIL, from the first frame to the last.
 class CollectorRests {
  public:
   CollectorRests() : was_on_(PyGC_Disable() != 0) {}
-  ~CollectorRests() { if (was_on_) PyGC_Enable(); }
+  ~CollectorRests() {
+    if (was_on_) PyGC_Enable();
+  }
   CollectorRests(const CollectorRests&) = delete;
   CollectorRests& operator=(const CollectorRests&) = delete;
 
@@ -77,7 +83,8 @@ Frames frames_of(PyThreadState* thread, size_t most, bool to_users) {
   while (frame != nullptr) {
     PyObject* const code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
     frames.emplace_back(code, offset_of(frame));
-    PyFrameObject* const outer = frames.size() == most || (to_users && ends().contains(code)) ? nullptr : PyFrame_GetBack(frame);
+    PyFrameObject* const outer =
+        frames.size() == most || (to_users && ends().contains(code)) ? nullptr : PyFrame_GetBack(frame);
     Py_DECREF(frame);  // the thread's own reference remains
     frame = outer;
   }
@@ -91,7 +98,8 @@ StackLooks& StackLooks::here() {
   return *looks;
 }
 
-StackLooks::StackLooks() : generation_(core::fork_generation()), random_(static_cast<uint64_t>(base::now_ns()) | 1) {
+StackLooks::StackLooks()
+    : generation_(core::fork_generation()), random_(static_cast<uint64_t>(base::now_ns()) | 1) {
   if (pthread_getcpuclockid(pthread_self(), &cpu_clock_) != 0) cpu_clock_ = CLOCK_THREAD_CPUTIME_ID;
 }
 
@@ -147,12 +155,17 @@ void StackLooks::tick() {
       last = base::now_ns();
       continue;
     }
-    random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;  // xorshift: a fixed rhythm could be the loop's own
-    const int64_t mean = pace_ns_ > 0 ? pace_ns_ : std::clamp(kQuickGapNs * looks_ / kQuickLooks, kQuickGapNs, kGapNs);
-    changed_.wait_for(lock, std::chrono::nanoseconds(mean / 2 + static_cast<int64_t>(random_ % static_cast<uint64_t>(mean))),
-                      [this] { return stopping_; });
+    random_ ^= random_ << 13, random_ ^= random_ >> 7,
+        random_ ^= random_ << 17;  // xorshift: a fixed rhythm could be the loop's own
+    const int64_t mean =
+        pace_ns_ > 0 ? pace_ns_ : std::clamp(kQuickGapNs * looks_ / kQuickLooks, kQuickGapNs, kGapNs);
+    changed_.wait_for(
+        lock,
+        std::chrono::nanoseconds(mean / 2 + static_cast<int64_t>(random_ % static_cast<uint64_t>(mean))),
+        [this] { return stopping_; });
     const int64_t now = base::now_ns();
-    if (open_ && !stopping_ && (clock_ == nullptr || is_pythons(clock_->row().stage.load(std::memory_order_relaxed)))) {
+    if (open_ && !stopping_ &&
+        (clock_ == nullptr || is_pythons(clock_->row().stage.load(std::memory_order_relaxed)))) {
       due_ns_ += now - last;
       if (!asked_ && ask_main_thread(&look)) {
         asked_ = true;
@@ -203,12 +216,14 @@ void bind_stacks(py::module_& m) {
   });
   m.def("stack_take", [] {
     py::list list;
-    for (const StackLook& look : StackLooks::here().take()) list.append(py::make_tuple(look.seconds, look.busy, to_tuple(look.frames)));
+    for (const StackLook& look : StackLooks::here().take())
+      list.append(py::make_tuple(look.seconds, look.busy, to_tuple(look.frames)));
     return list;
   });
   m.def("stack_of_thread", [](unsigned long ident) {
     Frames frames;  // one that is about to start may have its starter's number, and has no frames yet
-    for (PyThreadState* thread = first_thread(); thread != nullptr && frames.empty(); thread = PyThreadState_Next(thread)) {
+    for (PyThreadState* thread = first_thread(); thread != nullptr && frames.empty();
+         thread = PyThreadState_Next(thread)) {
       if (thread->thread_id == ident) frames = frames_of(thread, kMostFrames, true);
     }
     return to_tuple(frames);
@@ -216,9 +231,11 @@ void bind_stacks(py::module_& m) {
   m.def("stacks_of_threads", [] {
     std::vector<std::pair<unsigned long, Frames>> threads;
     for (PyThreadState* thread = first_thread(); thread != nullptr; thread = PyThreadState_Next(thread)) {
-      if (Frames frames = frames_of(thread, kMostLines, false); !frames.empty()) threads.emplace_back(thread->thread_id, std::move(frames));
+      if (Frames frames = frames_of(thread, kMostLines, false); !frames.empty())
+        threads.emplace_back(thread->thread_id, std::move(frames));
     }
-    py::dict stacks;  // now that the list of threads is no longer needed: what is made here may let others go on
+    py::dict
+        stacks;  // now that the list of threads is no longer needed: what is made here may let others go on
     for (const auto& [ident, frames] : threads) stacks[py::int_(ident)] = to_tuple(frames);
     return stacks;
   });

@@ -1,14 +1,18 @@
-// StackLooks: where the Python code of a thread is, looked at now and then; what a sampling profiler does, for the ledger's stages.
+// StackLooks: where the Python code of a thread is, looked at now and then; what a sampling profiler does,
+// for the ledger's stages.
 //
-// The main thread (a worker process has no other) looks at itself: a thread of ours ticks while a stretch is open, enter() to leave(), and
-// asks the interpreter for a pending call, which notes code object and instruction of each frame, in C: no Python runs, nothing is
-// switched, no signal is sent. A look is late while C code runs, and then finds the very call that made it late; the ticks that passed
-// meanwhile are its weight, so code that holds the GIL for seconds counts for seconds. A look costs about 10 us, with what it does to
-// the caches. Another thread is looked at with the GIL held (stack_of_thread): see python/millrace/ledger/stacks.py.
+// The main thread (a worker process has no other) looks at itself: a thread of ours ticks while a stretch is
+// open, enter() to leave(), and asks the interpreter for a pending call, which notes code object and
+// instruction of each frame, in C: no Python runs, nothing is switched, no signal is sent. A look is late
+// while C code runs, and then finds the very call that made it late; the ticks that passed meanwhile are its
+// weight, so code that holds the GIL for seconds counts for seconds. A look costs about 10 us, with what it
+// does to the caches. Another thread is looked at with the GIL held (stack_of_thread): see
+// python/millrace/ledger/stacks.py.
 //
-// Threads: enter, leave, take and the look itself in the main thread; the ticking thread takes neither GIL nor references. `mutex_` guards
-// what both touch. Invariant: at most one look is asked for; leave() under `mutex_` ends it, so nothing is asked of an interpreter that has
-// gone on. Owner: the process, for ever; a forked child begins with one of its own, and leaks its parent's. pause() joins the thread.
+// Threads: enter, leave, take and the look itself in the main thread; the ticking thread takes neither GIL
+// nor references. `mutex_` guards what both touch. Invariant: at most one look is asked for; leave() under
+// `mutex_` ends it, so nothing is asked of an interpreter that has gone on. Owner: the process, for ever; a
+// forked child begins with one of its own, and leaks its parent's. pause() joins the thread.
 #pragma once
 
 #include "bindings.h"
@@ -23,7 +27,8 @@ class StageClock;
 
 namespace millrace::python {
 
-using Frames = std::vector<std::pair<PyObject*, int>>;  // owned code objects and instruction offsets in bytes, innermost first
+using Frames = std::vector<std::pair<PyObject*, int>>;  // owned code objects and instruction offsets in
+                                                        // bytes, innermost first
 
 struct StackLook {
   double seconds = 0;  // that it stands for
@@ -37,7 +42,7 @@ class StackLooks {
   void enter();
   void leave();
   std::vector<StackLook> take();
-  void pause();  // before a fork: the next enter() starts the thread again
+  void pause();                // before a fork: the next enter() starts the thread again
   void pace(int64_t mean_ns);  // between two looks, for tests; 0: as ever
 
  private:
@@ -61,9 +66,9 @@ class StackLooks {
   std::vector<StackLook> taken_;  // the main thread's
 };
 
-// Frames of a thread, `most` of them, up to the first whose code is in `ends` if they are `to_users`. Empty when it has none.
-// Invariant: the caller has the GIL, and nothing that is done between the first frame and the last gives it up or runs Python code, so the
-// thread stands still. That needs the collector to rest.
+// Frames of a thread, `most` of them, up to the first whose code is in `ends` if they are `to_users`. Empty
+// when it has none. Invariant: the caller has the GIL, and nothing that is done between the first frame and
+// the last gives it up or runs Python code, so the thread stands still. That needs the collector to rest.
 Frames frames_of(PyThreadState* thread, size_t most, bool to_users);
 
 }  // namespace millrace::python

@@ -24,19 +24,25 @@ HELP = """usage: python -m millrace run [--explain] (SCRIPT | -m MODULE) [ARGUME
        python -m millrace estimate --step-ms MS --batch-size N [OPTIONS]
        python -m millrace profile DATASET [--out FILE] [OPTIONS]
 
-run      runs a training script (or, with -m, a module) with millrace.DataLoader in the place of torch.utils.data.DataLoader,
-         in its imports and in the libraries it uses, as if it began with `import millrace; millrace.install()`.
-         --explain prints, when a loader is first iterated, what runs natively and why.
-pack     writes a data set (class folders, Parquet, shards, a torch Dataset) as shards that stream, without loss by default.
-inspect  says what is in shards: samples, fields, sizes, labels, duplicates, and what is broken, and fails when something is.
-bench    measures your own dataset over workers, prefetch and methods, next to torch's loader, and says the best arguments.
-doctor   times this machine's disk, memory, decoding, store and GPU link, compares with what a model needs, and says what to fix first.
+run      runs a training script (or, with -m, a module) with millrace.DataLoader in the place of
+         torch.utils.data.DataLoader, in its imports and in the libraries it uses, as if it began with
+         `import millrace; millrace.install()`. --explain prints, when a loader is first iterated,
+         what runs natively and why.
+pack     writes a data set (class folders, Parquet, shards, a torch Dataset) as shards that stream,
+         without loss by default.
+inspect  says what is in shards: samples, fields, sizes, labels, duplicates, and what is broken, and
+         fails when something is.
+bench    measures your own dataset over workers, prefetch and methods, next to torch's loader, and
+         says the best arguments.
+doctor   times this machine's disk, memory, decoding, store and GPU link, compares with what a model
+         needs, and says what to fix first.
 estimate says what a run needs of its loader, what the loader gives, and what waiting costs.
-profile  looks at samples of a dataset and writes their statistics: the reference that millrace.watch() compares a run with.
+profile  looks at samples of a dataset and writes their statistics: the reference that
+         millrace.watch() compares a run with.
 
 All but run take --help and --json; --version says what is installed. Launchers take run as a module:
-torchrun --nproc-per-node 2 -m millrace run train.py. torch is imported before the script: set environment variables that torch reads
-at its import outside."""
+torchrun --nproc-per-node 2 -m millrace run train.py. torch is imported before the script: set
+environment variables that torch reads at its import outside."""
 
 
 def main(arguments: list[str]) -> int:

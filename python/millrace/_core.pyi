@@ -1,12 +1,14 @@
-"""The native half of millrace: the engine, and what it is made of. Rules, defaults and docs for users live in the Python modules.
+"""The native half of millrace: the engine, and what it is made of. Rules, defaults and docs for users live in
+the Python modules.
 
-All native work runs without the GIL. Errors: invalid argument -> ValueError, out of range -> IndexError, not found ->
-FileNotFoundError, damaged bytes -> CorruptDataError, missing feature -> UnavailableError, anything of the system -> OSError.
+All native work runs without the GIL. Errors: invalid argument -> ValueError, out of range -> IndexError, not
+found -> FileNotFoundError, damaged bytes -> CorruptDataError, missing feature -> UnavailableError, anything
+of the system -> OSError.
 """
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +18,9 @@ __version__: str
 built_for_torch: str
 
 class CorruptDataError(OSError):
-    """A file's bytes are damaged or not what they should be. `path`: the file; `offset`: byte of the damage, -1 when unknown."""
+    """A file's bytes are damaged or not what they should be. `path`: the file; `offset`: byte of the damage,
+    -1 when unknown.
+    """
 
     path: str
     offset: int
@@ -30,17 +34,23 @@ class ByteSource:
     @property
     def name(self) -> str:
         """Path or URL, for messages."""
+
     @property
     def size(self) -> int: ...
     @property
     def is_here(self) -> bool:
         """All bytes are on a disk of this machine, and stay there."""
+
     def read_at(self, offset: int, size: int) -> bytes:
-        """All of them; CorruptDataError where the source has fewer, FileNotFoundError or OSError of the system."""
+        """All of them; CorruptDataError where the source has fewer, FileNotFoundError or OSError of the
+        system.
+        """
 
 def open_local_file(path: str, name: str = "", keep_open: bool = True) -> ByteSource:
-    """An ordinary file; messages call it `name`, the path when empty. With `keep_open`, its descriptor is open as long as the source
-    lives; else each read opens it anew."""
+    """An ordinary file; messages call it `name`, the path when empty. With `keep_open`, its descriptor is
+    open as long as the source
+    lives; else each read opens it anew.
+    """
 
 class SampleFiles:
     """One file per sample: in a folder, in tar shards, on its way in a stream."""
@@ -48,64 +58,86 @@ class SampleFiles:
     def __len__(self) -> int: ...
     def name(self, index: int) -> str:
         """For messages."""
+
     def read(self, index: int) -> bytes: ...
 
 class PathFiles(SampleFiles):
     """Ordinary files."""
 
-    def __init__(self, paths: "PathTable") -> None: ...
+    def __init__(self, paths: PathTable) -> None: ...
 
 class TarIndex:
     """Which samples a plain tar shard has, and where their files lie in it."""
 
     @staticmethod
-    def build(source: Union[str, os.PathLike[str], ByteSource]) -> "TarIndex":
-        """Reads the shard's headers. UnavailableError for packed archives, CorruptDataError for damaged ones."""
+    def build(source: str | os.PathLike[str] | ByteSource) -> TarIndex:
+        """Reads the shard's headers. UnavailableError for packed archives, CorruptDataError for damaged
+        ones.
+        """
+
     @staticmethod
-    def load(path: str) -> "TarIndex":
+    def load(path: str) -> TarIndex:
         """What save() wrote; CorruptDataError for anything else."""
+
     def save(self, path: str, mark: int = 0) -> None:
         """The file appears whole or not at all."""
+
     def __len__(self) -> int: ...
     @property
     def mark(self) -> int:
         """content_mark() of its archive; 0: it was made of one in a store."""
+
     @property
     def shard_bytes(self) -> int:
         """Size of the archive that this is the index of."""
+
     @property
     def suffixes(self) -> list[str]:
         """All that appear, in order of appearance."""
+
     def key(self, sample: int) -> str: ...
     def files(self, sample: int) -> dict[str, tuple[int, int]]:
         """{suffix: (offset in the archive, size)}, in the archive's order."""
-    def numbers(self, suffixes: Sequence[str]) -> Optional[NDArray[np.int64]]:
-        """Each sample's first file of these suffixes as a number, int64 [len]; None when one has none, or what is no whole number."""
+
+    def numbers(self, suffixes: Sequence[str]) -> NDArray[np.int64] | None:
+        """Each sample's first file of these suffixes as a number, int64 [len]; None when one has none, or
+        what is no whole number.
+        """
 
 class TarSamples(SampleFiles):
-    """One file of each sample of many shards, numbered shard after shard: the first whose suffix is one of `suffixes`."""
+    """One file of each sample of many shards, numbered shard after shard: the first whose suffix is one of
+    `suffixes`.
+    """
 
-    def __init__(self, sources: Sequence[ByteSource], indexes: Sequence[TarIndex], suffixes: Sequence[str]) -> None:
+    def __init__(
+        self, sources: Sequence[ByteSource], indexes: Sequence[TarIndex], suffixes: Sequence[str]
+    ) -> None:
         """CorruptDataError names a sample that has none of them."""
 
-def content_mark(source: Union[str, os.PathLike[str], ByteSource]) -> int:
-    """A checksum over the size and some places of a file: what is kept beside a file tells by it that another took the file's place."""
+def content_mark(source: str | os.PathLike[str] | ByteSource) -> int:
+    """A checksum over the size and some places of a file: what is kept beside a file tells by it that another
+    took the file's place.
+    """
 
 class LineIndex:
     """Where the lines of a plain file begin; 4 bytes a line. src/sources/line_index.h has the rules."""
 
     @staticmethod
-    def load(path: str) -> "LineIndex":
+    def load(path: str) -> LineIndex:
         """What save() wrote; CorruptDataError for anything else."""
+
     def save(self, path: str, mark: int = 0) -> None:
         """The file appears whole or not at all."""
+
     def __len__(self) -> int: ...
     @property
     def mark(self) -> int:
         """What it was saved with: content_mark() of its file; 0: nothing."""
+
     @property
     def source_bytes(self) -> int:
         """Size of the file that this is the index of."""
+
     @property
     def keeps_blank(self) -> bool: ...
     @property
@@ -117,9 +149,10 @@ class LineIndexBuilder:
     UnavailableError for packed files, CorruptDataError for UTF-16.
     """
 
-    def __init__(self, source: Union[str, os.PathLike[str], ByteSource], keep_blank: bool = False) -> None: ...
+    def __init__(self, source: str | os.PathLike[str] | ByteSource, keep_blank: bool = False) -> None: ...
     def step(self, bytes: int) -> bool:
         """Looks at so many bytes more; False at the end."""
+
     @property
     def position(self) -> int: ...
     def finish(self) -> LineIndex:
@@ -128,66 +161,87 @@ class LineIndexBuilder:
 class Unpacking:
     """Writes what a gzip or zstd file unpacks to to the descriptor `fd`, step by step."""
 
-    def __init__(self, source: Union[str, os.PathLike[str], ByteSource], fd: int, into: str = "") -> None:
+    def __init__(self, source: str | os.PathLike[str] | ByteSource, fd: int, into: str = "") -> None:
         """`into`: the file or folder that a full disk is told of."""
+
     @property
     def packed(self) -> bool:
         """By the file's first bytes."""
+
     @property
     def position(self) -> int:
         """Bytes written."""
+
     def step(self, bytes: int) -> bool:
         """So many bytes more; False at the end. CorruptDataError for damage, OSError for a full disk."""
 
 class LineFiles:
     """The lines of several files, counted through. Any thread."""
 
-    def __init__(self, sources: Sequence[ByteSource], indexes: Sequence[LineIndex], max_line_bytes: int) -> None: ...
+    def __init__(
+        self, sources: Sequence[ByteSource], indexes: Sequence[LineIndex], max_line_bytes: int
+    ) -> None: ...
     def __len__(self) -> int: ...
     def place(self, line: int) -> tuple[int, int, int]:
         """(file, its byte where the line begins, where the next one does)"""
+
     def lines_before(self, file: int, offset: int) -> int:
         """Newlines in front of a byte of the file, which is read up to there."""
-    def texts(self, lines: NDArray[np.int64]) -> tuple[list[Optional[str]], list[int]]:
-        """(the lines without their newline, the rows of those that are too long or no UTF-8 and therefore None)"""
+
+    def texts(self, lines: NDArray[np.int64]) -> tuple[list[str | None], list[int]]:
+        """(the lines without their newline, the rows of those that are too long or no UTF-8 and therefore
+        None)
+        """
+
     def will_read(self, lines: NDArray[np.int64]) -> None:
         """Tells sources in stores what is wanted soon."""
 
 class JsonLines:
     """Lines of JSON as columns of batches. Any number of threads.
 
-    Fields: (path, kind, dtype, shape, bytes in place of a missing value or None); kinds and bytes are those of src/json/json_fields.h.
+    Fields: (path, kind, dtype, shape, bytes in place of a missing value or None); kinds and bytes are those
+        of src/json/json_fields.h.
     """
 
-    def __init__(self, files: LineFiles, fields: Sequence[tuple[list[str], str, str, list[int], Optional[bytes]]]) -> None: ...
-    def batch(self, lines: NDArray[np.int64], tensors: Sequence[torch.Tensor]) -> tuple[list[Any], list[tuple[int, Optional[bytes]]]]:
-        """(a tensor, or list of str, tensors or objects for each field; (row, line) of lines that are to be read another way)
+    def __init__(
+        self, files: LineFiles, fields: Sequence[tuple[list[str], str, str, list[int], bytes | None]]
+    ) -> None: ...
+    def batch(
+        self, lines: NDArray[np.int64], tensors: Sequence[torch.Tensor]
+    ) -> tuple[list[Any], list[tuple[int, bytes | None]]]:
+        """(a tensor, or list of str, tensors or objects for each field; (row, line) of lines that are to be
+        read another way)
 
         `tensors`: to be filled, for the fields of kind number: dense, with a row for each line.
         """
+
     def seconds(self) -> dict[str, float]:
-        """Spent so far, by the names of DataLoader.stats(): read; decode, which is parsing; collate, the making of Python's objects."""
+        """Spent so far, by the names of DataLoader.stats(): read; decode, which is parsing; collate, the
+        making of Python's objects.
+        """
 
 class JsonLineReader:
-    """The lines of one file or object, plain or packed, from first to last: {name: value}, or the first field's values without names.
+    """The lines of one file or object, plain or packed, from first to last: {name: value}, or the first
+    field's values without names.
 
-    None for lines whose number (blank ones not counted) is not `offset` modulo `stride`. `read_again(line, number, byte)` makes the sample
-    of a line that is to be read another way; `line` is None when it is too long. `start`: so many lines are passed over.
+    None for lines whose number (blank ones not counted) is not `offset` modulo `stride`. `read_again(line,
+    number, byte)` makes the sample of a line that is to be read another way; `line` is None when it is too
+    long. `start`: so many lines are passed over.
     """
 
     def __init__(
         self,
-        source: Union[str, os.PathLike[str], ByteSource],
-        fields: Sequence[tuple[list[str], str, str, list[int], Optional[bytes]]],
-        names: Optional[Sequence[str]],
-        read_again: Callable[[Optional[bytes], int, int], Any],
+        source: str | os.PathLike[str] | ByteSource,
+        fields: Sequence[tuple[list[str], str, str, list[int], bytes | None]],
+        names: Sequence[str] | None,
+        read_again: Callable[[bytes | None, int, int], Any],
         *,
         start: int = 0,
         stride: int = 1,
         offset: int = 0,
         max_line_bytes: int = ...,
     ) -> None: ...
-    def __iter__(self) -> "JsonLineReader": ...
+    def __iter__(self) -> JsonLineReader: ...
     def __next__(self) -> Any: ...
     @property
     def passed(self) -> int:
@@ -197,10 +251,12 @@ class StreamSamples(SampleFiles):
     """Samples of a stream on their way; their indices are tickets, which count up from 0."""
 
     def __init__(self) -> None: ...
-    def add(self, content: Union[bytes, "LocatedFile"], url: str, key: str, number: int, number_of_pass: int) -> int:
+    def add(self, content: bytes | LocatedFile, url: str, key: str, number: int, number_of_pass: int) -> int:
         """Its ticket. What is random about it is drawn from `number` and `number_of_pass`."""
+
     def drop_before(self, ticket: int) -> None:
         """Forgets the samples with smaller tickets."""
+
     @property
     def held(self) -> int:
         """Samples not yet dropped."""
@@ -213,56 +269,69 @@ class LocatedFile:
     def read(self) -> bytes: ...
 
 class ReadAhead:
-    """A thread that reads large files of local shards before they are asked for, for one ShardReader after the other."""
+    """A thread that reads large files of local shards before they are asked for, for one ShardReader after
+    the other.
+    """
 
     def __init__(self) -> None: ...
 
 class ShardReader:
-    """The samples of one tar shard, from first to last, as dicts: `{"__key__": str, "__url__": source.name, suffix: bytes, ...}`.
+    """The samples of one tar shard, from first to last, as dicts: `{"__key__": str, "__url__": source.name,
+    suffix: bytes, ...}`.
 
-    Plain, gzip and zstd archives, told by their first bytes; ustar, PAX and GNU names. A file's key is its path up to the first dot
-    of its base name, and the suffix, in lower case, what is behind it; files with equal keys behind each other are one sample. Left
-    out: folders, links, names without a dot, and what lies in a first folder `__like_this__`. Archives larger than memory are read
-    as they are asked for.
+    Plain, gzip and zstd archives, told by their first bytes; ustar, PAX and GNU names. A file's key is its
+    path up to the first dot of its base name, and the suffix, in lower case, what is behind it; files with
+    equal keys behind each other are one sample. Left out: folders, links, names without a dot, and what lies
+    in a first folder `__like_this__`. Archives larger than memory are read as they are asked for.
 
     Args:
         source: a path or a ByteSource.
-        select, rename: functions of a file's name in the archive, called in the order rename, select; what is not selected is left out.
+        select, rename: functions of a file's name in the archive, called in the order rename, select; what is
+        not selected is left out.
         suffixes: only these are read; the others' samples come all the same.
-        locate_from: files of at least so many bytes come as LocatedFile, to be read later, when the archive is not packed.
+        locate_from: files of at least so many bytes come as LocatedFile, to be read later, when the archive
+            is not packed.
         start: so many samples are passed over; their content is not read when the archive is not packed.
         read_ahead: its thread is used instead of one of the reader's own, which starts anew for every shard.
 
-    Raises CorruptDataError with the archive's name and the offset of the header for a damaged or cut archive: the shard ends there,
-    without the sample in work; ValueError for a suffix that is twice in a sample: the next call goes on behind the second one;
-    UnavailableError for sparse files and archives packed by bzip2 or xz.
+    Raises CorruptDataError with the archive's name and the offset of the header for a damaged or cut archive:
+    the shard ends there, without the sample in work; ValueError for a suffix that is twice in a sample: the
+    next call goes on behind the second one; UnavailableError for sparse files and archives packed by bzip2 or
+    xz.
     """
 
     def __init__(
         self,
-        source: Union[str, os.PathLike[str], ByteSource],
+        source: str | os.PathLike[str] | ByteSource,
         *,
-        select: Optional[Callable[[str], bool]] = None,
-        rename: Optional[Callable[[str], str]] = None,
-        suffixes: Optional[Iterable[str]] = None,
+        select: Callable[[str], bool] | None = None,
+        rename: Callable[[str], str] | None = None,
+        suffixes: Iterable[str] | None = None,
         start: int = 0,
-        locate_from: Optional[int] = None,
-        read_ahead: Optional[ReadAhead] = None,
+        locate_from: int | None = None,
+        read_ahead: ReadAhead | None = None,
     ) -> None: ...
-    def __iter__(self) -> "ShardReader": ...
+    def __iter__(self) -> ShardReader: ...
     def __next__(self) -> dict[str, Any]: ...
 
 class SourcePool:
-    """Any number of sources, at most `max_open` of which are open at once; src/io/source_pool.h has the rules."""
+    """Any number of sources, at most `max_open` of which are open at once; src/io/source_pool.h has the
+    rules.
+    """
 
     def __init__(self, max_open: int) -> None: ...
     def add(self, name: str | os.PathLike[str], size: int, open: Callable[[], ByteSource]) -> ByteSource:
-        """A source of `size` bytes that `open()` opens when it is read and closed, on whatever thread reads it. It keeps the pool."""
+        """A source of `size` bytes that `open()` opens when it is read and closed, on whatever thread reads
+        it. It keeps the pool.
+        """
+
     @property
     def open_now(self) -> int: ...
 
 class CacheCounts:
-    """Of what open_cached_file() opened: blocks that readers came to first, and those that were compared with their records."""
+    """Of what open_cached_file() opened: blocks that readers came to first, and those that were compared with
+    their records.
+    """
 
     def __init__(self) -> None: ...
     @property
@@ -271,19 +340,29 @@ class CacheCounts:
     def verified_blocks(self) -> int: ...
 
 def open_cached_file(
-    name: str, stem: str, header: bytes, map_offset: int, size: int, block_bytes: int, counts: CacheCounts,
+    name: str,
+    stem: str,
+    header: bytes,
+    map_offset: int,
+    size: int,
+    block_bytes: int,
+    counts: CacheCounts,
     otherwise: Callable[[], ByteSource],
 ) -> ByteSource | None:
-    """An object that the disk cache has whole, in `stem`.data, to be read like a local file; src/io/cached_file.h has the rules. None: it
-    is not there, not whole, or its map does not begin with `header`. `otherwise()` opens the same version where its blocks can be fetched;
-    it is called once, on whatever thread reads, if one is damaged."""
+    """An object that the disk cache has whole, in `stem`.data, to be read like a local file;
+    src/io/cached_file.h has the rules. None: it
+    is not there, not whole, or its map does not begin with `header`. `otherwise()` opens the same version
+    where its blocks can be fetched; it is called once, on whatever thread reads, if one is damaged.
+    """
 
 class BlockFile:
-    """An object of a store, in blocks that arrive in any order while others read; src/io/block_file.h has the rules.
+    """An object of a store, in blocks that arrive in any order while others read; src/io/block_file.h has the
+    rules.
 
-    `cache_fd`, `map_fd`: the disk cache's data file and map (records of 8 bytes per block from `map_offset` on); without them
-    blocks lie in memory. `wake_fd`: an eventfd written to when the fetcher should look. `sequential`: what is behind the reader
-    goes. `max_held_bytes`: the least recently used blocks in memory go; 0: no bound. Descriptors are duplicated.
+    `cache_fd`, `map_fd`: the disk cache's data file and map (records of 8 bytes per block from `map_offset`
+    on); without them blocks lie in memory. `wake_fd`: an eventfd written to when the fetcher should look.
+    `sequential`: what is behind the reader goes. `max_held_bytes`: the least recently used blocks in memory
+        go; 0: no bound. Descriptors are duplicated.
     """
 
     def __init__(
@@ -307,18 +386,27 @@ class BlockFile:
     def blocks(self) -> int: ...
     def write(self, offset: int, buffer: Any) -> int:
         """Brings bytes; what does not continue its block is left out. How many were new."""
+
     def take_wanted(self) -> list[int]:
         """The blocks that readers asked for since the last call, in that order."""
+
     def filled(self, block: int) -> int:
         """Bytes of the block that are here."""
+
     def next_missing(self, block: int) -> int:
         """The first from `block` on that nobody brought or used up; `blocks` when there is none."""
+
     def refresh(self) -> None:
         """Looks into the map for blocks that other processes brought."""
+
     def fail(self, kind: str, message: str, code: int = 0) -> None:
-        """Reads of what is absent raise: kind "not_found", "corrupt_data", "unavailable" or "system" with an errno."""
+        """Reads of what is absent raise: kind "not_found", "corrupt_data", "unavailable" or "system" with an
+        errno.
+        """
+
     def close(self) -> None:
         """Reads of what is absent raise UnavailableError."""
+
     def stats(self) -> dict[str, Any]: ...
     def reader(self) -> ByteSource:
         """A source that waits for its bytes; Ctrl-C is seen. stats()["readers"] counts those alive."""
@@ -327,10 +415,13 @@ def image_format(data: bytes) -> str:
     """By magic number: "JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP" or "unknown"."""
 
 def probe_jpeg(data: bytes) -> dict[str, Any]:
-    """width, height (as stored), components, precision, progressive, arithmetic, orientation (EXIF, 1..8). CorruptDataError."""
+    """width, height (as stored), components, precision, progressive, arithmetic, orientation (EXIF, 1..8).
+    CorruptDataError.
+    """
 
 def transcode_jpeg(data: bytes, segment_pixels: int, own_tables: bool) -> bytes:
-    """The same coefficients as one baseline scan with a restart marker every `segment_pixels` pixels (0: none), all metadata kept.
+    """The same coefficients as one baseline scan with a restart marker every `segment_pixels` pixels (0:
+    none), all metadata kept.
 
     CorruptDataError for files that are damaged in any way.
     """
@@ -347,36 +438,46 @@ class PathTable:
 def list_image_folder(
     root: str, extensions: list[str], allow_empty: bool, threads: int = 0
 ) -> tuple[list[str], PathTable, NDArray[np.int64]]:
-    """(class names, paths, labels) of root/class/.../file, in torchvision's order. `extensions`: lower case; threads: 0 fits."""
+    """(class names, paths, labels) of root/class/.../file, in torchvision's order. `extensions`: lower case;
+    threads: 0 fits.
+    """
 
-def decode_image(data: Union[bytes, bytearray, memoryview], mode: str = "RGB") -> Optional[NDArray[np.uint8]]:
-    """The picture in a JPEG, PNG or WebP file's bytes: (height, width, 3) uint8, equal to Pillow's open(...).convert("RGB"), EXIF not applied.
+def decode_image(data: bytes | bytearray | memoryview, mode: str = "RGB") -> NDArray[np.uint8] | None:
+    """The picture in a JPEG, PNG or WebP file's bytes: (height, width, 3) uint8, equal to Pillow's
+    open(...).convert("RGB"), EXIF not applied.
 
-    None: ask Pillow, whose verdict counts: another format, a damaged file (Pillow reads some), metadata, an animation or a JPEG out of the
-    ordinary, more than 89,478,485 pixels in a PNG or WebP. CorruptDataError for a JPEG of more than 500 scans; ValueError for any other mode.
+    None: ask Pillow, whose verdict counts: another format, a damaged file (Pillow reads some), metadata, an
+    animation or a JPEG out of the ordinary, more than 89,478,485 pixels in a PNG or WebP. CorruptDataError
+    for a JPEG of more than 500 scans; ValueError for any other mode.
     """
 
 class ImagePipeline:
     """A checked chain of transforms, each a dict {"op": name, ...}. Immutable.
 
-    Ops and their fields: random_resized_crop (height, width, scale, ratio, interpolation); resize (height, width or 0, max_size
-    or 0, interpolation); center_crop (height, width); random_crop (height, width, padding (left, top, right, bottom),
-    pad_if_needed, fill (r, g, b), padding_mode); horizontal_flip (p); vertical_flip (p); exif_transpose (only first); color_jitter
-    (brightness, contrast, saturation, hue: None or (min, max) each); grayscale; random_grayscale (p); random_rotation (degrees (min, max),
-    interpolation, center None or (x, y), fill); random_affine (the same, and translate None or (x, y), scale None or (min, max), shear
-    (min x, max x, min y, max y)); gaussian_blur (kernel_size (width, height), sigma (min, max)); to_tensor (dtype; multiply: scale by
-    * (1 / 255), not / 255); normalize (mean, std); random_erasing (p, scale, ratio, value: one or three numbers, [] for noise; only
-    last). interpolation: "nearest", "bilinear" or "bicubic".
+    Ops and their fields: random_resized_crop (height, width, scale, ratio, interpolation); resize (height,
+    width or 0, max_size or 0, interpolation); center_crop (height, width); random_crop (height, width,
+    padding (left, top, right, bottom), pad_if_needed, fill (r, g, b), padding_mode); horizontal_flip (p);
+    vertical_flip (p); exif_transpose (only first); color_jitter (brightness, contrast, saturation, hue: None
+    or (min, max) each); grayscale; random_grayscale (p); random_rotation (degrees (min, max), interpolation,
+    center None or (x, y), fill); random_affine (the same, and translate None or (x, y), scale None or (min,
+    max), shear (min x, max x, min y, max y)); gaussian_blur (kernel_size (width, height), sigma (min, max));
+    to_tensor (dtype; multiply: scale by
+    * (1 / 255), not / 255); normalize (mean, std); random_erasing (p, scale, ratio, value: one or three
+    numbers, [] for noise; only last). interpolation: "nearest", "bilinear" or "bicubic".
     """
 
     def __init__(self, chain: list[dict[str, Any]]) -> None: ...
     @property
     def output_dtype(self) -> str: ...
     @property
-    def fixed_shape(self) -> Optional[tuple[int, int, int]]:
+    def fixed_shape(self) -> tuple[int, int, int] | None:
         """(channels, height, width) when it is the same for every picture."""
-    def draw(self, width: int, height: int, seed: int, epoch: int, index: int, occurrence: int = 0) -> list[dict[str, Any]]:
+
+    def draw(
+        self, width: int, height: int, seed: int, epoch: int, index: int, occurrence: int = 0
+    ) -> list[dict[str, Any]]:
         """The random decisions for a picture of that size."""
+
     def apply(
         self, pixels: NDArray[np.uint8], seed: int, epoch: int, index: int, occurrence: int = 0
     ) -> torch.Tensor:
@@ -390,7 +491,7 @@ class ImageDataset:
         files: SampleFiles,
         labels: NDArray[np.int64],
         pipeline: ImagePipeline,
-        fallback: Optional[Callable[[bytes, str], tuple[NDArray[np.uint8], int]]] = None,
+        fallback: Callable[[bytes, str], tuple[NDArray[np.uint8], int]] | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
     def row(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> torch.Tensor: ...
@@ -399,96 +500,142 @@ class ImageDataset:
 class Loader:
     """The engine: indices in, batches out, in order. One thread submits and takes; `threads` work.
 
-    memory: of the batches: "system", kept warm; "torch", its allocator's; "page-locked", torch's for copies to a device; "page-locked
-    on node N", a NUMA node.
+    memory: of the batches: "system", kept warm; "torch", its allocator's; "page-locked", torch's for copies
+    to a device; "page-locked on node N", a NUMA node.
     """
 
     def __init__(
-        self, dataset: ImageDataset, threads: int, slots: int = 3, on_error: str = "raise", drop_last: bool = False,
+        self,
+        dataset: ImageDataset,
+        threads: int,
+        slots: int = 3,
+        on_error: str = "raise",
+        drop_last: bool = False,
         memory: str = "system",
     ) -> None: ...
     def start_epoch(self, seed: int, epoch: int) -> None: ...
-    def submit(self, indices: Union[Sequence[int], NDArray[np.int64]]) -> None:
+    def submit(self, indices: Sequence[int] | NDArray[np.int64]) -> None:
         """One more batch to make."""
-    def skip(self, indices: Union[Sequence[int], NDArray[np.int64]]) -> None:
-        """Before the epoch's first submit(): what came before, when it begins in its middle. Counts for the occurrences of later ones."""
+
+    def skip(self, indices: Sequence[int] | NDArray[np.int64]) -> None:
+        """Before the epoch's first submit(): what came before, when it begins in its middle. Counts for the
+        occurrences of later ones.
+        """
+
     def set_limits(self, threads: int, slots: int) -> None:
-        """How many of the threads work, and how many batches may be in memory, from now on; at least 1 each. Batches stay the same."""
+        """How many of the threads work, and how many batches may be in memory, from now on; at least 1 each.
+        Batches stay the same.
+        """
+
     def end_epoch(self) -> None:
         """No more batches will be submitted."""
-    def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, torch.Tensor]]:
-        """(images (B, C, H, W), int64 labels (B,)), or None when the epoch is over. Raises the batch's error; Ctrl-C interrupts.
+
+    def next(self, timeout: float = 0.0) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """(images (B, C, H, W), int64 labels (B,)), or None when the epoch is over. Raises the batch's error;
+        Ctrl-C interrupts.
 
         With `timeout` > 0, TimeoutError after that many seconds.
         """
+
     @property
     def holes(self) -> list[tuple[int, dict[str, Any]]]:
-        """(row, {index, path, offset, reason}) of samples that could not be read, in the batch that next() gave last: their rows have
-        anything in them. With on_error="leave" only, which takes pipelines with a fixed shape."""
+        """(row, {index, path, offset, reason}) of samples that could not be read, in the batch that next()
+        gave last: their rows have
+        anything in them. With on_error="leave" only, which takes pipelines with a fixed shape.
+        """
+
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     @property
-    def keys(self) -> tuple[NDArray[np.int64], Optional[NDArray[np.uint32]]]:
-        """Of the batch that next() gave last, by row: the indices of the samples in it, and which occurrence of its index each is (None:
-        each the first)."""
+    def keys(self) -> tuple[NDArray[np.int64], NDArray[np.uint32] | None]:
+        """Of the batch that next() gave last, by row: the indices of the samples in it, and which occurrence
+        of its index each is (None:
+        each the first).
+        """
+
     def moment(self) -> dict[str, Any]:
-        """What it is doing: {"threads": [{doing: "idle", "read" or "make", seconds, index, sample_seconds, path}], the consumer's last,
-        outstanding, claimed, complete: batches, unfinished_rows of the oldest, slots, free_slots}. Any thread."""
-    def clocks(self) -> list[Optional[tuple[int, int, int, list[int], list[int]]]]:
+        """What it is doing: {"threads": [{doing: "idle", "read" or "make", seconds, index, sample_seconds,
+        path}], the consumer's last,
+        outstanding, claimed, complete: batches, unfinished_rows of the oldest, slots, free_slots}. Any
+        thread.
+        """
+
+    def clocks(self) -> list[tuple[int, int, int, list[int], list[int]] | None]:
         """StageClock.read() of each of its threads."""
 
 def why_not_fused(pipeline: ImagePipeline) -> str:
     """Why batches of this chain cannot be made by one kernel on a GPU, with the remedy; "" when they can."""
 
 class DeviceLoader:
-    """Loader whose batches are made on a device, for use on its current stream at once. `decoding`: the path of libnvjpeg.so.*, or "".
+    """Loader whose batches are made on a device, for use on its current stream at once. `decoding`: the path
+    of libnvjpeg.so.*, or "".
 
-    device: its name with an index. balances: decoding is shared between it and the threads. ahead: batches done before they are asked
-    for. UnavailableError: no nvJPEG; ValueError: a chain for which `why_not_fused()` has a reason.
+    device: its name with an index. balances: decoding is shared between it and the threads. ahead: batches
+    done before they are asked for. UnavailableError: no nvJPEG; ValueError: a chain for which
+    `why_not_fused()` has a reason.
     """
 
     def __init__(
-        self, dataset: ImageDataset, threads: int, slots: int, on_error: str, drop_last: bool, memory: str, device: object,
-        decoding: object, balances: bool, ahead: int,
+        self,
+        dataset: ImageDataset,
+        threads: int,
+        slots: int,
+        on_error: str,
+        drop_last: bool,
+        memory: str,
+        device: object,
+        decoding: object,
+        balances: bool,
+        ahead: int,
     ) -> None: ...
     def start_epoch(self, seed: int, epoch: int) -> None: ...
-    def submit(self, indices: Union[Sequence[int], NDArray[np.int64]]) -> None: ...
-    def skip(self, indices: Union[Sequence[int], NDArray[np.int64]]) -> None: ...
+    def submit(self, indices: Sequence[int] | NDArray[np.int64]) -> None: ...
+    def skip(self, indices: Sequence[int] | NDArray[np.int64]) -> None: ...
     def end_epoch(self) -> None: ...
-    def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, torch.Tensor]]: ...
+    def next(self, timeout: float = 0.0) -> tuple[torch.Tensor, torch.Tensor] | None: ...
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     @property
-    def keys(self) -> tuple[NDArray[np.int64], Optional[NDArray[np.uint32]]]: ...
+    def keys(self) -> tuple[NDArray[np.int64], NDArray[np.uint32] | None]: ...
     def moment(self) -> dict[str, Any]: ...
-    def clocks(self) -> list[Optional[tuple[int, int, int, list[int], list[int]]]]:
+    def clocks(self) -> list[tuple[int, int, int, list[int], list[int]] | None]:
         """StageClock.read() of each of its threads, the one that feeds the device last."""
 
 class MappedFile:
-    """A whole file in memory, read only, as a buffer of bytes; no descriptor is kept. FileNotFoundError, OSError."""
+    """A whole file in memory, read only, as a buffer of bytes; no descriptor is kept. FileNotFoundError,
+    OSError.
+    """
 
-    def __init__(self, path: Union[str, os.PathLike[str]]) -> None: ...
+    def __init__(self, path: str | os.PathLike[str]) -> None: ...
     @property
     def path(self) -> str: ...
     @property
     def size(self) -> int: ...
     def advise(self, access: str) -> None:
         """What is to be expected: "normal", "sequential" or "random" reads."""
+
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def positions(numbers: np.ndarray, dtype: str, value: int) -> NDArray[np.int64]:
-    """Where `numbers`, whole, dense, of one dimension, equal `value`. In a mapped file that shrinks: CorruptDataError."""
+    """Where `numbers`, whole, dense, of one dimension, equal `value`. In a mapped file that shrinks:
+    CorruptDataError.
+    """
 
 def widens(stored: str, made: str) -> bool:
-    """Whether RowGather makes rows of dtype `made` of `stored`: narrower whole numbers to int32 or int64 that hold them all."""
-class ChunkedArray:
-    """An array whose chunks lie in `source`, each by itself, as HDF5 has them. Reads run in any thread, without the GIL.
+    """Whether RowGather makes rows of dtype `made` of `stored`: narrower whole numbers to int32 or int64 that
+    hold them all.
+    """
 
-    `shape`, `chunk`: elements along each axis, of the array and of a chunk. `filters`: ("deflate", 0), ("shuffle", element bytes) or
-    ("fletcher32", 0), as they were applied. `swap_bytes`: groups of so many bytes are turned round (1: none). `fill`: the bytes of one
-    element that nobody wrote. `cells`, `offsets`, `sizes` (int64) and `left_out` (uint32), all of shape (chunks,): a chunk's number in
-    the grid of chunks, where it lies, its bytes as stored, and the bits of filters that it was written without.
-    ValueError for a form that contradicts itself, CorruptDataError for chunks outside the source.
+class ChunkedArray:
+    """An array whose chunks lie in `source`, each by itself, as HDF5 has them. Reads run in any thread,
+    without the GIL.
+
+    `shape`, `chunk`: elements along each axis, of the array and of a chunk. `filters`: ("deflate", 0),
+    ("shuffle", element bytes) or ("fletcher32", 0), as they were applied. `swap_bytes`: groups of so many
+    bytes are turned round (1: none). `fill`: the bytes of one element that nobody wrote. `cells`, `offsets`,
+    `sizes` (int64) and `left_out` (uint32), all of shape (chunks,): a chunk's number in the grid of chunks,
+    where it lies, its bytes as stored, and the bits of filters that it was written without. ValueError for a
+    form that contradicts itself, CorruptDataError for chunks outside the source.
     """
 
     def __init__(
@@ -507,30 +654,42 @@ class ChunkedArray:
         left_out: NDArray[np.uint32],
     ) -> None: ...
     def read(self, box: Sequence[tuple[int, int, int]], into: np.ndarray) -> None:
-        """The elements (start, count, step) along each axis, in the machine's byte order, into a dense array of as many bytes.
-        IndexError for a box outside the array, CorruptDataError naming file, dataset, chunk and byte."""
+        """The elements (start, count, step) along each axis, in the machine's byte order, into a dense array
+        of as many bytes.
+        IndexError for a box outside the array, CorruptDataError naming file, dataset, chunk and byte.
+        """
 
 class RowGather:
-    """Rows of tensors and arrays, gathered into batches, in order. One thread submits and takes; `threads` copy large fields.
+    """Rows of tensors and arrays, gathered into batches, in order. One thread submits and takes; `threads`
+    copy large fields.
 
-    Each of `fields`: (tables, index map, shape of a row, dtype, whether the tables lie in mapped files, options). Tables are tensors on
-    the CPU or numpy arrays of that dtype; their rows are counted through, and the values of a row lie in the same way in all of them.
-    While it lives they keep their memory, whatever is done to tensors; numpy's resize() and closing a map are errors (ValueError,
-    BufferError). The map, int64 of shape (samples,), leads from samples to rows; None: the same. Fields of a batch below 256 KiB are copied in submit(), larger ones, and those in mapped files,
-    by the threads. Without threads, larger ones are copied in next(). The threads start with the first such field; `stats()["slots"]`
-    is 0 before.
+    Each of `fields`: (tables, index map, shape of a row, dtype, whether the tables lie in mapped files,
+    options). Tables are tensors on the CPU or numpy arrays of that dtype; their rows are counted through, and
+    the values of a row lie in the same way in all of them. While it lives they keep their memory, whatever is
+    done to tensors; numpy's resize() and closing a map are errors (ValueError, BufferError). The map, int64
+    of shape (samples,), leads from samples to rows; None: the same. Fields of a batch below 256 KiB are
+    copied in submit(), larger ones, and those in mapped files, by the threads. Without threads, larger ones
+    are copied in next(). The threads start with the first such field; `stats()["slots"]` is 0 before.
 
-    Options, all may be left out or None. made: the dtype of batches, see widens(). highest: a number below 0 or above is a
-    CorruptDataError. excluded: (separator or None, distance, value): numbers `distance` (0 or 1) behind one that equals the separator
-    become `value`, and so do `borders`. files: per table a MappedFile, a path, or None, for errors and to see that a file was cut short.
-    borders: per table None or (byte of the file where number 0 is, int64 array of numbers). reads_ahead: submit() asks the system to
+    Options, all may be left out or None. made: the dtype of batches, see widens(). highest: a number below 0
+    or above is a CorruptDataError. excluded: (separator or None, distance, value): numbers `distance` (0 or
+    1) behind one that equals the separator become `value`, and so do `borders`. files: per table a
+    MappedFile, a path, or None, for errors and to see that a file was cut short. borders: per table None or
+    (byte of the file where number 0 is, int64 array of numbers). reads_ahead: submit() asks the system to
     read the rows from disk.
     """
 
     def __init__(
         self,
         fields: Sequence[
-            tuple[Sequence[Union[torch.Tensor, np.ndarray]], Optional[NDArray[np.int64]], Sequence[int], str, bool, dict[str, Any]]
+            tuple[
+                Sequence[torch.Tensor | np.ndarray],
+                NDArray[np.int64] | None,
+                Sequence[int],
+                str,
+                bool,
+                dict[str, Any],
+            ]
         ],
         samples: int,
         threads: int = 0,
@@ -539,28 +698,46 @@ class RowGather:
     ) -> None: ...
     def start_epoch(self) -> None:
         """Throws away what is outstanding."""
+
     def submit(self, indices: Any) -> bool:
-        """One more batch. False, and nothing is submitted, unless `indices` is a list or tuple of ints or numpy.int64, or an int64
-        array of shape (n,), all in [-samples, samples), n > 0, and all tables lie where and as they lay at first."""
-    def next(self, timeout: float = 0.0) -> Optional[tuple[torch.Tensor, ...]]:
-        """One tensor (n, *row shape) per field, or None when nothing is outstanding. Ctrl-C and TimeoutError as in Loader."""
+        """One more batch. False, and nothing is submitted, unless `indices` is a list or tuple of ints or
+        numpy.int64, or an int64
+        array of shape (n,), all in [-samples, samples), n > 0, and all tables lie where and as they lay at
+        first.
+        """
+
+    def next(self, timeout: float = 0.0) -> tuple[torch.Tensor, ...] | None:
+        """One tensor (n, *row shape) per field, or None when nothing is outstanding. Ctrl-C and TimeoutError
+        as in Loader.
+        """
+
     def set_limits(self, threads: int, slots: int) -> None:
-        """How many of the threads work, and how many batches may be in memory, from now on; at least 1 each. Batches stay the same."""
+        """How many of the threads work, and how many batches may be in memory, from now on; at least 1 each.
+        Batches stay the same.
+        """
+
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
-    def clocks(self) -> list[Optional[tuple[int, int, int, list[int], list[int]]]]:
+    def clocks(self) -> list[tuple[int, int, int, list[int], list[int]] | None]:
         """StageClock.read() of each of its threads; none before the first large batch."""
 
-def int64_array(sequence: Any) -> Optional[NDArray[np.int64]]:
+def int64_array(sequence: Any) -> NDArray[np.int64] | None:
     """The numbers of what RowGather.submit takes; None for anything else."""
 
 class BatchMemory:
-    """Memory for batches of some fields, each (shape of a row, dtype): `slots` tensors of each lent at a time; more come from memory of
-    their own. Any thread."""
+    """Memory for batches of some fields, each (shape of a row, dtype): `slots` tensors of each lent at a
+    time; more come from memory of
+    their own. Any thread.
+    """
 
-    def __init__(self, fields: Sequence[tuple[Sequence[int], str]], slots: int, memory: str = "system") -> None: ...
+    def __init__(
+        self, fields: Sequence[tuple[Sequence[int], str]], slots: int, memory: str = "system"
+    ) -> None: ...
     def empty(self, rows: int) -> list[torch.Tensor]:
-        """A tensor (rows, *shape) for each field, what it holds undefined; its slot comes back when its last view dies."""
+        """A tensor (rows, *shape) for each field, what it holds undefined; its slot comes back when its last
+        view dies.
+        """
+
     def overflow_count(self) -> int:
         """Tensors that found all slots lent."""
 
@@ -568,9 +745,12 @@ def are_indices(indices: Any, length: int) -> bool:
     """Whether `indices` is a dense int64 array of shape (n,), of numbers from 0 to length - 1."""
 
 class ChunkShares:
-    """The samples of a batch, int64 `indices`, sorted by the chunk in which they lie, in their order within one: those of chunks[s] stand
-    at places[bounds[s]:bounds[s + 1]] of the batch, and the same part of `rows` counts from the chunk's beginning. `starts`, ascending: the
-    first sample of each chunk, and the end. IndexError for an index outside."""
+    """The samples of a batch, int64 `indices`, sorted by the chunk in which they lie, in their order within
+    one: those of chunks[s] stand
+    at places[bounds[s]:bounds[s + 1]] of the batch, and the same part of `rows` counts from the chunk's
+    beginning. `starts`, ascending: the first sample of each chunk, and the end. IndexError for an index
+    outside.
+    """
 
     def __init__(self, indices: NDArray[np.int64], starts: NDArray[np.int64]) -> None: ...
     @property
@@ -588,7 +768,9 @@ class ChunkShares:
 class ChunkTable:
     """Arrays of as many rows, which are contiguous each: what copy_rows() copies from. ValueError for others.
 
-    in_any_order: rows will be wanted from anywhere; large tables then have the small values of a row copied side by side, once."""
+    in_any_order: rows will be wanted from anywhere; large tables then have the small values of a row copied
+        side by side, once.
+    """
 
     def __init__(self, arrays: Sequence[np.ndarray], in_any_order: bool = False) -> None: ...
     @property
@@ -596,37 +778,50 @@ class ChunkTable:
         """The same values, as they are kept."""
 
 def copy_rows(batches: Sequence[tuple[ChunkShares, int, Sequence[ChunkTable], list[torch.Tensor]]]) -> None:
-    """Batches of (shares, first, tables, out): tables[i] is chunk first + i of the batch's shares, and its rows that the batch has are
+    """Batches of (shares, first, tables, out): tables[i] is chunk first + i of the batch's shares, and its
+    rows that the batch has are
     copied to their places in `out`, one array of a table for each tensor.
 
-    Without the GIL when there is much to copy. Rows have the same bytes as the tensor's. IndexError for rows that are not there,
-    ValueError for what does not fit."""
+    Without the GIL when there is much to copy. Rows have the same bytes as the tensor's. IndexError for rows
+    that are not there, ValueError for what does not fit.
+    """
 
 def cpu_budget() -> dict[str, Any]:
-    """{"cpus": float, "threads": int, "reason": str}: this process's share, by affinity, cgroup quota and ranks on the node."""
+    """{"cpus": float, "threads": int, "reason": str}: this process's share, by affinity, cgroup quota and
+    ranks on the node.
+    """
 
 def empty_cache() -> int:
     """Frees slots kept for the next loader; returns their bytes."""
 
 def end_with_process(process: int, grace_ms: int) -> bool:
-    """From here on, this process gets SIGKILL so long after the end of another; once per process. False: there is no thread for it."""
+    """From here on, this process gets SIGKILL so long after the end of another; once per process. False:
+    there is no thread for it.
+    """
 
 def memory_budget() -> tuple[int, str]:
     """(bytes, whose limit): what may still be taken before the machine or a memory cgroup is full."""
 
 def memory_kills(proc: str = "/proc") -> tuple[int, str]:
-    """(how often the system has ended a process of this one's memory cgroup for want of memory, the tightest limit in words)."""
+    """(how often the system has ended a process of this one's memory cgroup for want of memory, the tightest
+    limit in words).
+    """
 
 def is_plain_tensor(value: object) -> bool:
-    """Whether it is torch.Tensor itself: dense, on the CPU, without gradients, of an ordinary element type."""
+    """Whether it is torch.Tensor itself: dense, on the CPU, without gradients, of an ordinary element
+    type.
+    """
 
 NOTE_BYTES: int
 
 def enter_stage(stage: int) -> int:
-    """The calling thread's clock goes into this stage; returns the one it comes from. -1: nothing is done; no clock counts this thread."""
+    """The calling thread's clock goes into this stage; returns the one it comes from. -1: nothing is done; no
+    clock counts this thread.
+    """
 
 def collate_samples(samples: Any) -> Any:
-    """The batch that torch's default_collate makes of a list of samples, or NotImplemented for what it is to be asked about itself.
+    """The batch that torch's default_collate makes of a list of samples, or NotImplemented for what it is to
+    be asked about itself.
 
     src/torch_bridge/sample_collator.h has the rules.
     """
@@ -638,75 +833,105 @@ def ranges_are_heard() -> bool:
     """Whether a profiler listens to what torch's record_function() tells."""
 
 def note_ready(count: int) -> None:
-    """Inside the consumer's next(): how many batches were ready when it was called. Nothing on a thread that no clock counts."""
+    """Inside the consumer's next(): how many batches were ready when it was called. Nothing on a thread that
+    no clock counts.
+    """
 
 class StageClock:
-    """Where a thread's time goes: it is in exactly one stage at any moment. Stages are numbers, named in millrace/ledger/stages.py.
+    """Where a thread's time goes: it is in exactly one stage at any moment. Stages are numbers, named in
+    millrace/ledger/stages.py.
 
-    A worker's: attach(), then enter_stage() on that thread, end(). The consumer's: restart() for each epoch, begin() and leave() around
-    next(). Reading is for any thread at any time.
+    A worker's: attach(), then enter_stage() on that thread, end(). The consumer's: restart() for each epoch,
+    begin() and leave() around next(). Reading is for any thread at any time.
     """
 
     enabled: bool
-    """Of the class. False where MILLRACE_LEDGER=0 is in the environment: what begins then is not counted. Set by measurements of its cost."""
+    """Of the class. False where MILLRACE_LEDGER=0 is in the environment: what begins then is not counted. Set
+    by measurements of its cost.
+    """
     def __init__(self) -> None: ...
     def attach(self, stage: int) -> None:
         """The calling thread is counted from now on; its first time begins the clock's life."""
+
     @staticmethod
     def detach() -> None:
         """The calling thread is counted by no clock."""
+
     @property
     def begin(self) -> Callable[[int], int]:
-        """A function of a stage that attaches the calling thread, until leave() gets what it returned. May be nested."""
+        """A function of a stage that attaches the calling thread, until leave() gets what it returned. May be
+        nested.
+        """
+
     @property
     def leave(self) -> Callable[[int], None]: ...
     def restart(self) -> None:
         """All is zero again, and the loop has begun."""
+
     def end(self) -> None:
         """Nothing is counted any more, until restart()."""
+
     def end_when_left(self) -> None:
         """The same, by the outermost leave()."""
+
     def count_made(self) -> None:
         """One more batch was answered; StageBoard.made."""
+
     @property
     def stage(self) -> int: ...
     @property
     def first_wait_ns(self) -> int:
         """What had been spent waiting for batches, or making them, when the first one was handed out."""
-    def read(self) -> Optional[tuple[int, int, int, list[int], list[int]]]:
-        """(stage, born, until, wall by stage, CPU by stage), in nanoseconds of the monotonic clock; None: not begun.
 
-        Wall times sum to until - born, the present stage included. CPU times come up to 0.2 ms late, and at a change of stage."""
+    def read(self) -> tuple[int, int, int, list[int], list[int]] | None:
+        """(stage, born, until, wall by stage, CPU by stage), in nanoseconds of the monotonic clock; None: not
+        begun.
+
+        Wall times sum to until - born, the present stage included. CPU times come up to 0.2 ms late, and at a
+        change of stage.
+        """
+
     def steps(self) -> tuple[int, list[int], list[int], list[int]]:
-        """(how many are no longer kept, when next() was called, when it returned, batches ready then or -1): the latest 65,536."""
-    def write_note(self, text: Union[str, bytes]) -> None:
+        """(how many are no longer kept, when next() was called, when it returned, batches ready then or -1):
+        the latest 65,536.
+        """
+
+    def write_note(self, text: str | bytes) -> None:
         """A text beside the row, up to NOTE_BYTES; written by one thread, any one."""
+
     def read_note(self) -> bytes: ...
 
 class StageBoard:
-    """Rows of clocks in a slot of the ring that holds nothing else, for workers in any process that has the ring."""
+    """Rows of clocks in a slot of the ring that holds nothing else, for workers in any process that has the
+    ring.
+    """
 
     def __init__(self, ring: SharedRing, slot: int, rows: int) -> None: ...
     def clock(self, row: int) -> StageClock:
         """For the row's one writer. Keeps the ring."""
-    def read(self, row: int) -> Optional[tuple[int, int, int, list[int], list[int]]]: ...
+
+    def read(self, row: int) -> tuple[int, int, int, list[int], list[int]] | None: ...
     def read_note(self, row: int) -> bytes: ...
     def end(self, row: int) -> None:
         """For a writer that is dead: its last stage ends now."""
+
     @property
     def made(self) -> int:
         """Batches that all writers have answered."""
 
 class SharedRing:
-    """Memory of batches that worker processes fill and this process lends to tensors: slots in `files` anonymous shared files.
+    """Memory of batches that worker processes fill and this process lends to tensors: slots in `files`
+    anonymous shared files.
 
-    The process that made it takes slots, gives them to tasks, and lends or gives them back; others only write.
+    The process that made it takes slots, gives them to tasks, and lends or gives them back; others only
+    write.
     """
 
     def __init__(self, slots: int, warm: int, files: int = 1) -> None: ...
     @staticmethod
     def attach(fds: list[int], slots: int, stride: int) -> SharedRing:
         """A worker's view; takes the descriptors over."""
+
     @property
     def fds(self) -> list[int]: ...
     @property
@@ -714,6 +939,7 @@ class SharedRing:
     @property
     def stride(self) -> int:
         """Bytes a batch can have at most."""
+
     @property
     def free_slots(self) -> int: ...
     @property
@@ -721,40 +947,60 @@ class SharedRing:
     @property
     def retired_slots(self) -> int:
         """Those that came back while forked children may still read them."""
+
     def crowded(self, working_set: int) -> bool:
         """Whether a batch should be copied out of its slot: fewer are free, or children keep as many."""
+
     @property
     def memory_bytes(self) -> int: ...
     def take(self) -> int:
         """A free slot, or -1."""
+
     def give_back(self, slot: int) -> None: ...
     def reserved(self, slot: int) -> int:
         """Bytes of the slot that have memory."""
+
     def set_reserved(self, slot: int, bytes: int) -> None: ...
     def prefer_node(self, node: int) -> None:
         """Fresh pages come from this NUMA node, if they can; -1: from anywhere."""
+
     def lock_pages(self, slot: int, device: int) -> str:
-        """Page-locks the memory that a taken slot has, for copies to CUDA devices. Why it failed; empty: it is locked."""
+        """Page-locks the memory that a taken slot has, for copies to CUDA devices. Why it failed; empty: it
+        is locked.
+        """
+
     def put(self, slot: int, offset: int, data: Any, reserved: int) -> int:
-        """Copies a buffer into the slot; returns the bytes of the slot that have memory then. OSError when there is none."""
+        """Copies a buffer into the slot; returns the bytes of the slot that have memory then. OSError when
+        there is none.
+        """
+
     def get(self, slot: int, offset: int, bytes: int) -> bytes: ...
     def lend(self, slot: int) -> SlotLoan:
-        """A taken slot, which is free again when the last reference to the loan and to what was made of it is gone."""
+        """A taken slot, which is free again when the last reference to the loan and to what was made of it is
+        gone.
+        """
+
     def pack(
         self, slot: int, begin: int, reserved: int, tensors: list[torch.Tensor], buffers: list[Any]
-    ) -> Optional[tuple[list[tuple[int, int, tuple[int, ...], tuple[int, ...]]], int, int]]:
-        """Copies all of them into the slot, behind its first `begin` bytes: (fields (offset, element type, sizes, strides), end,
-        reserved); None if too long."""
+    ) -> tuple[list[tuple[int, int, tuple[int, ...], tuple[int, ...]]], int, int] | None:
+        """Copies all of them into the slot, behind its first `begin` bytes: (fields (offset, element type,
+        sizes, strides), end,
+        reserved); None if too long.
+        """
 
 class SlotFile:
     """A file for a pickler in a slot whose first `reserved` bytes have memory; it starts at `begin`."""
 
     def __init__(self, ring: SharedRing, slot: int, begin: int, reserved: int) -> None: ...
     def write(self, data: Any) -> None:
-        """Copies a buffer behind what was written before. What is longer than the slot is only counted. OSError when memory is short."""
+        """Copies a buffer behind what was written before. What is longer than the slot is only counted.
+        OSError when memory is short.
+        """
+
     @property
     def end(self) -> int:
         """Where the next byte belongs in the slot."""
+
     @property
     def reserved(self) -> int: ...
 
@@ -765,31 +1011,39 @@ class SlotLoan:
     def part(self, offset: int, bytes: int) -> SlotPart: ...
 
 class TurnGate:
-    """How many workers work at a time: task n may begin once n is less than the limit and the tasks that have ended, together.
+    """How many workers work at a time: task n may begin once n is less than the limit and the tasks that have
+    ended, together.
 
     Tasks are numbered from 0 in the order in which they go to workers. Nothing begins before a limit is set.
     """
 
     def __init__(self) -> None:
         """For threads of this process."""
+
     @staticmethod
     def on(ring: SharedRing, slot: int) -> TurnGate:
         """In a slot that holds nothing else, for all processes that have the ring."""
+
     def set_limit(self, limit: int) -> None:
         """The owner's; ValueError below 1."""
+
     def open(self) -> None:
         """Everything may begin, for good."""
+
     def close(self) -> None:
         """Nothing is to begin any more: wait() returns False at once."""
+
     def wait(self, number: int, seconds: float) -> bool:
         """Without the GIL, until task `number` may begin; False when that takes longer, or it is closed."""
+
     @property
     def closed(self) -> bool: ...
     def end(self) -> None:
         """One task that began has ended."""
 
 class BatchFields:
-    """Where a batch's tensors lie in its slot: (offset, torch's number of the element type, sizes[, strides]) each.
+    """Where a batch's tensors lie in its slot: (offset, torch's number of the element type, sizes[, strides])
+    each.
 
     `by_rows`: sizes are those of one row, and the number of rows comes first.
     """
@@ -797,6 +1051,7 @@ class BatchFields:
     def __init__(self, fields: list[tuple], by_rows: bool) -> None: ...
     def tensors(self, loan: SlotLoan, rows: int, copy: bool) -> list[torch.Tensor]:
         """Tensors over the slot, which share its loan; with `copy` in memory of their own."""
+
     def copies(self, ring: SharedRing, slot: int, rows: int) -> list[torch.Tensor]:
         """Tensors in memory of their own, in any process that has the ring."""
 
@@ -807,6 +1062,7 @@ class RowWriter:
     def begin(self, slot: int, reserved: int, capacity: int) -> None: ...
     def add(self, sample: object) -> bool:
         """False when the sample is not plain or not like the batch's first; the rows before stay."""
+
     @property
     def rows(self) -> int: ...
     @property
@@ -816,17 +1072,23 @@ class RowWriter:
     @property
     def layout_number(self) -> int:
         """Changes when layout() does."""
+
     def layout(self) -> tuple:
         """The batch's tree; src/torch_bridge/row_writer.h describes it."""
+
     def objects(self) -> list[list[Any]]:
         """The strings of each leaf of strings."""
 
 class RandomPermutation:
-    """torch.randperm(n) of a generator seeded with `seed`, and from position n on its next one, drawn as far as it is asked for."""
+    """torch.randperm(n) of a generator seeded with `seed`, and from position n on its next one, drawn as far
+    as it is asked for.
+    """
 
     def __init__(self, n: int, seed: int) -> None: ...
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The elements at `positions`, as for all orders below; IndexError for a position that there is not."""
+        """The elements at `positions`, as for all orders below; IndexError for a position that there is
+        not.
+        """
 
 class KeyedPermutation:
     """A permutation of 0 .. n-1, computed element by element, for each (seed, epoch, stream)."""
@@ -844,7 +1106,9 @@ def weighted_order(weights: NDArray[np.float64], count: int, seed: int, epoch: i
     """`count` draws without replacement by weight, int64 [count]."""
 
 class ShuffleOrder:
-    """The positions 0 .. n-1 of a stream in the order in which a shuffle buffer of `size` gives them; n = 2**62: the end is far."""
+    """The positions 0 .. n-1 of a stream in the order in which a shuffle buffer of `size` gives them; n =
+    2**62: the end is far.
+    """
 
     def __init__(self, n: int, size: int, seed: int, epoch: int) -> None: ...
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
@@ -881,10 +1145,12 @@ class Mixture:
         """Draws that each source has had before `position`."""
 
 class SequencePacking:
-    """Which tokens of which documents lie in which pack of `length` tokens, by "best_fit", "first_fit" or "concat".
+    """Which tokens of which documents lie in which pack of `length` tokens, by "best_fit", "first_fit" or
+    "concat".
 
-    lengths: tokens of each document, int64 [n]. window: documents that best_fit puts in order together. most_pieces: of a pack, 0: any
-    number. too_long: of documents longer than a pack: "split", "cut" or "skip". seed=None: documents in their order.
+    lengths: tokens of each document, int64 [n]. window: documents that best_fit puts in order together.
+    most_pieces: of a pack, 0: any number. too_long: of documents longer than a pack: "split", "cut" or
+        "skip". seed=None: documents in their order.
     """
 
     def __init__(
@@ -895,10 +1161,11 @@ class SequencePacking:
         window: int = 65536,
         most_pieces: int = 0,
         too_long: str = "split",
-        seed: Optional[int] = None,
+        seed: int | None = None,
     ) -> None: ...
     def __len__(self) -> int:
         """Packs; the same in every epoch."""
+
     def report(self) -> dict[str, int]:
         """documents, empty, skipped, cut, cut_tokens, split, tokens, pieces, packs."""
 
@@ -912,16 +1179,16 @@ class PackOrder:
 class PackBuilder:
     """Writes packs as rows.
 
-    arrays: (flat tokens, int64 offsets [documents + 1], name for messages) each. separator: a token behind each document, which
-    its length in the packing counts. targets: "shift" or "same". across_documents: labels know no documents. vocabulary: ids are below
-    it, else CorruptDataError; 0: not checked.
+    arrays: (flat tokens, int64 offsets [documents + 1], name for messages) each. separator: a token behind
+    each document, which its length in the packing counts. targets: "shift" or "same". across_documents:
+    labels know no documents. vocabulary: ids are below it, else CorruptDataError; 0: not checked.
     """
 
     def __init__(
         self,
         arrays: Sequence[tuple[np.ndarray, NDArray[np.int64], str]],
         length: int,
-        separator: Optional[int] = None,
+        separator: int | None = None,
         targets: str = "shift",
         across_documents: bool = False,
         pad: int = 0,
@@ -933,33 +1200,41 @@ class PackBuilder:
         order: PackOrder,
         packs: NDArray[np.int64],
         ids: torch.Tensor,
-        labels: Optional[torch.Tensor] = None,
-        positions: Optional[torch.Tensor] = None,
-        documents: Optional[torch.Tensor] = None,
+        labels: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
+        documents: torch.Tensor | None = None,
     ) -> tuple[NDArray[np.int32], int]:
-        """Fills dense tensors [packs, length], int64 (documents: int32). Returns where segments begin in the rows behind one another,
-        int32 [segments + 1], padding being a segment, and the longest one's tokens. Any thread, several at once."""
+        """Fills dense tensors [packs, length], int64 (documents: int32). Returns where segments begin in the
+        rows behind one another,
+        int32 [segments + 1], padding being a segment, and the longest one's tokens. Any thread, several at
+        once.
+        """
+
     def __len__(self) -> int:
         """Documents."""
 
 def pad_rows(
-    rows: Sequence[Union[list[int], np.ndarray, torch.Tensor]],
+    rows: Sequence[list[int] | np.ndarray | torch.Tensor],
     value: torch.Tensor,
     out: torch.Tensor,
-    mask: Optional[torch.Tensor] = None,
+    mask: torch.Tensor | None = None,
     left: bool = False,
 ) -> None:
-    """out[i] = rows[i], filled up with `value` (one number, shape [1], of out's dtype). Rows are dense, of out's dtype and shape but for
-    the first dimension; lists of ints are for blocks of int64. mask: int64 [rows, length], 1 where there is data."""
+    """out[i] = rows[i], filled up with `value` (one number, shape [1], of out's dtype). Rows are dense, of
+    out's dtype and shape but for
+    the first dimension; lists of ints are for blocks of int64. mask: int64 [rows, length], 1 where there is
+    data.
+    """
 
 def numa_node_of(pci_address: str) -> int:
     """The NUMA node of a PCI device ("0000:3b:00.0"); -1 when it is not known, or there is only one."""
 
 def nvtx(on: bool) -> None:
-    """Whether the engine's stages are shown as NVTX ranges, on the time lines of NVIDIA's profilers, from now on.
+    """Whether the engine's stages are shown as NVTX ranges, on the time lines of NVIDIA's profilers, from now
+    on.
 
-    read, decode, transform and collate of each thread, waiting for a batch, and queueing copies to a device. Costs nothing while off.
-    UnavailableError: this build has no CUDA.
+    read, decode, transform and collate of each thread, waiting for a batch, and queueing copies to a device.
+    Costs nothing while off. UnavailableError: this build has no CUDA.
     """
 
 class CopyTicket:
@@ -968,43 +1243,61 @@ class CopyTicket:
 class BatchCopier:
     """Copies of tensors to a device on a stream of its own. One thread at a time.
 
-    `device`: torch's name of one, with an index, or a capsule over a `std::shared_ptr<millrace::TensorDevice>`.
+    `device`: torch's name of one, with an index, or a capsule over a
+        `std::shared_ptr<millrace::TensorDevice>`.
     """
 
     def __init__(self, device: object) -> None: ...
     def copy(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Queues copies of dense CPU tensors; the results are for the copier's stream. Page-locked ones are read later, others now."""
+        """Queues copies of dense CPU tensors; the results are for the copier's stream. Page-locked ones are
+        read later, others now.
+        """
+
     def seal(self) -> CopyTicket:
         """The moment behind what was queued on the copier's stream so far."""
+
     def hand_out(self, ticket: CopyTicket, tensors: list[torch.Tensor]) -> None:
         """The current stream waits for the ticket, and the tensors are marked as used there."""
+
     def moment(self) -> CopyTicket:
         """The moment behind what was queued on the device's current stream so far."""
+
     def wait_for(self, ticket: CopyTicket) -> None: ...
     def enter(self) -> None:
         """Until leave(), what this thread queues goes to the copier's stream."""
+
     def leave(self) -> None: ...
     def close(self) -> None:
         """Waits for the copies under way."""
+
     @property
     def stream(self) -> tuple[int, int, int]:
         """(stream_id, device_index, device_type) of the copier's torch.Stream."""
+
     @property
     def lock_failure(self) -> str:
         """Why host memory could not be page-locked; empty while it could."""
 
-# Batches of pictures, in place of tensors: (address, dtype, n, c, h, w, channels_last); `place`: (CUDA device or -1, its stream or 0).
-# The caller holds the memory. On a device the work is enqueued when the function returns.
+# Batches of pictures, in place of tensors: (address, dtype, n, c, h, w, channels_last); `place`: (CUDA device
+# or -1, its stream or 0). The caller holds the memory. On a device the work is enqueued when the function
+# returns.
 _Images = tuple[int, str, int, int, int, int, bool]
 _Place = tuple[int, int]
 
 def cuda_missing_reason() -> str:
     """Why no CUDA device can be used, with the remedy; empty when one can."""
 
-def batch_normalize(images: _Images, out: _Images, mean: list[float], std: list[float], place: _Place) -> None: ...
+def batch_normalize(
+    images: _Images, out: _Images, mean: list[float], std: list[float], place: _Place
+) -> None: ...
 def batch_flip(images: _Images, out: _Images, flipped: NDArray[np.uint8], place: _Place) -> None: ...
 def batch_affine(
-    images: _Images, out: _Images, inverse: NDArray[np.float64], bilinear: bool, fill: list[float], place: _Place
+    images: _Images,
+    out: _Images,
+    inverse: NDArray[np.float64],
+    bilinear: bool,
+    fill: list[float],
+    place: _Place,
 ) -> None:
     """`inverse`: (n, 6), from an output's (x, y) to the input's."""
 
@@ -1017,7 +1310,9 @@ def batch_color(
     grey_sums: int,
     place: _Place,
 ) -> None:
-    """`order`: (n, 4) of 0 brightness, 1 contrast, 2 saturation, 3 hue, 4 none; `factors`: (n, 4); `grey_sums`: address of n int64 zeros."""
+    """`order`: (n, 4) of 0 brightness, 1 contrast, 2 saturation, 3 hue, 4 none; `factors`: (n, 4);
+    `grey_sums`: address of n int64 zeros.
+    """
 
 def batch_erase(
     images: _Images, out: _Images, boxes: NDArray[np.int32], value: list[float], seed: int, place: _Place
@@ -1034,15 +1329,22 @@ def batch_mix(
 ) -> None: ...
 
 class GpuDecoder:
-    """JPEG files to RGB in device memory. One thread at a time; `library`: path of libnvjpeg, or "" for the loader's search path."""
+    """JPEG files to RGB in device memory. One thread at a time; `library`: path of libnvjpeg, or "" for the
+    loader's search path.
+    """
 
     def __init__(self, device: int, library: str, memory_ceiling_bytes: int) -> None: ...
     @property
     def has_hardware(self) -> bool: ...
     def plan(self, files: Sequence[bytes], regions: Sequence[tuple[int, int, int, int]]) -> int:
-        """Bytes of device memory that decode() will fill; `regions`: (left, top, width, height) each, 0 wide: all; waits for the call before."""
+        """Bytes of device memory that decode() will fill; `regions`: (left, top, width, height) each, 0 wide:
+        all; waits for the call before.
+        """
+
     def decode(self, memory: int, stream: int) -> list[tuple[int, int, int, int, str]]:
-        """(offset, width, height, pitch in bytes, problem) of each file of the last plan(); enqueued on the stream."""
+        """(offset, width, height, pitch in bytes, problem) of each file of the last plan(); enqueued on the
+        stream.
+        """
 
 class FusedPlan:
     """Crops, resizes, flips and colours of some pictures, to be made a batch in one go."""
@@ -1055,8 +1357,11 @@ class FusedPlan:
         order: NDArray[np.uint8],
         factors: NDArray[np.float64],
     ) -> None:
-        """`geometry`: (n, 8) crop (left, top, width, height), its new (width, height), (left, top) of the output in that; `flags`: (n, 3)
-        flip horizontally, flip vertically, to grey."""
+        """`geometry`: (n, 8) crop (left, top, width, height), its new (width, height), (left, top) of the
+        output in that; `flags`: (n, 3)
+        flip horizontally, flip vertically, to grey.
+        """
+
     def workspace_bytes(self, height: int, width: int) -> int: ...
     def run(
         self,
@@ -1073,7 +1378,9 @@ def hash_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """XXH64 (seed 0) of each row of uint8 (rows, bytes), about 10 GB/s."""
 
 def wake_on_signal(signal: int, fd: int) -> None:
-    """A byte is written to `fd` whenever `signal` comes, then the handler that was there before is called. ValueError: it cannot be caught."""
+    """A byte is written to `fd` whenever `signal` comes, then the handler that was there before is called.
+    ValueError: it cannot be caught.
+    """
 
 def unwake_on_signal(signal: int) -> bool:
     """The reverse; True: the handler that was there before is back."""
@@ -1083,9 +1390,11 @@ class FeedStats:
 
     def __init__(self, dict: dict[str, Any]) -> None:
         """What to_dict() returned; ValueError, KeyError or RuntimeError for anything else."""
+
     def to_dict(self) -> dict[str, Any]:
         """JSON's types, but for repeats.registers, which are bytes."""
-    def merge(self, other: "FeedStats") -> None:
+
+    def merge(self, other: FeedStats) -> None:
         """Adds the other's samples; ValueError where fields of one name are of different kinds."""
 
 class FeedExaminer:
@@ -1093,24 +1402,38 @@ class FeedExaminer:
 
     def __init__(
         self,
-        reference: Optional[FeedStats] = None,
+        reference: FeedStats | None = None,
         queue: int = 2,
         rows: int = 256,
         values: int = 256,
         false_alarms: float = 1e-3,
         least: float = 1.0,
     ) -> None: ...
-    def submit(self, step: int, new_epoch: bool, fields: Sequence[tuple[str, list[torch.Tensor], str, str]], wait: bool = False) -> bool:
-        """`fields`: (name, tensors on the CPU, name of their type, "data", "ragged" or "lengths"); the tensors are held until they have
-        been looked at. False when `queue` batches wait already, and `wait` is not. Raises what an earlier batch came to."""
+    def submit(
+        self,
+        step: int,
+        new_epoch: bool,
+        fields: Sequence[tuple[str, list[torch.Tensor], str, str]],
+        wait: bool = False,
+    ) -> bool:
+        """`fields`: (name, tensors on the CPU, name of their type, "data", "ragged" or "lengths"); the
+        tensors are held until they have
+        been looked at. False when `queue` batches wait already, and `wait` is not. Raises what an earlier
+        batch came to.
+        """
+
     def finish(self) -> None:
         """Waits for all that was submitted; raises what it came to."""
+
     def statistics(self) -> FeedStats:
         """A copy of what has been seen so far."""
+
     def take_alarms(self) -> list[dict[str, Any]]:
         """Those since the last call: DriftAlarm of src/tuning/drift_detector.h."""
+
     def counts(self) -> dict[str, Any]:
         """examined, dropped; seconds of CPU."""
+
     def close(self) -> None:
         """Joins the thread; what waits is dropped."""
 
@@ -1128,14 +1451,20 @@ def stack_pause() -> None:
     """Joins the ticking thread, before a fork; the next stretch starts it again."""
 
 def stack_take() -> list[tuple[float, float, tuple[tuple[Any, int], ...]]]:
-    """[(seconds that the look stands for, share of the wait for it with a CPU, ((code, offset), ...))], innermost frame first."""
+    """[(seconds that the look stands for, share of the wait for it with a CPU, ((code, offset), ...))],
+    innermost frame first.
+    """
 
 def stack_of_thread(ident: int) -> tuple[tuple[Any, int], ...]:
-    """The same frames of another thread, which stands still while the caller has the GIL. Empty if there is none."""
+    """The same frames of another thread, which stands still while the caller has the GIL. Empty if there is
+    none.
+    """
 
 def stacks_of_threads() -> dict[int, tuple[tuple[Any, int], ...]]:
-    """All frames, up to 1,000, of each thread that runs Python code, by its ident: all as of one moment. sys._current_frames() would have
-    them as objects, and walking those in Python lets other threads go on meanwhile."""
+    """All frames, up to 1,000, of each thread that runs Python code, by its ident: all as of one moment.
+    sys._current_frames() would have
+    them as objects, and walking those in Python lets other threads go on meanwhile.
+    """
 
 def stack_pace(seconds: float) -> None:
     """For tests: the mean time between two looks at the main thread; 0: as ever."""

@@ -15,16 +15,22 @@ ON_ERROR = ("raise", "skip", "replace")
 WORKER_METHODS = ("auto", "process", "thread")
 
 
-def checked_arguments(native: Any, on_error: Any, worker_method: Any, equal_steps: Any, device: Any, decode: Any, flight: Any) -> None:
+def checked_arguments(
+    native: Any, on_error: Any, worker_method: Any, equal_steps: Any, device: Any, decode: Any, flight: Any
+) -> None:
     """ValueError for what DataLoader does not know."""
     _one_of("native", native, NATIVE)
     _one_of("on_error", on_error, ON_ERROR)
     _one_of("worker_method", worker_method, WORKER_METHODS)
     if equal_steps is not None and equal_steps not in EQUAL_STEPS:
-        raise ValueError(f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}")
+        raise ValueError(
+            f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}"
+        )
     _one_of("decode", decode, DECODE)
     if not isinstance(flight, (bool, FlightRecorder)):
-        raise ValueError(f"flight={flight!r} is no FlightRecorder; use millrace.FlightRecorder(...), True or False")
+        raise ValueError(
+            f"flight={flight!r} is no FlightRecorder; use millrace.FlightRecorder(...), True or False"
+        )
     if decode != "cpu" and (device is None or torch.device(device).type == "cpu"):
         raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
 

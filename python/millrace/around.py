@@ -1,4 +1,6 @@
-"""Around: an iterator of batches around another one, which frameworks may ask for what they ask that one for."""
+"""Around: an iterator of batches around another one, which frameworks may ask for what they ask that one
+for.
+"""
 
 from __future__ import annotations
 

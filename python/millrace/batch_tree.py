@@ -14,8 +14,10 @@ _LEAVES = (str, bytes, bytearray, int, float, complex, bool, type(None))
 
 
 def moves_itself(value: Any) -> bool:
-    """Whether a value that is no tensor has a `.to(device)` of its own, like PackedSequence. That of a UserDict, such as transformers'
-    batches are, moves its items: these can be had without it."""
+    """Whether a value that is no tensor has a `.to(device)` of its own, like PackedSequence. That of a
+    UserDict, such as transformers'
+    batches are, moves its items: these can be had without it.
+    """
     return not isinstance(value, (torch.Tensor, UserDict)) and callable(getattr(value, "to", None))
 
 
@@ -36,7 +38,9 @@ def leaves(value: Any, found: list[Any]) -> list[Any]:
 
 
 def rebuilt(value: Any, new: Callable[[Any], Any]) -> Any:
-    """`value` with `new(leaf)` in place of each leaf. Containers keep their types; what holds no leaf stays the same object."""
+    """`value` with `new(leaf)` in place of each leaf. Containers keep their types; what holds no leaf stays
+    the same object.
+    """
     if isinstance(value, torch.Tensor) or moves_itself(value):
         return new(value)
     if isinstance(value, Mapping):
@@ -46,7 +50,11 @@ def rebuilt(value: Any, new: Callable[[Any], Any]) -> Any:
         items = [rebuilt(part, new) for part in value]
         return value if all(a is b for a, b in zip(items, value)) else _like_sequence(value, items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if hasattr(value, field.name)}
+        parts = {
+            field.name: getattr(value, field.name)
+            for field in dataclasses.fields(value)
+            if hasattr(value, field.name)
+        }
         changed = {name: made for name, part in parts.items() if (made := rebuilt(part, new)) is not part}
         if not changed:
             return value

@@ -1,8 +1,10 @@
-"""A checksum in each state that is given out, so that one which was damaged on its way is refused where it is loaded.
+"""A checksum in each state that is given out, so that one which was damaged on its way is refused where it is
+loaded.
 
-It is of what a state says, not of how it was stored: a state is the same behind pickle, torch.save, or json, which makes lists of tuples
-and text of keys, in any order of keys. Tensors and arrays count with their contents up to 64 KiB, larger ones with type and shape;
-of objects of other classes, which only users' own states have, counts that they are there.
+It is of what a state says, not of how it was stored: a state is the same behind pickle, torch.save, or json,
+which makes lists of tuples and text of keys, in any order of keys. Tensors and arrays count with their
+contents up to 64 KiB, larger ones with type and shape; of objects of other classes, which only users' own
+states have, counts that they are there.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ _NULL = type(None)
 _LONG = 256  # letters
 
 
-
 def _encoder() -> Callable[[Any], str]:
-    """json's text of JSON's types, keys in order. Nothing that comes here holds itself; not looking for that, and using one encoder again,
-    saves a third of the time."""
+    """json's text of JSON's types, keys in order. Nothing that comes here holds itself; not looking for that,
+    and using one encoder again,
+    saves a third of the time.
+    """
     encoder = json.JSONEncoder(check_circular=False, sort_keys=True, separators=(",", ":"))
     if json.encoder.c_make_encoder is None:
         return encoder.encode
@@ -43,7 +46,8 @@ encoded = _encoder()
 
 
 def signed(state: dict[str, Any], of_json: bool = False) -> dict[str, Any]:
-    """`state` with its checksum, in front, where a state that was cut short has it still. `of_json`: it should be of JSON's types with
+    """`state` with its checksum, in front, where a state that was cut short has it still. `of_json`: it
+    should be of JSON's types with
     text for keys, which saves time; then the result is a copy.
 
     The names of what it is of stand beside it, so that a subclass may add to what its base gave.
@@ -54,11 +58,15 @@ def signed(state: dict[str, Any], of_json: bool = False) -> dict[str, Any]:
             return {KEY: " ".join((_sum(plain), *state)), **result}
         except TypeError:  # a number of numpy's, say
             pass
-    return {KEY: " ".join((_sum(_plain(state, set())), *state)), **(copy.deepcopy(state) if of_json else state)}
+    return {
+        KEY: " ".join((_sum(_plain(state, set())), *state)),
+        **(copy.deepcopy(state) if of_json else state),
+    }
 
 
 def verified(state: Mapping[str, Any], whose: str, verify: bool = True) -> dict[str, Any]:
-    """`state` without its checksum. StateError when it has one that does not fit; one without is of an earlier revision, or made by hand.
+    """`state` without its checksum. StateError when it has one that does not fit; one without is of an
+    earlier revision, or made by hand.
 
     `whose`: "the loader's state", say, for the message.
     """
@@ -70,14 +78,17 @@ def verified(state: Mapping[str, Any], whose: str, verify: bool = True) -> dict[
     now = _sum(_plain({key: rest[key] for key in names if key in rest}, set()))
     if number != now:
         raise StateError(
-            f"{whose} is damaged, or was changed after state_dict() gave it: its checksum is {_short(then)}, and what it holds has {now}. "
-            "Load another one; load_state_dict(state, verify=False) takes what was changed on purpose"
+            f"{whose} is damaged, or was changed after state_dict() gave it: its checksum is {_short(then)},"
+            f" and what it holds has {now}. Load another one; load_state_dict(state, verify=False) takes what"
+            " was changed on purpose"
         )
     return rest
 
 
 def signing(method: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-    """Decorator of a method state_dict(): what it gives gets its checksum. `_state_is_json` of the class is signed()'s `of_json`."""
+    """Decorator of a method state_dict(): what it gives gets its checksum. `_state_is_json` of the class is
+    signed()'s `of_json`.
+    """
 
     @functools.wraps(method)
     def state_dict(self: Any) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""torch's default_collate and default_convert in C++, for batches that this process makes; what they do not know goes to torch's own."""
+"""torch's default_collate and default_convert in C++, for batches that this process makes; what they do not
+know goes to torch's own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from torch.utils.data import _utils, default_collate, default_convert
 
 from . import _core
 
-_SHIPPED = dict(_utils.collate.default_collate_fn_map)  # in a forked worker: as it was when millrace was imported
+_SHIPPED = dict(
+    _utils.collate.default_collate_fn_map
+)  # in a forked worker: as it was when millrace was imported
 
 
 def as_shipped() -> bool:

@@ -1,7 +1,8 @@
 """Python objects of one kind, packed into flat bytes, and read back one at a time.
 
-A column is packed by walking the values a few times, and says where in the bytes it lies; `reader(memory)` gives the function from
-a row to its value. Types come back exactly, so only exact types are packed: an object of any other class is pickled.
+A column is packed by walking the values a few times, and says where in the bytes it lies; `reader(memory)`
+gives the function from a row to its value. Types come back exactly, so only exact types are packed: an object
+of any other class is pickled.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import Any, BinaryIO, Optional, Union
+from typing import Any, BinaryIO, Union
 
 import numpy as np
 
@@ -31,7 +32,9 @@ class Numbers:
     code: str
 
     def view(self, memory: mmap.mmap) -> memoryview:
-        return memoryview(memory)[self.at : self.at + self.rows * np.dtype(self.code).itemsize].cast(self.code)
+        return memoryview(memory)[self.at : self.at + self.rows * np.dtype(self.code).itemsize].cast(
+            self.code
+        )
 
     def reader(self, memory: mmap.mmap) -> Reader:
         return self.view(memory).__getitem__
@@ -64,7 +67,7 @@ class Rows:
     """Tuples of one length, or dicts with one list of keys: a column for each place."""
 
     columns: tuple[Column, ...]
-    keys: Optional[tuple[str, ...]]
+    keys: tuple[str, ...] | None
 
     @property
     def rows(self) -> int:
@@ -85,7 +88,9 @@ Column = Union[Numbers, Strings, Rows]
 
 
 def pack(values: Values, count: int, file: BinaryIO) -> Column:
-    """Appends a column of `count` values to `file`. TypeError for a value that is of no packed type and cannot be pickled."""
+    """Appends a column of `count` values to `file`. TypeError for a value that is of no packed type and
+    cannot be pickled.
+    """
     kinds = set(map(type, values()))
     kind = kinds.pop() if len(kinds) == 1 else None
     if kind is bool:
@@ -100,7 +105,9 @@ def pack(values: Values, count: int, file: BinaryIO) -> Column:
     if kind is str:
         return _strings(_texts(values()), count, "utf-8", file)
     if kind is bytes:
-        return _strings((((b"".join(block)), map(len, block)) for block in _blocks(values())), count, "bytes", file)
+        return _strings(
+            ((b"".join(block), map(len, block)) for block in _blocks(values())), count, "bytes", file
+        )
     if kind is tuple or kind is dict:
         rows = _rows(values, count, kind, file)
         if rows is not None:
@@ -108,14 +115,16 @@ def pack(values: Values, count: int, file: BinaryIO) -> Column:
     return _strings(_pickles(values()), count, "pickle", file)
 
 
-def _rows(values: Values, count: int, kind: type, file: BinaryIO) -> Optional[Rows]:
+def _rows(values: Values, count: int, kind: type, file: BinaryIO) -> Rows | None:
     """None where the values are not alike."""
     shapes = set(map(tuple if kind is dict else len, values()))
     shape = shapes.pop()
     if shapes or not shape or (kind is dict and set(map(type, shape)) != {str}):
         return None
     places = shape if kind is dict else range(shape)
-    columns = tuple(pack(lambda place=place: map(itemgetter(place), values()), count, file) for place in places)
+    columns = tuple(
+        pack(lambda place=place: map(itemgetter(place), values()), count, file) for place in places
+    )
     return Rows(columns, shape if kind is dict else None)
 
 
@@ -127,11 +136,15 @@ def _numbers(array: np.ndarray, file: BinaryIO) -> Numbers:
 
 
 def _narrow(array: np.ndarray) -> np.ndarray:
-    smallest = np.result_type(np.min_scalar_type(array.min(initial=0)), np.min_scalar_type(array.max(initial=0)))
+    smallest = np.result_type(
+        np.min_scalar_type(array.min(initial=0)), np.min_scalar_type(array.max(initial=0))
+    )
     return array.astype(smallest if smallest.kind in "iu" else np.int64)
 
 
-def _strings(blocks: Iterable[tuple[bytes, Iterable[int]]], count: int, coding: str, file: BinaryIO) -> Strings:
+def _strings(
+    blocks: Iterable[tuple[bytes, Iterable[int]]], count: int, coding: str, file: BinaryIO
+) -> Strings:
     ends = np.zeros(count + 1, np.int64)
     ends[0] = file.tell()
     row = 1
@@ -139,7 +152,8 @@ def _strings(blocks: Iterable[tuple[bytes, Iterable[int]]], count: int, coding: 
         sizes = np.fromiter(lengths, np.int64)
         ends[row : row + len(sizes)] = sizes
         row += len(sizes)
-        if coding == "utf-8" and b"\xed" in data:  # the first byte of a lone surrogate, and of some valid characters
+        # the first byte of a lone surrogate, and of some valid characters
+        if coding == "utf-8" and b"\xed" in data:
             coding = "lone surrogates"
         file.write(data)
     np.cumsum(ends, out=ends)
@@ -152,7 +166,9 @@ def _texts(values: Iterator[str]) -> Iterator[tuple[bytes, Iterable[int]]]:
         if text.isascii():
             yield text.encode(), map(len, block)
         else:
-            encoded = [item.encode("utf-8", "surrogatepass") for item in block]  # file names that are no Unicode have them
+            encoded = [
+                item.encode("utf-8", "surrogatepass") for item in block
+            ]  # file names that are no Unicode have them
             yield b"".join(encoded), map(len, encoded)
 
 
@@ -167,8 +183,8 @@ def _pickled(item: Any) -> bytes:
         return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise TypeError(
-            f"an item of type {type(item).__name__} can be neither packed nor pickled ({error}); frozen() takes str, bytes, int, "
-            "float, bool, tuples and dicts of these, and whatever pickle takes"
+            f"an item of type {type(item).__name__} can be neither packed nor pickled ({error}); frozen()"
+            " takes str, bytes, int, float, bool, tuples and dicts of these, and whatever pickle takes"
         ) from error
 
 

@@ -1,9 +1,10 @@
 """The exception types that are millrace's own; every other error is one of Python's.
 
-`CorruptDataError` is an OSError, because that is what users of Pillow catch today: `path` names the file, `offset` the byte (-1:
-unknown). Where Pillow has a type of its own for the fault, the error is of that type, too: `UnidentifiedImageError` and
-`DecompressionBombError` (picture_errors.py). `UnavailableError` is a RuntimeError: something millrace can do, but not here or not in this
-combination; its message says what to change. `StateError` is a ValueError: a saved state that is damaged, or of other data than are here.
+`CorruptDataError` is an OSError, because that is what users of Pillow catch today: `path` names the file,
+`offset` the byte (-1: unknown). Where Pillow has a type of its own for the fault, the error is of that type,
+too: `UnidentifiedImageError` and `DecompressionBombError` (picture_errors.py). `UnavailableError` is a
+RuntimeError: something millrace can do, but not here or not in this combination; its message says what to
+    change. `StateError` is a ValueError: a saved state that is damaged, or of other data than are here.
 """
 
 import errno
@@ -19,11 +20,15 @@ _OF_PILLOW = ("UnidentifiedImageError", "DecompressionBombError")
 
 
 class StateError(ValueError):
-    """A saved state that cannot be gone on from: it is damaged, or does not belong to what it was loaded into."""
+    """A saved state that cannot be gone on from: it is damaged, or does not belong to what it was loaded
+    into.
+    """
 
 
 class WorkersError(StateError, AssertionError):
-    """A state with places that belong to as many workers as there were. torchdata's loader raises AssertionError then."""
+    """A state with places that belong to as many workers as there were. torchdata's loader raises
+    AssertionError then.
+    """
 
 
 def __getattr__(name: str) -> Any:
@@ -40,8 +45,12 @@ def note(error: BaseException, text: str) -> None:
         error.add_note(text)
 
 
-def corrupt_data(path: str, reason: object, kind: type[CorruptDataError] = CorruptDataError) -> CorruptDataError:
-    """A CorruptDataError for `path`, as the engine raises it: the file, what is wrong with it, and both as attributes."""
+def corrupt_data(
+    path: str, reason: object, kind: type[CorruptDataError] = CorruptDataError
+) -> CorruptDataError:
+    """A CorruptDataError for `path`, as the engine raises it: the file, what is wrong with it, and both as
+    attributes.
+    """
     text = str(reason) or type(reason).__name__
     error = kind(text if path in text else f"{path}: {text}")
     error.path, error.offset = path, -1
@@ -50,8 +59,11 @@ def corrupt_data(path: str, reason: object, kind: type[CorruptDataError] = Corru
 
 @contextmanager
 def damage_named(path: str, what: str) -> Iterator[None]:
-    """Around a library that reads the file at `path`: whatever it raises about bytes becomes a CorruptDataError that names the file and
-    says `what` could not be done. Errors that name it already, those of the system and want of memory stay what they are."""
+    """Around a library that reads the file at `path`: whatever it raises about bytes becomes a
+    CorruptDataError that names the file and
+    says `what` could not be done. Errors that name it already, those of the system and want of memory stay
+    what they are.
+    """
     try:
         yield
     except (CorruptDataError, UnavailableError, MemoryError):
@@ -59,6 +71,9 @@ def damage_named(path: str, what: str) -> Iterator[None]:
     except Exception as error:  # libraries raise nearly every type for bytes that they do not expect
         if path in str(error):
             raise
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a place before the beginning
+        if isinstance(error, OSError) and error.errno not in (
+            None,
+            errno.EINVAL,
+        ):  # EINVAL: a place before the beginning
             raise OSError(error.errno, error.strerror, path) from error
         raise corrupt_data(path, f"{path}: {what}: {type(error).__name__}: {error}") from error

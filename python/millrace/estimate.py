@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import asdict, dataclass
-from typing import Any, Optional
+from typing import Any
 
 _HOUR, _DAY = 3600.0, 86400.0
 _SHORTEST_STEP_MS = 0.5  # below it, seconds were probably meant
@@ -16,18 +16,21 @@ _EQUAL = 1.01  # rates closer than this are the same: no measurement is better
 
 @dataclass(frozen=True)
 class Estimate:
-    """The numbers of a run; `str()` says them in sentences. Rates are per second, of samples unless they say tokens.
+    """The numbers of a run; `str()` says them in sentences. Rates are per second, of samples unless they say
+    tokens.
 
-    step_seconds: the model's own time for a step (forward, backward, optimizer, communication), with the batch ready. batch_size: samples
-    of one rank's step. needed_per_rank = batch_size / step_seconds; needed = world_size times that. measured_per_rank: what a loader
-    gives, None when that is not known; `measured` is world_size times it. Loading and computing overlap, so a step takes the longer of
-    both, step_seconds_fed; their sum where they take turns (`overlaps` False). utilisation: the share of the time in which the model
-    computes, 0..1. bottleneck: "loader", "model", or "balanced" when both rates are within 1 %. speedup: of the run, once loading is no
-    longer in the way.
+    step_seconds: the model's own time for a step (forward, backward, optimizer, communication), with the
+    batch ready. batch_size: samples of one rank's step. needed_per_rank = batch_size / step_seconds; needed =
+    world_size times that. measured_per_rank: what a loader gives, None when that is not known; `measured` is
+    world_size times it. Loading and computing overlap, so a step takes the longer of both, step_seconds_fed;
+    their sum where they take turns (`overlaps` False). utilisation: the share of the time in which the model
+    computes, 0..1. bottleneck: "loader", "model", or "balanced" when both rates are within 1 %. speedup: of
+    the run, once loading is no longer in the way.
 
-    Of the whole run, None where its length is not known: samples (all epochs), seconds_model and seconds_fed (at the model's own rate,
-    and fed by this loader), gpu_hours_model, gpu_hours_fed, gpu_hours_lost, and cost_lost in `currency` with a price.
-    With `length`, a sample is so many tokens: needed_tokens and measured_tokens, of all ranks.
+    Of the whole run, None where its length is not known: samples (all epochs), seconds_model and seconds_fed
+    (at the model's own rate, and fed by this loader), gpu_hours_model, gpu_hours_fed, gpu_hours_lost, and
+    cost_lost in `currency` with a price. With `length`, a sample is so many tokens: needed_tokens and
+    measured_tokens, of all ranks.
     """
 
     step_seconds: float
@@ -35,41 +38,46 @@ class Estimate:
     world_size: int
     needed_per_rank: float
     needed: float
-    measured_per_rank: Optional[float] = None
-    measured: Optional[float] = None
-    step_seconds_fed: Optional[float] = None
-    utilisation: Optional[float] = None
-    speedup: Optional[float] = None
-    bottleneck: Optional[str] = None
+    measured_per_rank: float | None = None
+    measured: float | None = None
+    step_seconds_fed: float | None = None
+    utilisation: float | None = None
+    speedup: float | None = None
+    bottleneck: str | None = None
     overlaps: bool = True
-    length: Optional[int] = None
-    needed_tokens: Optional[float] = None
-    measured_tokens: Optional[float] = None
-    samples: Optional[float] = None
-    steps: Optional[int] = None
-    seconds_model: Optional[float] = None
-    seconds_fed: Optional[float] = None
-    gpu_hours_model: Optional[float] = None
-    gpu_hours_fed: Optional[float] = None
-    gpu_hours_lost: Optional[float] = None
-    price_per_hour: Optional[float] = None
+    length: int | None = None
+    needed_tokens: float | None = None
+    measured_tokens: float | None = None
+    samples: float | None = None
+    steps: int | None = None
+    seconds_model: float | None = None
+    seconds_fed: float | None = None
+    gpu_hours_model: float | None = None
+    gpu_hours_fed: float | None = None
+    gpu_hours_lost: float | None = None
+    price_per_hour: float | None = None
     currency: str = "USD"
-    cost_lost: Optional[float] = None
+    cost_lost: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
-    def days_model(self) -> Optional[float]:
+    def days_model(self) -> float | None:
         """Of the whole run, when nothing waits for the loader."""
         return None if self.seconds_model is None else self.seconds_model / _DAY
 
     @property
-    def days_fed(self) -> Optional[float]:
+    def days_fed(self) -> float | None:
         """Of the whole run, fed by this loader."""
         return None if self.seconds_fed is None else self.seconds_fed / _DAY
 
     def to_dict(self) -> dict[str, Any]:
         """Every number by its name, in JSON's types."""
-        return {**asdict(self), "notes": list(self.notes), "days_model": self.days_model, "days_fed": self.days_fed}
+        return {
+            **asdict(self),
+            "notes": list(self.notes),
+            "days_model": self.days_model,
+            "days_fed": self.days_fed,
+        }
 
     def __str__(self) -> str:
         return "\n".join(_sentences(self))
@@ -80,43 +88,58 @@ def estimate(
     step_ms: float,
     batch_size: int,
     world_size: int = 1,
-    measured: Optional[float] = None,
-    measured_tokens: Optional[float] = None,
-    samples: Optional[float] = None,
-    tokens: Optional[float] = None,
-    length: Optional[int] = None,
-    epochs: Optional[float] = None,
-    steps: Optional[int] = None,
-    price_per_hour: Optional[float] = None,
+    measured: float | None = None,
+    measured_tokens: float | None = None,
+    samples: float | None = None,
+    tokens: float | None = None,
+    length: int | None = None,
+    epochs: float | None = None,
+    steps: int | None = None,
+    price_per_hour: float | None = None,
     currency: str = "USD",
     overlaps: bool = True,
 ) -> Estimate:
     """What a run needs of its loader, whether it gets it, and what waiting costs.
 
-    >>> print(millrace.estimate(step_ms=180, batch_size=256, world_size=8, samples=1_281_167, epochs=90, measured=1000))
+    >>> print(millrace.estimate(step_ms=180, batch_size=256, world_size=8, samples=1_281_167, epochs=90,
+    measured=1000))
 
     Args:
         step_ms: milliseconds of a step with the batch ready: the model's own time.
-        batch_size: samples of one rank's step, what its DataLoader has as batch_size. world_size: ranks, one GPU each.
-        measured: samples per second that one rank's loader gives; measured_tokens: the same in tokens, with `length`.
-        samples: of one epoch, over all ranks; or tokens, with `length`, the tokens of a sample. epochs: 1 when not given.
+        batch_size: samples of one rank's step, what its DataLoader has as batch_size. world_size: ranks, one
+            GPU each.
+        measured: samples per second that one rank's loader gives; measured_tokens: the same in tokens, with
+            `length`.
+        samples: of one epoch, over all ranks; or tokens, with `length`, the tokens of a sample. epochs: 1
+            when not given.
         steps: the run's length in place of both.
         price_per_hour: of one GPU, in `currency`.
         overlaps: whether the next batches are made while the model computes; not so with num_workers=0.
 
-    Raises ValueError for numbers that are not positive and finite, and for combinations that say nothing or two things.
+    Raises ValueError for numbers that are not positive and finite, and for combinations that say nothing or
+    two things.
     """
-    step_ms = _positive("step_ms", step_ms, "a step of no time needs infinitely many samples; measure it with the batch ready")
+    step_ms = _positive(
+        "step_ms", step_ms, "a step of no time needs infinitely many samples; measure it with the batch ready"
+    )
     batch_size, world_size = _whole("batch_size", batch_size), _whole("world_size", world_size)
     if step_ms > _LONGEST_STEP_MS:
-        raise ValueError(f"step_ms={step_ms:g} is {step_ms / _LONGEST_STEP_MS:.1f} hours for one step; give milliseconds")
+        raise ValueError(
+            f"step_ms={step_ms:g} is {step_ms / _LONGEST_STEP_MS:.1f} hours for one step; give milliseconds"
+        )
     length = None if length is None else _whole("length", length)
     measured = _one_rate(measured, measured_tokens, length)
     step = step_ms / 1000
     needed = batch_size / step
     values: dict[str, Any] = {
-        "step_seconds": step, "batch_size": batch_size, "world_size": world_size, "needed_per_rank": needed, "needed": needed * world_size,
-        "length": length, "currency": currency, "overlaps": overlaps,
+        "step_seconds": step,
+        "batch_size": batch_size,
+        "world_size": world_size,
+        "needed_per_rank": needed,
+        "needed": needed * world_size,
+        "length": length,
+        "currency": currency,
+        "overlaps": overlaps,
         "notes": _doubts(step_ms),
     }
     if length is not None:
@@ -125,43 +148,72 @@ def estimate(
         loading = batch_size / measured
         fed = max(step, loading) if overlaps else step + loading
         values |= {
-            "measured_per_rank": measured, "measured": measured * world_size, "step_seconds_fed": fed, "utilisation": step / fed,
-            "speedup": fed / step, "bottleneck": _bottleneck(measured, needed) if overlaps else _slower(fed, step),
+            "measured_per_rank": measured,
+            "measured": measured * world_size,
+            "step_seconds_fed": fed,
+            "utilisation": step / fed,
+            "speedup": fed / step,
+            "bottleneck": _bottleneck(measured, needed) if overlaps else _slower(fed, step),
         }
         if length is not None:
             values["measured_tokens"] = measured * world_size * length
-    values |= _of_the_run(values, _run_length(samples, tokens, length, epochs, steps, batch_size * world_size), price_per_hour)
+    values |= _of_the_run(
+        values, _run_length(samples, tokens, length, epochs, steps, batch_size * world_size), price_per_hour
+    )
     return Estimate(**values)
 
 
-def _of_the_run(values: dict[str, Any], run: Optional[tuple[float, int]], price_per_hour: Optional[float]) -> dict[str, Any]:
+def _of_the_run(
+    values: dict[str, Any], run: tuple[float, int] | None, price_per_hour: float | None
+) -> dict[str, Any]:
     """What follows from (samples, steps) of all epochs."""
     price = None if price_per_hour is None else _not_negative("price_per_hour", price_per_hour)
     if run is None:
         if price is not None:
-            raise ValueError("price_per_hour= says what the run costs, and that needs its length: samples= and epochs=, or steps=")
+            raise ValueError(
+                "price_per_hour= says what the run costs, and that needs its length: samples= and epochs=, or"
+                " steps="
+            )
         return {}
     samples, steps = run
     hours = samples / values["needed"] / _HOUR * values["world_size"]
     found: dict[str, Any] = {
-        "samples": samples, "steps": steps, "seconds_model": samples / values["needed"], "gpu_hours_model": hours, "price_per_hour": price,
+        "samples": samples,
+        "steps": steps,
+        "seconds_model": samples / values["needed"],
+        "gpu_hours_model": hours,
+        "price_per_hour": price,
     }
     if "speedup" in values:
         fed = hours * values["speedup"]
-        found |= {"seconds_fed": found["seconds_model"] * values["speedup"], "gpu_hours_fed": fed, "gpu_hours_lost": fed - hours}
+        found |= {
+            "seconds_fed": found["seconds_model"] * values["speedup"],
+            "gpu_hours_fed": fed,
+            "gpu_hours_lost": fed - hours,
+        }
         if price is not None:
             found["cost_lost"] = (fed - hours) * price
     return found
 
 
 def _run_length(
-    samples: Optional[float], tokens: Optional[float], length: Optional[int], epochs: Optional[float], steps: Optional[int],
+    samples: float | None,
+    tokens: float | None,
+    length: int | None,
+    epochs: float | None,
+    steps: int | None,
     global_batch: int,
-) -> Optional[tuple[float, int]]:
+) -> tuple[float, int] | None:
     """(samples, steps) of all epochs; None when nothing says it."""
-    given = [name for name, value in (("samples", samples), ("tokens", tokens), ("steps", steps)) if value is not None]
+    given = [
+        name
+        for name, value in (("samples", samples), ("tokens", tokens), ("steps", steps))
+        if value is not None
+    ]
     if len(given) > 1:
-        raise ValueError(f"{' and '.join(f'{name}=' for name in given)} each say how long the run is; give one of them")
+        raise ValueError(
+            f"{' and '.join(f'{name}=' for name in given)} each say how long the run is; give one of them"
+        )
     if not given:
         if epochs is not None:
             raise ValueError("epochs= needs the length of one: samples=, or tokens= and length=")
@@ -176,15 +228,22 @@ def _run_length(
             raise ValueError("tokens= needs length=, the tokens of one sample")
         samples = _positive("tokens", tokens) / length
         if samples < 1:
-            raise ValueError(f"tokens={tokens:g} is less than one sample of length={length}; is one of them in thousands or millions?")
+            raise ValueError(
+                f"tokens={tokens:g} is less than one sample of length={length}; is one of them in thousands"
+                " or millions?"
+            )
     total = _positive("samples", samples) * _positive("epochs", 1 if epochs is None else epochs)
     return total, math.ceil(total / global_batch)
 
 
-def _one_rate(measured: Optional[float], measured_tokens: Optional[float], length: Optional[int]) -> Optional[float]:
+def _one_rate(measured: float | None, measured_tokens: float | None, length: int | None) -> float | None:
     """Samples per second of one rank."""
     if measured_tokens is None:
-        return None if measured is None else _positive("measured", measured, "a loader that gives nothing never ends")
+        return (
+            None
+            if measured is None
+            else _positive("measured", measured, "a loader that gives nothing never ends")
+        )
     if measured is not None:
         raise ValueError("measured= and measured_tokens= are one rate in two units; give one of them")
     if length is None:
@@ -204,7 +263,9 @@ def _slower(fed: float, step: float) -> str:
 
 def _doubts(step_ms: float) -> tuple[str, ...]:
     if step_ms < _SHORTEST_STEP_MS:
-        return (f"a step of {step_ms:g} ms is very short; if that was seconds, write step_ms={step_ms * 1000:g}",)
+        return (
+            f"a step of {step_ms:g} ms is very short; if that was seconds, write step_ms={step_ms * 1000:g}",
+        )
     return ()
 
 
@@ -246,15 +307,24 @@ def _whole(name: str, value: Any) -> int:
 
 def _sentences(made: Estimate) -> list[str]:
     ranks = f"{made.world_size:,} rank{'s' * (made.world_size > 1)}"
-    lines = [f"needed    {_shown(made.needed_per_rank)} samples/s per rank ({made.batch_size:,} in {_duration(made.step_seconds)})"
-             + (f", {_shown(made.needed)} for {ranks}" if made.world_size > 1 else "") + _in_tokens(made.needed_tokens)]
+    lines = [
+        f"needed    {_shown(made.needed_per_rank)} samples/s per rank ({made.batch_size:,} in"
+        f" {_duration(made.step_seconds)})"
+        + (f", {_shown(made.needed)} for {ranks}" if made.world_size > 1 else "")
+        + _in_tokens(made.needed_tokens)
+    ]
     if made.measured_per_rank is not None and made.measured is not None:
-        lines.append(f"measured  {_shown(made.measured_per_rank)} samples/s per rank"
-                     + (f", {_shown(made.measured)} for {ranks}" if made.world_size > 1 else "") + _in_tokens(made.measured_tokens))
+        lines.append(
+            f"measured  {_shown(made.measured_per_rank)} samples/s per rank"
+            + (f", {_shown(made.measured)} for {ranks}" if made.world_size > 1 else "")
+            + _in_tokens(made.measured_tokens)
+        )
         lines.append(f"so        {_verdict(made)}")
     if made.seconds_model is not None:
         lines.append(f"the run   {made.samples:,.0f} samples in {made.steps:,} steps")
-        lines.append(f"          at the model's rate   {_cost(made, made.seconds_model, made.gpu_hours_model)}")
+        lines.append(
+            f"          at the model's rate   {_cost(made, made.seconds_model, made.gpu_hours_model)}"
+        )
     if made.gpu_hours_lost is not None:
         lines.append(f"          at the loader's rate  {_cost(made, made.seconds_fed, made.gpu_hours_fed)}")
         lost = "nothing" if made.bottleneck != "loader" else _cost(made, None, made.gpu_hours_lost)
@@ -262,7 +332,7 @@ def _sentences(made: Estimate) -> list[str]:
     return [*lines, *(f"note      {note}" for note in made.notes)]
 
 
-def _cost(made: Estimate, seconds: Optional[float], hours: Optional[float]) -> str:
+def _cost(made: Estimate, seconds: float | None, hours: float | None) -> str:
     assert hours is not None
     parts = [] if seconds is None else [_duration(seconds)]
     parts.append(f"{_shown(hours)} GPU-hours")
@@ -275,15 +345,22 @@ def _verdict(made: Estimate) -> str:
     assert made.utilisation is not None and made.measured_per_rank is not None and made.speedup is not None
     if made.bottleneck == "loader" and not made.overlaps:
         loading = made.batch_size / made.measured_per_rank
-        return (f"loading and computing take turns: the GPU computes {made.utilisation:.0%} of the time, a step takes "
-                f"{_duration(made.step_seconds_fed)}\n          workers that load meanwhile (num_workers=1 or more) make it "
-                f"{_duration(max(made.step_seconds, loading))}, if they load as fast")
+        return (
+            f"loading and computing take turns: the GPU computes {made.utilisation:.0%} of the time, a step"
+            f" takes {_duration(made.step_seconds_fed)}\n          workers that load meanwhile (num_workers=1"
+            f" or more) make it {_duration(max(made.step_seconds, loading))}, if they load as fast"
+        )
     if made.bottleneck == "loader":
-        return (f"the loader is the bottleneck: the GPU computes {made.utilisation:.0%} of the time, a step takes "
-                f"{_duration(made.step_seconds_fed)}\n          waiting ends at {_shown(made.needed_per_rank)} samples/s per rank, "
-                f"{made.speedup:.3g} times what the loader gives now")
+        return (
+            f"the loader is the bottleneck: the GPU computes {made.utilisation:.0%} of the time, a step takes"
+            f" {_duration(made.step_seconds_fed)}\n          waiting ends at {_shown(made.needed_per_rank)}"
+            f" samples/s per rank, {made.speedup:.3g} times what the loader gives now"
+        )
     if made.bottleneck == "model":
-        return f"the model is the bottleneck; the loader could feed steps of {_duration(made.batch_size / made.measured_per_rank)}"
+        return (
+            "the model is the bottleneck; the loader could feed steps of"
+            f" {_duration(made.batch_size / made.measured_per_rank)}"
+        )
     return "both are equally fast: no time is lost, and nothing is to spare for slower moments"
 
 
@@ -291,11 +368,11 @@ def _shown(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:,.3g}"
 
 
-def _in_tokens(rate: Optional[float]) -> str:
+def _in_tokens(rate: float | None) -> str:
     return "" if rate is None else f" ({_shown(rate)} tokens/s)"
 
 
-def _duration(seconds: Optional[float]) -> str:
+def _duration(seconds: float | None) -> str:
     """1.2 ms, 3.4 s, 5.6 min, 7.8 h, 9.1 days."""
     if seconds is None:
         return "unknown"

@@ -9,7 +9,9 @@ from .regular_files import check_mode
 
 
 class FileVersion(NamedTuple):
-    """`changed_ns`: of the inode. Nobody can set it, so a copy that has another file's size, time and place has another one of these."""
+    """`changed_ns`: of the inode. Nobody can set it, so a copy that has another file's size, time and place
+    has another one of these.
+    """
 
     size: int
     modified_ns: int
@@ -24,6 +26,8 @@ class FileVersion(NamedTuple):
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
     def is_of(self, other: FileVersion) -> bool:
-        """Whether a file that is in use is still the same: another mode or owner does not matter, and neither does the inode alone, as some
-        file systems of user space give a file another number whenever it is looked up."""
+        """Whether a file that is in use is still the same: another mode or owner does not matter, and neither
+        does the inode alone, as some
+        file systems of user space give a file another number whenever it is looked up.
+        """
         return self[:2] == other[:2] and (self.inode == other.inode or self.changed_ns == other.changed_ns)

@@ -13,23 +13,28 @@ from .shared_memory import SharedBytes, is_spawning
 def frozen(items: Iterable[Any]) -> FrozenList:
     """`items` as a read-only sequence that any number of worker processes share.
 
-    Every look at an object of a Python list writes to it, to count references, so each forked worker comes to own a copy of the
-    whole list; a spawned one gets a copy at once. Here the items lie in flat shared memory, and an object is made when an item is
-    looked at: of the type that went in, and a new one each time, so changing a dict that came out changes nothing inside.
+    Every look at an object of a Python list writes to it, to count references, so each forked worker comes to
+    own a copy of the whole list; a spawned one gets a copy at once. Here the items lie in flat shared memory,
+    and an object is made when an item is looked at: of the type that went in, and a new one each time, so
+    changing a dict that came out changes nothing inside.
 
-    items: str, bytes, int, float or bool, all of one type, are stored as they are (int in as few bytes as the largest needs); so
-        are tuples of one length and dicts with the same str keys, place by place. Anything else, and a list of mixed types, is
-        stored as one pickle per item, which is slower to read. Raises TypeError for what cannot be pickled, and for str, bytes,
-        dict and set in place of a sequence.
+    items: str, bytes, int, float or bool, all of one type, are stored as they are (int in as few bytes as the
+        largest needs); so are tuples of one length and dicts with the same str keys, place by place. Anything
+        else, and a list of mixed types, is stored as one pickle per item, which is slower to read. Raises
+        TypeError for what cannot be pickled, and for str, bytes, dict and set in place of a sequence.
 
         self.samples = millrace.frozen(self.samples)        # at the end of a dataset's __init__
 
-    It reads like a list: indices from both ends, `in`, `==` with lists, index(), count(); slices are views and copy nothing.
+    It reads like a list: indices from both ends, `in`, `==` with lists, index(), count(); slices are views
+    and copy nothing.
     """
     if isinstance(items, FrozenList):
         return items
     if isinstance(items, (str, bytes, bytearray, Mapping, Set)):
-        raise TypeError(f"frozen() takes a list or another sequence of items, not a {type(items).__name__}; use frozen(list(...))")
+        raise TypeError(
+            f"frozen() takes a list or another sequence of items, not a {type(items).__name__}; use"
+            " frozen(list(...))"
+        )
     if not isinstance(items, (list, tuple)):
         items = list(items)
     columns: list[Column] = []
@@ -40,8 +45,8 @@ def frozen(items: Iterable[Any]) -> FrozenList:
 class FrozenList(Sequence):
     """What `frozen()` returns. Cannot be changed; copies are the object itself.
 
-    Workers of every start method share its memory; any other pickle holds the items. One descriptor is open while it, or a slice
-    of it, exists. May be read by any number of threads.
+    Workers of every start method share its memory; any other pickle holds the items. One descriptor is open
+    while it, or a slice of it, exists. May be read by any number of threads.
     """
 
     __slots__ = ("_shared", "_column", "_positions", "_read", "__weakref__")
@@ -50,7 +55,9 @@ class FrozenList(Sequence):
     def __init__(self, shared: SharedBytes, column: Column, positions: range) -> None:
         self._shared = shared
         self._column = column
-        self._positions = positions  # of the items in the column: a slice is another range over the same memory
+        self._positions = (
+            positions  # of the items in the column: a slice is another range over the same memory
+        )
         self._read = column.reader(shared.memory)
 
     def __len__(self) -> int:
@@ -93,6 +100,11 @@ class FrozenList(Sequence):
         return FrozenList, (self._shared, self._column, self._positions)
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError("a frozen list cannot be changed; make a list of it, change that, and freeze it again: items = list(items)")
+        raise TypeError(
+            "a frozen list cannot be changed; make a list of it, change that, and freeze it again: items ="
+            " list(items)"
+        )
 
-    __setitem__ = __delitem__ = append = clear = extend = insert = pop = remove = reverse = sort = __iadd__ = __imul__ = _refuse
+    __setitem__ = __delitem__ = append = clear = extend = insert = pop = remove = reverse = sort = (
+        __iadd__
+    ) = __imul__ = _refuse

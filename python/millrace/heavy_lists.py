@@ -17,26 +17,35 @@ _PARTS = 100  # of a dataset of datasets
 
 
 def heavy_lists(dataset: Any) -> list[tuple[str, int, int]]:
-    """(attribute, items, estimated bytes) of each list, tuple, dict or set of Python objects of 16 MiB or more, the largest first.
+    """(attribute, items, estimated bytes) of each list, tuple, dict or set of Python objects of 16 MiB or
+    more, the largest first.
 
-    Looks at the instance attributes of `dataset` and of the datasets in them (Subset's, ConcatDataset's parts), or at `dataset`
-    itself when it is a list. The bytes are those of the objects, not of the list: what a forked process copies when it has
-    looked at each of them. Estimated from a thousand items, in about a millisecond; reads nothing else and changes nothing.
+    Looks at the instance attributes of `dataset` and of the datasets in them (Subset's, ConcatDataset's
+    parts), or at `dataset` itself when it is a list. The bytes are those of the objects, not of the list:
+    what a forked process copies when it has looked at each of them. Estimated from a thousand items, in about
+    a millisecond; reads nothing else and changes nothing.
     """
-    found = ((name, len(items), _object_bytes(items)) for name, items in _containers(dataset, "dataset", set()))
+    found = (
+        (name, len(items), _object_bytes(items)) for name, items in _containers(dataset, "dataset", set())
+    )
     return sorted((entry for entry in found if entry[2] >= _HEAVY_BYTES), key=lambda entry: -entry[2])
 
 
 def memory_advice(dataset: Any) -> list[str]:
-    """The line of `explain()` about heavy lists, for loaders whose samples are made in worker processes; none without them."""
+    """The line of `explain()` about heavy lists, for loaders whose samples are made in worker processes; none
+    without them.
+    """
     heavy = heavy_lists(dataset)
     if not heavy:
         return []
-    lists = ", ".join(f"{name} ({items:,} items, about {size / 1e6:,.0f} MB)" for name, items, size in heavy[:3])
+    lists = ", ".join(
+        f"{name} ({items:,} items, about {size / 1e6:,.0f} MB)" for name, items, size in heavy[:3]
+    )
     one = len(heavy) == 1
     return [
-        f"memory: python — every worker comes to copy the Python objects in {lists}; "
-        f"millrace.frozen({heavy[0][0] if one else '...'}) keeps {'them' if one else 'each list'} in memory that all share"
+        f"memory: python — every worker comes to copy the Python objects in {lists};"
+        f" millrace.frozen({heavy[0][0] if one else '...'}) keeps {'them' if one else 'each list'} in memory"
+        " that all share"
     ]
 
 
@@ -64,7 +73,9 @@ def _object_bytes(container: Any) -> int:
 
 
 def _sample(container: Any) -> list[Any]:
-    """Of a sequence, items from all over; a dict's as (key, value), which are only made here and weigh nothing themselves."""
+    """Of a sequence, items from all over; a dict's as (key, value), which are only made here and weigh
+    nothing themselves.
+    """
     if isinstance(container, (list, tuple)):
         return [container[i] for i in range(0, len(container), max(1, len(container) // _LOOKED_AT))]
     if isinstance(container, dict):
@@ -78,7 +89,8 @@ class _Pair(tuple):
 
 
 def _bytes_of(item: Any, depth: int = 4) -> int:
-    """Bytes of an object and what it holds, up to a page each: a reference count dirties one page, however large the object is.
+    """Bytes of an object and what it holds, up to a page each: a reference count dirties one page, however
+    large the object is.
 
     Objects that many others hold, such as labels and small numbers, weigh nothing: there are few of them.
     """

@@ -1,8 +1,8 @@
 """install(): millrace.DataLoader in the place of torch's class, in every module; uninstall() takes it back.
 
-Frameworks bind torch's class to a name of their own when they are imported, and later build loaders from that name and the
-attributes of the user's loader. A loader of ours handed to them would be replaced by one of torch's without a word; so their names
-are exchanged too.
+Frameworks bind torch's class to a name of their own when they are imported, and later build loaders from that
+name and the attributes of the user's loader. A loader of ours handed to them would be replaced by one of
+torch's without a word; so their names are exchanged too.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import sys
 from abc import ABCMeta
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
 
 
 class Replaceable(ABCMeta):
-    """Metaclass of millrace.DataLoader. While that is installed, every loader of torch's class passes as one of ours.
+    """Metaclass of millrace.DataLoader. While that is installed, every loader of torch's class passes as one
+    of ours.
 
     It derives from ABCMeta, because `class Mine(DataLoader, ABC)` must go on working.
     """
@@ -33,14 +34,20 @@ class Replaceable(ABCMeta):
         return super().__subclasscheck__(subclass) if replaced is None else issubclass(subclass, replaced)
 
     def __subclasses__(cls) -> list[type]:
-        """Lightning patches a class and all its subclasses: while installed, those that torch's class has besides ours are named too."""
+        """Lightning patches a class and all its subclasses: while installed, those that torch's class has
+        besides ours are named too.
+        """
         replaced = _replaced_by(cls)
-        others = [] if replaced is None else [other for other in type.__subclasses__(replaced) if other is not cls]
+        others = (
+            [] if replaced is None else [other for other in type.__subclasses__(replaced) if other is not cls]
+        )
         return type.__subclasses__(cls) + others
 
 
 class _Installation:
-    """What install() changed. Namespaces are kept as they are, since a module may leave sys.modules meanwhile."""
+    """What install() changed. Namespaces are kept as they are, since a module may leave sys.modules
+    meanwhile.
+    """
 
     def __init__(self, ours: type) -> None:
         self.ours = ours
@@ -55,29 +62,37 @@ class _Installation:
             self.exchanged.append((names, name))
 
     def take_back(self) -> None:
-        met_since = [(names, name) for names, name in _places(self.ours) if (id(names), name) not in self.chosen]
+        met_since = [
+            (names, name) for names, name in _places(self.ours) if (id(names), name) not in self.chosen
+        ]
         for names, name in self.exchanged + met_since:
             if names.get(name) is self.ours:
                 names[name] = self.torchs
 
 
-_installation: Optional[_Installation] = None
+_installation: _Installation | None = None
 
 
-def _replaced_by(cls: type) -> Optional[type]:
+def _replaced_by(cls: type) -> type | None:
     return _installation.torchs if _installation is not None and _installation.ours is cls else None
 
 
 def _namespaces() -> Iterator[dict[str, Any]]:
     """The variables of every module but those of this package, whose own names stay as they are."""
     for module_name, module in list(sys.modules.items()):
-        # By type(): what libraries put there instead of a module may import half of itself when asked for an attribute.
+        # By type(): what libraries put there instead of a module may import half of itself when asked for an
+        # attribute.
         if issubclass(type(module), ModuleType) and module_name.partition(".")[0] != _PACKAGE:
             yield ModuleType.__getattribute__(module, "__dict__")
     if "__mp_main__" in sys.modules:
-        # A spawned process runs the script in one dict and makes a module of a copy: its functions see what no module has.
+        # A spawned process runs the script in one dict and makes a module of a copy: its functions see what
+        # no module has.
         for names in gc.get_objects():
-            if type(names) is dict and type(names.get("__name__")) is str and names["__name__"] == "__mp_main__":
+            if (
+                type(names) is dict
+                and type(names.get("__name__")) is str
+                and names["__name__"] == "__mp_main__"
+            ):
                 yield names
 
 
@@ -90,8 +105,10 @@ def _places(cls: type) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 class _InChildren:
-    """Travels in the settings that a process hands to those it spawns, and installs where it is unpickled: a child that starts
-    afresh would have torch's class. Forked children have everything as it was."""
+    """Travels in the settings that a process hands to those it spawns, and installs where it is unpickled: a
+    child that starts
+    afresh would have torch's class. Forked children have everything as it was.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _install_in_child, ()
@@ -103,12 +120,14 @@ def _install_in_child() -> _InChildren:
 
 
 def install() -> None:
-    """Puts `millrace.DataLoader` in the place of `torch.utils.data.DataLoader`, for this process and those it spawns.
+    """Puts `millrace.DataLoader` in the place of `torch.utils.data.DataLoader`, for this process and those it
+    spawns.
 
-    Exchanged is every module variable that holds torch's class, whatever its name, so libraries may be imported before or after:
-    accelerate, transformers, Lightning and timm then build loaders of ours. A class attribute or default argument that holds
-    torch's class keeps it. Existing loaders stay what they are, and subclasses keep the base they have; both still pass
-    `isinstance(loader, DataLoader)`. torch's own loaders from before cannot be pickled while ours is installed.
+    Exchanged is every module variable that holds torch's class, whatever its name, so libraries may be
+    imported before or after: accelerate, transformers, Lightning and timm then build loaders of ours. A class
+    attribute or default argument that holds torch's class keeps it. Existing loaders stay what they are, and
+    subclasses keep the base they have; both still pass `isinstance(loader, DataLoader)`. torch's own loaders
+    from before cannot be pickled while ours is installed.
 
     Calling it again is harmless, and looks for torch's class anew.
     """
@@ -122,10 +141,11 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Takes `install()` back, also in modules imported since; does nothing when there is nothing to take back.
+    """Takes `install()` back, also in modules imported since; does nothing when there is nothing to take
+    back.
 
-    A module imported since then gets torch's class for ours, even if it had asked for `millrace.DataLoader` itself; modules that
-    did so earlier keep it. Loaders that exist stay what they are.
+    A module imported since then gets torch's class for ours, even if it had asked for `millrace.DataLoader`
+    itself; modules that did so earlier keep it. Loaders that exist stay what they are.
     """
     global _installation
     if _installation is not None:

@@ -1,23 +1,30 @@
 """Iterators over a native engine, as torch's users and frameworks expect iterators of a DataLoader to be.
 
-They derive from torch's two iterator classes, because frameworks test for these, and take from them what happens around a batch:
-the sampler, the draws, the profiler's range, the counts. Batches come from the job's engine instead of worker processes.
+They derive from torch's two iterator classes, because frameworks test for these, and take from them what
+happens around a batch: the sampler, the draws, the profiler's range, the counts. Batches come from the job's
+engine instead of worker processes.
 
-Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced in it only.
-How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit, whichever comes first, closes
-the engine and joins its threads. Each may come twice, on a half-built iterator, or in a forked child, where the engine's
-threads do not exist and nothing is done. `_shutdown_workers()` may come from another thread beside next(): the engine's close() wakes
-the consumer and waits until it is out of the engine (endings.py); `_shutdown` is set before, so the consumer then knows why.
+Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced
+in it only.
+How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit, whichever
+comes first, closes the engine and joins its threads. Each may come twice, on a half-built iterator, or in a
+forked child, where the engine's threads do not exist and nothing is done. `_shutdown_workers()` may come from
+another thread beside next(): the engine's close() wakes the consumer and waits until it is out of the engine
+(endings.py); `_shutdown` is set before, so the consumer then knows why.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn
 
 from torch.utils.data import _utils
-from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+from torch.utils.data.dataloader import (
+    _BaseDataLoaderIter,
+    _MultiProcessingDataLoaderIter,
+    _SingleProcessDataLoaderIter,
+)
 
 from .data_parallel import rank_of
 from .devices import batch_memory
@@ -33,6 +40,7 @@ from .workers.torchs_next import TorchsNext
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
+
 class _NativeIter(TorchsNext):
     """Mixin before one of torch's iterators: an engine, opened once and closed once.
 
@@ -42,7 +50,7 @@ class _NativeIter(TorchsNext):
     def _begin(self, loader: Any, job: Job, record: RunRecord, progress: Progress, torch_class: type) -> None:
         # First of all: __del__ runs even when the rest raises.
         self._shutdown = False
-        self._engine: Optional[Engine] = None
+        self._engine: Engine | None = None
         self._record = record
         self._owner_pid = os.getpid()
         self._workers: list[Any] = []
@@ -92,8 +100,8 @@ class _NativeIter(TorchsNext):
     def _check_owner(self) -> None:
         if os.getpid() != self._owner_pid:
             raise RuntimeError(
-                f"this iterator belongs to process {self._owner_pid}; its threads did not follow the fork into process "
-                f"{os.getpid()}. Make a new iterator here: iter(loader)"
+                f"this iterator belongs to process {self._owner_pid}; its threads did not follow the fork"
+                f" into process {os.getpid()}. Make a new iterator here: iter(loader)"
             )
 
     def __next__(self) -> Any:
@@ -116,12 +124,20 @@ class _NativeIter(TorchsNext):
             ledger.leave(before)
 
     def _keys(self) -> Any:
-        """Which samples the batch came to be made of, for the flight recorder; None where the index list says it."""
+        """Which samples the batch came to be made of, for the flight recorder; None where the index list says
+        it.
+        """
         engine = self._engine
-        return engine.keys if engine is not None and self._job.leaves_out and self._progress.log is not None else None
+        return (
+            engine.keys
+            if engine is not None and self._job.leaves_out and self._progress.log is not None
+            else None
+        )
 
     def _batch(self, made: Any, step: int = -1) -> Any:
-        """`step`: of the epoch, where a collate_fn in Python draws as in a worker; -1: from the global generators."""
+        """`step`: of the epoch, where a collate_fn in Python draws as in a worker; -1: from the global
+        generators.
+        """
         batch = self._job.collated(made)
         if (collate := self._job.python_collate) is not None:
             place = (self._base_seed, self._record.epoch, step, self._rank)
@@ -156,7 +172,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
         self._sampler_iter = progress.feed(self._index_sampler, self._sampler_iter)
         self._num_yielded = progress.yielded
         self._outstanding = False  # submitted but not handed out: next() was interrupted
-        self._watch: Optional[DrawWatch] = None
+        self._watch: DrawWatch | None = None
         if job.python_collate is not None and progress.log is not None:
             self._watch = progress.log.recorder.watch = DrawWatch(progress.log.recorder.watch)
 
@@ -181,7 +197,8 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
                 raise closed_error()
         except Exception:
             self._outstanding = False
-            if self._shutdown and engine is not None and self._engine is None:  # closed: the batch was not given
+            # closed: the batch was not given
+            if self._shutdown and engine is not None and self._engine is None:
                 raise
             self._progress.turn()
             raise
@@ -204,10 +221,12 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
 
 
 class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
-    """num_workers > 0: that many native threads work ahead, on the index lists torch's loader would have sent by then.
+    """num_workers > 0: that many native threads work ahead, on the index lists torch's loader would have sent
+    by then.
 
-    `prefetch_factor * num_workers` lists are drawn from the sampler when the iterator is made, then one more before each batch is
-    returned or each error raised. A list that cannot be submitted is an error when its turn comes.
+    `prefetch_factor * num_workers` lists are drawn from the sampler when the iterator is made, then one more
+    before each batch is returned or each error raised. A list that cannot be submitted is an error when its
+    turn comes.
     """
 
     def __init__(self, loader: Any, job: Job, record: RunRecord, progress: Progress) -> None:
@@ -230,8 +249,9 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
     def _begin_epoch(self, loader: Any, first_iter: bool) -> None:
         _BaseDataLoaderIter._reset(self, loader, first_iter)
         self._num_yielded = self._step = self._progress.yielded
-        # One entry per index list that is out, in order: None for one in the engine, else the error it came to at once.
-        self._pending: deque[Optional[Exception]] = deque()
+        # One entry per index list that is out, in order: None for one in the engine, else the error it came
+        # to at once.
+        self._pending: deque[Exception | None] = deque()
         self._lists_ahead = self._job.lists_ahead(self._batch_size)
         if first_iter:
             self._open(threads=self._num_workers)
@@ -264,7 +284,9 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
                 raise closed_error()
             engine.submit(self._job.rows(index))
         except Exception as error:
-            self._pending.append(error.with_traceback(None))  # a traceback would hold this frame, and with it the iterator
+            self._pending.append(
+                error.with_traceback(None)
+            )  # a traceback would hold this frame, and with it the iterator
         else:
             self._pending.append(None)
         return True
@@ -273,7 +295,8 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         try:
             return super().__next__()
         except (KeyboardInterrupt, SystemExit):
-            # As torch's workers, the threads end with Ctrl-C: the traceback may keep this iterator for as long as it likes.
+            # As torch's workers, the threads end with Ctrl-C: the traceback may keep this iterator for as
+            # long as it likes.
             self._shutdown_workers()
             raise
 
@@ -282,7 +305,9 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
         if not self._pending:
             self._end()
         if self._shutdown:
-            raise AssertionError("Invalid iterator state: shutdown or no outstanding tasks when fetching next data")
+            raise AssertionError(
+                "Invalid iterator state: shutdown or no outstanding tasks when fetching next data"
+            )
         batch, error, engine = None, self._pending[0], self._engine
         if error is None:
             try:
@@ -294,7 +319,8 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
             except Exception as failure:
                 if self._shutdown:  # by another thread: the batch was not given
                     raise
-                # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is still to come.
+                # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is
+                # still to come.
                 if isinstance(failure, TimeoutError) and failure.errno is None:
                     raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
                 error = failure
@@ -303,7 +329,9 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
             self._end()
         self._progress.turn(rows=self._keys() if error is None else None)
         # Step by step, because drawing them all at once would delay the first batch.
-        more = self._try_put_index() and min(self._lists_ahead - len(self._pending), len(self._pending), _MOST_AT_ONCE)
+        more = self._try_put_index() and min(
+            self._lists_ahead - len(self._pending), len(self._pending), _MOST_AT_ONCE
+        )
         for _ in range(more):
             if not self._try_put_index():
                 break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -11,34 +11,39 @@ from torch.utils.data import default_collate
 
 from . import _core
 
-Values = Union[int, float, Mapping[Union[str, int], Union[int, float]]]
+Values = Union[int, float, Mapping[str | int, int | float]]
 
 
 class Pad:
-    """For `collate_fn`: rows of different lengths are filled up to one; what is not padded is left to torch's default_collate.
+    """For `collate_fn`: rows of different lengths are filled up to one; what is not padded is left to torch's
+    default_collate.
 
-    >>> loader = DataLoader(dataset, 32, collate_fn=Pad({"input_ids": 0, "labels": -100}, mask="attention_mask"))
+    >>> loader = DataLoader(dataset, 32, collate_fn=Pad({"input_ids": 0, "labels": -100},
+    mask="attention_mask"))
 
-    Samples are dicts, tuples, or rows alone; a row is a tensor or numpy array [n, ...], or a list of numbers. Works in torch's DataLoader,
-    too; of datasets that make whole batches (Tokenized, Parquet, ...), millrace's DataLoader pads natively.
+    Samples are dicts, tuples, or rows alone; a row is a tensor or numpy array [n, ...], or a list of numbers.
+    Works in torch's DataLoader, too; of datasets that make whole batches (Tokenized, Parquet, ...),
+    millrace's DataLoader pads natively.
 
     Args:
-        values: what to fill with, of each field that is padded, by its name or its place in the tuple. A number: all rows.
+        values: what to fill with, of each field that is padded, by its name or its place in the tuple. A
+            number: all rows.
         to: the length of the batch; None: that of its longest row.
         multiple_of: the length is rounded up to the next multiple.
-        mask: the name of a field to add, int64 [batch, length], 1 where there is data: of the first padded field; or {name: field}.
+        mask: the name of a field to add, int64 [batch, length], 1 where there is data: of the first padded
+            field; or {name: field}.
         side: where to fill, "right" or "left".
 
-    ValueError for a row that is longer than `to`, for rows of one field that differ in dtype or in their other dimensions, and for
-    a field that is padded but no row.
+    ValueError for a row that is longer than `to`, for rows of one field that differ in dtype or in their
+    other dimensions, and for a field that is padded but no row.
     """
 
     def __init__(
         self,
         values: Values = 0,
-        to: Optional[int] = None,
-        multiple_of: Optional[int] = None,
-        mask: Union[None, str, Mapping[str, Union[str, int]]] = None,
+        to: int | None = None,
+        multiple_of: int | None = None,
+        mask: None | str | Mapping[str, str | int] = None,
         side: str = "right",
     ) -> None:
         for name, number in (("to", to), ("multiple_of", multiple_of)):
@@ -47,7 +52,10 @@ class Pad:
         if side not in ("right", "left"):
             raise ValueError(f"side should be 'right' or 'left', but got side={side!r}")
         if not isinstance(values, (int, float, Mapping)) or isinstance(values, Mapping) and not values:
-            raise ValueError(f"values should be a number, or a dict of one for each field that is padded, but got values={values!r}")
+            raise ValueError(
+                "values should be a number, or a dict of one for each field that is padded, but got"
+                f" values={values!r}"
+            )
         self.values: Values = dict(values) if isinstance(values, Mapping) else values
         self.to, self.multiple_of, self.side = to, multiple_of, side
         self.mask = dict(mask) if isinstance(mask, Mapping) else mask
@@ -57,7 +65,10 @@ class Pad:
         if isinstance(first, Mapping):
             return self._dicts(samples)
         if self.mask is not None:
-            raise ValueError(f"mask={self.mask!r} adds a field, so samples should be dicts, but they are {type(first).__name__}")
+            raise ValueError(
+                f"mask={self.mask!r} adds a field, so samples should be dicts, but they are"
+                f" {type(first).__name__}"
+            )
         if _is_row(first):
             return self._padded(samples, self._value_of(None), None)[0]
         if not isinstance(first, (tuple, list)):
@@ -66,7 +77,9 @@ class Pad:
         fields = []
         for place, column in enumerate(zip(*samples, strict=True)):
             value = self._value_of(place, column[0])
-            fields.append(default_collate(list(column)) if value is None else self._padded(column, value, place)[0])
+            fields.append(
+                default_collate(list(column)) if value is None else self._padded(column, value, place)[0]
+            )
         return fields
 
     def _dicts(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -78,7 +91,10 @@ class Pad:
         padded = [name for name in first if self._value_of(name, first[name]) is not None]
         masks = self._masks(padded)
         if clash := [name for name in masks.values() if name in first]:
-            raise ValueError(f"samples have a field {clash[0]!r} already: give it a value to fill with, 0, and leave mask out")
+            raise ValueError(
+                f"samples have a field {clash[0]!r} already: give it a value to fill with, 0, and leave"
+                " mask out"
+            )
         batch: dict[str, Any] = {}
         for name in first:
             column = [sample[name] for sample in samples]
@@ -103,16 +119,22 @@ class Pad:
         return {field: name for name, field in self.mask.items()}
 
     def _check_fields(self, fields: Any) -> None:
-        if isinstance(self.values, dict) and (unknown := [name for name in self.values if name not in fields]):
-            raise ValueError(f"samples have no field {unknown[0]!r} to pad; they have {', '.join(map(repr, fields))}")
+        if isinstance(self.values, dict) and (
+            unknown := [name for name in self.values if name not in fields]
+        ):
+            raise ValueError(
+                f"samples have no field {unknown[0]!r} to pad; they have {', '.join(map(repr, fields))}"
+            )
 
-    def _value_of(self, name: Any, row: Any = None) -> Union[None, int, float]:
+    def _value_of(self, name: Any, row: Any = None) -> None | int | float:
         """What this field is filled with; None: it is not padded."""
         if isinstance(self.values, dict):
             return self.values.get(name)
         return self.values if name is None or _is_row(row) else None
 
-    def _padded(self, rows: Sequence[Any], value: Any, name: Any, masked: bool = False) -> tuple[torch.Tensor, Optional[torch.Tensor]]:
+    def _padded(
+        self, rows: Sequence[Any], value: Any, name: Any, masked: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """(rows filled up, mask)"""
         label = "rows" if name is None else f"field {name!r}"
         if not all(map(_is_list_of_ints, rows)):
@@ -122,8 +144,8 @@ class Pad:
         for number, row in enumerate(rows):
             if type(row) is not list and (row.dtype is not dtype or tuple(row.shape[1:]) != shape):
                 raise ValueError(
-                    f"{label}: sample {number} of the batch is {row.dtype} {tuple(row.shape)}, and sample 0 {dtype} {tuple(first.shape)}; "
-                    "only the first dimension may differ"
+                    f"{label}: sample {number} of the batch is {row.dtype} {tuple(row.shape)}, and sample 0"
+                    f" {dtype} {tuple(first.shape)}; only the first dimension may differ"
                 )
         length = self._length(list(map(len, rows)), label)
         out = torch.empty((len(rows), length, *shape), dtype=dtype)
@@ -135,7 +157,8 @@ class Pad:
         longest = max(lengths)
         if self.to is not None and longest > self.to:
             raise ValueError(
-                f"{label}: sample {lengths.index(longest)} of the batch has {longest} items, more than to={self.to}; cut it, or pad to more"
+                f"{label}: sample {lengths.index(longest)} of the batch has {longest} items, more than"
+                f" to={self.to}; cut it, or pad to more"
             )
         length = longest if self.to is None else self.to
         return length if self.multiple_of is None else -(-length // self.multiple_of) * self.multiple_of
@@ -144,8 +167,14 @@ class Pad:
         return type(other) is type(self) and vars(self) == vars(other)
 
     def __repr__(self) -> str:
-        given = {"to": self.to, "multiple_of": self.multiple_of, "mask": self.mask, "side": None if self.side == "right" else self.side}
-        return f"Pad({self.values!r}{''.join(f', {name}={value!r}' for name, value in given.items() if value is not None)})"
+        given = {
+            "to": self.to,
+            "multiple_of": self.multiple_of,
+            "mask": self.mask,
+            "side": None if self.side == "right" else self.side,
+        }
+        options = "".join(f", {name}={value!r}" for name, value in given.items() if value is not None)
+        return f"Pad({self.values!r}{options})"
 
 
 def _filling(value: Any, dtype: torch.dtype, label: str) -> torch.Tensor:
@@ -170,6 +199,13 @@ def _is_list_of_ints(row: Any) -> bool:
 
 def _as_tensor(row: Any, label: str, number: int) -> torch.Tensor:
     if not _is_row(row):
-        raise ValueError(f"{label}: sample {number} of the batch is {type(row).__name__}, not a tensor, array or list of numbers")
+        raise ValueError(
+            f"{label}: sample {number} of the batch is {type(row).__name__}, not a tensor, array or list of"
+            " numbers"
+        )
     tensor = torch.as_tensor(row)
-    return tensor.detach().cpu().contiguous() if tensor.requires_grad or not tensor.is_contiguous() or tensor.is_cuda else tensor
+    return (
+        tensor.detach().cpu().contiguous()
+        if tensor.requires_grad or not tensor.is_contiguous() or tensor.is_cuda
+        else tensor
+    )

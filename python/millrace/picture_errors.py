@@ -1,4 +1,5 @@
-"""CorruptDataErrors that are also the exceptions that Pillow has for the same fault, for scripts that catch those.
+"""CorruptDataErrors that are also the exceptions that Pillow has for the same fault, for scripts that catch
+those.
 
 millrace.errors gives these out without importing Pillow before somebody asks for them.
 """

@@ -9,7 +9,7 @@ import time
 import weakref
 from collections import deque
 from itertools import islice
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -30,24 +30,26 @@ class _Task:
         self.began = 0.0  # time.monotonic()
         self.thread = ""  # that makes it
         self.batch: Any = None
-        self.error: Optional[BaseException] = None
+        self.error: BaseException | None = None
 
 
 class _Shared:
     """What the threads and the consumer share.
 
-    Invariants, under the one lock: `tasks` are the outstanding batches in the order of submit(); the first `claimed` of them are
-    made or being made, each by one thread, the others untouched; `claimed` is at most `slots`, so no more batches than that are in
-    memory. A thread claims `at_once` that follow one another, but no more than are claimed already, and one: where the consumer
-    waits, it waits for little. A task's batch and error are written by its thread before `done`, which is set under the lock.
-    Threads with a number below `active` claim; the others sleep apart, on `parked`, until set_limits() wakes all of both, so that each
-    looks anew on which side it is. At least one is active.
-    A thread that finds nothing to claim reads ahead, one piece at a time, and sleeps when that has nothing to do either; every
-    submit() and every batch that is handed out wakes the sleepers.
-    Errors: whatever the maker raises, of any type, reaches next(), and no thread ends by it. What make() raises is its batch's; what
-    read_ahead() raises, which belongs to no batch, takes the place of the next one (`failure`), and nothing is read ahead any more.
-    Shutdown: `closed` is set under the lock, and everybody is woken; threads end behind what they are doing, a waiting consumer comes out.
-    The consumer's calls hold `seat`, so the maker is closed only when no call of it is under way.
+    Invariants, under the one lock: `tasks` are the outstanding batches in the order of submit(); the first
+    `claimed` of them are made or being made, each by one thread, the others untouched; `claimed` is at most
+    `slots`, so no more batches than that are in memory. A thread claims `at_once` that follow one another,
+    but no more than are claimed already, and one: where the consumer waits, it waits for little. A task's
+    batch and error are written by its thread before `done`, which is set under the lock. Threads with a
+    number below `active` claim; the others sleep apart, on `parked`, until set_limits() wakes all of both, so
+    that each looks anew on which side it is. At least one is active. A thread that finds nothing to claim
+    reads ahead, one piece at a time, and sleeps when that has nothing to do either; every submit() and every
+    batch that is handed out wakes the sleepers. Errors: whatever the maker raises, of any type, reaches
+    next(), and no thread ends by it. What make() raises is its batch's; what read_ahead() raises, which
+    belongs to no batch, takes the place of the next one (`failure`), and nothing is read ahead any more.
+    Shutdown: `closed` is set under the lock, and everybody is woken; threads end behind what they are doing,
+        a waiting consumer comes out. The consumer's calls hold `seat`, so the maker is closed only when no
+        call of it is under way.
     """
 
     def __init__(self, maker: BatchMaker, slots: int, at_once: int) -> None:
@@ -60,7 +62,7 @@ class _Shared:
         self.tasks: deque[_Task] = deque()
         self.claimed = 0
         self.closed = False
-        self.failure: Optional[BaseException] = None
+        self.failure: BaseException | None = None
         self.reads_ahead = True
         self.seat = threading.RLock()
         self.pid = os.getpid()
@@ -122,8 +124,8 @@ class _Shared:
             except BaseException:  # one of them meets it again
                 pass
             else:
-                for task, task.batch in zip(tasks, batches):
-                    pass
+                for task, batch in zip(tasks, batches):
+                    task.batch = batch
                 self._finish(tasks)
                 return
         for task in tasks:
@@ -154,9 +156,10 @@ class _Shared:
 class PoolEngine:
     """Index lists in, batches out, in order; `threads` work ahead, or next() does it all.
 
-    submit(), next() and start_epoch() belong to one thread at a time, the consumer's; close() may come from any, at any moment. It lets
-    each thread end what it is doing and joins it; the consumer's raise UnavailableError from then on, also the one
-    that waits. Threads are daemons: an interpreter that goes without closing it does not wait for them.
+    submit(), next() and start_epoch() belong to one thread at a time, the consumer's; close() may come from
+    any, at any moment. It lets each thread end what it is doing and joins it; the consumer's raise
+    UnavailableError from then on, also the one that waits. Threads are daemons: an interpreter that goes
+    without closing it does not wait for them.
     """
 
     def __init__(self, maker: BatchMaker, threads: int, slots: int, at_once: int = 1) -> None:
@@ -200,7 +203,9 @@ class PoolEngine:
         """Nothing: batches depend on no other batch."""
 
     def next(self, timeout: float = 0.0) -> Any:
-        """The next batch; None when nothing is outstanding. TimeoutError after `timeout` seconds, and it is still to come."""
+        """The next batch; None when nothing is outstanding. TimeoutError after `timeout` seconds, and it is
+        still to come.
+        """
         with self._shared.seat:
             self._check_open()
             return self._next(timeout)
@@ -220,7 +225,9 @@ class PoolEngine:
             before = enter(WAIT)  # a range of torch's profiler already, by the iterator
             try:
                 with shared.lock:
-                    if not shared.finished.wait_for(lambda: task.done or shared.closed, timeout if timeout > 0 else None):
+                    if not shared.finished.wait_for(
+                        lambda: task.done or shared.closed, timeout if timeout > 0 else None
+                    ):
                         raise TimeoutError("no batch was ready in time")
             finally:
                 enter(before)
@@ -244,7 +251,9 @@ class PoolEngine:
         return _Batch(task.batch)
 
     def set_limits(self, threads: int, slots: int) -> None:
-        """How many threads work, and how many batches may be in memory, from now on; at least 1 each. Batches stay the same."""
+        """How many threads work, and how many batches may be in memory, from now on; at least 1 each. Batches
+        stay the same.
+        """
         if threads < 1 or slots < 1:
             raise ValueError(f"at least one thread and one slot, got {threads} and {slots}")
         shared = self._shared
@@ -266,7 +275,9 @@ class PoolEngine:
             self._maker.close()
 
     def moment(self) -> dict[str, Any]:
-        """What it is doing, as `_core.Loader.moment()` says it; "threads" are those that make a batch. Any thread."""
+        """What it is doing, as `_core.Loader.moment()` says it; "threads" are those that make a batch. Any
+        thread.
+        """
         shared, now = self._shared, time.monotonic()
         with shared.lock:
             tasks, claimed = list(shared.tasks), shared.claimed
@@ -275,7 +286,13 @@ class PoolEngine:
             for task in tasks[:claimed] if not task.done and task.began
         ]  # fmt: skip
         complete = sum(task.done for task in tasks)
-        return {"threads": busy, "outstanding": len(tasks), "claimed": claimed, "complete": complete, "slots": shared.slots}
+        return {
+            "threads": busy,
+            "outstanding": len(tasks),
+            "claimed": claimed,
+            "complete": complete,
+            "slots": shared.slots,
+        }
 
     def clocks(self) -> list[Any]:
         return [clock.read() for clock in self._clocks]

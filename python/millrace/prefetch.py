@@ -1,7 +1,8 @@
 """Batches on the device before the training loop asks for them.
 
-The copies run on a stream of their own, queued in C++ (src/device/batch_copier.h has the order of things); the consumer's stream
-waits for them by an event, and the host waits only when it is several steps ahead of the device.
+The copies run on a stream of their own, queued in C++ (src/device/batch_copier.h has the order of things);
+the consumer's stream waits for them by an event, and the host waits only when it is several steps ahead of
+the device.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Optional, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -30,22 +31,27 @@ class DevicePrefetcher(Generic[T_co]):
     for images, labels in DevicePrefetcher(loader, "cuda"): ...
 
     batches: a DataLoader of anybody's, or anything that can be iterated over; its length is this one's.
-    device: "cuda", "cuda:1", a number, a torch.device; None: torch's current accelerator, or the CPU where there is none. On the CPU
-        batches are passed on as they are.
-    prefetch: how many batches are asked for before the oldest is handed out, at least 1; as many are in the device's memory beside
-        those in use. The loop may be as many steps ahead of the device (2 at least); `next()` waits for the device then.
+    device: "cuda", "cuda:1", a number, a torch.device; None: torch's current accelerator, or the CPU where
+        there is none. On the CPU batches are passed on as they are.
+    prefetch: how many batches are asked for before the oldest is handed out, at least 1; as many are in the
+        device's memory beside those in use. The loop may be as many steps ahead of the device (2 at least);
+        `next()` waits for the device then.
     channels_last: 4-d tensors get torch.channels_last's strides, by a kernel on the device.
-    on_device: called with each batch on the device, on the copying stream, so that its work hides behind the loop's as well.
-        `millrace.transforms.batch` has transforms for it: uint8 pictures take a quarter of float32's time on the link.
-    static_buffers: every batch is put into the tensors of the first one, on the loop's stream: what CUDA graphs need. All batches
-        must have the same shapes and types (drop_last=True). The tensors change at each step; clone what you keep.
-        Threads of a loader may ask CUDA for memory while a graph is captured: use capture_error_mode="thread_local".
+    on_device: called with each batch on the device, on the copying stream, so that its work hides behind the
+        loop's as well. `millrace.transforms.batch` has transforms for it: uint8 pictures take a quarter of
+        float32's time on the link.
+    static_buffers: every batch is put into the tensors of the first one, on the loop's stream: what CUDA
+        graphs need. All batches must have the same shapes and types (drop_last=True). The tensors change at
+        each step; clone what you keep. Threads of a loader may ask CUDA for memory while a graph is captured:
+        use capture_error_mode="thread_local".
 
-    Batches are dicts, lists, tuples, namedtuples and dataclasses of tensors, in any nesting. Other values pass through unchanged;
-    those with a `to()` of their own, and tensors that are sparse, nested, subclasses or need gradients, are moved by it when their
-    batch is handed out. Page-locked tensors are copied from where they lie, others through page-locked memory that is kept.
-    A millrace.DataLoader makes its batches for the device then, as with its own `device=`; its states are those of the batch the loop has.
-    Any number of prefetchers and devices; each iterator belongs to one thread. An error of `batches` is raised at its place.
+    Batches are dicts, lists, tuples, namedtuples and dataclasses of tensors, in any nesting. Other values
+    pass through unchanged; those with a `to()` of their own, and tensors that are sparse, nested, subclasses
+    or need gradients, are moved by it when their batch is handed out. Page-locked tensors are copied from
+    where they lie, others through page-locked memory that is kept. A millrace.DataLoader makes its batches
+    for the device then, as with its own `device=`; its states are those of the batch the loop has. Any number
+    of prefetchers and devices; each iterator belongs to one thread. An error of `batches` is raised at its
+    place.
 
     UnavailableError: there is no such device here, or no driver; torch.OutOfMemoryError: its memory is full.
     """
@@ -57,7 +63,7 @@ class DevicePrefetcher(Generic[T_co]):
         prefetch: int = 2,
         *,
         channels_last: bool = False,
-        on_device: Optional[Callable[[Any], Any]] = None,
+        on_device: Callable[[Any], Any] | None = None,
         static_buffers: bool = False,
     ) -> None:
         self.batches = batches
@@ -81,7 +87,10 @@ class DevicePrefetcher(Generic[T_co]):
         if name.startswith("__") or name == "batches":
             raise AttributeError(name)
         if name in ("state_dict", "load_state_dict") and not _is_ours(self.batches):
-            raise AttributeError(f"{name}: only a millrace.DataLoader knows which batches the loop has, and which are still on their way")
+            raise AttributeError(
+                f"{name}: only a millrace.DataLoader knows which batches the loop has, and which are still on"
+                " their way"
+            )
         return getattr(self.batches, name)
 
 
@@ -93,7 +102,11 @@ class _Passing(Around):
     """One pass over an iterator of host batches."""
 
     def __init__(
-        self, batches: Iterator[Any], channels_last: bool, on_device: Optional[Callable[[Any], Any]], static_buffers: bool
+        self,
+        batches: Iterator[Any],
+        channels_last: bool,
+        on_device: Callable[[Any], Any] | None,
+        static_buffers: bool,
     ) -> None:
         super().__init__(batches)
         self._channels_last = channels_last
@@ -124,7 +137,7 @@ class _Ahead:
 
     __slots__ = ("batch", "error", "ticket", "turns")
 
-    def __init__(self, batch: Any, error: Optional[Exception], turns: int) -> None:
+    def __init__(self, batch: Any, error: Exception | None, turns: int) -> None:
         self.batch = batch  # of the host's memory, until there is a ticket
         self.error = error
         self.ticket: Any = None
@@ -136,19 +149,29 @@ class _Ahead:
 
 
 class DeviceIterator(_Passing):
-    """One pass over an iterator of host batches. An interrupt loses none: what was under way then goes on with the next call.
+    """One pass over an iterator of host batches. An interrupt loses none: what was under way then goes on
+    with the next call.
 
-    How it ends: it has no threads. Whoever closes the loader ends `_batches` (endings.py), whose error comes at its place; at the
-    interpreter's end that is SystemExit, which leaves next() at once. The copier's work is the consumer's alone, and ends with it.
+    How it ends: it has no threads. Whoever closes the loader ends `_batches` (endings.py), whose error comes
+    at its place; at the interpreter's end that is SystemExit, which leaves next() at once. The copier's work
+    is the consumer's alone, and ends with it.
     """
 
     def __init__(
-        self, batches: Iterator[Any], copier: _core.BatchCopier, device: torch.device, prefetch: int, channels_last: bool,
-        on_device: Optional[Callable[[Any], Any]], static_buffers: bool, progress: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        batches: Iterator[Any],
+        copier: _core.BatchCopier,
+        device: torch.device,
+        prefetch: int,
+        channels_last: bool,
+        on_device: Callable[[Any], Any] | None,
+        static_buffers: bool,
+        progress: Any = None,
+    ) -> None:
         super().__init__(batches, channels_last, on_device, static_buffers)
         self._owner_pid = os.getpid()
-        self._handed: deque[tuple[Any, list[Any]]] = deque()  # (when the consumer's stream had got so far, what it read from the host)
+        # (when the consumer's stream had got so far, what it read from the host)
+        self._handed: deque[tuple[Any, list[Any]]] = deque()
         self._copier = copier
         self._device = device
         self._prefetch = checked_depth(prefetch)
@@ -164,8 +187,8 @@ class DeviceIterator(_Passing):
     def __next__(self) -> Any:
         if os.getpid() != self._owner_pid:
             raise RuntimeError(
-                f"this iterator belongs to process {self._owner_pid}, whose device cannot be used after a fork. Make a new iterator here, "
-                "in a process that was started by spawn"
+                f"this iterator belongs to process {self._owner_pid}, whose device cannot be used after a"
+                " fork. Make a new iterator here, in a process that was started by spawn"
             )
         if self._ledger is None:
             return self._next()
@@ -210,7 +233,11 @@ class DeviceIterator(_Passing):
                 return
             except Exception as failure:
                 error = failure
-            turns = 0 if self._progress is None else self._progress.held - sum(ahead.turns for ahead in self._ahead)
+            turns = (
+                0
+                if self._progress is None
+                else self._progress.held - sum(ahead.turns for ahead in self._ahead)
+            )
             self._ahead.append(_Ahead(batch, error, turns))
             del batch, error  # whose traceback holds this frame
         last = self._ahead[-1]
@@ -236,8 +263,12 @@ class DeviceIterator(_Passing):
                 copier.leave()
         if not self._warned and (why := copier.lock_failure):
             self._warned = True
-            warnings.warn(f"copies to {self._device} are slower than they could be: host memory could not be page-locked ({why}). "
-                          "Raise the limit (ulimit -l), or use a smaller batch_size or prefetch", stacklevel=4)  # fmt: skip
+            warnings.warn(
+                # fmt: skip
+                f"copies to {self._device} are slower than they could be: host memory could not be"
+                f" page-locked ({why}). Raise the limit (ulimit -l), or use a smaller batch_size or prefetch",
+                stacklevel=4,
+            )
         return result, copier.seal()
 
     def _handed_out(self, first: _Ahead) -> Any:
@@ -245,14 +276,18 @@ class DeviceIterator(_Passing):
         self._copier.hand_out(first.ticket, [leaf for leaf in found if isinstance(leaf, torch.Tensor)])
         elsewhere = [leaf for leaf in found if not self._is_there(leaf)]
         try:
-            batch = rebuilt(first.batch, lambda leaf: leaf if self._is_there(leaf) else _moved(leaf, self._device))
+            batch = rebuilt(
+                first.batch, lambda leaf: leaf if self._is_there(leaf) else _moved(leaf, self._device)
+            )
         finally:
             self._follow(elsewhere)
         return batch if self._static is None else self._static.filled(batch)
 
     def _follow(self, read: list[Any]) -> None:
-        """Keeps what the consumer's stream reads from the host until it has, and the host from running away from the device: memory of
-        batches that the loop has dropped comes back only when the device is through with them."""
+        """Keeps what the consumer's stream reads from the host until it has, and the host from running away
+        from the device: memory of
+        batches that the loop has dropped comes back only when the device is through with them.
+        """
         self._handed.append((self._copier.moment(), read))
         while len(self._handed) > max(_LEAST_QUEUED, self._prefetch):
             with during(STEP, "wait for the device"):  # it computes what the loop gave it
@@ -263,7 +298,7 @@ class DeviceIterator(_Passing):
         """False: what the copier does not know is moved on the consumer's stream."""
         return isinstance(leaf, torch.Tensor) and (leaf.device == self._device or _core.is_plain_tensor(leaf))
 
-    def _take_turns(self, count: Optional[int]) -> None:
+    def _take_turns(self, count: int | None) -> None:
         if self._progress is not None:
             self._progress.take_turns(count)
 
@@ -280,18 +315,20 @@ class _StaticBuffers:
     """Tensors that every batch is put into; what is no tensor is each batch's own."""
 
     def __init__(self) -> None:
-        self._tensors: Optional[list[torch.Tensor]] = None
+        self._tensors: list[torch.Tensor] | None = None
 
     def filled(self, batch: Any) -> Any:
         new = [leaf for leaf in leaves(batch, []) if isinstance(leaf, torch.Tensor)]
         if self._tensors is None:
             self._tensors = [tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in new]
         else:
-            before, now = ([(tuple(tensor.shape), tensor.dtype) for tensor in found] for found in (self._tensors, new))
+            before, now = (
+                [(tuple(tensor.shape), tensor.dtype) for tensor in found] for found in (self._tensors, new)
+            )
             if before != now:
                 raise ValueError(
-                    f"static_buffers=True needs batches of the same shapes and types, but after {before} came {now}; use drop_last=True, "
-                    "and pad what has different lengths"
+                    f"static_buffers=True needs batches of the same shapes and types, but after {before} came"
+                    f" {now}; use drop_last=True, and pad what has different lengths"
                 )
             with torch.no_grad():
                 for tensor, value in zip(self._tensors, new):
@@ -301,7 +338,11 @@ class _StaticBuffers:
 
 
 def _channels_last(leaf: Any) -> Any:
-    return leaf.contiguous(memory_format=torch.channels_last) if isinstance(leaf, torch.Tensor) and leaf.dim() == 4 else leaf
+    return (
+        leaf.contiguous(memory_format=torch.channels_last)
+        if isinstance(leaf, torch.Tensor) and leaf.dim() == 4
+        else leaf
+    )
 
 
 def _moved(leaf: Any, device: torch.device) -> Any:
@@ -322,14 +363,23 @@ def checked_depth(prefetch: int) -> int:
 
 def prefetched(
     batches: Iterator[Any], device: Device, prefetch: int, channels_last: bool = False,
-    on_device: Optional[Callable[[Any], Any]] = None, static_buffers: bool = False, progress: Any = None,
+    on_device: Callable[[Any], Any] | None = None, static_buffers: bool = False, progress: Any = None,
 ) -> Iterator[Any]:  # fmt: skip
-    """An iterator over `batches` on the device; `batches` itself when that is the CPU and nothing is to be done there."""
+    """An iterator over `batches` on the device; `batches` itself when that is the CPU and nothing is to be
+    done there.
+    """
     where = device_of(device)
     if where.type == "cpu":
         if not channels_last and on_device is None and not static_buffers:
             return batches
         return _HostIterator(batches, channels_last, on_device, static_buffers)
     return DeviceIterator(
-        batches, _core.BatchCopier(str(where)), where, prefetch, channels_last, on_device, static_buffers, progress
+        batches,
+        _core.BatchCopier(str(where)),
+        where,
+        prefetch,
+        channels_last,
+        on_device,
+        static_buffers,
+        progress,
     )

@@ -15,25 +15,40 @@ _SHOWN = 5
 
 
 def rank_report(loader: Any) -> str:
-    """A table of all ranks: how many samples and steps the next epoch of `loader` has on each, and the first indices; then how many
+    """A table of all ranks: how many samples and steps the next epoch of `loader` has on each, and the first
+    indices; then how many
     samples of the dataset nobody reads, and how many are read more than once.
 
-    A collective call where torch.distributed is initialised. Walks through the whole sampler of this rank; nothing is drawn from torch's
-    global generator or the loader's. For map-style datasets, with a bit per sample sent by each rank; TypeError for others.
+    A collective call where torch.distributed is initialised. Walks through the whole sampler of this rank;
+    nothing is drawn from torch's global generator or the loader's. For map-style datasets, with a bit per
+    sample sent by each rank; TypeError for others.
     """
     if not hasattr(loader.dataset, "__len__") or isinstance(loader.dataset, IterableDataset):
-        raise TypeError(f"rank_report() is for map-style datasets; a {type(loader.dataset).__name__} alone knows which rank reads what")
+        raise TypeError(
+            f"rank_report() is for map-style datasets; a {type(loader.dataset).__name__} alone knows which"
+            " rank reads what"
+        )
     length = len(loader.dataset)
     indices = _indices(loader)
     seen = np.zeros(length, dtype=bool)
     seen[indices] = True
     rank, _ = world()
     first = ", ".join(map(str, indices[:_SHOWN].tolist()))
-    own = (rank, len(indices), len(loader), first + (", ..." if len(indices) > _SHOWN else ""), np.packbits(seen).tobytes(), length)
+    own = (
+        rank,
+        len(indices),
+        len(loader),
+        first + (", ..." if len(indices) > _SHOWN else ""),
+        np.packbits(seen).tobytes(),
+        length,
+    )
     rows = gathered(own)
     lengths = {row[5] for row in rows}
     if len(lengths) > 1:
-        raise ValueError(f"the ranks' datasets differ in length: {sorted(lengths)} samples; give all ranks the same dataset")
+        raise ValueError(
+            f"the ranks' datasets differ in length: {sorted(lengths)} samples; give all ranks the same"
+            " dataset"
+        )
     read = sum(int(row[1]) for row in rows)
     covered = np.zeros(length, dtype=bool)
     for row in rows:
@@ -41,7 +56,10 @@ def rank_report(loader: Any) -> str:
     lines = [f"{'rank':>4} {'samples':>9} {'steps':>7}  first indices"]
     lines += [f"{row[0]:>4} {row[1]:>9} {row[2]:>7}  {row[3]}" for row in rows]
     distinct = int(covered.sum())
-    lines.append(f"{distinct} of {length} samples are read, {read - distinct} more than once, {length - distinct} by nobody")
+    lines.append(
+        f"{distinct} of {length} samples are read, {read - distinct} more than once, {length - distinct} by"
+        " nobody"
+    )
     return "\n".join(lines)
 
 

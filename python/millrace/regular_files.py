@@ -1,7 +1,8 @@
-"""How files with data are opened in Python: regular files only, as src/io/file_errors.cpp does it in C++, in the same words.
+"""How files with data are opened in Python: regular files only, as src/io/file_errors.cpp does it in C++, in
+the same words.
 
-Opening a FIFO waits for a writer, and a device may give bytes without end. `open_regular`, `open_descriptor` and
-`map_regular` never wait; `check_regular` is for libraries that open a path themselves.
+Opening a FIFO waits for a writer, and a device may give bytes without end. `open_regular`, `open_descriptor`
+and `map_regular` never wait; `check_regular` is for libraries that open a path themselves.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ _KINDS = (
 )
 
 
-def open_regular(path: _Path, mode: str = "r", buffering: int = -1, encoding: str | None = None, **more: Any) -> IO[Any]:
-    """open() of a regular file; OSError that says what it is for anything else (IsADirectoryError for a folder)."""
+def open_regular(
+    path: _Path, mode: str = "r", buffering: int = -1, encoding: str | None = None, **more: Any
+) -> IO[Any]:
+    """open() of a regular file; OSError that says what it is for anything else (IsADirectoryError for a
+    folder).
+    """
     return open(path, mode, buffering, encoding, opener=open_descriptor, **more)
 
 
@@ -38,7 +43,9 @@ def open_descriptor(path: Any, flags: int) -> int:
             check_regular(path)  # says better what it is: a socket, say
         if error.errno != errno.EAGAIN:
             raise
-        return os.open(path, flags | os.O_CLOEXEC | os.O_NOCTTY, 0o666)  # somebody has a lease on the file, and gives it up if asked for it
+        return os.open(
+            path, flags | os.O_CLOEXEC | os.O_NOCTTY, 0o666
+        )  # somebody has a lease on the file, and gives it up if asked for it
     try:
         check_mode(path, os.fstat(fd).st_mode)
     except BaseException:
@@ -47,7 +54,9 @@ def open_descriptor(path: Any, flags: int) -> int:
     return fd
 
 
-def map_regular(path: _Path, dtype: Any, offset: int, shape: Any, order: Literal["C", "F"] = "C") -> np.memmap:
+def map_regular(
+    path: _Path, dtype: Any, offset: int, shape: Any, order: Literal["C", "F"] = "C"
+) -> np.memmap:
     """A part of a regular file as an array, read only."""
     with open_regular(path, "rb") as file:
         return np.memmap(file, dtype, "r", offset, shape, order)  # type: ignore[call-overload]
@@ -64,4 +73,8 @@ def check_mode(path: _Path, mode: int) -> None:
         return
     kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "no file with data")
     code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-    raise OSError(code, f"cannot read: it is {kind}, not a regular file; name a regular file, or take this one away", os.fspath(path))
+    raise OSError(
+        code,
+        f"cannot read: it is {kind}, not a regular file; name a regular file, or take this one away",
+        os.fspath(path),
+    )

@@ -1,7 +1,9 @@
-"""`python -m millrace run`: a training script, unchanged, with millrace.DataLoader installed from its first line on.
+"""`python -m millrace run`: a training script, unchanged, with millrace.DataLoader installed from its first
+line on.
 
-The script must not notice: `__main__`, sys.argv and sys.path are what `python train.py` makes them, so that classes defined in it
-can be pickled and spawned processes import it by its path; exit codes and Ctrl-C are the interpreter's own.
+The script must not notice: `__main__`, sys.argv and sys.path are what `python train.py` makes them, so that
+classes defined in it can be pickled and spawned processes import it by its path; exit codes and Ctrl-C are
+the interpreter's own.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import sys
 import weakref
 from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
-from typing import Any, Optional
+from typing import Any
 
 from .dataloader import DataLoader
 from .installation import install
@@ -48,7 +50,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _run_script(script: str, main: ModuleType) -> int:
-    """As the interpreter: a file is executed under its absolute path; a folder or zip file has a __main__.py that is."""
+    """As the interpreter: a file is executed under its absolute path; a folder or zip file has a __main__.py
+    that is.
+    """
     path = os.path.abspath(script)
     container = os.path.isdir(path) or (os.path.isfile(path) and _is_zip(path))
     if not getattr(sys.flags, "safe_path", False):  # then nothing was put there that could be replaced
@@ -62,10 +66,16 @@ def _run_script(script: str, main: ModuleType) -> int:
         with io.open_code(path) as file:
             source = file.read()
     except OSError as error:
-        print(f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
+        print(
+            f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}",
+            file=sys.stderr,
+        )
         return 2
     vars(main).update(
-        __file__=path, __builtins__=sys.modules["builtins"], __loader__=SourceFileLoader("__main__", path), __cached__=None
+        __file__=path,
+        __builtins__=sys.modules["builtins"],
+        __loader__=SourceFileLoader("__main__", path),
+        __cached__=None,
     )
     exec(compile(source, path, "exec", dont_inherit=True), vars(main))
     return 0
@@ -81,7 +91,7 @@ def _without_our_frames(main: ModuleType) -> Any:
     """An excepthook whose traceback begins in the script."""
     names = vars(main)
 
-    def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         while trace is not None and trace.tb_frame.f_globals is not names:
             trace = trace.tb_next
         sys.__excepthook__(kind, error.with_traceback(trace), trace)
@@ -97,7 +107,11 @@ def _explain_once() -> None:
     def explained(self: DataLoader) -> Any:
         if self not in known:
             known.add(self)
-            print(f"DataLoader over {type(self.dataset).__name__}:\n{self.explain()}", file=sys.stderr, flush=True)
+            print(
+                f"DataLoader over {type(self.dataset).__name__}:\n{self.explain()}",
+                file=sys.stderr,
+                flush=True,
+            )
         return make_iterator(self)
 
     DataLoader._get_iterator = explained  # type: ignore[method-assign]

@@ -1,18 +1,19 @@
 """What a loader's latest iterator is and has done, kept where the loader can be asked for it.
 
-Shared by the loader and the iterator, so that neither has to hold the other. A copy or a pickle of it is a snapshot in plain
-values: loaders are pickled, deep-copied and have their `__dict__` copied by frameworks.
+Shared by the loader and the iterator, so that neither has to hold the other. A copy or a pickle of it is a
+snapshot in plain values: loaders are pickled, deep-copied and have their `__dict__` copied by frameworks.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 from .ledger import Ledger, snapshot
 
-MOST_ERRORS = 1000  # that stats() lists; behind them a data set that is largely unreadable would fill the memory, epoch by epoch
+# that stats() lists; behind them a data set that is largely unreadable would fill the memory, epoch by epoch
+MOST_ERRORS = 1000
 
 
 def empty_counters() -> dict[str, Any]:
@@ -31,20 +32,21 @@ def empty_counters() -> dict[str, Any]:
 
 
 class RunRecord:
-    """`engine` ("threads", "processes" or "inline"), `seed` (None until drawn), `epoch`, and the counters behind `stats()`.
+    """`engine` ("threads", "processes" or "inline"), `seed` (None until drawn), `epoch`, and the counters
+    behind `stats()`.
 
     `counters` is counted up by torch's iterators; `live`, when set, asks a running native engine instead.
     """
 
-    def __init__(self, engine: str, ledger: Optional[Ledger] = None) -> None:
+    def __init__(self, engine: str, ledger: Ledger | None = None) -> None:
         self.engine = engine
-        self.seed: Optional[int] = None
+        self.seed: int | None = None
         self.epoch = 0
         self.counters = empty_counters()
-        self.live: Optional[Callable[[], dict[str, Any]]] = None
-        self.ledger: Optional[Ledger] = ledger or Ledger({})
-        self.tuning: Optional[Any] = None  # the loader's Tuning, while an iterator is told by it
-        self.frozen_ledger: Optional[dict[str, Any]] = None  # of a copy
+        self.live: Callable[[], dict[str, Any]] | None = None
+        self.ledger: Ledger | None = ledger or Ledger({})
+        self.tuning: Any | None = None  # the loader's Tuning, while an iterator is told by it
+        self.frozen_ledger: dict[str, Any] | None = None  # of a copy
 
     def add_errors(self, errors: list[dict[str, Any]]) -> None:
         """Counts samples left out, and lists them as long as the list is short."""
@@ -56,7 +58,7 @@ class RunRecord:
         counters = self.live() if self.live is not None else copy.deepcopy(self.counters)
         return {"engine": self.engine, **counters}
 
-    def ledger_now(self, steps: bool = False) -> Optional[dict[str, Any]]:
+    def ledger_now(self, steps: bool = False) -> dict[str, Any] | None:
         return snapshot(self, steps)
 
     def left_out(self) -> int:
@@ -74,4 +76,11 @@ class RunRecord:
 
     def __getstate__(self) -> dict[str, Any]:
         counters = self.live() if self.live is not None else self.counters
-        return {**self.__dict__, "counters": counters, "live": None, "tuning": None, "ledger": None, "frozen_ledger": snapshot(self)}
+        return {
+            **self.__dict__,
+            "counters": counters,
+            "live": None,
+            "tuning": None,
+            "ledger": None,
+            "frozen_ledger": snapshot(self),
+        }

@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from multiprocessing import context, reduction
-from typing import Any, BinaryIO, Optional
+from typing import Any, BinaryIO
 
 # Python's fcntl has no names for these before 3.13; they are part of Linux's interface.
 _ADD_SEALS = getattr(fcntl, "F_ADD_SEALS", 1033)
@@ -16,23 +16,31 @@ _NO_CHANGES = 0x1 | 0x2 | 0x4 | 0x8  # to the seals, no shrinking, growing, writ
 
 
 def is_spawning() -> bool:
-    """Whether what is pickled now goes to a process that is being started, which can be handed descriptors."""
+    """Whether what is pickled now goes to a process that is being started, which can be handed
+    descriptors.
+    """
     return context.get_spawning_popen() is not None
 
 
 def for_child(descriptor: int) -> Any:
-    """A descriptor on its way into a process that is being started; there, `detach()` of what arrives is a duplicate of it."""
+    """A descriptor on its way into a process that is being started; there, `detach()` of what arrives is a
+    duplicate of it.
+    """
     if not is_spawning():
-        raise RuntimeError(f"descriptor {descriptor} can be handed only to a process that is being started; do not pickle what holds it")
+        raise RuntimeError(
+            f"descriptor {descriptor} can be handed only to a process that is being started; do not pickle"
+            " what holds it"
+        )
     return reduction.DupFd(descriptor)
 
 
 class SharedBytes:
     """An unnamed file in memory, sealed against changes and mapped for reading: `memory` is the mapping.
 
-    `fill` gets the empty file and writes it. One descriptor is held, by the mapping, and goes with it. Forked processes have the
-    mapping; those started by spawn or forkserver get the descriptor, and map the same pages; any other pickle holds a copy. Where
-    the system has no memfd, it is a file without a name in the temporary folder, and spawned processes get copies.
+    `fill` gets the empty file and writes it. One descriptor is held, by the mapping, and goes with it. Forked
+    processes have the mapping; those started by spawn or forkserver get the descriptor, and map the same
+    pages; any other pickle holds a copy. Where the system has no memfd, it is a file without a name in the
+    temporary folder, and spawned processes get copies.
     """
 
     def __init__(self, fill: Callable[[BinaryIO], Any]) -> None:
@@ -49,16 +57,18 @@ class SharedBytes:
             file.flush()
             if sealable:
                 fcntl.fcntl(file.fileno(), _ADD_SEALS, _NO_CHANGES)
-            # Its pages are in memory: mapped now, they count for this process from the start, not for the worker that is first to read.
+            # Its pages are in memory: mapped now, they count for this process from the start, not for the
+            # worker that is first to read.
             self._map(file.fileno(), getattr(mmap, "MAP_POPULATE", 0))
 
     def _map(self, descriptor: int, flags: int = 0) -> None:
-        # Private, because kernels before 6.7 refuse shared mappings of what is sealed, even for reading. Unwritten pages are shared.
+        # Private, because kernels before 6.7 refuse shared mappings of what is sealed, even for reading.
+        # Unwritten pages are shared.
         self.memory = mmap.mmap(descriptor, 0, flags=mmap.MAP_PRIVATE | flags, prot=mmap.PROT_READ)
         status = os.fstat(descriptor)
         self._identity = status.st_dev, status.st_ino
 
-    def _descriptor(self) -> Optional[int]:
+    def _descriptor(self) -> int | None:
         """The mapping's own descriptor, which mmap has no name for; None when there is none to find."""
         try:
             held = [int(name) for name in os.listdir("/proc/self/fd")]

@@ -1,15 +1,16 @@
 """URLs without what is a signature or a secret in them, and no part of the object's name.
 
-The rule, for URLs with a scheme. User and password before the host go. Of the query these parameters go, in any spelling of their letters:
+The rule, for URLs with a scheme. User and password before the host go. Of the query these parameters go, in
+any spelling of their letters:
 
 - X-Amz-..., X-Goog-..., X-Oss-...: signatures of S3, GCS and OSS, version 4;
-- where there is a Signature, also Expires, Key-Pair-Id, Policy, AWSAccessKeyId, OSSAccessKeyId, GoogleAccessId: version 2, and
-  CloudFront's;
+- where there is a Signature, also Expires, Key-Pair-Id, Policy, AWSAccessKeyId, OSSAccessKeyId,
+  GoogleAccessId: version 2, and CloudFront's;
 - where there is a sig, also the other parameters of an Azure SAS (sv, se, sp, sr, ...);
 - token, access_token, auth_token, auth, api_key, apikey, password, secret, credential, hmac.
 
-The others stay, in their order, a version's id for example. So the same object signed twice has one name: in the disk cache, for indexes,
-as `__url__` of its samples, and in messages.
+The others stay, in their order, a version's id for example. So the same object signed twice has one name: in
+the disk cache, for indexes, as `__url__` of its samples, and in messages.
 """
 
 from __future__ import annotations
@@ -17,11 +18,44 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_plus
 
-_ALWAYS = re.compile(r"x-(amz|goog|oss)-.+|((access_|auth_)?token|auth|api_?key|password|secret|credential|hmac)", re.IGNORECASE)
+_ALWAYS = re.compile(
+    r"x-(amz|goog|oss)-.+|((access_|auth_)?token|auth|api_?key|password|secret|credential|hmac)",
+    re.IGNORECASE,
+)
 _WITH = {
-    "signature": {"signature", "expires", "key-pair-id", "policy", "awsaccesskeyid", "ossaccesskeyid", "googleaccessid"},
-    "sig": {"sig", "sv", "ss", "srt", "sp", "se", "st", "spr", "sr", "sip", "si", "sdd", "sks", "skv", "ske", "skt", "skoid", "sktid",
-            "saoid", "suoid", "scid", "ses"},
+    "signature": {
+        "signature",
+        "expires",
+        "key-pair-id",
+        "policy",
+        "awsaccesskeyid",
+        "ossaccesskeyid",
+        "googleaccessid",
+    },
+    "sig": {
+        "sig",
+        "sv",
+        "ss",
+        "srt",
+        "sp",
+        "se",
+        "st",
+        "spr",
+        "sr",
+        "sip",
+        "si",
+        "sdd",
+        "sks",
+        "skv",
+        "ske",
+        "skt",
+        "skoid",
+        "sktid",
+        "saoid",
+        "suoid",
+        "scid",
+        "ses",
+    },
 }
 
 
@@ -43,4 +77,7 @@ def unsigned(url: str) -> str:
 
 def is_signed(url: str) -> bool:
     """Its query has a signature, which may be good for one method only."""
-    return "?" in url and re.search(r"[?&](x-(amz|goog|oss)-signature|signature|sig)=", url, re.IGNORECASE) is not None
+    return (
+        "?" in url
+        and re.search(r"[?&](x-(amz|goog|oss)-signature|signature|sig)=", url, re.IGNORECASE) is not None
+    )

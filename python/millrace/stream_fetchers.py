@@ -1,7 +1,8 @@
 """From a stream's samples to batches: drawn, submitted to the engine, made, handed out.
 
-A batch is drawn a few batches before its turn: its samples, their tickets, and the dataset's state behind it, which becomes the loader's
-when the batch is handed out. An error in drawing comes when it is its batch's turn, and ends the stream, as generators end.
+A batch is drawn a few batches before its turn: its samples, their tickets, and the dataset's state behind it,
+which becomes the loader's when the batch is handed out. An error in drawing comes when it is its batch's
+turn, and ends the stream, as generators end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,18 +34,28 @@ class _Drawn:
     samples: list[tuple[Any, ...]]
     states: list[State]  # of the dataset: behind each sample, or only behind the last one
     behind: int = 0  # its last ticket + 1
-    error: Optional[Exception] = None
+    error: Exception | None = None
 
 
-def fetcher_of(job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any) -> StreamFetcher:
-    """What makes the batches of one epoch. `convert`: the loader's collate_fn, for batches that the dataset made."""
-    return (StreamFetcher if job.handler is None else MendingFetcher)(job, threads, memory, seed, timeout, convert)
+def fetcher_of(
+    job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any
+) -> StreamFetcher:
+    """What makes the batches of one epoch. `convert`: the loader's collate_fn, for batches that the dataset
+    made.
+    """
+    return (StreamFetcher if job.handler is None else MendingFetcher)(
+        job, threads, memory, seed, timeout, convert
+    )
 
 
 class StreamFetcher:
-    """What torch's iterator asks for batches, and Progress for states: `fetch`, `dataset`, `dataset_iter`, `ended`."""
+    """What torch's iterator asks for batches, and Progress for states: `fetch`, `dataset`, `dataset_iter`,
+    `ended`.
+    """
 
-    def __init__(self, job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any) -> None:
+    def __init__(
+        self, job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any
+    ) -> None:
         self._job, self._timeout = job, timeout
         self._convert = None if job.by_loader else convert
         self._tickets = _core.StreamSamples()
@@ -86,7 +97,9 @@ class StreamFetcher:
         return self._collated(pictures, drawn.samples)
 
     def close(self) -> None:
-        """Any thread. What has been drawn goes when the consumer is outside of fetch(): here, or behind it."""
+        """Any thread. What has been drawn goes when the consumer is outside of fetch(): here, or behind
+        it.
+        """
         self.closed = True
         self.engine.close()
         if self._seat.acquire(blocking=False):
@@ -97,7 +110,9 @@ class StreamFetcher:
 
     def _let_go(self) -> None:
         self._drawn.clear()
-        self._tickets.drop_before(2**62)  # and with them shards that are open; who keeps the iterator does not keep these
+        self._tickets.drop_before(
+            2**62
+        )  # and with them shards that are open; who keeps the iterator does not keep these
 
     def _collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
         place = self._job.position
@@ -106,10 +121,14 @@ class StreamFetcher:
             batch = self._job.collated(pictures, samples)
             return batch if self._convert is None else self._convert(batch)
 
-    def _next_made(self) -> Optional[tuple[torch.Tensor, _Drawn]]:
-        """The pictures of the batch whose turn it is; None at the end. Raises the batch's error, and has given it up then."""
+    def _next_made(self) -> tuple[torch.Tensor, _Drawn] | None:
+        """The pictures of the batch whose turn it is; None at the end. Raises the batch's error, and has
+        given it up then.
+        """
         if self.closed and not self.ended:
-            raise AssertionError("Invalid iterator state: it was shut down before its last batch; make a new one, iter(loader)")
+            raise AssertionError(
+                "Invalid iterator state: it was shut down before its last batch; make a new one, iter(loader)"
+            )
         while not self._drained and len(self._drawn) < self._ahead:
             self._draw()
         if not self._drawn:
@@ -168,10 +187,13 @@ class StreamFetcher:
     def _ticket(self, picture: Any) -> int:
         if type(picture) is not Picture:
             raise TypeError(
-                f"field {self._job.position!r} of a sample is not the shard's picture but {type(picture).__name__}: select() replaced it. "
-                'Give the loader native="never", or do that in map_tuple()'
+                f"field {self._job.position!r} of a sample is not the shard's picture but"
+                f' {type(picture).__name__}: select() replaced it. Give the loader native="never", or do that'
+                " in map_tuple()"
             )
-        return self._tickets.add(picture.content, picture.url, picture.key, picture.number, picture.number_of_pass)
+        return self._tickets.add(
+            picture.content, picture.url, picture.key, picture.number, picture.number_of_pass
+        )
 
 
 @dataclass
@@ -182,19 +204,23 @@ class _Piece:
 
 
 class MendingFetcher(StreamFetcher):
-    """With a handler for pictures that cannot be decoded: the others close up, so that batches are full and in the stream's order.
+    """With a handler for pictures that cannot be decoded: the others close up, so that batches are full and
+    in the stream's order.
 
-    The engine leaves holes in its batches. What is behind a hole moves up, across batches, which costs a copy of each, until a short
-    batch of as many samples as were lost comes, drawn when they were: from there on the engine's batches are whole ones again.
+    The engine leaves holes in its batches. What is behind a hole moves up, across batches, which costs a copy
+    of each, until a short batch of as many samples as were lost comes, drawn when they were: from there on
+    the engine's batches are whole ones again.
     """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._pieces: deque[_Piece] = deque()
         self._short = 0  # samples that were lost and not drawn anew
-        self._ended: Optional[int] = None  # the repetition of the data that a handler ended
+        self._ended: int | None = None  # the repetition of the data that a handler ended
         self._given, given_now = self._state.get("given", [0, 0])
-        self._repetition = self._state.get("repetition", 0) - (given_now == 0)  # the last one that gave a batch
+        self._repetition = self._state.get("repetition", 0) - (
+            given_now == 0
+        )  # the last one that gave a batch
 
     def _fetched(self) -> Any:
         job = self._job
@@ -214,7 +240,9 @@ class MendingFetcher(StreamFetcher):
         self._end()
 
     def _gather(self) -> tuple[int, bool]:
-        """Makes pieces until a batch is there. (rows at hand of the present repetition of the data, whether the next one has begun)"""
+        """Makes pieces until a batch is there. (rows at hand of the present repetition of the data, whether
+        the next one has begun)
+        """
         while True:
             numbers = [state.get("repetition") for piece in self._pieces for state in piece.states]
             rows = next((row for row, number in enumerate(numbers) if number != numbers[0]), len(numbers))
@@ -234,7 +262,7 @@ class MendingFetcher(StreamFetcher):
         self.ended = True
         raise StopIteration
 
-    def _next_piece(self) -> Optional[_Piece]:
+    def _next_piece(self) -> _Piece | None:
         made = self._next_made()
         if made is None:
             return None
@@ -251,10 +279,14 @@ class MendingFetcher(StreamFetcher):
         if len(kept) == len(drawn.samples):
             return _Piece(pictures, drawn.samples, drawn.states)
         self._short += len(drawn.samples) - len(kept)
-        return _Piece(pictures[kept], [drawn.samples[row] for row in kept], [drawn.states[row] for row in kept])
+        return _Piece(
+            pictures[kept], [drawn.samples[row] for row in kept], [drawn.states[row] for row in kept]
+        )
 
     def _goes_on_behind(self, error: dict[str, Any]) -> bool:
-        """The handler's answer. No ends the repetition of the data there; one that has no end, and the only one, the stream."""
+        """The handler's answer. No ends the repetition of the data there; one that has no end, and the only
+        one, the stream.
+        """
         unreadable = CorruptDataError(error["reason"])
         unreadable.path, unreadable.offset = error["path"], error["offset"]
         try:
@@ -285,8 +317,14 @@ class MendingFetcher(StreamFetcher):
             if rows == len(piece.samples):
                 self._pieces.popleft()
             else:
-                piece.pictures, piece.samples, piece.states = piece.pictures[rows:], piece.samples[rows:], piece.states[rows:]
-        return pictures[0] if len(pictures) == 1 else torch.cat(pictures) if pictures else torch.empty(0), samples
+                piece.pictures, piece.samples, piece.states = (
+                    piece.pictures[rows:],
+                    piece.samples[rows:],
+                    piece.states[rows:],
+                )
+        return (
+            pictures[0] if len(pictures) == 1 else torch.cat(pictures) if pictures else torch.empty(0)
+        ), samples
 
     def _take(self) -> _Drawn:
         size, dataset = self._short or self._job.batch_size, self._job.dataset

@@ -1,15 +1,16 @@
 """StreamIter: a WebDataset's batches by the native engine.
 
-The dataset's stages run here, in the consumer's thread, a few batches ahead, over samples whose pictures are still files; the engine's
-threads make these into batches (stream_fetchers.py). Seen from outside it is InlineIter: torch's iterator without workers, its state
-that of a dataset which this process runs, so it is resumed with any number of threads, and by Python code, too.
+The dataset's stages run here, in the consumer's thread, a few batches ahead, over samples whose pictures are
+still files; the engine's threads make these into batches (stream_fetchers.py). Seen from outside it is
+InlineIter: torch's iterator without workers, its state that of a dataset which this process runs, so it is
+    resumed with any number of threads, and by Python code, too.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from typing import Any, Optional
+from typing import Any
 
 from .devices import batch_memory
 from .endings import close_at_exit
@@ -25,27 +26,37 @@ from .workers import InlineIter
 def seen_as_inline(loader: Any) -> Any:
     """`loader` as torch's iterator without workers takes it."""
     view = copy.copy(loader)
-    view.__dict__.update(num_workers=0, prefetch_factor=None, persistent_workers=False, timeout=0, _millrace_readers=readers_of(loader))
+    view.__dict__.update(
+        num_workers=0,
+        prefetch_factor=None,
+        persistent_workers=False,
+        timeout=0,
+        _millrace_readers=readers_of(loader),
+    )
     return view
 
 
 class StreamIter(InlineIter):
-    """Closes its engine at the last batch, in `_shutdown_workers()` or at its end, in the process that made it.
+    """Closes its engine at the last batch, in `_shutdown_workers()` or at its end, in the process that made
+    it.
 
-    `_shutdown_workers()` beside next() (endings.py): the engine comes out, the fetcher's own parts go behind the consumer.
+    `_shutdown_workers()` beside next() (endings.py): the engine comes out, the fetcher's own parts go behind
+    the consumer.
     """
 
     def __init__(self, loader: Any, job: StreamJob, record: RunRecord, progress: Progress) -> None:
         self._workers: list[Any] = []
         self._engine_pid = os.getpid()
-        self._stream: Optional[StreamFetcher] = None
+        self._stream: StreamFetcher | None = None
         self._timeout_seconds = loader.timeout
         self._job, self._threads, self._loader_memory = job, loader.num_workers, batch_memory(loader)
         super().__init__(seen_as_inline(loader), record, progress)
 
     def _make_fetcher(self) -> Any:
         seed, convert = self._base_seed, self._collate_fn
-        self._stream = fetcher_of(self._job, self._threads, self._loader_memory, seed, self._timeout_seconds, convert)
+        self._stream = fetcher_of(
+            self._job, self._threads, self._loader_memory, seed, self._timeout_seconds, convert
+        )
         self._record.live = self._stream.engine.stats
         engine = self._stream.engine
         self._record.ledger.watch(lambda: thread_rows(engine.clocks()))
@@ -55,15 +66,17 @@ class StreamIter(InlineIter):
         return self._stream
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        """torch's, at the next epoch with persistent workers. No process is there to be kept, so that epoch has an iterator of its own."""
+        """torch's, at the next epoch with persistent workers. No process is there to be kept, so that epoch
+        has an iterator of its own.
+        """
         self._shutdown_workers()
         loader._iterator = loader._get_iterator()  # which torch hands out
 
     def _next_data(self) -> Any:
         if os.getpid() != self._engine_pid:
             raise RuntimeError(
-                f"this iterator belongs to process {self._engine_pid}; its threads did not follow the fork into process {os.getpid()}. "
-                "Make a new iterator here: iter(loader)"
+                f"this iterator belongs to process {self._engine_pid}; its threads did not follow the fork"
+                f" into process {os.getpid()}. Make a new iterator here: iter(loader)"
             )
         try:
             return super()._next_data()

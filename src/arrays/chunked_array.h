@@ -1,10 +1,11 @@
 // ChunkedArray: boxes of an array whose chunks lie in a file, each by itself, as HDF5 has them.
 //
-// Where the chunks lie is told once; no library is asked again, so any number of threads read at the same time, without a lock: each
-// read() takes the chunks that its box touches, one after the other, undoes their filters and byte order, and copies what is wanted.
-// Chunks that nobody wrote are `fill`. Of chunks without filters only the bytes between the first and the last wanted one are read; a
-// chunk that is wanted whole, into memory of its own shape, is decoded right there.
-// Immutable after construction; read() keeps no more than three chunks of memory, and that while it runs.
+// Where the chunks lie is told once; no library is asked again, so any number of threads read at the same
+// time, without a lock: each read() takes the chunks that its box touches, one after the other, undoes their
+// filters and byte order, and copies what is wanted. Chunks that nobody wrote are `fill`. Of chunks without
+// filters only the bytes between the first and the last wanted one are read; a chunk that is wanted whole,
+// into memory of its own shape, is decoded right there. Immutable after construction; read() keeps no more
+// than three chunks of memory, and that while it runs.
 #pragma once
 
 #include <cstddef>
@@ -42,17 +43,19 @@ struct AxisRange {
 
 class ChunkedArray {
  public:
-  // `called`: the array's name, for messages. Throws Error(invalid_argument) for a form that contradicts itself, places outside the
-  // grid or twice the same; Error(corrupt_data) for places outside the file.
-  ChunkedArray(std::shared_ptr<const io::ByteSource> source, std::string called, ArrayForm form, std::vector<ChunkPlace> places);
+  // `called`: the array's name, for messages. Throws Error(invalid_argument) for a form that contradicts
+  // itself, places outside the grid or twice the same; Error(corrupt_data) for places outside the file.
+  ChunkedArray(std::shared_ptr<const io::ByteSource> source, std::string called, ArrayForm form,
+               std::vector<ChunkPlace> places);
 
   const ArrayForm& form() const { return form_; }
 
-  // The bytes that read() writes. Error(invalid_argument) for a box of another rank, Error(out_of_range) for one outside the array.
+  // The bytes that read() writes. Error(invalid_argument) for a box of another rank, Error(out_of_range) for
+  // one outside the array.
   size_t box_bytes(std::span<const AxisRange> box) const;
 
-  // The box as a dense array, the last axis fastest, in `out` of box_bytes(). Any thread. Errors of the source, and
-  // Error(corrupt_data) that names file, array, chunk and byte.
+  // The box as a dense array, the last axis fastest, in `out` of box_bytes(). Any thread. Errors of the
+  // source, and Error(corrupt_data) that names file, array, chunk and byte.
   void read(std::span<const AxisRange> box, std::span<uint8_t> out) const;
 
  private:

@@ -13,8 +13,9 @@ struct Rect {
   bool operator==(const Rect&) const = default;
 };
 
-// Every image inside the engine is 8-bit RGBX: four bytes a pixel, the fourth without meaning. Four bytes let a pixel be one SIMD
-// lane group; grey and CMYK sources are converted when they are decoded, as `.convert("RGB")` does in the usual loader.
+// Every image inside the engine is 8-bit RGBX: four bytes a pixel, the fourth without meaning. Four bytes let
+// a pixel be one SIMD lane group; grey and CMYK sources are converted when they are decoded, as
+// `.convert("RGB")` does in the usual loader.
 inline constexpr int32_t kPixelBytes = 4;
 
 // A borrowed image. Rows are `stride_bytes` apart; the memory stays the owner's.

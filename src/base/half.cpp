@@ -19,7 +19,8 @@ uint16_t to_f16(float v) {
   const float magnitude = std::fabs(v);
   if (!(magnitude < 65520.0f)) return std::isnan(v) ? 0x7E00 : static_cast<uint16_t>(sign | 0x7C00);
   if (magnitude < 0x1p-14f)  // subnormal: a multiple of 2^-24, and the f32 sum rounds to one
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(magnitude + 0.5f) - std::bit_cast<uint32_t>(0.5f)));
+    return static_cast<uint16_t>(sign |
+                                 (std::bit_cast<uint32_t>(magnitude + 0.5f) - std::bit_cast<uint32_t>(0.5f)));
   const uint32_t m = std::bit_cast<uint32_t>(magnitude) - (112u << 23);  // exponent bias 127 to 15
   return static_cast<uint16_t>(sign | (m + 0xFFF + (m >> 13 & 1)) >> 13);
 }

@@ -1,6 +1,7 @@
 // half: float from and to IEEE binary16 and bfloat16, to the nearest, halves to even. Pure; any thread.
 //
-// For the CPU. What runs on the GPU, too, has its own (device/batch_images.h), which is the GPU's instructions there.
+// For the CPU. What runs on the GPU, too, has its own (device/batch_images.h), which is the GPU's
+// instructions there.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@ namespace {
 constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
 constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
 
-// splitmix64's finaliser (Steele, Lea, Flood 2014): folds epoch and occurrence into the key, because index, op and block already
-// fill the counter.
+// splitmix64's finaliser (Steele, Lea, Flood 2014): folds epoch and occurrence into the key, because index,
+// op and block already fill the counter.
 uint64_t mix(uint64_t x) {
   x += 0x9E3779B97F4A7C15ull;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -53,14 +53,18 @@ double Philox::uniform(double low, double high) { return low + (high - low) * un
 
 int64_t Philox::integer(int64_t low, int64_t high) {
   const auto range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  const auto draw = [&] { const uint64_t a = next_u32(); return a << 32 | next_u32(); };
+  const auto draw = [&] {
+    const uint64_t a = next_u32();
+    return a << 32 | next_u32();
+  };
   __extension__ using u128 = unsigned __int128;
   u128 product = static_cast<u128>(draw()) * range;
   if (static_cast<uint64_t>(product) < range) {
     const uint64_t threshold = (0 - range) % range;
     while (static_cast<uint64_t>(product) < threshold) product = static_cast<u128>(draw()) * range;
   }
-  return static_cast<int64_t>(static_cast<uint64_t>(low) + static_cast<uint64_t>(product >> 64));  // unsigned: it may wrap
+  return static_cast<int64_t>(static_cast<uint64_t>(low) +
+                              static_cast<uint64_t>(product >> 64));  // unsigned: it may wrap
 }
 
 }  // namespace millrace::base

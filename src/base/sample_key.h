@@ -1,7 +1,7 @@
 // SampleKey: what every random decision about a sample is a function of.
 //
-// A native stage never keeps a generator: it asks Philox (philox.h) for the numbers of (key, op). So the same sample looks the
-// same in every mode, on any thread, and after a resume.
+// A native stage never keeps a generator: it asks Philox (philox.h) for the numbers of (key, op). So the same
+// sample looks the same in every mode, on any thread, and after a resume.
 #pragma once
 
 #include <cstdint>

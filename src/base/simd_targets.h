@@ -1,8 +1,8 @@
 // Which instruction sets the SIMD files are compiled for; included before any of Highway's headers.
 //
-// On x86 the lowest is SSE4.2 (src/cmake/MillraceFunctions.cmake), so Highway's SSSE3 and portable versions are not needed; AES
-// is not used and need not be there. The kernels keep vectors in structs and arrays, which scalable vectors (SVE, RVV) do not
-// allow: those machines run the NEON or the portable version.
+// On x86 the lowest is SSE4.2 (src/cmake/MillraceFunctions.cmake), so Highway's SSSE3 and portable versions
+// are not needed; AES is not used and need not be there. The kernels keep vectors in structs and arrays,
+// which scalable vectors (SVE, RVV) do not allow: those machines run the NEON or the portable version.
 #pragma once
 
 #define HWY_DISABLE_PCLMUL_AES

@@ -6,8 +6,8 @@
 namespace millrace::base {
 namespace {
 
-constexpr uint64_t k1 = 0x9E3779B185EBCA87u, k2 = 0xC2B2AE3D27D4EB4Fu, k3 = 0x165667B19E3779F9u, k4 = 0x85EBCA77C2B2AE63u,
-                   k5 = 0x27D4EB2F165667C5u;
+constexpr uint64_t k1 = 0x9E3779B185EBCA87u, k2 = 0xC2B2AE3D27D4EB4Fu, k3 = 0x165667B19E3779F9u,
+                   k4 = 0x85EBCA77C2B2AE63u, k5 = 0x27D4EB2F165667C5u;
 
 template <class Word>
 uint64_t word(const uint8_t* at) {

@@ -21,11 +21,14 @@ void BaselineDecoder::Plane::shape(int32_t width, int row_count) {
   if (samples.size() < bytes) samples.resize(bytes);
 }
 
-void BaselineDecoder::Plane::keep_last_row() { std::memcpy(row(-1), row(rows - 1), static_cast<size_t>(stride)); }
+void BaselineDecoder::Plane::keep_last_row() {
+  std::memcpy(row(-1), row(rows - 1), static_cast<size_t>(stride));
+}
 
 bool BaselineDecoder::decode(std::span<const uint8_t> bytes, base::Rect region, base::ImageView out) {
   McuReader::Tables tables;
-  if (!stream_.parse(bytes) || region.right() > stream_.width || region.bottom() > stream_.height || !prepare_tables(tables) ||
+  if (!stream_.parse(bytes) || region.right() > stream_.width || region.bottom() > stream_.height ||
+      !prepare_tables(tables) ||
       !data_.load(bytes.subspan(stream_.scan_begin), stream_.restart_interval != 0))
     return false;
   reader_.start(stream_, data_, tables);
@@ -55,7 +58,8 @@ void BaselineDecoder::plan(base::Rect region) {
   mcus_per_row_ = ceil_div(stream_.width, 8 * h);
   mcu_rows_ = ceil_div(stream_.height, 8 * v);
   next_row_ = region.top;
-  // Where chroma is halved, an even pixel needs the chroma sample before its own, an odd one the sample behind it.
+  // Where chroma is halved, an even pixel needs the chroma sample before its own, an odd one the sample
+  // behind it.
   const auto chroma = [](int32_t begin, int32_t end, int32_t size, int32_t factor) {
     if (factor == 1) return Range{begin, end};
     return Range{std::max(0, (begin - 1) >> 1), std::min((size + 1) / 2, (end >> 1) + 1)};
@@ -66,7 +70,8 @@ void BaselineDecoder::plan(base::Rect region) {
   mcu_y_ = {chroma_y.begin / 8, ceil_div(chroma_y.end, 8)};
 
   const int32_t width = ceil_div(mcu_x_.size(), McuReader::kMostMcus) * McuReader::kMostMcus * 8;
-  for (Plane& plane : planes_) plane.shape(&plane == &planes_[0] ? width * h : width, &plane == &planes_[0] ? 8 * v : 8);
+  for (Plane& plane : planes_)
+    plane.shape(&plane == &planes_[0] ? width * h : width, &plane == &planes_[0] ? 8 * v : 8);
   const size_t sums = static_cast<size_t>(chroma_x_.size() + 2 * kSlack);
   if (cb_sums_.size() < sums) cb_sums_.resize(sums);
   if (cr_sums_.size() < sums) cr_sums_.resize(sums);
@@ -83,7 +88,8 @@ bool BaselineDecoder::decode_mcu_row() {
     bool in_range = true;
     const auto transform = [&](size_t component, int32_t row, ptrdiff_t column) {
       Plane& plane = planes_[component];
-      in_range &= idct_(group, stream_.quant[stream_.component[component].quant].data(), plane.row(row) + column, plane.stride);
+      in_range &= idct_(group, stream_.quant[stream_.component[component].quant].data(),
+                        plane.row(row) + column, plane.stride);
       group += kGroupStride;
     };
     for (int32_t i = 0; i < v; ++i)
@@ -97,7 +103,8 @@ bool BaselineDecoder::decode_mcu_row() {
 void BaselineDecoder::emit_rows(int32_t mcu_row, base::ImageView out) {
   const int32_t rows = 8 * stream_.luma_v;
   // With halved chroma rows, the last row of these MCUs needs the first chroma row of the next.
-  const int32_t ready = mcu_row + 1 == mcu_rows_ ? stream_.height : (mcu_row + 1) * rows - (stream_.luma_v == 2 ? 1 : 0);
+  const int32_t ready =
+      mcu_row + 1 == mcu_rows_ ? stream_.height : (mcu_row + 1) * rows - (stream_.luma_v == 2 ? 1 : 0);
   for (const int32_t end = std::min(ready, region_.bottom()); next_row_ < end; ++next_row_) {
     uint8_t* to = out.row(next_row_ - region_.top);
     const int32_t y = next_row_ - mcu_row * rows;
@@ -132,7 +139,8 @@ void BaselineDecoder::emit_halved(int32_t y, int32_t mcu_row, uint8_t* to) {
   };
   const uint16_t* cb = blend(planes_[1], cb_sums_);
   const uint16_t* cr = blend(planes_[2], cr_sums_);
-  const uint8_t* luma = planes_[0].row(y - first_row * stream_.luma_v) + 2 * ((region_.left >> 1) - first_column);
+  const uint8_t* luma =
+      planes_[0].row(y - first_row * stream_.luma_v) + 2 * ((region_.left >> 1) - first_column);
   color_.halved(luma, cb, cr, halved_rows ? 8 : 4, halved_rows ? 7 : 8, static_cast<size_t>(region_.left & 1),
                 static_cast<size_t>(region_.width), to);
 }

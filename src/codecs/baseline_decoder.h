@@ -1,10 +1,11 @@
-// BaselineDecoder: a rectangle of an ordinary JPEG (see baseline_stream.h for which), two to four times as fast as libjpeg-turbo
-// and equal to it to the last bit.
+// BaselineDecoder: a rectangle of an ordinary JPEG (see baseline_stream.h for which), two to four times as
+// fast as libjpeg-turbo and equal to it to the last bit.
 //
-// Cost: every block above and beside the region is stepped over, for about 3/4 of the cost of decoding it, none below is touched;
-// only blocks that the region needs are transformed. Working memory: one row of MCUs, the unstuffed scan, Huffman tables; kept
-// between images. It judges nothing: decode() returns false on the first thing that is not regular, `out` then holds garbage,
-// and libjpeg_decode has the say. One thread at a time.
+// Cost: every block above and beside the region is stepped over, for about 3/4 of the cost of decoding it,
+// none below is touched; only blocks that the region needs are transformed. Working memory: one row of MCUs,
+// the unstuffed scan, Huffman tables; kept between images. It judges nothing: decode() returns false on the
+// first thing that is not regular, `out` then holds garbage, and libjpeg_decode has the say. One thread at a
+// time.
 #pragma once
 
 #include <cstdint>

@@ -16,9 +16,10 @@ bool begins(Bytes segment, const char* tag, size_t tag_bytes, size_t least_bytes
 
 }  // namespace
 
-const std::array<uint8_t, 64> kZigzag = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
-                                         41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
-                                         30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+const std::array<uint8_t, 64> kZigzag = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
+                                         12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
+                                         35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+                                         58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
 bool BaselineStream::parse(Bytes bytes) {
   components = 0;
@@ -51,9 +52,7 @@ bool BaselineStream::parse(Bytes bytes) {
         if (segment.size() != 2) return false;
         restart_interval = static_cast<int32_t>(big16(segment, 0));
         break;
-      case 0xE0:
-        jfif |= begins(segment, "JFIF", 5, 14);
-        break;
+      case 0xE0: jfif |= begins(segment, "JFIF", 5, 14); break;
       case 0xEE:
         if (begins(segment, "Adobe", 5, 12)) {
           adobe = true;
@@ -64,7 +63,8 @@ bool BaselineStream::parse(Bytes bytes) {
         scan_begin = at;
         if (!parse_scan(segment)) return false;
         if (components == 1) return true;
-        // libjpeg's rule for three components: JFIF means YCbCr, else Adobe's flag decides, else the component names.
+        // libjpeg's rule for three components: JFIF means YCbCr, else Adobe's flag decides, else the
+        // component names.
         if (jfif) return true;
         if (adobe) return adobe_transform == 1;
         return component[0].id == 1 && component[1].id == 2 && component[2].id == 3;
@@ -109,7 +109,8 @@ bool BaselineStream::parse_frame(Bytes segment) {
   height = static_cast<int32_t>(big16(segment, 1));
   width = static_cast<int32_t>(big16(segment, 3));
   const int count = segment[5];
-  if (width == 0 || height == 0 || (count != 1 && count != 3) || segment.size() != 6 + 3 * static_cast<size_t>(count))
+  if (width == 0 || height == 0 || (count != 1 && count != 3) ||
+      segment.size() != 6 + 3 * static_cast<size_t>(count))
     return false;
   for (int i = 0; i < count; ++i) {
     const size_t entry = 6 + 3 * static_cast<size_t>(i);
@@ -118,7 +119,9 @@ bool BaselineStream::parse_frame(Bytes segment) {
     component[i].quant = segment[entry + 2];
     if (component[i].quant > 3 || h < 1 || h > 4 || v < 1 || v > 4) return false;
     if (i == 0) {
-      luma_h = count == 1 ? 1 : h;  // the scan of a single component is not interleaved: its blocks come row by row
+      luma_h = count == 1
+                   ? 1
+                   : h;  // the scan of a single component is not interleaved: its blocks come row by row
       luma_v = count == 1 ? 1 : v;
     } else if (h != 1 || v != 1) {
       return false;
@@ -127,22 +130,25 @@ bool BaselineStream::parse_frame(Bytes segment) {
   if (luma_h > 2 || luma_v > luma_h) return false;
   // Up to two chroma columns libjpeg repeats samples where it would otherwise interpolate.
   if (luma_h == 2 && width <= 4) return false;
-  if (count == 3 &&
-      (component[0].id == component[1].id || component[0].id == component[2].id || component[1].id == component[2].id))
+  if (count == 3 && (component[0].id == component[1].id || component[0].id == component[2].id ||
+                     component[1].id == component[2].id))
     return false;
   components = count;
   return true;
 }
 
 bool BaselineStream::parse_scan(Bytes segment) {
-  if (components == 0 || segment.size() != 4 + 2 * static_cast<size_t>(components) || segment[0] != components) return false;
+  if (components == 0 || segment.size() != 4 + 2 * static_cast<size_t>(components) ||
+      segment[0] != components)
+    return false;
   for (int i = 0; i < components; ++i) {
     Component& c = component[i];
     const uint8_t tables = segment[2 + 2 * static_cast<size_t>(i)];
     if (segment[1 + 2 * static_cast<size_t>(i)] != c.id) return false;
     c.dc = tables >> 4;
     c.ac = tables & 15;
-    if (c.dc > 3 || c.ac > 3 || !dc[c.dc].present || !ac[c.ac].present || !(quant_present_ >> c.quant & 1)) return false;
+    if (c.dc > 3 || c.ac > 3 || !dc[c.dc].present || !ac[c.ac].present || !(quant_present_ >> c.quant & 1))
+      return false;
   }
   const Bytes tail = segment.last(3);  // spectral selection 0..63, no successive approximation
   return tail[0] == 0 && tail[1] == 63 && tail[2] == 0;

@@ -1,9 +1,9 @@
 // BlockReader: reads or skips the 8x8 blocks of one entropy-coded segment.
 //
-// Everything here is inlined into the scan loop (baseline_scan.cpp), which is compiled once per instruction set: the shifts by
-// variable counts are one instruction where BMI2 is. The reader never tests for the end inside a block; see EntropyData. Bits
-// are kept left-aligned in one 64-bit word; refilling without branches is variant 4 of Fabian Giesen's "Reading bits in far too
-// many ways" (2018).
+// Everything here is inlined into the scan loop (baseline_scan.cpp), which is compiled once per instruction
+// set: the shifts by variable counts are one instruction where BMI2 is. The reader never tests for the end
+// inside a block; see EntropyData. Bits are kept left-aligned in one 64-bit word; refilling without branches
+// is variant 4 of Fabian Giesen's "Reading bits in far too many ways" (2018).
 #pragma once
 
 #include <bit>
@@ -15,8 +15,9 @@
 
 namespace millrace::codecs {
 
-// Coefficients of four neighbouring blocks lie row by row, 4 x 8 values, so that one 512-bit vector (or two, or four smaller
-// ones) holds one row of all four. Behind them is room for the writes of a decoder that ran over the end of its block.
+// Coefficients of four neighbouring blocks lie row by row, 4 x 8 values, so that one 512-bit vector (or two,
+// or four smaller ones) holds one row of all four. Behind them is room for the writes of a decoder that ran
+// over the end of its block.
 inline constexpr size_t kGroupBlocks = 4, kGroupRow = 8 * kGroupBlocks, kGroupValues = 8 * kGroupRow,
                         kGroupStride = kGroupValues + kGroupRow;
 
@@ -80,7 +81,8 @@ class BlockReader {
       if (k < 63) continue;
       if (k - AcTable::kEndOfBlock <= 62) return true;
       if (k == 63) return true;
-      // A long code, or a look-up that went beyond the block's end: take back the look-up and read one symbol.
+      // A long code, or a look-up that went beyond the block's end: take back the look-up and read one
+      // symbol.
       k -= (entry >> 8 & 255) + (entry >> 16 & 255);
       bits_ = before;
       count_ += entry & 255;
@@ -132,7 +134,8 @@ class BlockReader {
     count_ |= 56;
   }
 
-  // Only the low six bits count: callers may pass a whole table entry, and what its upper bits leave in count_ is never read.
+  // Only the low six bits count: callers may pass a whole table entry, and what its upper bits leave in
+  // count_ is never read.
   MILLRACE_INLINE void take(uint64_t length) {
     bits_ <<= length & 63;
     count_ -= length;
@@ -150,14 +153,16 @@ class BlockReader {
     int16_t value = 0;
   };
 
-  // The symbol at the top of `bits`, bit by bit. Takes no `this`, so that a reader in the inner loops can stay in registers.
+  // The symbol at the top of `bits`, bit by bit. Takes no `this`, so that a reader in the inner loops can
+  // stay in registers.
   static __attribute__((noinline)) Symbol any_symbol(const CanonicalCode& code, uint64_t bits) {
     int length;
     const int symbol = code.decode(bits, length);
     const int size = symbol & 15, run = symbol >> 4;
     // Runs of 1 to 14 without a value belong to progressive files.
     if (symbol < 0 || (size == 0 && run != 0 && run != 15)) return {};
-    return {static_cast<uint32_t>(length + size), symbol == 0 ? AcTable::kEndOfBlock : static_cast<uint32_t>(run + 1),
+    return {static_cast<uint32_t>(length + size),
+            symbol == 0 ? AcTable::kEndOfBlock : static_cast<uint32_t>(run + 1),
             static_cast<int16_t>(signed_value(bits << length, static_cast<unsigned>(size)))};
   }
 
@@ -175,7 +180,8 @@ class BlockReader {
     return symbol.length != 0 && k <= 63;
   }
 
-  static constexpr int32_t kBadDifference = 1 << 20;  // out of the range of any coefficient: the caller's range test sees it
+  static constexpr int32_t kBadDifference =
+      1 << 20;  // out of the range of any coefficient: the caller's range test sees it
 
   const uint8_t* next_ = nullptr;
   const uint8_t* end_ = nullptr;

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kChecksumBytes = 4;
 constexpr size_t kMostGrowth = 1032;  // deflate makes no more than this of a byte
 
-// One loop over the elements that compilers turn into interleaving loads and stores; pointers of a fixed number stay in registers.
+// One loop over the elements that compilers turn into interleaving loads and stores; pointers of a fixed
+// number stay in registers.
 template <size_t kBytes>
 void unshuffle_fixed(const uint8_t* in, size_t elements, uint8_t* out) {
   constexpr size_t kBlock = 256;  // elements whose bytes stay in the first cache
@@ -78,8 +79,8 @@ ChunkDecoder::ChunkDecoder() : decompressor_(libdeflate_alloc_decompressor()) {
 
 ChunkDecoder::~ChunkDecoder() { libdeflate_free_decompressor(decompressor_); }
 
-const char* ChunkDecoder::decode(std::span<const uint8_t> stored, std::span<const ChunkFilter> filters, uint32_t left_out,
-                                 std::span<uint8_t> plain) {
+const char* ChunkDecoder::decode(std::span<const uint8_t> stored, std::span<const ChunkFilter> filters,
+                                 uint32_t left_out, std::span<uint8_t> plain) {
   const auto runs = [&](size_t i) { return i >= 32 || (left_out >> i & 1) == 0; };
   std::span<const uint8_t> now = stored;
   size_t turn = 0;
@@ -109,8 +110,10 @@ const char* ChunkDecoder::decode(std::span<const uint8_t> stored, std::span<cons
     if (deflated) size = now.size();  // of a shuffle behind it, which changes no size
     last = last && size == plain.size();
     uint8_t* into = plain.data();
-    if (filter.kind == ChunkFilter::Kind::deflate && size / kMostGrowth > now.size()) return "it is too short for what it should hold";
-    if (filter.kind == ChunkFilter::Kind::shuffle && now.size() != size) return "it has another size than its chunk";
+    if (filter.kind == ChunkFilter::Kind::deflate && size / kMostGrowth > now.size())
+      return "it is too short for what it should hold";
+    if (filter.kind == ChunkFilter::Kind::shuffle && now.size() != size)
+      return "it has another size than its chunk";
     if (!last) {
       std::vector<uint8_t>& buffer = buffers_[turn++ % 2];
       if (buffer.size() < size) buffer.resize(size);
@@ -118,7 +121,8 @@ const char* ChunkDecoder::decode(std::span<const uint8_t> stored, std::span<cons
     }
     if (filter.kind == ChunkFilter::Kind::deflate) {
       size_t filled = 0;
-      const auto result = libdeflate_zlib_decompress(decompressor_, now.data(), now.size(), into, size, &filled);
+      const auto result =
+          libdeflate_zlib_decompress(decompressor_, now.data(), now.size(), into, size, &filled);
       if (result == LIBDEFLATE_INSUFFICIENT_SPACE) return "it inflates to more than its chunk";
       if (result != LIBDEFLATE_SUCCESS) return "it cannot be inflated";
       if (filled != size) return "it inflates to less than its chunk";

@@ -18,7 +18,8 @@ const uint8_t* find_marker(const uint8_t* from, const uint8_t* end) {
   const auto step = static_cast<ptrdiff_t>(hn::Lanes(d));
   const auto mark = hn::Set(d, 0xFF);
   for (; end - from > step; from += step) {  // one byte more is read
-    const auto found = hn::AndNot(hn::Eq(hn::LoadU(d, from + 1), hn::Zero(d)), hn::Eq(hn::LoadU(d, from), mark));
+    const auto found =
+        hn::AndNot(hn::Eq(hn::LoadU(d, from + 1), hn::Zero(d)), hn::Eq(hn::LoadU(d, from), mark));
     const intptr_t first = hn::FindFirstTrue(d, found);
     if (first >= 0) return from + first;
   }

@@ -5,11 +5,12 @@
 namespace millrace::codecs {
 namespace {
 
-// A value of `size` bits: the upper half of the range stands for itself, the lower half for negative numbers (ISO 10918-1, F.12).
+// A value of `size` bits: the upper half of the range stands for itself, the lower half for negative numbers
+// (ISO 10918-1, F.12).
 int32_t extend(int32_t raw, int size) { return size == 0 || raw >> (size - 1) ? raw : raw - (1 << size) + 1; }
 
-// Calls fill(first, count, symbol, length) with the range of `bits`-bit prefixes that begin with each code of at most that
-// length.
+// Calls fill(first, count, symbol, length) with the range of `bits`-bit prefixes that begin with each code of
+// at most that length.
 template <class Fill>
 void for_each_code(const HuffmanSpec& spec, int bits, Fill fill) {
   uint32_t code = 0;
@@ -22,9 +23,11 @@ void for_each_code(const HuffmanSpec& spec, int bits, Fill fill) {
 // The first symbol of a prefix of kLookupBits; bits that the prefix lacks count as zeros in the value.
 struct alignas(8) First {
   static constexpr uint8_t kNever = 255;
-  uint8_t bits_to_read = kNever;  // of the prefix that must be known: the code and one extra bit, if it has any,
-  uint8_t bits_to_skip = kNever;  // or the code alone; more where the symbol is so long that kMostTaken would be passed
-  uint8_t length = 0;             // of code and extra bits
+  uint8_t bits_to_read =
+      kNever;  // of the prefix that must be known: the code and one extra bit, if it has any,
+  uint8_t bits_to_skip =
+      kNever;          // or the code alone; more where the symbol is so long that kMostTaken would be passed
+  uint8_t length = 0;  // of code and extra bits
   uint8_t step = 0, skip_step = 0;
   int16_t value = 0;
 };
@@ -54,12 +57,14 @@ void find_first_symbols(const HuffmanSpec& spec, FirstSymbols& symbols) {
   });
 }
 
-// These two run for each prefix of each new table, so they select by arithmetic: what fits is as random as the prefixes.
+// These two run for each prefix of each new table, so they select by arithmetic: what fits is as random as
+// the prefixes.
 AcTable::Pair pair_of(const FirstSymbols& symbols, uint32_t prefix) {
   const First first = symbols[prefix];
   if (first.bits_to_read > kLookupBits) return AcTable::Pair{AcTable::kSlow} << 8 | AcTable::Pair{63} << 24;
   const First second = symbols[prefix << first.length & kMask];
-  const bool both = (first.length + second.bits_to_read <= kLookupBits) & (first.step != AcTable::kEndOfBlock);
+  const bool both =
+      (first.length + second.bits_to_read <= kLookupBits) & (first.step != AcTable::kEndOfBlock);
   const uint32_t taken = first.length + (both ? second.length : 0u);
   const AcTable::Pair step = first.step, next_step = both ? second.step : 0u;
   const AcTable::Pair value = static_cast<uint16_t>(first.value);

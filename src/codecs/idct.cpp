@@ -21,9 +21,10 @@ using V32 = hn::Vec<D32>;
 
 constexpr int kConstBits = 13, kPass1Bits = 2;
 constexpr int fix(double x) { return static_cast<int>(x * (1 << kConstBits) + 0.5); }
-constexpr int kF0298 = fix(0.298631336), kF0390 = fix(0.390180644), kF0541 = fix(0.541196100), kF0765 = fix(0.765366865),
-              kF0899 = fix(0.899976223), kF1175 = fix(1.175875602), kF1501 = fix(1.501321110), kF1847 = fix(1.847759065),
-              kF1961 = fix(1.961570560), kF2053 = fix(2.053119869), kF2562 = fix(2.562915447), kF3072 = fix(3.072711026);
+constexpr int kF0298 = fix(0.298631336), kF0390 = fix(0.390180644), kF0541 = fix(0.541196100),
+              kF0765 = fix(0.765366865), kF0899 = fix(0.899976223), kF1175 = fix(1.175875602),
+              kF1501 = fix(1.501321110), kF1847 = fix(1.847759065), kF1961 = fix(1.961570560),
+              kF2053 = fix(2.053119869), kF2562 = fix(2.562915447), kF3072 = fix(3.072711026);
 
 // 32-bit sums for the lower and the upper four columns of each block.
 struct Wide {
@@ -51,7 +52,8 @@ HWY_INLINE V32 multiply_add(V16 ab, V16 factors) {
 // a * kA + b * kB
 template <int kA, int kB>
 HWY_INLINE Wide weigh(Paired ab) {
-  constexpr auto kBoth = static_cast<int32_t>(static_cast<uint32_t>(kB) << 16 | (static_cast<uint32_t>(kA) & 0xFFFF));
+  constexpr auto kBoth =
+      static_cast<int32_t>(static_cast<uint32_t>(kB) << 16 | (static_cast<uint32_t>(kA) & 0xFFFF));
   const V16 factors = hn::BitCast(D16(), hn::Set(D32(), kBoth));
   return {multiply_add(ab.lo, factors), multiply_add(ab.hi, factors)};
 }
@@ -69,7 +71,8 @@ HWY_INLINE V16 scale_down(Wide w) {
   return hn::ReorderDemote2To(D16(), hn::ShiftRight<kShift>(w.lo), hn::ShiftRight<kShift>(w.hi));
 }
 
-// One dimension of the transform over v[0..7]. Every 16-bit sum wraps and every narrowing saturates where libjpeg-turbo's do.
+// One dimension of the transform over v[0..7]. Every 16-bit sum wraps and every narrowing saturates where
+// libjpeg-turbo's do.
 template <int kRoundBits, int kShift>
 HWY_INLINE void transform(V16 (&v)[8]) {
   const Paired even26 = pair(v[2], v[6]);
@@ -82,8 +85,10 @@ HWY_INLINE void transform(V16 (&v)[8]) {
   const Paired sums = pair(hn::Add(v[7], v[3]), hn::Add(v[5], v[1]));
   const Wide z3 = weigh<kF1175 - kF1961, kF1175>(sums), z4 = weigh<kF1175, kF1175 - kF0390>(sums);
   const Paired odd71 = pair(v[7], v[1]), odd53 = pair(v[5], v[3]);
-  const Wide o0 = weigh<kF0298 - kF0899, -kF0899>(odd71) + z3, o3 = weigh<-kF0899, kF1501 - kF0899>(odd71) + z4;
-  const Wide o1 = weigh<kF2053 - kF2562, -kF2562>(odd53) + z4, o2 = weigh<-kF2562, kF3072 - kF2562>(odd53) + z3;
+  const Wide o0 = weigh<kF0298 - kF0899, -kF0899>(odd71) + z3,
+             o3 = weigh<-kF0899, kF1501 - kF0899>(odd71) + z4;
+  const Wide o1 = weigh<kF2053 - kF2562, -kF2562>(odd53) + z4,
+             o2 = weigh<-kF2562, kF3072 - kF2562>(odd53) + z3;
 
   v[0] = scale_down<kShift>(t0 + o3);
   v[7] = scale_down<kShift>(t0 - o3);
@@ -115,7 +120,8 @@ HWY_INLINE void transpose(V16 (&v)[8]) {
 // v[c] holds column c of each block, the sample in the high byte: writes the rows.
 HWY_INLINE void store_rows(const V16 (&v)[8], uint8_t* out, ptrdiff_t stride) {
   const D16 d;
-  const V16 high_byte = hn::Set(d, static_cast<int16_t>(0xFF00)), centre = hn::Set(d, static_cast<int16_t>(0x8080));
+  const V16 high_byte = hn::Set(d, static_cast<int16_t>(0xFF00)),
+            centre = hn::Set(d, static_cast<int16_t>(0x8080));
   V16 two[4];  // two columns in each lane
   for (int i = 0; i < 4; ++i) {
     const V16 first = hn::BitCast(d, hn::ShiftRight<8>(hn::BitCast(hn::RebindToUnsigned<D16>(), v[2 * i])));
@@ -133,15 +139,15 @@ HWY_INLINE void store_rows(const V16 (&v)[8], uint8_t* out, ptrdiff_t stride) {
     const auto pairs = hn::BitCast(d64, rows[i]);
     const auto even = hn::LowerHalf(half, hn::ConcatEven(d64, pairs, pairs));
     const auto odd = hn::LowerHalf(half, hn::ConcatOdd(d64, pairs, pairs));
-    hn::StoreU(hn::BitCast(hn::Repartition<uint8_t, decltype(half)>(), even), hn::Repartition<uint8_t, decltype(half)>(),
-               out + 2 * i * stride);
-    hn::StoreU(hn::BitCast(hn::Repartition<uint8_t, decltype(half)>(), odd), hn::Repartition<uint8_t, decltype(half)>(),
-               out + (2 * i + 1) * stride);
+    hn::StoreU(hn::BitCast(hn::Repartition<uint8_t, decltype(half)>(), even),
+               hn::Repartition<uint8_t, decltype(half)>(), out + 2 * i * stride);
+    hn::StoreU(hn::BitCast(hn::Repartition<uint8_t, decltype(half)>(), odd),
+               hn::Repartition<uint8_t, decltype(half)>(), out + (2 * i + 1) * stride);
   }
 }
 
-bool idct_four_blocks(const int16_t* HWY_RESTRICT coefficients, const int16_t* HWY_RESTRICT quant, uint8_t* HWY_RESTRICT out,
-                      ptrdiff_t stride) {
+bool idct_four_blocks(const int16_t* HWY_RESTRICT coefficients, const int16_t* HWY_RESTRICT quant,
+                      uint8_t* HWY_RESTRICT out, ptrdiff_t stride) {
   const D16 d;
   bool in_range = true;
   for (size_t column = 0; column < kRow; column += hn::Lanes(d)) {

@@ -41,7 +41,8 @@ void read_frame(Bytes segment, uint8_t marker, size_t offset, JpegHeader& header
   header.progressive = (marker & 3) == 2;
   header.arithmetic = marker >= 0xC8;
   if (header.width == 0 || header.height == 0)
-    fail("JPEG header gives an empty picture (" + std::to_string(header.width) + " x " + std::to_string(header.height) + ")",
+    fail("JPEG header gives an empty picture (" + std::to_string(header.width) + " x " +
+             std::to_string(header.height) + ")",
          offset);
   refuse_huge("JPEG", header.width, header.height, offset);
   if (header.components != 1 && header.components != 3 && header.components != 4)
@@ -56,8 +57,10 @@ ImageFormat sniff(Bytes bytes) {
   if (starts_with(bytes, {0xFF, 0xD8, 0xFF})) return ImageFormat::jpeg;
   if (starts_with(bytes, {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'})) return ImageFormat::png;
   if (starts_with(bytes, {'G', 'I', 'F', '8'})) return ImageFormat::gif;
-  if (starts_with(bytes, {'I', 'I', 42, 0}) || starts_with(bytes, {'M', 'M', 0, 42})) return ImageFormat::tiff;
-  if (starts_with(bytes, {'R', 'I', 'F', 'F'}) && bytes.size() >= 12 && starts_with(bytes.subspan(8), {'W', 'E', 'B', 'P'}))
+  if (starts_with(bytes, {'I', 'I', 42, 0}) || starts_with(bytes, {'M', 'M', 0, 42}))
+    return ImageFormat::tiff;
+  if (starts_with(bytes, {'R', 'I', 'F', 'F'}) && bytes.size() >= 12 &&
+      starts_with(bytes.subspan(8), {'W', 'E', 'B', 'P'}))
     return ImageFormat::webp;
   if (starts_with(bytes, {'B', 'M'})) return ImageFormat::bmp;
   return ImageFormat::unknown;
@@ -80,8 +83,9 @@ void refuse_huge(const char* format, int32_t width, int32_t height, size_t offse
   const int64_t pixels = int64_t{width} * height;
   if (pixels > kMaxPixels)
     throw Error(ErrorKind::corrupt_data,
-                std::string(format) + " header claims " + std::to_string(width) + " x " + std::to_string(height) + " = " +
-                    std::to_string(pixels) + " pixels, above the limit of " + std::to_string(kMaxPixels) +
+                std::string(format) + " header claims " + std::to_string(width) + " x " +
+                    std::to_string(height) + " = " + std::to_string(pixels) + " pixels, above the limit of " +
+                    std::to_string(kMaxPixels) +
                     " that guards against decompression bombs; shrink or remove the file",
                 {}, static_cast<int64_t>(offset), kTooManyPixels);
 }
@@ -97,7 +101,8 @@ JpegHeader probe_jpeg(Bytes bytes) {
     header.oddity_offset = offset;
   };
   size_t at = 2;
-  // Behind the frame header only an EXIF segment is still of interest, so damage there is an oddity and ends the walk.
+  // Behind the frame header only an EXIF segment is still of interest, so damage there is an oddity and ends
+  // the walk.
   while (true) {
     // Stray bytes between segments are skipped, as libjpeg does.
     const size_t behind = at;
@@ -132,12 +137,16 @@ JpegHeader probe_jpeg(Bytes bytes) {
   }
   if (header.scan_begin == 0) odd("no scan behind its segments", at);
   if (!have_frame)
-    fail("JPEG has no readable frame header (" + std::to_string(bytes.size()) + " bytes): the file is truncated or damaged", at);
+    fail("JPEG has no readable frame header (" + std::to_string(bytes.size()) +
+             " bytes): the file is truncated or damaged",
+         at);
   return header;
 }
 
 void refuse_odd(const JpegHeader& header) {
-  if (header.oddity) fail(std::string("JPEG has ") + header.oddity + ": the file is damaged, or unusual", header.oddity_offset);
+  if (header.oddity)
+    fail(std::string("JPEG has ") + header.oddity + ": the file is damaged, or unusual",
+         header.oddity_offset);
 }
 
 }  // namespace millrace::codecs

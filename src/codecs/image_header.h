@@ -21,11 +21,12 @@ inline constexpr int64_t kMaxPixels = 178'956'970;
 // What Pillow has exception types of its own for: the code() of an Error(corrupt_data) about a picture.
 enum PictureFault : int { kDamaged = 0, kNotIdentified = 1, kTooManyPixels = 2 };
 
-// Throws Error(corrupt_data, kTooManyPixels) at `offset` when a header of `format` claims more than kMaxPixels.
+// Throws Error(corrupt_data, kTooManyPixels) at `offset` when a header of `format` claims more than
+// kMaxPixels.
 void refuse_huge(const char* format, int32_t width, int32_t height, size_t offset);
 
-// Above this a progressive JPEG is a bomb: any number of tiny scans, each a pass over all coefficients, is minutes of work from a few
-// kilobytes.
+// Above this a progressive JPEG is a bomb: any number of tiny scans, each a pass over all coefficients, is
+// minutes of work from a few kilobytes.
 inline constexpr int kMaxJpegScans = 500;
 
 struct JpegHeader {
@@ -33,16 +34,17 @@ struct JpegHeader {
   int components = 0;
   bool progressive = false, arithmetic = false;
   int precision = 8;
-  int orientation = 1;            // EXIF 1..8; 1 when absent or damaged
-  size_t scan_begin = 0;          // first byte of entropy-coded data; 0: the segments end without a scan
+  int orientation = 1;    // EXIF 1..8; 1 when absent or damaged
+  size_t scan_begin = 0;  // first byte of entropy-coded data; 0: the segments end without a scan
 
-  // What about the segments down to the first scan is such that decoders may differ about the file (jpeg_segments.h), and where it
-  // is; null: nothing.
+  // What about the segments down to the first scan is such that decoders may differ about the file
+  // (jpeg_segments.h), and where it is; null: nothing.
   const char* oddity = nullptr;
   size_t oddity_offset = 0;
 };
 
-// Throws Error(corrupt_data) when the bytes are no JPEG, the header is broken, or width x height passes kMaxPixels.
+// Throws Error(corrupt_data) when the bytes are no JPEG, the header is broken, or width x height passes
+// kMaxPixels.
 JpegHeader probe_jpeg(std::span<const uint8_t> bytes);
 
 // Throws Error(corrupt_data) when there is an oddity.

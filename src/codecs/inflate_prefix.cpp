@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kKeepBytes = size_t{64} << 20;
 
-// What may be missing at the end of a buffer that was too small: a stored block, which is at most so long, or a match.
+// What may be missing at the end of a buffer that was too small: a stored block, which is at most so long, or
+// a match.
 constexpr size_t kMostMissing = 65535 + 258;
 
 constexpr size_t kMostGrowth = 1032;  // deflate makes no more than this of a byte
@@ -27,14 +28,18 @@ bool prefix_is_right(libdeflate_decompressor* decompressor, int level) {
   libdeflate_compressor* compressor = libdeflate_alloc_compressor(level);
   if (!compressor) return false;
   std::vector<uint8_t> stream(libdeflate_zlib_compress_bound(compressor, kBytes));
-  const size_t size = libdeflate_zlib_compress(compressor, plain.data(), kBytes, stream.data(), stream.size());
+  const size_t size =
+      libdeflate_zlib_compress(compressor, plain.data(), kBytes, stream.data(), stream.size());
   libdeflate_free_compressor(compressor);
-  const auto result = libdeflate_zlib_decompress(decompressor, stream.data(), size, out.data(), kCut, nullptr);
-  return result == LIBDEFLATE_INSUFFICIENT_SPACE && std::equal(plain.begin(), plain.begin() + kCut - kMostMissing, out.begin());
+  const auto result =
+      libdeflate_zlib_decompress(decompressor, stream.data(), size, out.data(), kCut, nullptr);
+  return result == LIBDEFLATE_INSUFFICIENT_SPACE &&
+         std::equal(plain.begin(), plain.begin() + kCut - kMostMissing, out.begin());
 }
 
 bool keeps_prefix(libdeflate_decompressor* decompressor) {
-  static const bool keeps = prefix_is_right(decompressor, 0) && prefix_is_right(decompressor, 1) && prefix_is_right(decompressor, 9);
+  static const bool keeps = prefix_is_right(decompressor, 0) && prefix_is_right(decompressor, 1) &&
+                            prefix_is_right(decompressor, 9);
   return keeps;
 }
 
@@ -63,7 +68,8 @@ uint8_t* InflatePrefix::inflate(std::span<const uint8_t> stream, size_t needed, 
   const size_t space = cut ? needed + kMostMissing : total;
   uint8_t* const out = memory(space + kSlack);
   size_t filled = 0;
-  const auto result = libdeflate_zlib_decompress(decompressor_, stream.data(), stream.size(), out, space, &filled);
+  const auto result =
+      libdeflate_zlib_decompress(decompressor_, stream.data(), stream.size(), out, space, &filled);
   if (result == LIBDEFLATE_INSUFFICIENT_SPACE) return cut ? out : nullptr;
   if (result != LIBDEFLATE_SUCCESS || filled < needed) return nullptr;
   return out;

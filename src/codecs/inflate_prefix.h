@@ -1,9 +1,9 @@
 // InflatePrefix: the first bytes of a zlib stream.
 //
-// libdeflate, some twice as fast as zlib, has no streaming: it fills a whole buffer. Given one that is too small it gives up when that
-// is full, by when everything but the piece that did not fit is there. That is how all its versions work but none promises it, so the
-// first use tries it on streams of each kind of block; where it does not hold, streams are inflated whole.
-// One per thread; keeps its buffer, but not above 64 MiB.
+// libdeflate, some twice as fast as zlib, has no streaming: it fills a whole buffer. Given one that is too
+// small it gives up when that is full, by when everything but the piece that did not fit is there. That is
+// how all its versions work but none promises it, so the first use tries it on streams of each kind of block;
+// where it does not hold, streams are inflated whole. One per thread; keeps its buffer, but not above 64 MiB.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,9 @@ class InflatePrefix {
   InflatePrefix();
   ~InflatePrefix();
 
-  // The first `needed` bytes of the `total` that the stream is said to have; overwritten by the next call, the caller may change
-  // them. Null when the stream is damaged or shorter than `needed`. Data behind `needed` may pass unread.
+  // The first `needed` bytes of the `total` that the stream is said to have; overwritten by the next call,
+  // the caller may change them. Null when the stream is damaged or shorter than `needed`. Data behind
+  // `needed` may pass unread.
   uint8_t* inflate(std::span<const uint8_t> stream, size_t needed, size_t total);
 
  private:

@@ -16,8 +16,9 @@ bool begins(Bytes segment, std::string_view tag, size_t at = 0) {
                     [](char letter, uint8_t byte) { return static_cast<uint8_t>(letter) == byte; });
 }
 
-// Photoshop's resources follow each other: "8BIM", an id of 2 bytes, a name behind its length, padding to an even place, a size of 4
-// bytes, so many bytes. Where a name's length is missing Pillow gives up on the file; it forgives what is cut elsewhere.
+// Photoshop's resources follow each other: "8BIM", an id of 2 bytes, a name behind its length, padding to an
+// even place, a size of 4 bytes, so many bytes. Where a name's length is missing Pillow gives up on the file;
+// it forgives what is cut elsewhere.
 bool names_are_there(Bytes segment) {
   size_t at = 14;
   while (begins(segment, "8BIM"sv, at)) {
@@ -53,15 +54,24 @@ const char* segment_oddity(uint8_t marker, Bytes segment) {
     case 0xC2:
     case 0xC9:
     case 0xCA:
-      return segment.size() >= 6 && segment.size() == 6 + 3 * size_t{segment[5]} ? nullptr : "a frame header of a wrong length";
+      return segment.size() >= 6 && segment.size() == 6 + 3 * size_t{segment[5]}
+                 ? nullptr
+                 : "a frame header of a wrong length";
     case 0xDB: return tables_oddity(segment);
     case 0xDD: return segment.size() == 2 ? nullptr : "a restart interval of a wrong length";
-    case 0xE0: return begins(segment, "JFIF"sv) && segment.size() < 14 ? "a JFIF segment that is cut short" : nullptr;
+    case 0xE0:
+      return begins(segment, "JFIF"sv) && segment.size() < 14 ? "a JFIF segment that is cut short" : nullptr;
     case 0xE2:
-      return begins(segment, "ICC_PROFILE\0"sv) && segment.size() < 14 ? "a piece of a colour profile that is cut short" : nullptr;
+      return begins(segment, "ICC_PROFILE\0"sv) && segment.size() < 14
+                 ? "a piece of a colour profile that is cut short"
+                 : nullptr;
     case 0xED:
-      return begins(segment, "Photoshop 3.0\0"sv) && !names_are_there(segment) ? "a Photoshop segment that is cut short" : nullptr;
-    case 0xEE: return begins(segment, "Adobe"sv) && segment.size() < 12 ? "an Adobe segment that is cut short" : nullptr;
+      return begins(segment, "Photoshop 3.0\0"sv) && !names_are_there(segment)
+                 ? "a Photoshop segment that is cut short"
+                 : nullptr;
+    case 0xEE:
+      return begins(segment, "Adobe"sv) && segment.size() < 12 ? "an Adobe segment that is cut short"
+                                                               : nullptr;
     case 0xC4:
     case 0xCC:
     case 0xDA:

@@ -13,7 +13,8 @@
 namespace millrace::codecs {
 namespace {
 
-// The file that libjpeg writes, in memory from malloc: it grows inside libjpeg's calls, where no exception may pass.
+// The file that libjpeg writes, in memory from malloc: it grows inside libjpeg's calls, where no exception
+// may pass.
 struct Output {
   jpeg_compress_struct info{};
   jpeg_destination_mgr destination{};
@@ -50,16 +51,16 @@ boolean on_full_buffer(j_compress_ptr info) {
 
 void do_nothing(j_compress_ptr) {}
 
-// The standard's Huffman tables have codes for what an encoder of 8-bit samples can make; libjpeg's own check is left out where it
-// has a quick assembler routine. A damaged file may hold more.
+// The standard's Huffman tables have codes for what an encoder of 8-bit samples can make; libjpeg's own check
+// is left out where it has a quick assembler routine. A damaged file may hold more.
 void refuse_large_values(LibjpegSession& session, jvirt_barray_ptr* coefficients) {
   constexpr int kMostAc = 1023, kLeastDc = -1024;
   jpeg_decompress_struct& info = session.info;
   bool fits = true;
   for (int c = 0; c < info.num_components; ++c)
     for (JDIMENSION y = 0; y < info.comp_info[c].height_in_blocks; ++y) {
-      const JBLOCKROW row =
-          info.mem->access_virt_barray(reinterpret_cast<j_common_ptr>(&info), coefficients[c], y, 1, FALSE)[0];
+      const JBLOCKROW row = info.mem->access_virt_barray(reinterpret_cast<j_common_ptr>(&info),
+                                                         coefficients[c], y, 1, FALSE)[0];
       for (JDIMENSION x = 0; x < info.comp_info[c].width_in_blocks; ++x) {
         fits &= row[x][0] >= kLeastDc && row[x][0] < -kLeastDc;
         for (int k = 1; k < DCTSIZE2; ++k) fits &= std::abs(row[x][k]) <= kMostAc;
@@ -75,7 +76,8 @@ unsigned segment_mcus(const jpeg_decompress_struct& info, int32_t pixels) {
   return pixels <= 0 ? 0 : static_cast<unsigned>(std::clamp(pixels / mcu_pixels, 1, kMostMcus));
 }
 
-void transcode(LibjpegSession& session, Output& output, std::span<const uint8_t> bytes, const TranscodeOptions& options) {
+void transcode(LibjpegSession& session, Output& output, std::span<const uint8_t> bytes,
+               const TranscodeOptions& options) {
   jpeg_decompress_struct& from = session.info;
   session.create(bytes);
   constexpr unsigned kWholeSegment = 0xFFFF;
@@ -83,8 +85,9 @@ void transcode(LibjpegSession& session, Output& output, std::span<const uint8_t>
   for (int i = 0; i < 16; ++i) jpeg_save_markers(&from, JPEG_APP0 + i, kWholeSegment);
   jpeg_read_header(&from, TRUE);
   jvirt_barray_ptr* const coefficients = jpeg_read_coefficients(&from);
-  if (session.errors.num_warnings > 0) session.leave("the entropy-coded data is damaged");  // writing sets the count to 0
-  session.refuse_unfinished();  // as a baseline file it would look different
+  if (session.errors.num_warnings > 0)
+    session.leave("the entropy-coded data is damaged");  // writing sets the count to 0
+  session.refuse_unfinished();                           // as a baseline file it would look different
   refuse_large_values(session, coefficients);
 
   jpeg_compress_struct& to = output.info;
@@ -110,7 +113,8 @@ void transcode(LibjpegSession& session, Output& output, std::span<const uint8_t>
 }
 
 // The only frame that longjmp returns to. False: session.message says why.
-bool run(LibjpegSession& session, Output& output, std::span<const uint8_t> bytes, const TranscodeOptions& options) {
+bool run(LibjpegSession& session, Output& output, std::span<const uint8_t> bytes,
+         const TranscodeOptions& options) {
   if (setjmp(session.escape) != 0) return false;
   transcode(session, output, bytes, options);
   return true;
@@ -123,7 +127,8 @@ std::vector<uint8_t> transcode_jpeg(std::span<const uint8_t> bytes, const Transc
   LibjpegSession session;
   Output output;
   if (!run(session, output, bytes, options))
-    throw Error(ErrorKind::corrupt_data, std::string("JPEG cannot be transcoded without loss: ") + session.message, {},
+    throw Error(ErrorKind::corrupt_data,
+                std::string("JPEG cannot be transcoded without loss: ") + session.message, {},
                 static_cast<int64_t>(bytes.size() - session.source.bytes_in_buffer));
   return {output.bytes, output.bytes + (output.capacity - output.destination.free_in_buffer)};
 }

@@ -15,8 +15,8 @@
 namespace millrace::codecs {
 namespace {
 
-// Cropping moves libjpeg's idea of the picture's edge, and fancy upsampling looks one chroma sample, at most two pixels, beyond
-// a pixel: with that margin the pixels inside equal those of a full decode.
+// Cropping moves libjpeg's idea of the picture's edge, and fancy upsampling looks one chroma sample, at most
+// two pixels, beyond a pixel: with that margin the pixels inside equal those of a full decode.
 constexpr int32_t kMargin = 2;
 
 // Pillow's arithmetic for an inverted (Adobe) CMYK pixel, as bytes stand in the file.
@@ -33,8 +33,9 @@ void cmyk_to_rgbx(const uint8_t* from, uint8_t* to, int32_t width) {
   }
 }
 
-// What lies behind the region is not decoded. Markers are all that a strict reader has to see there: damage between them is what libjpeg
-// only warns of. Where there are several scans it has read them all by now, and has warned of everything.
+// What lies behind the region is not decoded. Markers are all that a strict reader has to see there: damage
+// between them is what libjpeg only warns of. Where there are several scans it has read them all by now, and
+// has warned of everything.
 void refuse_odd_rest(LibjpegSession& session, std::span<const uint8_t> scan) {
   if (jpeg_has_multiple_scans(&session.info))
     session.refuse_unfinished();
@@ -53,7 +54,8 @@ void read_to_the_end(LibjpegSession& session) {
   jpeg_finish_decompress(&session.info);
 }
 
-void decode_region(LibjpegSession& session, std::span<const uint8_t> scan, base::Rect region, base::ImageView out) {
+void decode_region(LibjpegSession& session, std::span<const uint8_t> scan, base::Rect region,
+                   base::ImageView out) {
   jpeg_decompress_struct& info = session.info;
   const bool cmyk = info.num_components == 4;
   info.out_color_space = cmyk ? JCS_CMYK : JCS_EXT_RGBX;
@@ -62,8 +64,10 @@ void decode_region(LibjpegSession& session, std::span<const uint8_t> scan, base:
   jpeg_start_decompress(&info);
   if (session.strict) refuse_odd_rest(session, scan);
 
-  const int32_t full_width = static_cast<int32_t>(info.output_width), full_height = static_cast<int32_t>(info.output_height);
-  const int32_t left = std::max(0, region.left - kMargin), right = std::min(full_width, region.right() + kMargin);
+  const int32_t full_width = static_cast<int32_t>(info.output_width),
+                full_height = static_cast<int32_t>(info.output_height);
+  const int32_t left = std::max(0, region.left - kMargin),
+                right = std::min(full_width, region.right() + kMargin);
   JDIMENSION crop_left = 0;
   if (left > 0 || right < full_width) {
     crop_left = static_cast<JDIMENSION>(left);
@@ -71,10 +75,12 @@ void decode_region(LibjpegSession& session, std::span<const uint8_t> scan, base:
     jpeg_crop_scanline(&info, &crop_left, &crop_width);
   }
   const size_t row_bytes = size_t{info.output_width} * base::kPixelBytes;
-  JSAMPROW row = static_cast<JSAMPROW>(info.mem->alloc_large(reinterpret_cast<j_common_ptr>(&info), JPOOL_IMAGE, row_bytes));
+  JSAMPROW row = static_cast<JSAMPROW>(
+      info.mem->alloc_large(reinterpret_cast<j_common_ptr>(&info), JPOOL_IMAGE, row_bytes));
   const uint8_t* inside = row + (static_cast<size_t>(region.left) - crop_left) * base::kPixelBytes;
 
-  const int32_t top = std::max(0, region.top - kMargin), bottom = std::min(full_height, region.bottom() + kMargin);
+  const int32_t top = std::max(0, region.top - kMargin),
+                bottom = std::min(full_height, region.bottom() + kMargin);
   if (top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(top));
   for (int32_t y = top; y < bottom; ++y) {
     jpeg_read_scanlines(&info, &row, 1);
@@ -89,7 +95,8 @@ void decode_region(LibjpegSession& session, std::span<const uint8_t> scan, base:
 }
 
 // The only frame that longjmp returns to. False: session.message says why.
-bool run(LibjpegSession& session, std::span<const uint8_t> bytes, const JpegHeader& header, base::Rect region, base::ImageView out) {
+bool run(LibjpegSession& session, std::span<const uint8_t> bytes, const JpegHeader& header, base::Rect region,
+         base::ImageView out) {
   if (setjmp(session.escape) != 0) return false;
   session.create(bytes);
   jpeg_read_header(&session.info, TRUE);
@@ -102,7 +109,8 @@ bool run(LibjpegSession& session, std::span<const uint8_t> bytes, const JpegHead
 
 }  // namespace
 
-void libjpeg_decode(std::span<const uint8_t> bytes, const JpegHeader& header, base::Rect region, base::ImageView out, JpegRule rule) {
+void libjpeg_decode(std::span<const uint8_t> bytes, const JpegHeader& header, base::Rect region,
+                    base::ImageView out, JpegRule rule) {
   LibjpegSession session;
   session.strict = rule == JpegRule::strict;
   if (!run(session, bytes, header, region, out))

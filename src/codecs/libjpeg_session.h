@@ -1,8 +1,10 @@
-// LibjpegSession: what every use of libjpeg-turbo here has in common: bytes in memory as its source, its errors as a longjmp with
-// a message, its warnings counted and silent (or errors, too), and an end to files with endless scans.
+// LibjpegSession: what every use of libjpeg-turbo here has in common: bytes in memory as its source, its
+// errors as a longjmp with a message, its warnings counted and silent (or errors, too), and an end to files
+// with endless scans.
 //
-// Between setjmp(session.escape) and a longjmp to it only sessions and C code may be alive, so that no destructor is skipped; the
-// caller's setjmp must lie in a frame that outlives every call of libjpeg. One thread; borrows the bytes.
+// Between setjmp(session.escape) and a longjmp to it only sessions and C code may be alive, so that no
+// destructor is skipped; the caller's setjmp must lie in a frame that outlives every call of libjpeg. One
+// thread; borrows the bytes.
 #pragma once
 
 #include <csetjmp>
@@ -32,7 +34,8 @@ struct LibjpegSession {
   // Below setjmp only: creates `info` with `bytes` as its source.
   void create(std::span<const uint8_t> bytes);
   [[noreturn]] void leave(const char* reason);
-  // Leaves when a progressive picture lacks scans: decoders smooth what those left open, each version of libjpeg in its own way.
+  // Leaves when a progressive picture lacks scans: decoders smooth what those left open, each version of
+  // libjpeg in its own way.
   void refuse_unfinished();
 };
 

@@ -13,7 +13,8 @@ namespace {
 void refuse_large(const PictureHeader& header, int64_t most_quiet_pixels) {
   const int64_t pixels = int64_t{header.width} * header.height;
   if (pixels > most_quiet_pixels)
-    throw Error(ErrorKind::unavailable, std::string(format_name(header.format)) + " has " + std::to_string(header.width) + " x " +
+    throw Error(ErrorKind::unavailable, std::string(format_name(header.format)) + " has " +
+                                            std::to_string(header.width) + " x " +
                                             std::to_string(header.height) + " = " + std::to_string(pixels) +
                                             " pixels: from " + std::to_string(most_quiet_pixels) +
                                             " on the limits of a fallback decoder (Pillow) count");
@@ -53,7 +54,8 @@ struct PictureDecoder::Impl {
   }
 };
 
-PictureDecoder::PictureDecoder(JpegRule rule, int64_t most_quiet_pixels) : impl_(std::make_unique<Impl>(rule, most_quiet_pixels)) {}
+PictureDecoder::PictureDecoder(JpegRule rule, int64_t most_quiet_pixels)
+    : impl_(std::make_unique<Impl>(rule, most_quiet_pixels)) {}
 PictureDecoder::~PictureDecoder() = default;
 
 PictureHeader PictureDecoder::probe(std::span<const uint8_t> bytes) {
@@ -73,8 +75,9 @@ PictureHeader PictureDecoder::probe(std::span<const uint8_t> bytes) {
     case ImageFormat::tiff:
     case ImageFormat::unknown: break;
   }
-  throw Error(ErrorKind::unavailable, std::string("the file is ") + format_name(format) +
-                                          ", not JPEG, PNG or WebP, and needs a fallback decoder; convert it or give one");
+  throw Error(ErrorKind::unavailable,
+              std::string("the file is ") + format_name(format) +
+                  ", not JPEG, PNG or WebP, and needs a fallback decoder; convert it or give one");
 }
 
 void PictureDecoder::decode(base::Rect region, base::ImageView out) {
@@ -82,7 +85,9 @@ void PictureDecoder::decode(base::Rect region, base::ImageView out) {
     Impl& impl;
     base::Rect region;
     base::ImageView out;
-    void operator()(std::monostate) const { throw Error(ErrorKind::invalid_argument, "decode() needs a probe() that succeeded"); }
+    void operator()(std::monostate) const {
+      throw Error(ErrorKind::invalid_argument, "decode() needs a probe() that succeeded");
+    }
     void operator()(const JpegHeader& header) const { impl.jpeg.decode(impl.bytes, header, region, out); }
     void operator()(const PngFile& file) const { impl.png.decode(impl.bytes, file, region, out); }
     void operator()(const WebPFile& file) const { impl.webp.decode(file, region, out); }

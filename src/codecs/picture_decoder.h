@@ -1,9 +1,9 @@
 // PictureDecoder: a picture of any format that has a codec here: what it is, then any rectangle of it.
 //
-// The last word is Pillow's: what it makes of a damaged file is beyond any rule, so where this refuses one, by Error(corrupt_data) or,
-// when nothing is wrong but there is no codec, Error(unavailable), a caller who has Pillow asks it. Who has no such fallback gets of
-// a damaged JPEG what libjpeg makes of it (JpegRule::lenient).
-// One decoder per thread; it keeps its buffers between pictures.
+// The last word is Pillow's: what it makes of a damaged file is beyond any rule, so where this refuses one,
+// by Error(corrupt_data) or, when nothing is wrong but there is no codec, Error(unavailable), a caller who
+// has Pillow asks it. Who has no such fallback gets of a damaged JPEG what libjpeg makes of it
+// (JpegRule::lenient). One decoder per thread; it keeps its buffers between pictures.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,14 @@ struct PictureHeader {
   int orientation = 1;            // EXIF 1..8
 };
 
-// Whether a fallback decoder has the last word, after `refusal` by a PictureDecoder. It has not about bombs (kMaxJpegScans).
+// Whether a fallback decoder has the last word, after `refusal` by a PictureDecoder. It has not about bombs
+// (kMaxJpegScans).
 bool left_to_fallback(const Error& refusal, std::span<const uint8_t> bytes);
 
 class PictureDecoder {
  public:
-  // PNG and WebP of more pixels than `most_quiet_pixels` are refused, Error(unavailable): a fallback decoder warns of them, or refuses
-  // them by a limit of its user. By default Pillow's.
+  // PNG and WebP of more pixels than `most_quiet_pixels` are refused, Error(unavailable): a fallback decoder
+  // warns of them, or refuses them by a limit of its user. By default Pillow's.
   explicit PictureDecoder(JpegRule rule = JpegRule::lenient, int64_t most_quiet_pixels = kMaxPixels / 2);
   ~PictureDecoder();
   PictureDecoder(const PictureDecoder&) = delete;
@@ -38,7 +39,8 @@ class PictureDecoder {
   // `bytes` stay where they are until the last decode().
   PictureHeader probe(std::span<const uint8_t> bytes);
 
-  // Of what was probed last. `region` lies inside the stored picture; `out` has its size. The fourth byte of a pixel is unspecified.
+  // Of what was probed last. `region` lies inside the stored picture; `out` has its size. The fourth byte of
+  // a pixel is unspecified.
   void decode(base::Rect region, base::ImageView out);
 
   // What probe() found when it was a JPEG, else null.

@@ -1,9 +1,11 @@
-// PngDecoder: any rectangle of a PNG as RGBX, equal to what Pillow's convert("RGB") gives, cut to that rectangle.
+// PngDecoder: any rectangle of a PNG as RGBX, equal to what Pillow's convert("RGB") gives, cut to that
+// rectangle.
 //
-// Cost: inflates down to the region's last row, and undoes filters up to its right edge; interlaced files are inflated whole. Memory:
-// what is inflated, at most 8 bytes a pixel. Damage behind what is inflated passes unseen unless a checksum shows it (png_file.h).
-// Threads: one decoder per thread; it keeps its buffers between images. Throws Error(corrupt_data) for pixels that are damaged or too
-// few; Pillow, asked about such a file, may still have an answer.
+// Cost: inflates down to the region's last row, and undoes filters up to its right edge; interlaced files are
+// inflated whole. Memory: what is inflated, at most 8 bytes a pixel. Damage behind what is inflated passes
+// unseen unless a checksum shows it (png_file.h). Threads: one decoder per thread; it keeps its buffers
+// between images. Throws Error(corrupt_data) for pixels that are damaged or too few; Pillow, asked about such
+// a file, may still have an answer.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +21,8 @@ namespace millrace::codecs {
 
 class PngDecoder {
  public:
-  // `file` is what probe_png(bytes) gave; `region` lies inside the picture and `out` has its size. The fourth byte of a pixel is
-  // unspecified.
+  // `file` is what probe_png(bytes) gave; `region` lies inside the picture and `out` has its size. The fourth
+  // byte of a pixel is unspecified.
   void decode(std::span<const uint8_t> bytes, const PngFile& file, base::Rect region, base::ImageView out);
 
  private:

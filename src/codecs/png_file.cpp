@@ -49,8 +49,9 @@ Chunk read_chunk(Bytes bytes, size_t at) {
     if (!((letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z')))
       fail("PNG has no chunk name" + where + ": the file is damaged", at);
   if (length > bytes.size() - at - kFrame)
-    fail("PNG chunk " + std::string(name) + where + " claims " + std::to_string(length) + " bytes, but the file has " +
-             std::to_string(bytes.size() - at - kFrame) + " more: it is truncated or damaged",
+    fail("PNG chunk " + std::string(name) + where + " claims " + std::to_string(length) +
+             " bytes, but the file has " + std::to_string(bytes.size() - at - kFrame) +
+             " more: it is truncated or damaged",
          at);
   const Bytes data = bytes.subspan(at + 8, length);
   if (libdeflate_crc32(0, bytes.data() + at + 4, length + 4) != big32(bytes, at + 8 + length))
@@ -71,7 +72,8 @@ bool depth_fits(int depth, PngColor color) {
 }
 
 void read_header(const Chunk& chunk, PngFile& file) {
-  if (chunk.name != "IHDR" || chunk.data.size() != 13) fail("PNG does not begin with a header chunk: the file is damaged", 8);
+  if (chunk.name != "IHDR" || chunk.data.size() != 13)
+    fail("PNG does not begin with a header chunk: the file is damaged", 8);
   const uint32_t width = big32(chunk.data, 0), height = big32(chunk.data, 4);
   const std::string size = std::to_string(width) + " x " + std::to_string(height);
   if (width == 0 || height == 0 || width > INT32_MAX || height > INT32_MAX)
@@ -79,7 +81,8 @@ void read_header(const Chunk& chunk, PngFile& file) {
   file.depth = chunk.data[8];
   file.color = static_cast<PngColor>(chunk.data[9]);
   if (!depth_fits(file.depth, file.color) || chunk.data[10] != 0 || chunk.data[11] != 0 || chunk.data[12] > 1)
-    fail("PNG header has a colour type, depth or method that the format does not know: the file is damaged", chunk.offset);
+    fail("PNG header has a colour type, depth or method that the format does not know: the file is damaged",
+         chunk.offset);
   file.interlaced = chunk.data[12] == 1;
   file.width = static_cast<int32_t>(width);
   file.height = static_cast<int32_t>(height);
@@ -108,14 +111,16 @@ class Metadata {
     if (chunk.name == "PLTE" && file_.color == PngColor::palette) take_palette(chunk, before_data);
     if (chunk.name == "eXIf") exif_ = chunk.data;
     if (chunk.name == "tEXt" || chunk.name == "zTXt" || chunk.name == "iTXt") take_text(chunk);
-    if (chunk.name == "acTL" || chunk.name == "fcTL" || chunk.name == "fdAT") take_animation(chunk, before_data);
+    if (chunk.name == "acTL" || chunk.name == "fcTL" || chunk.name == "fdAT")
+      take_animation(chunk, before_data);
   }
 
   // Pillow reads an animation no further than to where its second frame begins.
   bool complete(const Chunk& chunk) const { return animated_ && chunk.name == "fcTL"; }
 
   void finish(size_t data_offset) {
-    if (file_.color == PngColor::palette && file_.palette.empty()) fail("PNG with palette colours has no palette", data_offset);
+    if (file_.color == PngColor::palette && file_.palette.empty())
+      fail("PNG with palette colours has no palette", data_offset);
     const std::optional<int> orientation = picture_orientation(exif_, xmp_);
     if (!orientation) leave_to_pillow("PNG has unusual EXIF data", data_offset);
     file_.orientation = *orientation;
@@ -125,7 +130,8 @@ class Metadata {
   void take_palette(const Chunk& chunk, bool before_data) {
     const size_t size = chunk.data.size();
     if (!before_data || !file_.palette.empty() || size == 0 || size % 3 != 0 || size > 768)
-      fail("PNG has a palette of " + std::to_string(size) + " bytes, or one more, or behind the pixels: the file is damaged",
+      fail("PNG has a palette of " + std::to_string(size) +
+               " bytes, or one more, or behind the pixels: the file is damaged",
            chunk.offset);
     file_.palette = chunk.data;
   }
@@ -139,13 +145,15 @@ class Metadata {
     // Behind the keyword: compressed or not, how, language, translated keyword.
     size_t at = key.size() + 3;
     for (int ends = 0; ends < 2 && at < text.size(); ++at) ends += text[at] == '\0';
-    if (chunk.name != "iTXt" || key != kXmp || text.size() < key.size() + 3 || text[key.size() + 1] != 0 || !xmp_.empty())
-      leave_to_pillow("PNG keeps metadata in the unusual text chunk '" + std::string(key) + "'", chunk.offset);
+    if (chunk.name != "iTXt" || key != kXmp || text.size() < key.size() + 3 || text[key.size() + 1] != 0 ||
+        !xmp_.empty())
+      leave_to_pillow("PNG keeps metadata in the unusual text chunk '" + std::string(key) + "'",
+                      chunk.offset);
     xmp_ = chunk.data.subspan(std::min(at, text.size()));
   }
 
-  // The first frame is the PNG's own picture, whether or not it counts as part of the animation. Anything that needs more thought
-  // is Pillow's.
+  // The first frame is the PNG's own picture, whether or not it counts as part of the animation. Anything
+  // that needs more thought is Pillow's.
   void take_animation(const Chunk& chunk, bool before_data) {
     const Bytes data = chunk.data;
     if (chunk.name == "acTL" && before_data && !animated_ && data.size() >= 8 && big32(data, 0) >= 2 &&
@@ -155,8 +163,9 @@ class Metadata {
     }
     if (chunk.name == "fcTL" && animated_ && !before_data) return;
     if (chunk.name == "fcTL" && animated_ && !framed_ && data.size() >= 26 && big32(data, 0) == 0 &&
-        big32(data, 4) == static_cast<uint32_t>(file_.width) && big32(data, 8) == static_cast<uint32_t>(file_.height) &&
-        big32(data, 12) == 0 && big32(data, 16) == 0) {
+        big32(data, 4) == static_cast<uint32_t>(file_.width) &&
+        big32(data, 8) == static_cast<uint32_t>(file_.height) && big32(data, 12) == 0 &&
+        big32(data, 16) == 0) {
       framed_ = true;
       return;
     }
@@ -193,7 +202,8 @@ PngFile probe_png(Bytes bytes) {
     if (chunk.name == "IEND") break;
     const bool is_data = chunk.name == "IDAT";
     if (is_data) {
-      if (have_data && !in_data) fail("PNG's pixels are interrupted by other chunks: the file is damaged", chunk.offset);
+      if (have_data && !in_data)
+        fail("PNG's pixels are interrupted by other chunks: the file is damaged", chunk.offset);
       if (!have_data) file.data_offset = chunk.offset;
       have_data = true;
       file.data_bytes += chunk.data.size();

@@ -1,9 +1,9 @@
 // PngFile: where everything lies in a PNG, from one walk over its chunks.
 //
-// A file is either regular (each chunk complete, its checksum right, all in an order that decoders agree on, down to IEND) and
-// described here, or an Error(corrupt_data) says at which offset it is not. Pillow is lenient about some of these, so who has it
-// asks it about a refused file. Error(unavailable): nothing is wrong, but Pillow alone has the answer. Costs one checksum over the
-// file, some 10 GB/s. Any thread.
+// A file is either regular (each chunk complete, its checksum right, all in an order that decoders agree on,
+// down to IEND) and described here, or an Error(corrupt_data) says at which offset it is not. Pillow is
+// lenient about some of these, so who has it asks it about a refused file. Error(unavailable): nothing is
+// wrong, but Pillow alone has the answer. Costs one checksum over the file, some 10 GB/s. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ template <typename Take>
 void for_each_data_chunk(std::span<const uint8_t> bytes, const PngFile& file, Take take) {
   size_t left = file.data_bytes;
   for (size_t at = file.data_offset; left > 0;) {
-    const size_t length = size_t{bytes[at]} << 24 | size_t{bytes[at + 1]} << 16 | size_t{bytes[at + 2]} << 8 | bytes[at + 3];
+    const size_t length =
+        size_t{bytes[at]} << 24 | size_t{bytes[at + 1]} << 16 | size_t{bytes[at + 2]} << 8 | bytes[at + 3];
     take(bytes.subspan(at + 8, length));
     left -= length;
     at += length + 12;

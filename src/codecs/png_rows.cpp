@@ -14,15 +14,16 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 uint8_t paeth(int left, int up, int corner) {
-  const int to_left = std::abs(up - corner), to_up = std::abs(left - corner), to_corner = std::abs(left + up - 2 * corner);
+  const int to_left = std::abs(up - corner), to_up = std::abs(left - corner),
+            to_corner = std::abs(left + up - 2 * corner);
   if (to_left <= to_up && to_left <= to_corner) return static_cast<uint8_t>(left);
   return static_cast<uint8_t>(to_up <= to_corner ? up : corner);
 }
 
 uint8_t sum(int a, int b) { return static_cast<uint8_t>(a + b); }
 
-// Each pixel waits for its left neighbour, so all there is to do at once is one pixel's bytes: N of them in a vector, of which
-// kPixel count.
+// Each pixel waits for its left neighbour, so all there is to do at once is one pixel's bytes: N of them in a
+// vector, of which kPixel count.
 template <size_t kPixel>
 struct Pixel {
   static constexpr size_t kLanes = kPixel <= 4 ? 4 : 8;
@@ -72,7 +73,8 @@ void undo_paeth(uint8_t* row, const uint8_t* above, size_t bytes) {
   for (size_t i = 0; i < bytes; i += kPixel) {
     const auto up = hn::PromoteTo(d, P::load(above + i));
     const auto from_corner = hn::Sub(up, corner), across = hn::Sub(left, corner);
-    const auto to_left = hn::Abs(from_corner), to_up = hn::Abs(across), to_corner = hn::Abs(hn::Add(from_corner, across));
+    const auto to_left = hn::Abs(from_corner), to_up = hn::Abs(across),
+               to_corner = hn::Abs(hn::Add(from_corner, across));
     const auto least = hn::Min(to_left, hn::Min(to_up, to_corner));
     const auto guess =
         hn::IfThenElse(hn::Eq(least, to_left), left, hn::IfThenElse(hn::Eq(least, to_up), up, corner));
@@ -123,7 +125,8 @@ void expand_bytes(const uint8_t* from, int32_t count, uint8_t* to) {
 }
 
 void expand_grey16(const uint8_t* from, int32_t count, uint8_t* to) {
-  for (int32_t x = 0; x < count; ++x, from += 2, to += base::kPixelBytes) to[0] = to[1] = to[2] = from[0] ? 255 : from[1];
+  for (int32_t x = 0; x < count; ++x, from += 2, to += base::kPixelBytes)
+    to[0] = to[1] = to[2] = from[0] ? 255 : from[1];
 }
 
 }  // namespace
@@ -165,7 +168,8 @@ PngColors::PngColors(const PngFile& file) : depth_(file.depth), color_(file.colo
 
 void PngColors::look_up(const uint8_t* row, int32_t first, int32_t count, uint8_t* rgbx) const {
   if (depth_ == 8) {
-    for (int32_t x = 0; x < count; ++x) std::memcpy(rgbx + base::kPixelBytes * x, &table_[row[first + x]], base::kPixelBytes);
+    for (int32_t x = 0; x < count; ++x)
+      std::memcpy(rgbx + base::kPixelBytes * x, &table_[row[first + x]], base::kPixelBytes);
     return;
   }
   const int32_t per_byte = 8 / depth_;

@@ -1,7 +1,8 @@
 // TableCache: the last few decoding tables that were built, by the specification they were built from.
 //
-// Nearly all files of a data set use the same few (standard) tables, and building one costs as much as decoding several per cent
-// of a photo. Bound: kSlots tables; the one that was not used for the longest time goes first. One thread.
+// Nearly all files of a data set use the same few (standard) tables, and building one costs as much as
+// decoding several per cent of a photo. Bound: kSlots tables; the one that was not used for the longest time
+// goes first. One thread.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ class TableCache {
         slot.used = clock_;
         return slot.table.get();
       }
-    Slot& oldest = *std::min_element(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) { return a.used < b.used; });
+    Slot& oldest = *std::min_element(slots_.begin(), slots_.end(),
+                                     [](const Slot& a, const Slot& b) { return a.used < b.used; });
     std::unique_ptr<Table> table = oldest.table ? std::move(oldest.table) : std::make_unique<Table>();
     if (!table->build(spec)) return nullptr;
     oldest = {spec, clock_, std::move(table)};

@@ -42,8 +42,9 @@ HWY_INLINE V16 clamp(V16 v) {
   return hn::Min(hn::Max(v, hn::Zero(d)), hn::Set(d, 255));
 }
 
-// BT.601 with libjpeg's 16-bit constants. Red and blue: 22971 / 2^14 and 29033 / 2^14, rounded, give libjpeg's table for each of
-// the 256 values (a test checks all). Green rounds the sum of two products, so it needs 32 bits: -0.34414 cb + 0.28586 cr - cr.
+// BT.601 with libjpeg's 16-bit constants. Red and blue: 22971 / 2^14 and 29033 / 2^14, rounded, give
+// libjpeg's table for each of the 256 values (a test checks all). Green rounds the sum of two products, so it
+// needs 32 bits: -0.34414 cb + 0.28586 cr - cr.
 HWY_INLINE Rgb to_rgb(V16 y, V16 cb, V16 cr) {
   const D16 d;
   const D32 d32;
@@ -67,10 +68,12 @@ HWY_INLINE V8 merge(V16 even, V16 odd) { return hn::BitCast(D8(), hn::Or(even, h
 HWY_INLINE V16 even_bytes(V8 v) { return hn::And(hn::BitCast(D16(), v), hn::Set(D16(), 0x00FF)); }
 HWY_INLINE V16 odd_bytes(V8 v) { return hn::BitCast(D16(), hn::ShiftRight<8>(hn::BitCast(DU16(), v))); }
 
-HWY_INLINE void store(V8 r, V8 g, V8 b, uint8_t* out) { hn::StoreInterleaved4(r, g, b, hn::Set(D8(), 255), D8(), out); }
+HWY_INLINE void store(V8 r, V8 g, V8 b, uint8_t* out) {
+  hn::StoreInterleaved4(r, g, b, hn::Set(D8(), 255), D8(), out);
+}
 
-// Calls step(pixel, to) for whole vectors of pixels, where `to` takes all of a vector's pixels. The ends of the row, where less
-// than a vector is wanted, go through a buffer.
+// Calls step(pixel, to) for whole vectors of pixels, where `to` takes all of a vector's pixels. The ends of
+// the row, where less than a vector is wanted, go through a buffer.
 template <class Step>
 HWY_INLINE void for_each_vector(size_t first, size_t count, uint8_t* out, Step step) {
   const size_t pixels = hn::Lanes(D8());
@@ -86,11 +89,13 @@ HWY_INLINE void for_each_vector(size_t first, size_t count, uint8_t* out, Step s
   }
 }
 
-void blend(const uint8_t* HWY_RESTRICT near, const uint8_t* HWY_RESTRICT far, size_t count, uint16_t* HWY_RESTRICT sums) {
+void blend(const uint8_t* HWY_RESTRICT near, const uint8_t* HWY_RESTRICT far, size_t count,
+           uint16_t* HWY_RESTRICT sums) {
   const DU16 d;
   const hn::Rebind<uint8_t, DU16> bytes;
   for (size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const VU16 n = hn::PromoteTo(d, hn::LoadU(bytes, near + i)), f = hn::PromoteTo(d, hn::LoadU(bytes, far + i));
+    const VU16 n = hn::PromoteTo(d, hn::LoadU(bytes, near + i)),
+               f = hn::PromoteTo(d, hn::LoadU(bytes, far + i));
     hn::StoreU(hn::Add(hn::Add(n, n), hn::Add(n, f)), d, sums + i);
   }
 }
@@ -107,23 +112,26 @@ HWY_INLINE Pair upsample(const uint16_t* sums, VU16 round_even, VU16 round_odd) 
           hn::BitCast(D16(), hn::ShiftRight<4>(hn::Add(three, hn::Add(right, round_odd))))};
 }
 
-void halved(const uint8_t* HWY_RESTRICT luma, const uint16_t* HWY_RESTRICT cb_sums, const uint16_t* HWY_RESTRICT cr_sums,
-            int round_even, int round_odd, size_t first, size_t count, uint8_t* HWY_RESTRICT out) {
+void halved(const uint8_t* HWY_RESTRICT luma, const uint16_t* HWY_RESTRICT cb_sums,
+            const uint16_t* HWY_RESTRICT cr_sums, int round_even, int round_odd, size_t first, size_t count,
+            uint8_t* HWY_RESTRICT out) {
   const VU16 even_term = hn::Set(DU16(), static_cast<uint16_t>(round_even)),
              odd_term = hn::Set(DU16(), static_cast<uint16_t>(round_odd));
   for_each_vector(first, count, out, [&](size_t p, uint8_t* to) HWY_ATTR {
     const V8 y = hn::LoadU(D8(), luma + p);
-    const Pair cb = upsample(cb_sums + p / 2, even_term, odd_term), cr = upsample(cr_sums + p / 2, even_term, odd_term);
+    const Pair cb = upsample(cb_sums + p / 2, even_term, odd_term),
+               cr = upsample(cr_sums + p / 2, even_term, odd_term);
     const Rgb even = to_rgb(even_bytes(y), cb.even, cr.even), odd = to_rgb(odd_bytes(y), cb.odd, cr.odd);
     store(merge(even.r, odd.r), merge(even.g, odd.g), merge(even.b, odd.b), to);
   });
 }
 
-void full(const uint8_t* HWY_RESTRICT luma, const uint8_t* HWY_RESTRICT cb, const uint8_t* HWY_RESTRICT cr, size_t count,
-          uint8_t* HWY_RESTRICT out) {
+void full(const uint8_t* HWY_RESTRICT luma, const uint8_t* HWY_RESTRICT cb, const uint8_t* HWY_RESTRICT cr,
+          size_t count, uint8_t* HWY_RESTRICT out) {
   for_each_vector(0, count, out, [&](size_t p, uint8_t* to) HWY_ATTR {
     const V8 y = hn::LoadU(D8(), luma + p), u = hn::LoadU(D8(), cb + p), v = hn::LoadU(D8(), cr + p);
-    const Rgb even = to_rgb(even_bytes(y), even_bytes(u), even_bytes(v)), odd = to_rgb(odd_bytes(y), odd_bytes(u), odd_bytes(v));
+    const Rgb even = to_rgb(even_bytes(y), even_bytes(u), even_bytes(v)),
+              odd = to_rgb(odd_bytes(y), odd_bytes(u), odd_bytes(v));
     store(merge(even.r, odd.r), merge(even.g, odd.g), merge(even.b, odd.b), to);
   });
 }

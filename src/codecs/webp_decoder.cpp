@@ -20,10 +20,13 @@ namespace {
 using Bytes = std::span<const uint8_t>;
 using Demuxer = std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)>;
 
-// Cropping makes libwebp take the crop's edge for the picture's, and fancy upsampling looks one chroma sample, two pixels, further.
+// Cropping makes libwebp take the crop's edge for the picture's, and fancy upsampling looks one chroma
+// sample, two pixels, further.
 constexpr int32_t kMargin = 2;
 
-[[noreturn]] void fail(const std::string& message, int64_t offset) { throw Error(ErrorKind::corrupt_data, message, {}, offset); }
+[[noreturn]] void fail(const std::string& message, int64_t offset) {
+  throw Error(ErrorKind::corrupt_data, message, {}, offset);
+}
 
 // The first chunk of that name; empty without one.
 Bytes chunk(const Demuxer& demuxer, const char* name) {
@@ -45,7 +48,8 @@ base::Rect with_margin(base::Rect part, const WebPFile& file) {
 void decode_part(const WebPFile& file, base::Rect part, base::ImageView out) {
   WebPDecoderConfig config;
   if (!WebPInitDecoderConfig(&config))
-    throw Error(ErrorKind::unavailable, "the installed libwebp is not of the version that millrace was built with; build it again");
+    throw Error(ErrorKind::unavailable,
+                "the installed libwebp is not of the version that millrace was built with; build it again");
   config.output.colorspace = MODE_RGBA;
   config.output.is_external_memory = 1;
   config.output.u.RGBA.rgba = out.data;
@@ -61,15 +65,19 @@ void decode_part(const WebPFile& file, base::Rect part, base::ImageView out) {
   const VP8StatusCode status = WebPDecode(file.data.data(), file.data.size(), &config);
   if (status == VP8_STATUS_OUT_OF_MEMORY) throw std::bad_alloc();
   if (status != VP8_STATUS_OK)
-    fail("WebP's pixels cannot be decoded (libwebp's status " + std::to_string(status) + "): the file is damaged", -1);
+    fail("WebP's pixels cannot be decoded (libwebp's status " + std::to_string(status) +
+             "): the file is damaged",
+         -1);
 }
 
 base::ImageView piece(base::ImageView of, base::Rect part) {
-  return {of.row(part.top) + ptrdiff_t{part.left} * base::kPixelBytes, part.width, part.height, of.stride_bytes};
+  return {of.row(part.top) + ptrdiff_t{part.left} * base::kPixelBytes, part.width, part.height,
+          of.stride_bytes};
 }
 
 void clear(base::ImageView view) {
-  for (int32_t y = 0; y < view.height; ++y) std::memset(view.row(y), 0, static_cast<size_t>(view.width) * base::kPixelBytes);
+  for (int32_t y = 0; y < view.height; ++y)
+    std::memset(view.row(y), 0, static_cast<size_t>(view.width) * base::kPixelBytes);
 }
 
 }  // namespace
@@ -80,7 +88,8 @@ WebPFile probe_webp(Bytes bytes) {
   const Demuxer demuxer(WebPDemux(&all), &WebPDemuxDelete);
   WebPIterator first;
   if (!demuxer || !WebPDemuxGetFrame(demuxer.get(), 1, &first))
-    fail("WebP of " + std::to_string(bytes.size()) + " bytes is not complete, or not put together as a WebP is: it is truncated or damaged",
+    fail("WebP of " + std::to_string(bytes.size()) +
+             " bytes is not complete, or not put together as a WebP is: it is truncated or damaged",
          static_cast<int64_t>(bytes.size()));
   WebPFile file;
   file.frame = {first.x_offset, first.y_offset, first.width, first.height};
@@ -94,7 +103,9 @@ WebPFile probe_webp(Bytes bytes) {
     fail("WebP's first frame has no readable header: the file is damaged", file.data.data() - bytes.data());
   file.lossless = features.format == 2;
   const std::optional<int> orientation = picture_orientation(chunk(demuxer, "EXIF"), chunk(demuxer, "XMP "));
-  if (!orientation) throw Error(ErrorKind::unavailable, "WebP has unusual EXIF data; only a fallback decoder (Pillow) knows what it means");
+  if (!orientation)
+    throw Error(ErrorKind::unavailable,
+                "WebP has unusual EXIF data; only a fallback decoder (Pillow) knows what it means");
   file.orientation = *orientation;
   return file;
 }
@@ -102,7 +113,8 @@ WebPFile probe_webp(Bytes bytes) {
 void WebPDecoder::decode(const WebPFile& file, base::Rect region, base::ImageView out) {
   const base::Rect frame = file.frame;
   const int32_t left = std::max(region.left, frame.left), top = std::max(region.top, frame.top);
-  const int32_t width = std::min(region.right(), frame.right()) - left, height = std::min(region.bottom(), frame.bottom()) - top;
+  const int32_t width = std::min(region.right(), frame.right()) - left,
+                height = std::min(region.bottom(), frame.bottom()) - top;
   const bool covered = width == region.width && height == region.height;
   if (!covered) clear(out);
   if (width <= 0 || height <= 0) return;
@@ -119,8 +131,10 @@ void WebPDecoder::decode(const WebPFile& file, base::Rect region, base::ImageVie
   const base::ImageView decoded{pixels_.data(), around.width, around.height, stride};
   decode_part(file, around, decoded);
   for (int32_t y = 0; y < height; ++y)
-    std::memcpy(target.row(y), decoded.row(part.top - around.top + y) + ptrdiff_t{part.left - around.left} * base::kPixelBytes,
-                static_cast<size_t>(width) * base::kPixelBytes);
+    std::memcpy(
+        target.row(y),
+        decoded.row(part.top - around.top + y) + ptrdiff_t{part.left - around.left} * base::kPixelBytes,
+        static_cast<size_t>(width) * base::kPixelBytes);
 }
 
 }  // namespace millrace::codecs

@@ -9,11 +9,12 @@
 namespace millrace::collate {
 namespace {
 
-constexpr size_t kMostValueBytes = 64;              // of larger ones a cache miss is a small part
-constexpr size_t kLeastBytes = size_t{128} << 10;   // what is smaller stays in the cache
+constexpr size_t kMostValueBytes = 64;             // of larger ones a cache miss is a small part
+constexpr size_t kLeastBytes = size_t{128} << 10;  // what is smaller stays in the cache
 
 bool can_be_interleaved(const ChunkRows::Column& column) {
-  return column.row_bytes > 0 && column.row_bytes <= kMostValueBytes && column.stride_bytes == static_cast<int64_t>(column.row_bytes);
+  return column.row_bytes > 0 && column.row_bytes <= kMostValueBytes &&
+         column.stride_bytes == static_cast<int64_t>(column.row_bytes);
 }
 
 [[noreturn]] void throw_no_row(int64_t rows) {
@@ -22,7 +23,8 @@ bool can_be_interleaved(const ChunkRows::Column& column) {
 
 }  // namespace
 
-ChunkRows::ChunkRows(std::vector<Column> columns, int64_t rows, bool in_any_order) : rows_(rows), columns_(std::move(columns)) {
+ChunkRows::ChunkRows(std::vector<Column> columns, int64_t rows, bool in_any_order)
+    : rows_(rows), columns_(std::move(columns)) {
   std::vector<DenseColumn> dense;
   size_t row_bytes = 0;
   for (size_t i = 0; in_any_order && i < columns_.size(); ++i) {
@@ -43,11 +45,14 @@ ChunkRows::ChunkRows(std::vector<Column> columns, int64_t rows, bool in_any_orde
     }
   }
   for (size_t i = 0; i < columns_.size(); ++i)
-    if (!is_interleaved(i)) apart_.push_back({i, {columns_[i].row_bytes, {{columns_[i].data, rows, columns_[i].stride_bytes}}, {}}});
+    if (!is_interleaved(i))
+      apart_.push_back(
+          {i, {columns_[i].row_bytes, {{columns_[i].data, rows, columns_[i].stride_bytes}}, {}}});
 }
 
 bool ChunkRows::is_interleaved(size_t column) const {
-  return std::any_of(parts_.begin(), parts_.end(), [column](const Part& part) { return part.column == column; });
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [column](const Part& part) { return part.column == column; });
 }
 
 void RowDealer::copy(std::span<const ChunkShare> shares, size_t size, std::span<uint8_t* const> out) {
@@ -65,7 +70,8 @@ void RowDealer::copy(std::span<const ChunkShare> shares, size_t size, std::span<
     for (size_t i = 0; i < share.rows.size(); ++i) {
       const int64_t row = share.rows[i] < 0 ? share.rows[i] + rows : share.rows[i];
       if (static_cast<uint64_t>(row) >= static_cast<uint64_t>(rows)) throw_no_row(rows);
-      dealt_[static_cast<size_t>(share.places[i])] = from->data() + static_cast<size_t>(row) * from->stride_bytes();
+      dealt_[static_cast<size_t>(share.places[i])] =
+          from->data() + static_cast<size_t>(row) * from->stride_bytes();
     }
   }
   if (like != nullptr) deal(*like, out);
@@ -74,12 +80,14 @@ void RowDealer::copy(std::span<const ChunkShare> shares, size_t size, std::span<
 void RowDealer::copy_apart(const ChunkShare& share, std::span<uint8_t* const> out) {
   addresses_.resize(share.rows.size());
   for (const auto& [column, field] : share.chunk->apart_) {
-    if (!locate_rows(field, share.chunk->rows(), share.rows, addresses_.data())) throw_no_row(share.chunk->rows());
+    if (!locate_rows(field, share.chunk->rows(), share.rows, addresses_.data()))
+      throw_no_row(share.chunk->rows());
     gather_rows_to(addresses_, field.row_bytes, share.places, out[column]);
   }
 }
 
-// In the order of their places, so that each column is written from front to back; places of other shares are left out.
+// In the order of their places, so that each column is written from front to back; places of other shares are
+// left out.
 void RowDealer::deal(const ChunkRows& like, std::span<uint8_t* const> out) {
   const size_t row_bytes = like.interleaved_->stride_bytes();
   columns_.clear();

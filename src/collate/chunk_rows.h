@@ -1,7 +1,8 @@
 // ChunkRows: a chunk's columns, in the form in which rows are copied from them into batches.
 //
-// Where rows are wanted in any order, columns of small values are interleaved, which copies them; the others are used where they lie, and
-// whoever makes a ChunkRows keeps those alive and in place. Immutable, so any thread may read.
+// Where rows are wanted in any order, columns of small values are interleaved, which copies them; the others
+// are used where they lie, and whoever makes a ChunkRows keeps those alive and in place. Immutable, so any
+// thread may read.
 #pragma once
 
 #include <cstddef>
@@ -63,8 +64,8 @@ struct ChunkShare {
 // Copies shares into batches; keeps its memory between calls. One thread at a time.
 class RowDealer {
  public:
-  // Places are below `size`, each taken once; out[i]: of column i, a row's bytes for each place. Rows below zero count from the end.
-  // Throws Error(out_of_range) for a row that its chunk does not have.
+  // Places are below `size`, each taken once; out[i]: of column i, a row's bytes for each place. Rows below
+  // zero count from the end. Throws Error(out_of_range) for a row that its chunk does not have.
   void copy(std::span<const ChunkShare> shares, size_t size, std::span<uint8_t* const> out);
 
  private:

@@ -11,7 +11,8 @@
 namespace millrace::collate {
 namespace {
 
-// Finds chunks of samples: near where they would be if all chunks were as long, which most are, else by bisection.
+// Finds chunks of samples: near where they would be if all chunks were as long, which most are, else by
+// bisection.
 class ChunkFinder {
  public:
   explicit ChunkFinder(std::span<const int64_t> starts) : starts_(starts) {
@@ -58,7 +59,8 @@ ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int
   }
   std::vector<uint32_t> order(found.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::sort(order.begin(), order.end(), [&found](uint32_t a, uint32_t b) { return found[a].chunk < found[b].chunk; });
+  std::sort(order.begin(), order.end(),
+            [&found](uint32_t a, uint32_t b) { return found[a].chunk < found[b].chunk; });
   ChunkShares result;
   result.places.resize(indices.size());
   result.rows.resize(indices.size());

@@ -25,10 +25,13 @@
 namespace millrace::collate {
 namespace {
 
-// A field of a batch from here on is larger than its slots would stay in the caches: measured, 25 GB/s instead of 12 for 8 MiB.
+// A field of a batch from here on is larger than its slots would stay in the caches: measured, 25 GB/s
+// instead of 12 for 8 MiB.
 constexpr size_t kPastCachesBytes = size_t{4} << 20;
 
-size_t rows_per_piece(const RowCopy& copy) { return std::max<size_t>(1, copy.piece_bytes / std::max<size_t>(copy.row_bytes, 1)); }
+size_t rows_per_piece(const RowCopy& copy) {
+  return std::max<size_t>(1, copy.piece_bytes / std::max<size_t>(copy.row_bytes, 1));
+}
 
 int64_t piece_count(const RowCopy& copy) {
   const size_t rows = rows_per_piece(copy);
@@ -37,8 +40,8 @@ int64_t piece_count(const RowCopy& copy) {
 
 }  // namespace
 
-// `copies` and `pieces` are fixed; `leases` are fixed once there is one per copy, and the bytes behind them are written piecewise.
-// The rest is under the lock.
+// `copies` and `pieces` are fixed; `leases` are fixed once there is one per copy, and the bytes behind them
+// are written piecewise. The rest is under the lock.
 struct GatherEngine::Task {
   explicit Task(std::vector<RowCopy> rows) : copies(std::move(rows)) {
     for (const RowCopy& copy : copies) pieces += piece_count(copy);
@@ -56,8 +59,10 @@ struct GatherEngine::Task {
       const size_t rows = std::min(rows_per_piece(copy), copy.rows.size() - first);
       const auto wanted = std::span(copy.rows).subspan(first, rows);
       uint8_t* const out = leases[i].data() + first * copy.row_bytes;
-      if (copy.maker) copy.maker->make(wanted, out, copy.rows.size() * copy.row_bytes >= kPastCachesBytes);
-      else gather_rows(wanted, copy.row_bytes, out);
+      if (copy.maker)
+        copy.maker->make(wanted, out, copy.rows.size() * copy.row_bytes >= kPastCachesBytes);
+      else
+        gather_rows(wanted, copy.row_bytes, out);
       return;
     }
   }
@@ -75,12 +80,12 @@ struct GatherEngine::Task {
 // Shared: slots that come back after the engine's end must not find it gone (they hold a weak_ptr).
 struct GatherEngine::State {
   std::vector<std::unique_ptr<core::BatchRing>> rings;  // by field; fixed
-  std::atomic<int64_t> copy_ns{0};                // relaxed: a statistic
+  std::atomic<int64_t> copy_ns{0};                      // relaxed: a statistic
 
   std::mutex mutex;  // guards everything below
   std::condition_variable work, parked, complete;
-  std::deque<std::shared_ptr<Task>> tasks;  // shared with the threads that write to them
-  size_t claim = 0;                         // the first task with an unclaimed piece
+  std::deque<std::shared_ptr<Task>> tasks;       // shared with the threads that write to them
+  size_t claim = 0;                              // the first task with an unclaimed piece
   int active = std::numeric_limits<int>::max();  // threads from this number on are parked
   bool closed = false;
 
@@ -102,7 +107,8 @@ struct GatherEngine::State {
   // Only batches that hold memory can be complete, hence the loop is short.
   int complete_count() const {
     const auto end = tasks.begin() + static_cast<ptrdiff_t>(claim);
-    return static_cast<int>(std::count_if(tasks.begin(), end, [](const auto& task) { return task->unfinished == 0; }));
+    return static_cast<int>(
+        std::count_if(tasks.begin(), end, [](const auto& task) { return task->unfinished == 0; }));
   }
 
   // Whether there is a piece to claim: the first task that has one also has its slots, or gets them now.
@@ -186,7 +192,8 @@ struct GatherEngine::State {
     }
   }
 
-  // The consumer as the only worker: pieces of the oldest task until it is complete or the deadline has passed.
+  // The consumer as the only worker: pieces of the oldest task until it is complete or the deadline has
+  // passed.
   void work_on_oldest(std::unique_lock<std::mutex>& lock, int64_t deadline_ns) {
     Task& task = *tasks.front();
     while (task.unfinished > 0 && !closed) {
@@ -205,20 +212,24 @@ struct GatherEngine::Running {
   std::shared_ptr<State> state = std::make_shared<State>();
   core::ConsumerSeat seat;
   std::vector<std::shared_ptr<trace::StageClock>> clocks;  // by thread
-  core::ThreadGroup threads;  // the last member: joined before the state goes
+  core::ThreadGroup threads;                               // the last member: joined before the state goes
 };
 
 GatherEngine::GatherEngine(int threads, int slots, size_t fields, const core::BlockSource& memory)
     : generation_(core::fork_generation()), running_(std::make_unique<Running>()) {
   const auto& state = running_->state;
   for (size_t i = 0; i < fields; ++i)
-    state->rings.push_back(std::make_unique<core::BatchRing>(slots, [weak = std::weak_ptr(state)] {
-      if (const auto alive = weak.lock()) alive->slot_returned();
-    }, memory));
+    state->rings.push_back(std::make_unique<core::BatchRing>(
+        slots,
+        [weak = std::weak_ptr(state)] {
+          if (const auto alive = weak.lock()) alive->slot_returned();
+        },
+        memory));
   try {
     for (int i = 0; i < threads; ++i) {
       const auto& clock = running_->clocks.emplace_back(std::make_shared<trace::StageClock>());
-      running_->threads.start("millrace-" + std::to_string(i), [raw = state.get(), i, clock] { raw->run(i, clock); });
+      running_->threads.start("millrace-" + std::to_string(i),
+                              [raw = state.get(), i, clock] { raw->run(i, clock); });
     }
   } catch (...) {
     close();
@@ -227,14 +238,17 @@ GatherEngine::GatherEngine(int threads, int slots, size_t fields, const core::Bl
 }
 
 GatherEngine::~GatherEngine() {
-  if (generation_ != core::fork_generation()) static_cast<void>(running_.release());
-  else close();
+  if (generation_ != core::fork_generation())
+    static_cast<void>(running_.release());
+  else
+    close();
 }
 
 GatherEngine::Running& GatherEngine::running() const {
   if (generation_ != core::fork_generation())
     throw Error(ErrorKind::unavailable,
-                "this loader was made before fork(): its threads do not exist in the child process; make a new loader here");
+                "this loader was made before fork(): its threads do not exist in the child process; make a "
+                "new loader here");
   return *running_;
 }
 
@@ -267,7 +281,8 @@ GatherEngine::Status GatherEngine::next(std::vector<core::Lease>& out, int timeo
     } else {
       const trace::StageScope scope(trace::Stage::wait);
       const std::chrono::steady_clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
-      state.complete.wait_until(lock, deadline, [&state] { return state.closed || state.tasks.front()->unfinished == 0; });
+      state.complete.wait_until(lock, deadline,
+                                [&state] { return state.closed || state.tasks.front()->unfinished == 0; });
     }
     running.seat.throw_if_closed();
     if (state.tasks.front()->unfinished > 0) return Status::pending;
@@ -304,7 +319,8 @@ void GatherEngine::close() {
 
 void GatherEngine::set_limits(int active_threads, int slots) {
   if (active_threads < 1)
-    throw Error(ErrorKind::invalid_argument, "at least one thread has to be active, got " + std::to_string(active_threads));
+    throw Error(ErrorKind::invalid_argument,
+                "at least one thread has to be active, got " + std::to_string(active_threads));
   State& state = *running().state;
   for (const auto& ring : state.rings) ring->set_slots(slots);
   const std::lock_guard lock(state.mutex);

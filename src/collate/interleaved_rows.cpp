@@ -10,19 +10,23 @@
 namespace millrace::collate {
 namespace {
 
-// Rows that one column after the other is copied for: the first cache holds them, and what is written of them.
+// Rows that one column after the other is copied for: the first cache holds them, and what is written of
+// them.
 constexpr size_t kRowsAtOnce = 32;
 constexpr size_t kBytesAtOnce = size_t{16} << 10;
 
 constexpr size_t kCacheLine = 64;
 
-// As row_gather.h's fetch_row(), where a call would take longer than the two or three instructions that it is.
+// As row_gather.h's fetch_row(), where a call would take longer than the two or three instructions that it
+// is.
 inline void fetch(const uint8_t* row, size_t bytes) {
   for (size_t at = 0; at < std::min(bytes, kBytesAtOnce); at += kCacheLine) __builtin_prefetch(row + at);
   __builtin_prefetch(row + bytes - 1);
 }
 
-size_t rows_at_once(size_t row_bytes) { return std::clamp<size_t>(kBytesAtOnce / std::max<size_t>(row_bytes, 1), 4, kRowsAtOnce); }
+size_t rows_at_once(size_t row_bytes) {
+  return std::clamp<size_t>(kBytesAtOnce / std::max<size_t>(row_bytes, 1), 4, kRowsAtOnce);
+}
 
 // Calls `copy` with the size of a value as a constant where that makes copying it one or two instructions.
 template <class Copy>
@@ -39,7 +43,8 @@ void with_size(size_t bytes, Copy copy) {
 
 // Row i to `place(i)` of each column.
 template <class Place>
-void deal(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const DealtColumn> columns, Place place) {
+void deal(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const DealtColumn> columns,
+          Place place) {
   const size_t step = rows_at_once(row_bytes);
   for (size_t i = 0; i < std::min(step, rows.size()); ++i) fetch(rows[i], row_bytes);
   for (size_t first = 0; first < rows.size(); first += step) {
@@ -54,11 +59,14 @@ void deal(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<cons
 
 }  // namespace
 
-InterleavedRows::InterleavedRows(std::span<const DenseColumn> columns, int64_t rows) : rows_(rows), offsets_(columns.size()) {
+InterleavedRows::InterleavedRows(std::span<const DenseColumn> columns, int64_t rows)
+    : rows_(rows), offsets_(columns.size()) {
   std::vector<size_t> order(columns.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // Behind each other without gaps: each size is a multiple of its own column's alignment, and so of those that follow.
-  std::stable_sort(order.begin(), order.end(), [&columns](size_t a, size_t b) { return columns[a].align > columns[b].align; });
+  // Behind each other without gaps: each size is a multiple of its own column's alignment, and so of those
+  // that follow.
+  std::stable_sort(order.begin(), order.end(),
+                   [&columns](size_t a, size_t b) { return columns[a].align > columns[b].align; });
   for (const size_t i : order) {
     offsets_[i] = stride_bytes_;
     stride_bytes_ += columns[i].value_bytes;
@@ -73,9 +81,11 @@ InterleavedRows::InterleavedRows(std::span<const DenseColumn> columns, int64_t r
     uint8_t* const to = memory_.data() + first * stride_bytes_;
     const size_t some = std::min(step, count - first);
     for (size_t i = 0; i < columns.size(); ++i)
-      with_size(columns[i].value_bytes, [=, from = columns[i].data, out = to + offsets_[i], stride = stride_bytes_](auto size) {
-        for (size_t row = 0; row < some; ++row) std::memcpy(out + row * stride, from + (first + row) * size(), size());
-      });
+      with_size(columns[i].value_bytes,
+                [=, from = columns[i].data, out = to + offsets_[i], stride = stride_bytes_](auto size) {
+                  for (size_t row = 0; row < some; ++row)
+                    std::memcpy(out + row * stride, from + (first + row) * size(), size());
+                });
   }
 }
 

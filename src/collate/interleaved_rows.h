@@ -1,8 +1,9 @@
 // InterleavedRows: a table's columns copied so that the values of a row lie side by side.
 //
-// A value taken from a column at random costs a cache miss, so a row of twenty columns costs twenty; side by side they cost two. Copying
-// them takes some 15 ns for a row of 112 bytes in 20 columns, and such a row is then dealt out to a batch in 13 ns instead of 150.
-// Bound: one block of rows() * stride_bytes() from the cache of slot_memory.h, given back at the end. Immutable, so any thread may read.
+// A value taken from a column at random costs a cache miss, so a row of twenty columns costs twenty; side by
+// side they cost two. Copying them takes some 15 ns for a row of 112 bytes in 20 columns, and such a row is
+// then dealt out to a batch in 13 ns instead of 150. Bound: one block of rows() * stride_bytes() from the
+// cache of slot_memory.h, given back at the end. Immutable, so any thread may read.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@
 
 namespace millrace::collate {
 
-// `rows` values of `value_bytes` each, behind each other. `align`: what each value's address should be a multiple of; a power of two that
-// divides value_bytes.
+// `rows` values of `value_bytes` each, behind each other. `align`: what each value's address should be a
+// multiple of; a power of two that divides value_bytes.
 struct DenseColumn {
   const uint8_t* data = nullptr;
   size_t value_bytes = 0, align = 1;

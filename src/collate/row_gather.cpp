@@ -7,8 +7,9 @@ namespace millrace::collate {
 namespace {
 
 constexpr size_t kCacheLine = 64;
-constexpr size_t kRowsAhead = 16;       // a core has about as many cache misses in flight
-constexpr size_t kBytesAhead = 8 << 10; // of long rows fewer are fetched early: the hardware sees the rest coming
+constexpr size_t kRowsAhead = 16;  // a core has about as many cache misses in flight
+constexpr size_t kBytesAhead =
+    8 << 10;  // of long rows fewer are fetched early: the hardware sees the rest coming
 
 // Finds rows in several tables by the number of rows before and in each.
 class Tables {
@@ -75,7 +76,8 @@ void gather(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t* out
 }
 
 template <size_t kBytes>
-void scatter(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out) {
+void scatter(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at,
+             uint8_t* out) {
   const size_t size = kBytes ? kBytes : row_bytes;
   const size_t fetched = std::min(size, kBytesAhead);
   const size_t ahead = rows_to_fetch_ahead(size);
@@ -102,8 +104,10 @@ size_t rows_to_fetch_ahead(size_t row_bytes) {
   return row_bytes ? std::clamp<size_t>(kBytesAhead / row_bytes, 1, kRowsAhead) : 1;
 }
 
-bool locate_rows(const RowField& field, int64_t samples, std::span<const int64_t> indices, const uint8_t** addresses) {
-  if (field.tables.size() == 1) return locate(field, OneTable(field.tables.front()), samples, indices, addresses);
+bool locate_rows(const RowField& field, int64_t samples, std::span<const int64_t> indices,
+                 const uint8_t** addresses) {
+  if (field.tables.size() == 1)
+    return locate(field, OneTable(field.tables.front()), samples, indices, addresses);
   return locate(field, Tables(field), samples, indices, addresses);
 }
 
@@ -122,7 +126,8 @@ void gather_rows(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t
   }
 }
 
-void gather_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at, uint8_t* out) {
+void gather_rows_to(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<const int64_t> at,
+                    uint8_t* out) {
   switch (row_bytes) {
     case 0: return;
     case 1: return scatter<1>(rows, row_bytes, at, out);

@@ -1,11 +1,12 @@
-// RowMaker: what becomes of the rows of one field on their way into a batch, for fields whose rows are not just copied.
+// RowMaker: what becomes of the rows of one field on their way into a batch, for fields whose rows are not
+// just copied.
 //
 //   row in memory or in a mapped file ──▶ wider elements ──▶ row of the batch
 //                                         checked, and targets that cross a border left out
 //
-// Fixed once made; make() may be called by any thread, several at once, at the cost of the copy. Addresses are borrowed: whoever made it
-// keeps the files mapped. Rows of mapped files are read under core/bus_guard.h, so that a file that was cut short is an
-// Error(corrupt_data) with its name.
+// Fixed once made; make() may be called by any thread, several at once, at the cost of the copy. Addresses
+// are borrowed: whoever made it keeps the files mapped. Rows of mapped files are read under core/bus_guard.h,
+// so that a file that was cut short is an Error(corrupt_data) with its name.
 #pragma once
 
 #include <cstddef>
@@ -25,27 +26,29 @@ namespace millrace::collate {
 struct RowFile {
   const uint8_t* begin = nullptr;
   const uint8_t* end = nullptr;
-  std::string path;                  // empty: unknown
-  int64_t offset = -1;               // of `begin` in the file; -1: unknown
-  std::function<bool()> shrank;      // whether the file is shorter than its mapping by now; empty: cannot be told
+  std::string path;              // empty: unknown
+  int64_t offset = -1;           // of `begin` in the file; -1: unknown
+  std::function<bool()> shrank;  // whether the file is shorter than its mapping by now; empty: cannot be told
   const uint8_t* numbers = nullptr;  // element 0 of `borders`
   std::span<const int64_t> borders;  // elements with which documents begin, ascending
 };
 
 // Which elements of a row are left out, by writing `value` in their place.
 struct Exclusion {
-  std::optional<int64_t> separator;  // those `behind` elements behind one that equals it (which may lie in front of the row)
-  int64_t behind = 1;                // 0 or 1
+  std::optional<int64_t>
+      separator;  // those `behind` elements behind one that equals it (which may lie in front of the row)
+  int64_t behind = 1;  // 0 or 1
   int64_t value = -100;
 };
 
 struct RowMakerOptions {
   base::DType stored = base::DType::i64, made = base::DType::i64;  // the same, or widens(stored, made)
-  size_t elements = 0;                           // of a row
-  std::optional<StridedRow> strided;             // how a row's values lie; absent: behind each other. Then nothing but copied
-  bool guarded = false;                          // rows lie in mapped files
-  std::optional<int64_t> highest;                // no element may be below 0 or above this
-  std::optional<Exclusion> excluded;             // also elements that are a file's borders
+  size_t elements = 0;                                             // of a row
+  std::optional<StridedRow>
+      strided;           // how a row's values lie; absent: behind each other. Then nothing but copied
+  bool guarded = false;  // rows lie in mapped files
+  std::optional<int64_t> highest;     // no element may be below 0 or above this
+  std::optional<Exclusion> excluded;  // also elements that are a file's borders
   std::vector<RowFile> files;
 };
 

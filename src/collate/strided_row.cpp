@@ -9,9 +9,12 @@ namespace millrace::collate {
 namespace {
 
 constexpr int64_t kPageBytes = 4096;
-constexpr size_t kLongRun = 64;                     // of longer ones a cache miss is a small part
-constexpr size_t kBlockBytes = size_t{16} << 10;    // of the batch, written in an order of its own: half of the first cache
-constexpr size_t kLeastRows = 16, kMostRows = 512;  // in a block: a cache line of floats, so that neighbours share what was read
+constexpr size_t kLongRun = 64;  // of longer ones a cache miss is a small part
+constexpr size_t kBlockBytes =
+    size_t{16} << 10;  // of the batch, written in an order of its own: half of the first cache
+constexpr size_t kLeastRows = 16,
+                 kMostRows =
+                     512;  // in a block: a cache line of floats, so that neighbours share what was read
 
 // kRun: the bytes of a run when they are known to the compiler, else 0.
 template <size_t kRun>
@@ -25,13 +28,14 @@ struct Copier {
       for (int64_t k = 0; k < axis.size; ++k) out = row(from + k * axis.stride_bytes, axes.subspan(1), out);
       return out;
     }
-    for (int64_t k = 0; k < axis.size; ++k, out += run()) std::memcpy(out, from + k * axis.stride_bytes, run());
+    for (int64_t k = 0; k < axis.size; ++k, out += run())
+      std::memcpy(out, from + k * axis.stride_bytes, run());
     return out;
   }
 
   // Of each row the runs at `offset` and behind it along `axes`.
-  uint8_t* block(std::span<const uint8_t* const> rows, int64_t offset, std::span<const RowAxis> axes, size_t row_bytes,
-                 uint8_t* out) const {
+  uint8_t* block(std::span<const uint8_t* const> rows, int64_t offset, std::span<const RowAxis> axes,
+                 size_t row_bytes, uint8_t* out) const {
     if (axes.empty()) {
       for (size_t i = 0; i < rows.size(); ++i) std::memcpy(out + i * row_bytes, rows[i] + offset, run());
       return out + run();
@@ -57,7 +61,8 @@ void with_run(size_t bytes, const Use& use) {
 }  // namespace
 
 StridedRow::StridedRow(std::span<const RowAxis> axes, size_t item_bytes)
-    : item_bytes_(item_bytes), row_bytes_(item_bytes), run_bytes_(item_bytes), end_(static_cast<int64_t>(item_bytes)) {
+    : item_bytes_(item_bytes), row_bytes_(item_bytes), run_bytes_(item_bytes),
+      end_(static_cast<int64_t>(item_bytes)) {
   for (const RowAxis& axis : axes) row_bytes_ *= static_cast<size_t>(axis.size);
   if (row_bytes_ == 0) {
     end_ = 0;
@@ -66,9 +71,12 @@ StridedRow::StridedRow(std::span<const RowAxis> axes, size_t item_bytes)
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     if (axis->size == 1) continue;
     (axis->stride_bytes < 0 ? begin_ : end_) += (axis->size - 1) * axis->stride_bytes;
-    if (axes_.empty() && axis->stride_bytes == static_cast<int64_t>(run_bytes_)) run_bytes_ *= static_cast<size_t>(axis->size);
-    else if (!axes_.empty() && axis->stride_bytes == axes_.front().size * axes_.front().stride_bytes) axes_.front().size *= axis->size;
-    else axes_.insert(axes_.begin(), *axis);
+    if (axes_.empty() && axis->stride_bytes == static_cast<int64_t>(run_bytes_))
+      run_bytes_ *= static_cast<size_t>(axis->size);
+    else if (!axes_.empty() && axis->stride_bytes == axes_.front().size * axes_.front().stride_bytes)
+      axes_.front().size *= axis->size;
+    else
+      axes_.insert(axes_.begin(), *axis);
   }
   const int64_t spans = end_ - begin_;
   far_apart_ = run_bytes_ <= kLongRun && spans > kPageBytes && spans > 4 * static_cast<int64_t>(row_bytes_);
@@ -81,7 +89,8 @@ void StridedRow::gather(std::span<const uint8_t* const> rows, uint8_t* out) cons
     if (far_apart_) {
       const size_t step = std::clamp(kBlockBytes / row_bytes_, kLeastRows, kMostRows);
       for (size_t i = 0; i < rows.size(); i += step)
-        copier.block(rows.subspan(i, std::min(step, rows.size() - i)), 0, axes_, row_bytes_, out + i * row_bytes_);
+        copier.block(rows.subspan(i, std::min(step, rows.size() - i)), 0, axes_, row_bytes_,
+                     out + i * row_bytes_);
       return;
     }
     const auto spans = static_cast<size_t>(end_ - begin_);

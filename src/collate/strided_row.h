@@ -1,8 +1,10 @@
-// StridedRow: a row whose values do not lie behind each other, such as one of a column-major table or of a picture with its axes swapped.
+// StridedRow: a row whose values do not lie behind each other, such as one of a column-major table or of a
+// picture with its axes swapped.
 //
-// Values that do lie together are one run, copied at once. Where the runs of a row are pages apart (column by column), a block of rows
-// is copied run by run: the reads of one run of many rows do not wait for each other, so that their cache misses overlap. Else row by row.
-// Immutable, any thread. Addresses are borrowed; gather() owns nothing while it runs, so it may be left by a jump (core/bus_guard.h).
+// Values that do lie together are one run, copied at once. Where the runs of a row are pages apart (column by
+// column), a block of rows is copied run by run: the reads of one run of many rows do not wait for each
+// other, so that their cache misses overlap. Else row by row. Immutable, any thread. Addresses are borrowed;
+// gather() owns nothing while it runs, so it may be left by a jump (core/bus_guard.h).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +28,8 @@ class StridedRow {
   bool operator==(const StridedRow&) const = default;
   bool is_dense() const { return axes_.empty(); }
   size_t row_bytes() const { return row_bytes_; }  // of its values
-  // From a row's address, the first byte of its values, the one behind them, and the value that lies furthest behind.
+  // From a row's address, the first byte of its values, the one behind them, and the value that lies furthest
+  // behind.
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
   int64_t last_item() const { return end_ - static_cast<int64_t>(item_bytes_); }

@@ -1,4 +1,5 @@
-// The vector kernels. This file is compiled once per instruction set (Highway's foreach_target) and the best one is chosen at run time.
+// The vector kernels. This file is compiled once per instruction set (Highway's foreach_target) and the best
+// one is chosen at run time.
 #include "collate/token_kernels.h"
 
 #include <algorithm>
@@ -39,22 +40,26 @@ using Wide64 = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
 // As many elements as 32 bits of each fill a vector; the halves of that become two vectors of 64 bits.
 template <class From, class To, bool kStream>
 struct Widener {
-  static constexpr hn::ScalableTag<Wide32<From>> d32{};
+  static constexpr hn::ScalableTag<Wide32<From> > d32{};
   static constexpr hn::Rebind<From, decltype(d32)> narrow{};
-  static constexpr hn::ScalableTag<Wide64<From>> d64{};
+  static constexpr hn::ScalableTag<Wide64<From> > d64{};
   static constexpr hn::Half<decltype(d32)> half{};
   static HWY_INLINE size_t lanes() { return hn::Lanes(d32); }
 
   template <class D, class T>
   static HWY_INLINE void store(hn::Vec<D> v, D d, T* out) {
     auto* const to = reinterpret_cast<hn::TFromD<D>*>(out);
-    if constexpr (kStream) hn::Stream(v, d, to);
-    else hn::StoreU(v, d, to);
+    if constexpr (kStream)
+      hn::Stream(v, d, to);
+    else
+      hn::StoreU(v, d, to);
   }
 
   static HWY_INLINE hn::Vec<decltype(d32)> load(const From* in) {
-    if constexpr (sizeof(From) == 4) return hn::LoadU(d32, in);
-    else return hn::PromoteTo(d32, hn::LoadU(narrow, in));
+    if constexpr (sizeof(From) == 4)
+      return hn::LoadU(d32, in);
+    else
+      return hn::PromoteTo(d32, hn::LoadU(narrow, in));
   }
 
   static HWY_INLINE void group(const From* in, To* out) {
@@ -105,8 +110,10 @@ template <class From, class To>
 HWY_INLINE void widen_to(const void* in, size_t count, void* out, bool past_caches) {
   const auto* from = static_cast<const From*>(in);
   auto* to = static_cast<To*>(out);
-  if (past_caches && reinterpret_cast<uintptr_t>(out) % sizeof(To) == 0) widen_from<From, To, true>(from, count, to);
-  else widen_from<From, To, false>(from, count, to);
+  if (past_caches && reinterpret_cast<uintptr_t>(out) % sizeof(To) == 0)
+    widen_from<From, To, true>(from, count, to);
+  else
+    widen_from<From, To, false>(from, count, to);
 }
 
 void widen(const void* in, base::DType from, base::DType to, size_t count, void* out, bool past_caches) {
@@ -131,9 +138,11 @@ HWY_INLINE size_t find(const T* in, size_t begin, size_t count, const Wanted& wa
 size_t find_equal(const void* in, base::DType type, size_t begin, size_t count, int64_t value) {
   size_t found = count;
   with_type(type, [&]<class T>(T) HWY_ATTR {
-    if (value < int64_t{std::numeric_limits<T>::min()} || value > int64_t{std::numeric_limits<T>::max()}) return;
+    if (value < int64_t{std::numeric_limits<T>::min()} || value > int64_t{std::numeric_limits<T>::max()})
+      return;
     const auto key = hn::Set(hn::ScalableTag<T>(), static_cast<T>(value));
-    const size_t at = find(static_cast<const T*>(in), begin, count, [&](auto v) HWY_ATTR { return hn::Eq(v, key); });
+    const size_t at =
+        find(static_cast<const T*>(in), begin, count, [&](auto v) HWY_ATTR { return hn::Eq(v, key); });
     found = scalar::find_equal(in, type, at, count, value);
   });
   return found;
@@ -147,8 +156,10 @@ size_t find_outside(const void* in, base::DType type, size_t count, int64_t high
     const hn::ScalableTag<T> d;
     const auto limit = hn::Set(d, static_cast<T>(std::min(highest, most)));
     const size_t at = find(static_cast<const T*>(in), 0, count, [&](auto v) HWY_ATTR {
-      if constexpr (std::is_signed_v<T>) return hn::Or(hn::Gt(v, limit), hn::Lt(v, hn::Zero(d)));
-      else return hn::Gt(v, limit);
+      if constexpr (std::is_signed_v<T>)
+        return hn::Or(hn::Gt(v, limit), hn::Lt(v, hn::Zero(d)));
+      else
+        return hn::Gt(v, limit);
     });
     const size_t size = sizeof(T);
     found = at + scalar::find_outside(static_cast<const uint8_t*>(in) + at * size, type, count - at, highest);

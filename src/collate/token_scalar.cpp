@@ -11,9 +11,9 @@ bool widens(base::DType from, base::DType to) {
     case base::DType::u8:
     case base::DType::i8:
     case base::DType::u16:
-    case base::DType::i16:
-      return to == base::DType::i32 || to == base::DType::i64;
-    case base::DType::u32: case base::DType::i32: return to == base::DType::i64;
+    case base::DType::i16: return to == base::DType::i32 || to == base::DType::i64;
+    case base::DType::u32:
+    case base::DType::i32: return to == base::DType::i64;
     default: return false;
   }
 }
@@ -40,8 +40,10 @@ void widen_all(const void* in, size_t count, void* out) {
 
 void widen(const void* in, base::DType from, base::DType to, size_t count, void* out, bool) {
   with_type(from, [&]<class From>(From) {
-    if (to == base::DType::i64) widen_all<From, int64_t>(in, count, out);
-    else widen_all<From, int32_t>(in, count, out);
+    if (to == base::DType::i64)
+      widen_all<From, int64_t>(in, count, out);
+    else
+      widen_all<From, int32_t>(in, count, out);
   });
 }
 

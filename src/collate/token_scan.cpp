@@ -7,7 +7,8 @@
 
 namespace millrace::collate {
 
-bool find_all(const void* numbers, base::DType type, size_t count, int64_t value, std::vector<int64_t>& found) {
+bool find_all(const void* numbers, base::DType type, size_t count, int64_t value,
+              std::vector<int64_t>& found) {
   // Nothing may be allocated under the guard: it finds as many as there is room for.
   std::array<int64_t, 4096> some;
   for (size_t next = 0; next < count;) {

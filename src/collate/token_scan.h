@@ -9,8 +9,9 @@
 
 namespace millrace::collate {
 
-// The i with numbers[i] == value, ascending. Reads at the speed of memory or of the disk; any thread. The numbers may lie in a mapped file:
-// false when that was cut short meanwhile. Types as find_equal() has them.
-bool find_all(const void* numbers, base::DType type, size_t count, int64_t value, std::vector<int64_t>& found);
+// The i with numbers[i] == value, ascending. Reads at the speed of memory or of the disk; any thread. The
+// numbers may lie in a mapped file: false when that was cut short meanwhile. Types as find_equal() has them.
+bool find_all(const void* numbers, base::DType type, size_t count, int64_t value,
+              std::vector<int64_t>& found);
 
 }  // namespace millrace::collate

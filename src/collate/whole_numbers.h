@@ -1,4 +1,5 @@
-// with_type(type, f): f(T{}) for the C++ type T of a whole number of up to 64 bits, but uint64; nothing for any other type.
+// with_type(type, f): f(T{}) for the C++ type T of a whole number of up to 64 bits, but uint64; nothing for
+// any other type.
 #pragma once
 
 #include <cstdint>

@@ -16,18 +16,21 @@
 namespace millrace::core {
 namespace {
 
-// Aligned by hand: glibc's aligned allocation cannot use the hole that the last copy of the same size left, because it looks for
-// a larger one, so with something kept from every batch (a loop that collects labels) each copy took new memory for good.
+// Aligned by hand: glibc's aligned allocation cannot use the hole that the last copy of the same size left,
+// because it looks for a larger one, so with something kept from every batch (a loop that collects labels)
+// each copy took new memory for good.
 constexpr size_t kAlignment = 64;
 
 void check_slots(int slots) {
-  if (slots < 1) throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot, got " + std::to_string(slots));
+  if (slots < 1)
+    throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot, got " + std::to_string(slots));
 }
 
 }  // namespace
 
-// Owned by its lease alone while lent: only the lease's holder touches it, so it needs no lock. The generation is compared
-// before anything else: in a forked child `ring` must not be locked, not even counted down (its end could lock).
+// Owned by its lease alone while lent: only the lease's holder touches it, so it needs no lock. The
+// generation is compared before anything else: in a forked child `ring` must not be locked, not even counted
+// down (its end could lock).
 struct Lease::Slot {
   uint64_t generation = fork_generation();
   MemoryBlock pages;
@@ -42,7 +45,8 @@ struct Lease::Slot {
 struct BatchRing::State {
   State(int slot_count, std::function<void()> callback, BlockSource blocks)
       : on_release(std::move(callback)),
-        source(blocks ? std::make_shared<const BlockSource>(std::move(blocks)) : nullptr), slots(slot_count) {}
+        source(blocks ? std::make_shared<const BlockSource>(std::move(blocks)) : nullptr), slots(slot_count) {
+  }
 
   const uint64_t generation = fork_generation();
   const std::function<void()> on_release;
@@ -72,7 +76,8 @@ struct BatchRing::State {
     {
       const std::lock_guard lock(mutex);
       --lent;
-      if (!closed && block.owner() == nullptr && lent + static_cast<int>(free.size()) < slots) free.push_back(std::move(block));
+      if (!closed && block.owner() == nullptr && lent + static_cast<int>(free.size()) < slots)
+        free.push_back(std::move(block));
     }
     if (block.data() != nullptr) cache_block(std::move(block));
     if (on_release) on_release();
@@ -85,7 +90,9 @@ namespace {
 template <class State>
 State& of_this_process(State& state) {
   if (state.generation != fork_generation())
-    throw Error(ErrorKind::unavailable, "this memory for batches was made before fork() and belongs to the parent; make it anew here");
+    throw Error(
+        ErrorKind::unavailable,
+        "this memory for batches was made before fork() and belongs to the parent; make it anew here");
   return state;
 }
 

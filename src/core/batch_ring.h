@@ -1,15 +1,17 @@
-// BatchRing: the memory of batches. Slots are used again and again; a Lease lends one to whoever holds the tensor.
+// BatchRing: the memory of batches. Slots are used again and again; a Lease lends one to whoever holds the
+// tensor.
 //
-// A slot is one field of one batch: free -> filling -> leased -> free. Its pages stay mapped between batches, so a
-// batch costs no allocation and no page fault once the ring is warm; the slot that came back last is lent first.
-// Bound: `slots` slots; set_slots() changes it while the ring is in use. When all are lent, acquire_overflow() hands out memory of
-// its own, given back to the system on return and counted; so a user who keeps every batch gets every batch, and nobody waits for ever.
-// Threads: all members may be called from any thread; a Lease may be dropped on any thread, also after the ring is gone (the
-// slots live until the last lease ends). In a forked child a lease can be read (it sees the memory as it was at the fork) and
+// A slot is one field of one batch: free -> filling -> leased -> free. Its pages stay mapped between batches,
+// so a batch costs no allocation and no page fault once the ring is warm; the slot that came back last is
+// lent first. Bound: `slots` slots; set_slots() changes it while the ring is in use. When all are lent,
+// acquire_overflow() hands out memory of its own, given back to the system on return and counted; so a user
+// who keeps every batch gets every batch, and nobody waits for ever. Threads: all members may be called from
+// any thread; a Lease may be dropped on any thread, also after the ring is gone (the slots live until the
+// last lease ends). In a forked child a lease can be read (it sees the memory as it was at the fork) and
 // dropping it does nothing: the parent owns the memory. A ring belongs to the process that made it.
-// Blocks of a closed ring go to a process-wide cache of bounded size (slot_memory.h), so that the next epoch's ring starts warm.
-// With a source of blocks, each lease takes one from it and lets go of it: what comes back may still be read by a copy to a device
-// that its user queued, and only the source knows.
+// Blocks of a closed ring go to a process-wide cache of bounded size (slot_memory.h), so that the next
+// epoch's ring starts warm. With a source of blocks, each lease takes one from it and lets go of it: what
+// comes back may still be read by a copy to a device that its user queued, and only the source knows.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +46,8 @@ class Lease {
   uint8_t* data() const;  // 64-byte aligned
   size_t size_bytes() const;
   bool overflow() const;
-  std::shared_ptr<void> owner() const;  // of a block that came from a source; who holds it may outlive the lease
+  std::shared_ptr<void> owner()
+      const;  // of a block that came from a source; who holds it may outlive the lease
   explicit operator bool() const { return slot_ != nullptr; }
 
  private:
@@ -57,8 +60,9 @@ class Lease {
 
 class BatchRing {
  public:
-  // `on_release` is called whenever a slot comes back, on the dropping thread and with no lock held; it may be called after the
-  // ring is gone (a callback that needs a living target holds a weak_ptr to it), and must not throw.
+  // `on_release` is called whenever a slot comes back, on the dropping thread and with no lock held; it may
+  // be called after the ring is gone (a callback that needs a living target holds a weak_ptr to it), and must
+  // not throw.
   explicit BatchRing(int slots, std::function<void()> on_release = {}, BlockSource source = {});
   ~BatchRing();  // never waits for leases
   BatchRing(const BatchRing&) = delete;
@@ -68,11 +72,12 @@ class BatchRing {
   std::optional<Lease> try_acquire(size_t bytes);
   Lease acquire_overflow(size_t bytes);
 
-  // At least 1. A lower bound takes nothing back: leases that are out stay good, and no slot is lent until enough of them are back.
-  // Free blocks beyond the bound go to the cache. A higher one calls no on_release: who raises it wakes whoever waits.
+  // At least 1. A lower bound takes nothing back: leases that are out stay good, and no slot is lent until
+  // enough of them are back. Free blocks beyond the bound go to the cache. A higher one calls no on_release:
+  // who raises it wakes whoever waits.
   void set_slots(int slots);
   int slots() const;
-  int lent() const;  // slots, at this moment
+  int lent() const;                // slots, at this moment
   int64_t overflow_count() const;  // since construction
 
  private:

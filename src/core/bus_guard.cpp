@@ -16,8 +16,8 @@ struct Jump {
   const void* volatile at = nullptr;
 };
 
-// Per thread: null, the Jump of a body that runs, or `kForwarding`. No thread_local: of a library that was loaded later its first use
-// allocates, which a handler must not.
+// Per thread: null, the Jump of a body that runs, or `kForwarding`. No thread_local: of a library that was
+// loaded later its first use allocates, which a handler must not.
 pthread_key_t new_key() {
   pthread_key_t key;
   pthread_key_create(&key, nullptr);
@@ -26,7 +26,8 @@ pthread_key_t new_key() {
 const pthread_key_t active = new_key();
 const char kForwarding = 0;
 
-// Who had the signal before us. Never freed: a handler may be reading it, and there are as many as there were newcomers.
+// Who had the signal before us. Never freed: a handler may be reading it, and there are as many as there were
+// newcomers.
 std::atomic<const struct sigaction*> before{nullptr};
 
 void default_action(int signal) {
@@ -44,22 +45,30 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
     auto* const jump = static_cast<Jump*>(here);
     pthread_setspecific(active, nullptr);
     jump->at = info->si_addr;
-    // The jump leaves the handler: what is blocked in it (by whoever called us, the thread sanitizer for one) must not stay so.
+    // The jump leaves the handler: what is blocked in it (by whoever called us, the thread sanitizer for one)
+    // must not stay so.
     pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(jump->back, 1);
   }
   const struct sigaction* const next = before.load(std::memory_order_acquire);
   if (next == nullptr || forwarding) return default_action(signal);
   pthread_setspecific(active, &kForwarding);
-  if (next->sa_flags & SA_SIGINFO) next->sa_sigaction(signal, info, context);
-  else if (next->sa_handler == SIG_DFL || (next->sa_handler == SIG_IGN && info->si_code > 0)) default_action(signal);
-  else if (next->sa_handler != SIG_IGN) next->sa_handler(signal);
+  if (next->sa_flags & SA_SIGINFO)
+    next->sa_sigaction(signal, info, context);
+  else if (next->sa_handler == SIG_DFL || (next->sa_handler == SIG_IGN && info->si_code > 0))
+    default_action(signal);
+  else if (next->sa_handler != SIG_IGN)
+    next->sa_handler(signal);
   pthread_setspecific(active, here);
 }
 
-bool is_ours(const struct sigaction& action) { return (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == on_bus_error; }
+bool is_ours(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == on_bus_error;
+}
 
-void put_behind_us(const struct sigaction& action) { before.store(new struct sigaction(action), std::memory_order_release); }
+void put_behind_us(const struct sigaction& action) {
+  before.store(new struct sigaction(action), std::memory_order_release);
+}
 
 // Two threads may do this at once: both put the same handler behind ours, or find ours there.
 void take_signal() {

@@ -56,7 +56,8 @@ std::string group_path(const std::string& controller, const std::string& cgroup_
 
 }  // namespace
 
-void for_each_cgroup(const std::string& controller, const std::function<void(const std::string&, bool)>& visit,
+void for_each_cgroup(const std::string& controller,
+                     const std::function<void(const std::string&, bool)>& visit,
                      const std::string& proc_self) {
   for (const Mount& mount : mounts_of(controller, proc_self + "/mountinfo")) {
     std::string group = group_path(controller, proc_self + "/cgroup", mount.v2);

@@ -7,8 +7,9 @@ namespace millrace::core {
 
 ConsumerSeat::Sitting ConsumerSeat::sit() {
   if (holds_current())
-    throw Error(ErrorKind::invalid_argument,
-                "the loader was called from inside one of its own calls; ask for a batch when the last one is there");
+    throw Error(
+        ErrorKind::invalid_argument,
+        "the loader was called from inside one of its own calls; ask for a batch when the last one is there");
   return Sitting(*this, true);
 }
 

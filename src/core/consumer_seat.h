@@ -53,7 +53,8 @@ class ConsumerSeat {
 
  private:
   std::mutex mutex_;
-  std::atomic<std::thread::id> who_{};  // sits; only the thread itself can find its own id here, so any order will do
+  std::atomic<std::thread::id>
+      who_{};  // sits; only the thread itself can find its own id here, so any order will do
   std::atomic<bool> closed_ = false;
 };
 

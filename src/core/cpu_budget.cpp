@@ -1,4 +1,5 @@
-// Affinity from sched_getaffinity, quotas from the cgroup files (cgroups(7), the kernel's cgroup-v2 and sched-bwc documents).
+// Affinity from sched_getaffinity, quotas from the cgroup files (cgroups(7), the kernel's cgroup-v2 and
+// sched-bwc documents).
 #include "core/cpu_budget.h"
 
 #include <sched.h>
@@ -32,7 +33,8 @@ int affinity_cpus() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// The limit that one cgroup folder sets, 0 for none: v2 has "cpu.max" ("150000 100000" or "max 100000"), v1 two files.
+// The limit that one cgroup folder sets, 0 for none: v2 has "cpu.max" ("150000 100000" or "max 100000"), v1
+// two files.
 double folder_quota(const std::string& folder, bool v2) {
   const std::string text =
       v2 ? first_line(folder + "/cpu.max")
@@ -74,11 +76,13 @@ CpuBudget cpu_budget(const CpuLimits& limits) {
   // The sliver keeps 6 / 3 from becoming 1 when a quota is not an exact binary fraction.
   budget.threads = std::max(1, static_cast<int>(std::floor(budget.cpus + 1e-6)));
 
-  budget.reason = rounded(budget.cpus) + " CPUs: " + std::to_string(limits.affinity_cpus) + " in the affinity mask, " +
-                  (limits.quota_cpus > 0 ? "a cgroup quota of " + rounded(limits.quota_cpus) : "no cgroup quota");
+  budget.reason =
+      rounded(budget.cpus) + " CPUs: " + std::to_string(limits.affinity_cpus) + " in the affinity mask, " +
+      (limits.quota_cpus > 0 ? "a cgroup quota of " + rounded(limits.quota_cpus) : "no cgroup quota");
   if (!text.empty()) {
-    budget.reason += valid ? ", shared by " + std::to_string(ranks) + " ranks (LOCAL_WORLD_SIZE)"
-                           : ", LOCAL_WORLD_SIZE='" + text + "' ignored because it is not a positive whole number";
+    budget.reason +=
+        valid ? ", shared by " + std::to_string(ranks) + " ranks (LOCAL_WORLD_SIZE)"
+              : ", LOCAL_WORLD_SIZE='" + text + "' ignored because it is not a positive whole number";
   }
   return budget;
 }

@@ -1,8 +1,9 @@
 // cpu_budget: how many CPUs this process may really use, so that worker threads never outnumber them.
 //
-// The smallest of: the CPUs of the affinity mask; the cgroup CPU quota (v1 or v2, every level from this process's group to the
-// root of the mount); both divided by LOCAL_WORLD_SIZE, the ranks that torchrun started on this machine. Costs a few small reads
-// under /proc and /sys; never throws for what it finds there (an unreadable file is no limit). Any thread.
+// The smallest of: the CPUs of the affinity mask; the cgroup CPU quota (v1 or v2, every level from this
+// process's group to the root of the mount); both divided by LOCAL_WORLD_SIZE, the ranks that torchrun
+// started on this machine. Costs a few small reads under /proc and /sys; never throws for what it finds there
+// (an unreadable file is no limit). Any thread.
 #pragma once
 
 #include <string>
@@ -20,8 +21,8 @@ CpuBudget cpu_budget();
 // The parts, so that tests can show them other machines.
 struct CpuLimits {
   int affinity_cpus = 1;
-  double quota_cpus = 0;        // 0: no quota
-  std::string local_world_size; // as in the environment; empty: not set
+  double quota_cpus = 0;         // 0: no quota
+  std::string local_world_size;  // as in the environment; empty: not set
 };
 CpuBudget cpu_budget(const CpuLimits& limits);
 

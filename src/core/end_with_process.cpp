@@ -33,7 +33,8 @@ void* run(void* argument) {
     while (poll(&ended, 1, -1) < 0 && errno == EINTR) continue;
   } else {
     // A number is given to another process some time, so who started this one is looked at, too.
-    while ((kill(watched.process, 0) == 0 || errno != ESRCH) && getppid() == watched.starter) sleep_ms(kTickMs);
+    while ((kill(watched.process, 0) == 0 || errno != ESRCH) && getppid() == watched.starter)
+      sleep_ms(kTickMs);
   }
   sleep_ms(watched.grace_ms);
   kill(getpid(), SIGKILL);
@@ -44,7 +45,8 @@ void* run(void* argument) {
 
 bool end_with_process(pid_t process, int grace_ms) {
   // Not a thread's own variables: they go when this returns. Never freed: the thread reads it at any time.
-  auto* watched = new Watched{process, getppid(), static_cast<int>(syscall(SYS_pidfd_open, process, 0)), grace_ms};
+  auto* watched =
+      new Watched{process, getppid(), static_cast<int>(syscall(SYS_pidfd_open, process, 0)), grace_ms};
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

@@ -18,8 +18,10 @@ constexpr size_t kLeast = 1;  // becomes a page
 
 }  // namespace
 
-ForkWitness::ForkWitness() : fd_(memfd_create("millrace-forked", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL)) {
-  if (fd_ < 0 && errno == EINVAL) fd_ = memfd_create("millrace-forked", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // before Linux 6.3
+ForkWitness::ForkWitness()
+    : fd_(memfd_create("millrace-forked", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL)) {
+  if (fd_ < 0 && errno == EINVAL)
+    fd_ = memfd_create("millrace-forked", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // before Linux 6.3
 }
 
 ForkWitness::~ForkWitness() {

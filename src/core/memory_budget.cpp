@@ -49,7 +49,8 @@ std::string megabytes(size_t bytes) { return std::to_string(bytes >> 20) + " MiB
 
 MemoryBudget memory_budget(const std::string& proc) {
   MemoryBudget budget;
-  if (const size_t kib = entry(proc + "/meminfo", "MemAvailable:"); kib > 0) budget = {kib << 10, "the machine's memory"};
+  if (const size_t kib = entry(proc + "/meminfo", "MemAvailable:"); kib > 0)
+    budget = {kib << 10, "the machine's memory"};
   const auto visit = [&budget](const std::string& folder, bool v2) {
     const size_t left = left_in(folder, v2);
     if (left < budget.available_bytes) budget = {left, "the memory limit of cgroup " + folder};
@@ -63,7 +64,8 @@ MemoryKills memory_kills(const std::string& proc) {
   MemoryKills kills{-1, "the machine has " + megabytes(tightest)};
   const auto visit = [&](const std::string& folder, bool v2) {
     const std::string events = folder + (v2 ? "/memory.events" : "/memory.oom_control");
-    if (kills.count < 0 && std::ifstream(events)) kills.count = static_cast<int64_t>(entry(events, "oom_kill"));
+    if (kills.count < 0 && std::ifstream(events))
+      kills.count = static_cast<int64_t>(entry(events, "oom_kill"));
     if (const size_t limit = limit_of(folder, v2); limit < tightest) {
       tightest = limit;
       kills.limit = "cgroup " + folder + " may hold " + megabytes(limit);
@@ -79,7 +81,8 @@ void refuse_if_memory_is_short(size_t bytes, const std::string& what_for) {
   if (bytes <= budget.available_bytes) return;
   throw Error(ErrorKind::system,
               what_for + " needs " + megabytes(bytes) + " more, but " + budget.limit + " leaves only " +
-                  megabytes(budget.available_bytes) + "; use a smaller batch_size, prefetch_factor or num_workers, or raise the limit",
+                  megabytes(budget.available_bytes) +
+                  "; use a smaller batch_size, prefetch_factor or num_workers, or raise the limit",
               {}, -1, ENOMEM);
 }
 

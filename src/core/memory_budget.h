@@ -1,8 +1,9 @@
 // memory_budget: how much memory this process may still take before the system kills somebody for it.
 //
-// The smallest of what the machine has available and what each memory cgroup above this process leaves (limit - use, v1 and v2,
-// counting the page cache as free, because the kernel gives that up first). A full cgroup is not an error anyone gets to see:
-// touching memory, mmap and fallocate alike end in SIGKILL. Costs a few reads under /proc and /sys (some 50 us). Any thread.
+// The smallest of what the machine has available and what each memory cgroup above this process leaves (limit
+// - use, v1 and v2, counting the page cache as free, because the kernel gives that up first). A full cgroup
+// is not an error anyone gets to see: touching memory, mmap and fallocate alike end in SIGKILL. Costs a few
+// reads under /proc and /sys (some 50 us). Any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ struct MemoryBudget {
 
 MemoryBudget memory_budget(const std::string& proc = "/proc");
 
-// How often the system has ended a process for want of memory: one of this process's own cgroup, or, where there is none, any.
+// How often the system has ended a process for want of memory: one of this process's own cgroup, or, where
+// there is none, any.
 struct MemoryKills {
   int64_t count = 0;
   std::string limit;  // the tightest limit on what the cgroup may hold, for people

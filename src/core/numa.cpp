@@ -20,7 +20,8 @@ bool in_mask(int node) { return node >= 0 && static_cast<size_t>(node) < kBitsOf
 int numa_node_of(const std::string& pci_address, const std::string& sys) {
   std::string online;
   std::ifstream(sys + "/devices/system/node/online") >> online;
-  if (online.find_first_of(",-") == std::string::npos) return -1;  // "0": one node; empty: the kernel knows none
+  if (online.find_first_of(",-") == std::string::npos)
+    return -1;  // "0": one node; empty: the kernel knows none
   int node = -1;
   std::ifstream(sys + "/bus/pci/devices/" + pci_address + "/numa_node") >> node;
   return node;

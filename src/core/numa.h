@@ -1,5 +1,6 @@
-// Memory near a device, on machines with several NUMA nodes. Everything is a preference: where the system knows no nodes, has one, or
-// does not let the process choose (as many containers), memory comes from where it always does.
+// Memory near a device, on machines with several NUMA nodes. Everything is a preference: where the system
+// knows no nodes, has one, or does not let the process choose (as many containers), memory comes from where
+// it always does.
 #pragma once
 
 #include <array>
@@ -8,10 +9,12 @@
 
 namespace millrace::core {
 
-// The node that a PCI device ("0000:3b:00.0") hangs on, as `sys` tells; -1 when it does not, or when there is only one node.
+// The node that a PCI device ("0000:3b:00.0") hangs on, as `sys` tells; -1 when it does not, or when there is
+// only one node.
 int numa_node_of(const std::string& pci_address, const std::string& sys = "/sys");
 
-// While it lives, pages that the calling thread touches first come from `node`, if they can; nothing happens for -1.
+// While it lives, pages that the calling thread touches first come from `node`, if they can; nothing happens
+// for -1.
 class NearNode {
  public:
   explicit NearNode(int node) noexcept;

@@ -24,7 +24,8 @@
 namespace millrace::core {
 namespace {
 
-constexpr size_t kAddressSpace = size_t{1} << 44;  // 16 TiB of the 128 that a process has on x86-64 and most arm64
+constexpr size_t kAddressSpace = size_t{1}
+                                 << 44;  // 16 TiB of the 128 that a process has on x86-64 and most arm64
 constexpr size_t kLeastStride = size_t{1} << 20;
 constexpr size_t kSlotAlignment = size_t{2} << 20;
 
@@ -33,13 +34,16 @@ constexpr size_t kSlotAlignment = size_t{2} << 20;
 }
 
 [[noreturn]] void fail_for_want_of_memory(size_t bytes) {
-  fail("there is no memory for a batch of " + std::to_string(bytes) + " bytes; use a smaller batch_size, prefetch_factor or "
-       "num_workers", errno);
+  fail("there is no memory for a batch of " + std::to_string(bytes) +
+           " bytes; use a smaller batch_size, prefetch_factor or "
+           "num_workers",
+       errno);
 }
 
 int make_file() {
   int fd = memfd_create("millrace-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-  if (fd < 0 && errno == EINVAL) fd = memfd_create("millrace-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // before Linux 6.3
+  if (fd < 0 && errno == EINVAL)
+    fd = memfd_create("millrace-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);  // before Linux 6.3
   if (fd < 0) fail("cannot make the shared memory of worker processes (memfd_create)", errno);
   return fd;
 }
@@ -51,7 +55,8 @@ uint8_t* map_files(const std::vector<int>& fds, size_t bytes_each) {
   if (all == MAP_FAILED) return nullptr;
   auto* base = static_cast<uint8_t*>(all);
   for (size_t i = 0; i < fds.size(); ++i)
-    if (mmap(base + i * bytes_each, bytes_each, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fds[i], 0) == MAP_FAILED) {
+    if (mmap(base + i * bytes_each, bytes_each, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fds[i], 0) == MAP_FAILED) {
       munmap(all, bytes);
       return nullptr;
     }
@@ -71,7 +76,8 @@ SharedRing::State::~State() {
 
 void SharedRing::State::punch(int slot) {
   unlock(slot);  // else the device would go on with pages that are no longer the file's
-  fallocate(fd_of(slot), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place(slot, 0), static_cast<off_t>(stride));
+  fallocate(fd_of(slot), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place(slot, 0),
+            static_cast<off_t>(stride));
 }
 
 // Takes a slot back. Free slots beyond `warm` give their memory to the system, the one unused longest first.
@@ -133,27 +139,33 @@ struct SharedRing::Loan {
   std::shared_ptr<State> state;
   int slot;
   ~Loan() {
-    if (state->owner()) state->put(slot);  // else inherited by a forked child: not ours, and no lock may be touched
+    if (state->owner())
+      state->put(slot);  // else inherited by a forked child: not ours, and no lock may be touched
   }
 };
 
 SharedRing::SharedRing(int slots, int warm, int files) : state_(std::make_shared<State>()) {
   if (slots < 1 || files < 1)
-    throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot and one file, got " + std::to_string(slots) + " and " +
-                                                 std::to_string(files));
+    throw Error(ErrorKind::invalid_argument, "a ring needs at least one slot and one file, got " +
+                                                 std::to_string(slots) + " and " + std::to_string(files));
   State& s = *state_;
   const int of_each = (slots + files - 1) / files;
   s.slots = of_each * files;
   s.warm = warm;
   for (int i = 0; i < files; ++i) s.fds.push_back(make_file());
   // Address space may be limited (ulimit -v), file sizes too (ulimit -f): halve until it fits.
-  for (s.stride = kAddressSpace / static_cast<size_t>(s.slots) / kSlotAlignment * kSlotAlignment;; s.stride /= 2) {
-    if (s.stride < kLeastStride) fail("cannot reserve addresses for the shared memory of worker processes (ulimit -v, -f)", errno);
+  for (s.stride = kAddressSpace / static_cast<size_t>(s.slots) / kSlotAlignment * kSlotAlignment;;
+       s.stride /= 2) {
+    if (s.stride < kLeastStride)
+      fail("cannot reserve addresses for the shared memory of worker processes (ulimit -v, -f)", errno);
     const size_t bytes = static_cast<size_t>(of_each) * s.stride;
     const auto has_size = [bytes](int fd) { return ftruncate(fd, static_cast<off_t>(bytes)) == 0; };
-    if (std::all_of(s.fds.begin(), s.fds.end(), has_size) && (s.base = map_files(s.fds, bytes)) != nullptr) break;
+    if (std::all_of(s.fds.begin(), s.fds.end(), has_size) && (s.base = map_files(s.fds, bytes)) != nullptr)
+      break;
   }
-  for (const int fd : s.fds) fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);  // nobody can cut it off under a reader
+  for (const int fd : s.fds)
+    fcntl(fd, F_ADD_SEALS,
+          F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);  // nobody can cut it off under a reader
   s.all.resize(static_cast<size_t>(s.slots));
   for (int i = of_each; i-- > 0;)
     for (int file = files; file-- > 0;) s.free.push_back(file * of_each + i);
@@ -184,7 +196,8 @@ size_t SharedRing::reserve(int slot, size_t reserved, size_t needed) const {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t until = std::min((needed + page - 1) / page * page, state_->stride);
   if (until < needed)
-    throw Error(ErrorKind::system, "a batch of " + std::to_string(needed) + " bytes is longer than a slot of the shared ring",
+    throw Error(ErrorKind::system,
+                "a batch of " + std::to_string(needed) + " bytes is longer than a slot of the shared ring",
                 {}, -1, EFBIG);
   refuse_if_memory_is_short(until - reserved, "this batch");
   reserve_range(slot, reserved, until);
@@ -192,7 +205,8 @@ size_t SharedRing::reserve(int slot, size_t reserved, size_t needed) const {
 }
 
 void SharedRing::reserve_range(int slot, size_t begin, size_t end) const {
-  while (fallocate(state_->fd_of(slot), 0, state_->place(slot, begin), static_cast<off_t>(end - begin)) != 0) {
+  while (fallocate(state_->fd_of(slot), 0, state_->place(slot, begin), static_cast<off_t>(end - begin)) !=
+         0) {
     if (errno == EINTR) continue;
     if (errno == EOPNOTSUPP) break;
     fail_for_want_of_memory(end);
@@ -204,15 +218,18 @@ void SharedRing::write(int slot, size_t offset, const void* from, size_t bytes) 
   const int fd = state_->fd_of(slot);
   for (size_t done = 0; done < bytes;) {
     const ssize_t count = pwrite(fd, source + done, bytes - done, state_->place(slot, offset + done));
-    if (count > 0) done += static_cast<size_t>(count);
-    else if (count == 0 || errno != EINTR) fail_for_want_of_memory(offset + bytes);
+    if (count > 0)
+      done += static_cast<size_t>(count);
+    else if (count == 0 || errno != EINTR)
+      fail_for_want_of_memory(offset + bytes);
   }
 }
 
 int SharedRing::take() {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
-  // Fresh pages cost a thousand times what it takes to ask whether children have ended, so that is asked before they are needed.
+  // Fresh pages cost a thousand times what it takes to ask whether children have ended, so that is asked
+  // before they are needed.
   if (s.came_back > 0 && (s.free.empty() || s.all[static_cast<size_t>(s.free.back())].reserved == 0)) {
     lock.unlock();
     SharedRingForks::take_back();

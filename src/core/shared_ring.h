@@ -1,22 +1,24 @@
 // SharedRing: batches' memory that worker processes fill and the process that made it lends to tensors.
 //
-// One anonymous file (memfd) or a few, mapped whole into every process. They are cut into ranges of equal stride, the slots, most of
-// which never get a page: a slot takes memory as far as a batch in it reached, and keeps it, because fresh pages cost more than the batch.
-// So there is no size to agree on, and a batch may be longer than the last.
+// One anonymous file (memfd) or a few, mapped whole into every process. They are cut into ranges of equal
+// stride, the slots, most of which never get a page: a slot takes memory as far as a batch in it reached, and
+// keeps it, because fresh pages cost more than the batch. So there is no size to agree on, and a batch may be
+// longer than the last.
 //
 //   free -> filling (taken for a task) -> lent (while tensors over it live) -> free
 //
-// Invariant: only the process that made the ring changes which slot is free; nothing of that lies in shared memory, so a killed
-// worker leaves nothing to repair: its slot is simply not accepted. A worker writes to a slot between the task that names it and
-// the answer, at no other time.
-// Fork: a child may read what was lent when it was forked, for as long as it lives. Those slots are retired: they are used again when
-// the child, and all that it forked, have ended or execute another program (fork_witness.h). That is asked when such a slot comes back,
-// and when a slot without memory is taken instead, so children that have ended cost at most a working set. crowded() says when those
-// that live on keep so much that batches should be copied: what is not lent at a fork is not retired. In the child itself ending a loan
-// does nothing. Processes that are cloned without fork()'s handlers are not known, and must not read batches.
-// Bound: `slots` slots, of which at most `warm` free ones keep their memory; 16 descriptors for all forks. Threads: the owner's
-// calls from any thread (one lock). Ends: with the ring and the last loan; the kernel frees the pages when the workers' mappings are gone
-// too, free slots at once.
+// Invariant: only the process that made the ring changes which slot is free; nothing of that lies in shared
+// memory, so a killed worker leaves nothing to repair: its slot is simply not accepted. A worker writes to a
+// slot between the task that names it and the answer, at no other time. Fork: a child may read what was lent
+// when it was forked, for as long as it lives. Those slots are retired: they are used again when the child,
+// and all that it forked, have ended or execute another program (fork_witness.h). That is asked when such a
+// slot comes back, and when a slot without memory is taken instead, so children that have ended cost at most
+// a working set. crowded() says when those that live on keep so much that batches should be copied: what is
+// not lent at a fork is not retired. In the child itself ending a loan does nothing. Processes that are
+// cloned without fork()'s handlers are not known, and must not read batches. Bound: `slots` slots, of which
+// at most `warm` free ones keep their memory; 16 descriptors for all forks. Threads: the owner's calls from
+// any thread (one lock). Ends: with the ring and the last loan; the kernel frees the pages when the workers'
+// mappings are gone too, free slots at once.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +36,9 @@ namespace millrace::core {
 inline constexpr size_t kFieldAlignment = 64;
 
 // Where the next field begins when one ends at `end` bytes.
-inline size_t aligned_field(size_t end) { return base::checked_add(end, kFieldAlignment - 1, "batch") / kFieldAlignment * kFieldAlignment; }
+inline size_t aligned_field(size_t end) {
+  return base::checked_add(end, kFieldAlignment - 1, "batch") / kFieldAlignment * kFieldAlignment;
+}
 
 // Locks pages in memory, for copies to a device, and unlocks them; `lock` returns why it failed, empty: done.
 struct PageLocker {
@@ -46,9 +50,9 @@ class SharedRing {
  public:
   struct State;  // shared_ring_state.h
 
-  // Makes the files, which the slots are taken from in turn: the kernel gives a file memory for one process at a time, so two workers
-  // that begin with fresh slots of one file take twice as long. There may be a few more slots than `slots`. Throws Error(system)
-  // when the system has no address space or no descriptor left.
+  // Makes the files, which the slots are taken from in turn: the kernel gives a file memory for one process
+  // at a time, so two workers that begin with fresh slots of one file take twice as long. There may be a few
+  // more slots than `slots`. Throws Error(system) when the system has no address space or no descriptor left.
   SharedRing(int slots, int warm, int files = 1);
   // A worker's view of the ring behind `fds`, which are then owned by this object; for filling only.
   SharedRing(std::vector<int> fds, int slots, size_t stride);
@@ -58,38 +62,41 @@ class SharedRing {
 
   const std::vector<int>& fds() const;
   int slots() const;
-  size_t stride() const;                  // bytes from one slot to the next, the most a batch can take
-  uint8_t* data(int slot) const;          // aligned to pages
+  size_t stride() const;          // bytes from one slot to the next, the most a batch can take
+  uint8_t* data(int slot) const;  // aligned to pages
 
-  // Any process: makes sure that the first `needed` bytes of the slot have memory, when the first `reserved` have; returns the
-  // bytes that have it now. Throws Error(system, ENOMEM) with a sentence instead of running into the memory limit, and never
-  // leaves it to a write to find out that there is none.
+  // Any process: makes sure that the first `needed` bytes of the slot have memory, when the first `reserved`
+  // have; returns the bytes that have it now. Throws Error(system, ENOMEM) with a sentence instead of running
+  // into the memory limit, and never leaves it to a write to find out that there is none.
   size_t reserve(int slot, size_t reserved, size_t needed) const;
 
   // Any process: the same for the bytes from `begin` to `end` alone.
   void reserve_range(int slot, size_t begin, size_t end) const;
 
-  // Any process: copies into a part of the slot that may have no memory yet, and gives it some. Fresh pages cost half as much this way as
-  // reserved and then written (38 MB: 15 ms against 26), warm ones twice. Throws Error(system).
+  // Any process: copies into a part of the slot that may have no memory yet, and gives it some. Fresh pages
+  // cost half as much this way as reserved and then written (38 MB: 15 ms against 26), warm ones twice.
+  // Throws Error(system).
   void write(int slot, size_t offset, const void* from, size_t bytes) const;
 
   // Owner:
-  int take();                             // a free slot, the one that came back last; -1 when there is none
-  void give_back(int slot);               // taken, not lent
+  int take();                // a free slot, the one that came back last; -1 when there is none
+  void give_back(int slot);  // taken, not lent
   void set_reserved(int slot, size_t bytes);
   size_t reserved(int slot) const;
-  std::shared_ptr<const void> lend(int slot);  // taken -> lent; free again when the last copy dies, on any thread
+  std::shared_ptr<const void> lend(
+      int slot);               // taken -> lent; free again when the last copy dies, on any thread
   void prefer_node(int node);  // where fresh pages come from, whichever process touches them first; numa.h
-  // Taken: locks the memory that the slot has, once, until that is given to the system, or lent when it has grown and was not locked
-  // again. Returns why it failed; empty: it is locked. The first locker is the ring's; it may be called until the last loan ends, on any
-  // thread.
+  // Taken: locks the memory that the slot has, once, until that is given to the system, or lent when it has
+  // grown and was not locked again. Returns why it failed; empty: it is locked. The first locker is the
+  // ring's; it may be called until the last loan ends, on any thread.
   std::string lock_pages(int slot, const PageLocker& locker);
   int free_slots() const;
   int lent_slots() const;
-  int retired_slots() const;              // that came back, and a child may still read
-  // Whether a batch should be copied out of its slot rather than lent: fewer than `working_set` slots are free, or children keep as many.
+  int retired_slots() const;  // that came back, and a child may still read
+  // Whether a batch should be copied out of its slot rather than lent: fewer than `working_set` slots are
+  // free, or children keep as many.
   bool crowded(int working_set);
-  size_t memory_bytes() const;            // reserved in all slots
+  size_t memory_bytes() const;  // reserved in all slots
 
  private:
   struct Loan;

@@ -1,4 +1,5 @@
-// What a fork does to the rings of this process: lent slots are retired, until a witness says that no child is left.
+// What a fork does to the rings of this process: lent slots are retired, until a witness says that no child
+// is left.
 #include <pthread.h>
 
 #include <algorithm>
@@ -34,8 +35,8 @@ struct Registry {
   std::mutex mutex;  // taken before any ring's
   std::vector<State*> rings;
   std::vector<std::unique_ptr<Fork>> forks;  // the newest is the last
-  std::vector<RetiredSlot> ended;  // of forks whose children have all ended, to be given back
-  ForkWitness* present = nullptr;  // while a fork is under way
+  std::vector<RetiredSlot> ended;            // of forks whose children have all ended, to be given back
+  ForkWitness* present = nullptr;            // while a fork is under way
 
   void look_for_ended() {
     std::erase_if(forks, [this](const std::unique_ptr<Fork>& fork) {
@@ -48,7 +49,8 @@ struct Registry {
   // The rings' locks are held, too.
   void retire_lent() {
     std::vector<RetiredSlot> lent;
-    std::vector<State*> whose;  // not through the weak pointers: the end of what they lock would take this lock again
+    std::vector<State*>
+        whose;  // not through the weak pointers: the end of what they lock would take this lock again
     for (State* ring : rings)
       for (int slot = 0; slot < static_cast<int>(ring->all.size()); ++slot)
         if (ring->all[static_cast<size_t>(slot)].lent) {
@@ -72,15 +74,18 @@ struct Registry {
     if (fork == nullptr && !forks.empty() && forks.back()->witness.appear()) fork = forks.back().get();
     if (fork != nullptr) present = &fork->witness;
     for (size_t i = 0; i < lent.size(); ++i) {
-      if (fork != nullptr && std::find(fork->slots.begin(), fork->slots.end(), lent[i]) != fork->slots.end()) continue;
+      if (fork != nullptr && std::find(fork->slots.begin(), fork->slots.end(), lent[i]) != fork->slots.end())
+        continue;
       ++whose[i]->all[static_cast<size_t>(lent[i].slot)].retired_for;  // without a witness: for ever
       if (fork != nullptr) fork->slots.push_back(std::move(lent[i]));
     }
   }
 };
-Registry& registry = *new Registry;  // made at load time and never destroyed: loans may end after static destructors ran
+Registry& registry =
+    *new Registry;  // made at load time and never destroyed: loans may end after static destructors ran
 
-// Locks are held over fork() so that no list is seen half changed; the child never takes a ring's lock again (owner()).
+// Locks are held over fork() so that no list is seen half changed; the child never takes a ring's lock again
+// (owner()).
 void before_fork() {
   registry.mutex.lock();
   for (State* ring : registry.rings) ring->mutex.lock();
@@ -99,8 +104,9 @@ void in_parent() {
 
 void in_child() {
   unlock_all();
-  registry.present = nullptr;  // stays mapped: as long as that is so, the parent leaves alone what this process may read
-  registry.forks.clear();      // those, the rings and what has ended are the parent's
+  registry.present =
+      nullptr;  // stays mapped: as long as that is so, the parent leaves alone what this process may read
+  registry.forks.clear();  // those, the rings and what has ended are the parent's
   registry.ended.clear();
   registry.rings.clear();
   registry.mutex.unlock();

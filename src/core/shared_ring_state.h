@@ -1,4 +1,5 @@
-// What a SharedRing and its loans share, and what a fork does to all rings of a process. For the two shared_ring*.cpp alone.
+// What a SharedRing and its loans share, and what a fork does to all rings of a process. For the two
+// shared_ring*.cpp alone.
 #pragma once
 
 #include <sys/types.h>
@@ -25,10 +26,10 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   std::mutex mutex;  // guards what follows; only the owner uses it
   struct Slot {
     size_t reserved = 0;
-    size_t locked = 0;          // bytes whose pages are locked
+    size_t locked = 0;  // bytes whose pages are locked
     bool lent = false;
-    int retired_for = 0;        // forks whose children may still read it
-    bool came_back = false;     // while it was retired
+    int retired_for = 0;     // forks whose children may still read it
+    bool came_back = false;  // while it was retired
   };
   std::vector<Slot> all;
   std::vector<int> free;  // the one that came back last is at the end
@@ -55,12 +56,13 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   void child_ended(int slot);
 };
 
-// Every ring that this process made, so that a fork can retire what is lent, and the forks whose children may still read something.
+// Every ring that this process made, so that a fork can retire what is lent, and the forks whose children may
+// still read something.
 //
-// Invariant: a slot's `retired_for` is the number of entries below that name it. A fork that finds the same slots lent as the newest
-// entry joins it, which loses nothing: they come back when the last child has ended in either case. So does a fork that finds
-// kMostForks entries, or no descriptor: then slots come back later than they could.
-// Bound: kMostForks descriptors in the process.
+// Invariant: a slot's `retired_for` is the number of entries below that name it. A fork that finds the same
+// slots lent as the newest entry joins it, which loses nothing: they come back when the last child has ended
+// in either case. So does a fork that finds kMostForks entries, or no descriptor: then slots come back later
+// than they could. Bound: kMostForks descriptors in the process.
 class SharedRingForks {
  public:
   static constexpr size_t kMostForks = 16;

@@ -41,20 +41,23 @@ void handle(int signal, siginfo_t* info, void* context) {
 
 bool is_ours(int signal) {
   struct sigaction now = {};
-  return ::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == handle;
+  return ::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+         now.sa_sigaction == handle;
 }
 
 }  // namespace
 
 void wake_on_signal(int signal, int fd) {
   if (signal < 1 || signal >= kSignals)
-    throw Error(ErrorKind::invalid_argument, std::to_string(signal) + " is no signal; use one of the module signal, such as SIGUSR1");
+    throw Error(ErrorKind::invalid_argument,
+                std::to_string(signal) + " is no signal; use one of the module signal, such as SIGUSR1");
   Woken& entry = woken[static_cast<size_t>(signal)];
   entry.fd = fd;
   if (entry.installed && is_ours(signal)) return;
   struct sigaction now = {};
   const bool known = ::sigaction(signal, nullptr, &now) == 0;
-  const bool nobody = (now.sa_flags & SA_SIGINFO) == 0 && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN);
+  const bool nobody =
+      (now.sa_flags & SA_SIGINFO) == 0 && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN);
   if (known && entry.installed && !nobody) return;  // somebody came on top, and may call ours
   entry.before = now;
   struct sigaction ours = {};
@@ -64,8 +67,8 @@ void wake_on_signal(int signal, int fd) {
   sigemptyset(&ours.sa_mask);
   if (!known || ::sigaction(signal, &ours, nullptr) != 0) {
     entry.fd = -1;
-    throw Error(ErrorKind::invalid_argument, "signal " + std::to_string(signal) + " cannot be caught (" + std::strerror(errno) +
-                                                 "); use SIGUSR1 or SIGUSR2");
+    throw Error(ErrorKind::invalid_argument, "signal " + std::to_string(signal) + " cannot be caught (" +
+                                                 std::strerror(errno) + "); use SIGUSR1 or SIGUSR2");
   }
   entry.installed = true;
 }

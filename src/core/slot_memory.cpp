@@ -19,7 +19,8 @@ namespace millrace::core {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kSmallBytes = size_t{64} << 10;  // below it, what a too large block wastes is not worth a new one
+constexpr size_t kSmallBytes = size_t{64}
+                               << 10;  // below it, what a too large block wastes is not worth a new one
 
 [[noreturn]] void throw_no_memory(size_t bytes) {
   const int code = errno;
@@ -34,14 +35,16 @@ uint8_t* map_pages(size_t bytes) {
   return pages == MAP_FAILED ? nullptr : static_cast<uint8_t*>(pages);
 }
 
-// Kernels before 6.7 do not put large mappings on a huge page's boundary by themselves: map more and cut the edges off.
+// Kernels before 6.7 do not put large mappings on a huge page's boundary by themselves: map more and cut the
+// edges off.
 uint8_t* map_on_huge_boundary(size_t bytes) {
   uint8_t* raw = map_pages(bytes + kHugePage);
   if (raw == nullptr) return nullptr;
   const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(raw) % kHugePage) % kHugePage;
   if (before != 0) munmap(raw, before);
   munmap(raw + before + bytes, kHugePage - before);
-  madvise(raw + before, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // advice: refused on kernels without huge pages
+  madvise(raw + before, bytes / kHugePage * kHugePage,
+          MADV_HUGEPAGE);  // advice: refused on kernels without huge pages
   return raw + before;
 }
 
@@ -50,7 +53,8 @@ class SlotCache {
   MemoryBlock take(size_t bytes) {
     const std::lock_guard lock(mutex_);
     for (size_t i = blocks_.size(); i-- > 0;) {
-      if (blocks_[i].size_bytes() < bytes || blocks_[i].size_bytes() / 2 > std::max(bytes, kSmallBytes)) continue;
+      if (blocks_[i].size_bytes() < bytes || blocks_[i].size_bytes() / 2 > std::max(bytes, kSmallBytes))
+        continue;
       MemoryBlock block = std::move(blocks_[i]);
       blocks_.erase(blocks_.begin() + static_cast<ptrdiff_t>(i));
       held_bytes_ -= block.size_bytes();
@@ -82,18 +86,20 @@ class SlotCache {
   std::mutex& mutex() { return mutex_; }
 
  private:
-  std::mutex mutex_;  // guards both members below
+  std::mutex mutex_;                 // guards both members below
   std::vector<MemoryBlock> blocks_;  // the one put in last is at the end
   size_t held_bytes_ = 0;
 };
 
-// Never destroyed: leases may end after static destructors ran. Made when the library is loaded, not at first use: a child forked
-// while a thread is at its first use would wait for that thread's initialisation for ever.
+// Never destroyed: leases may end after static destructors ran. Made when the library is loaded, not at first
+// use: a child forked while a thread is at its first use would wait for that thread's initialisation for
+// ever.
 SlotCache& cache = *new SlotCache;
 
-// The lock is held over fork(), so that the child does not inherit it locked by a thread that it does not have.
-[[maybe_unused]] const int registered = pthread_atfork([] { cache.mutex().lock(); }, [] { cache.mutex().unlock(); },
-                                                       [] { cache.mutex().unlock(); });
+// The lock is held over fork(), so that the child does not inherit it locked by a thread that it does not
+// have.
+[[maybe_unused]] const int registered = pthread_atfork(
+    [] { cache.mutex().lock(); }, [] { cache.mutex().unlock(); }, [] { cache.mutex().unlock(); });
 
 const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
@@ -112,8 +118,7 @@ MemoryBlock::MemoryBlock(size_t bytes) {
 }
 
 MemoryBlock::MemoryBlock(MemoryBlock&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)),
+    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)),
       owner_(std::move(other.owner_)) {}
 
 MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {

@@ -19,8 +19,10 @@ void ThreadGroup::start(const std::string& name, std::function<void()> body) {
   threads_.reserve(threads_.size() + 1);  // so that nothing throws once the thread runs
   sigset_t blocked, before;
   sigfillset(&blocked);
-  for (const int kept : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF}) sigdelset(&blocked, kept);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);  // a new thread inherits the mask: no signal can fall in between
+  for (const int kept : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF})
+    sigdelset(&blocked, kept);
+  pthread_sigmask(SIG_SETMASK, &blocked,
+                  &before);  // a new thread inherits the mask: no signal can fall in between
   try {
     threads_.emplace_back([this, run = std::move(body)] {
       group_of_this_thread = this;
@@ -28,10 +30,11 @@ void ThreadGroup::start(const std::string& name, std::function<void()> body) {
     });
   } catch (const std::system_error& error) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw Error(ErrorKind::system,
-                "cannot start worker thread " + std::to_string(threads_.size() + 1) + " (" + error.code().message() +
-                    "); use fewer workers or raise the limit on threads (ulimit -u, the container's pids limit)",
-                {}, -1, error.code().value());
+    throw Error(
+        ErrorKind::system,
+        "cannot start worker thread " + std::to_string(threads_.size() + 1) + " (" + error.code().message() +
+            "); use fewer workers or raise the limit on threads (ulimit -u, the container's pids limit)",
+        {}, -1, error.code().value());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(threads_.back().native_handle(), name.substr(0, 15).c_str());

@@ -1,9 +1,10 @@
 // ThreadGroup: a fixed number of named threads that run one function and are joined at the end.
 //
-// The threads take no signals but those that report a fault or a profiler's tick: Ctrl-C belongs to the caller's threads, and no
-// system call of a worker is interrupted. The function must return when its owner tells it to, by the owner's own means: join()
-// and the destructor wait for that. start() belongs to the owner, before anybody joins; join() and holds_current() may be called by any
-// thread, several at once. Not for use in a forked child, where the threads do not exist.
+// The threads take no signals but those that report a fault or a profiler's tick: Ctrl-C belongs to the
+// caller's threads, and no system call of a worker is interrupted. The function must return when its owner
+// tells it to, by the owner's own means: join() and the destructor wait for that. start() belongs to the
+// owner, before anybody joins; join() and holds_current() may be called by any thread, several at once. Not
+// for use in a forked child, where the threads do not exist.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ class ThreadGroup {
   ThreadGroup(const ThreadGroup&) = delete;
   ThreadGroup& operator=(const ThreadGroup&) = delete;
 
-  // Adds a thread that runs `body`, shown as `name` by ps and top (15 characters). Throws Error(system) when the system has no
-  // thread left.
+  // Adds a thread that runs `body`, shown as `name` by ps and top (15 characters). Throws Error(system) when
+  // the system has no thread left.
   void start(const std::string& name, std::function<void()> body);
   // Not from one of its own threads: see holds_current().
   void join();

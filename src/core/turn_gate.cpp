@@ -17,9 +17,11 @@ namespace {
 
 constexpr uint32_t kOpen = uint32_t{1} << 30;  // more than tasks are ever on their way
 
-static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
+              std::atomic<uint32_t>::is_always_lock_free);
 
-// Not FUTEX_PRIVATE: the other side may be another process. Reasons to wake for nothing do not matter, nobody trusts it.
+// Not FUTEX_PRIVATE: the other side may be another process. Reasons to wake for nothing do not matter, nobody
+// trusts it.
 void futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), operation, value, timeout, nullptr, 0);
 }
@@ -36,7 +38,8 @@ void TurnGate::add(uint32_t difference) {
 }
 
 void TurnGate::set_limit(int limit) {
-  if (limit < 1) throw Error(ErrorKind::invalid_argument, "at least one worker has to work, got " + std::to_string(limit));
+  if (limit < 1)
+    throw Error(ErrorKind::invalid_argument, "at least one worker has to work, got " + std::to_string(limit));
   if (open_) return;
   const auto wanted = static_cast<uint32_t>(limit);
   if (wanted != limit_) add(wanted - limit_);
@@ -61,7 +64,8 @@ bool TurnGate::wait(uint32_t number, int64_t timeout_ns) const {
     if (static_cast<int32_t>(allowed - number) > 0) return true;
     const int64_t left = deadline - base::now_ns();
     if (left <= 0) return false;
-    const timespec timeout{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+    const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
+                           static_cast<long>(left % 1'000'000'000)};
     futex(state_->allowed, FUTEX_WAIT, allowed, &timeout);
   }
 }

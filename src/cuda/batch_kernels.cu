@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(kThreads) each_group(const __grid_constant__ K
 __global__ void __launch_bounds__(kThreads) sum_groups(const __grid_constant__ device::ColorKernel kernel) {
   const auto sample = static_cast<int32_t>(blockIdx.y);
   long long sum = 0;
-  for (int64_t group = int64_t{blockIdx.x} * kThreads + threadIdx.x; group < kernel.groups(); group += int64_t{gridDim.x} * kThreads)
+  for (int64_t group = int64_t{blockIdx.x} * kThreads + threadIdx.x; group < kernel.groups();
+       group += int64_t{gridDim.x} * kThreads)
     sum += kernel.grey_sum(sample, group);
   for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xFFFFFFFFu, sum, offset);
   if (threadIdx.x % 32 == 0 && sum != 0)
@@ -33,7 +34,8 @@ __global__ void __launch_bounds__(kThreads) sum_groups(const __grid_constant__ d
 template <class Kernel>
 dim3 grid_of(const Kernel& kernel) {
   static_assert(sizeof(Kernel) <= 4096, "an argument of a kernel");
-  return dim3(static_cast<unsigned>((kernel.groups() + kThreads - 1) / kThreads), static_cast<unsigned>(kernel.samples.count));
+  return dim3(static_cast<unsigned>((kernel.groups() + kThreads - 1) / kThreads),
+              static_cast<unsigned>(kernel.samples.count));
 }
 
 }  // namespace

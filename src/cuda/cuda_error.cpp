@@ -5,20 +5,26 @@
 namespace millrace::cuda {
 namespace {
 
-std::string version(int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); }
+std::string version(int number) {
+  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
 
 }  // namespace
 
 std::string explain(cudaError_t code) {
   const std::string said = std::string(cudaGetErrorString(code)) + " (" + cudaGetErrorName(code) + ")";
   switch (code) {
-    case cudaErrorNoDevice: return "there is no CUDA device here; run on a machine with an NVIDIA GPU, or use CPU tensors";
+    case cudaErrorNoDevice:
+      return "there is no CUDA device here; run on a machine with an NVIDIA GPU, or use CPU tensors";
     case cudaErrorInsufficientDriver: {
       int driver = 0;
       cudaDriverGetVersion(&driver);
-      if (driver == 0) return "there is no NVIDIA driver here; run on a machine with an NVIDIA GPU, or use CPU tensors";
-      return "the NVIDIA driver is for CUDA " + version(driver) + ", older than the CUDA " + version(CUDART_VERSION) +
-             " that millrace was built with; install a newer driver, build millrace with an older CUDA toolkit, or use CPU tensors";
+      if (driver == 0)
+        return "there is no NVIDIA driver here; run on a machine with an NVIDIA GPU, or use CPU tensors";
+      return "the NVIDIA driver is for CUDA " + version(driver) + ", older than the CUDA " +
+             version(CUDART_VERSION) +
+             " that millrace was built with; install a newer driver, build millrace with an older CUDA "
+             "toolkit, or use CPU tensors";
     }
     case cudaErrorInvalidDevice: {
       int count = 0;
@@ -26,7 +32,8 @@ std::string explain(cudaError_t code) {
       return said + "; there are " + std::to_string(count) + " devices, counted from 0";
     }
     case cudaErrorMemoryAllocation: return said + "; use smaller batches, or fewer of them in flight";
-    case cudaErrorNoKernelImageForDevice: return said + "; millrace needs a GPU of compute capability 8.0 (Ampere) or newer";
+    case cudaErrorNoKernelImageForDevice:
+      return said + "; millrace needs a GPU of compute capability 8.0 (Ampere) or newer";
     default: return said;
   }
 }

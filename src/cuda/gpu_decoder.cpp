@@ -32,9 +32,12 @@ class CudaCalls final : public DeviceCalls {
   }
   void delete_event(void* event) override { cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
   void record(void* event, void* stream) override {
-    check(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream)), "a CUDA event could not be recorded");
+    check(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream)),
+          "a CUDA event could not be recorded");
   }
-  void wait(void* event) override { check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "decoding on the GPU failed"); }
+  void wait(void* event) override {
+    check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "decoding on the GPU failed");
+  }
 
  private:
   const int device_;
@@ -46,8 +49,10 @@ class CudaCalls final : public DeviceCalls {
 namespace millrace::device {
 
 std::unique_ptr<GpuDecoder> GpuDecoder::open(const Options& options) {
-  if (const std::string reason = cuda::missing_reason(); !reason.empty()) throw Error(ErrorKind::unavailable, reason);
-  return cuda::make_nvjpeg_decoder(cuda::NvjpegLibrary::load(options.library), std::make_unique<cuda::CudaCalls>(options.device),
+  if (const std::string reason = cuda::missing_reason(); !reason.empty())
+    throw Error(ErrorKind::unavailable, reason);
+  return cuda::make_nvjpeg_decoder(cuda::NvjpegLibrary::load(options.library),
+                                   std::make_unique<cuda::CudaCalls>(options.device),
                                    options.memory_ceiling_bytes);
 }
 

@@ -12,10 +12,12 @@ namespace {
 
 constexpr size_t kAlignment = 256;  // of a picture in the memory, and of what the hardware writes
 constexpr size_t kLanes = 4;        // pictures between host and device at a time
-constexpr int kBackends[] = {kNvjpegGpuHybrid, kNvjpegHybrid};  // Huffman on the GPU, or (progressive) on the CPU
+constexpr int kBackends[] = {kNvjpegGpuHybrid,
+                             kNvjpegHybrid};  // Huffman on the GPU, or (progressive) on the CPU
 
 void check(int status, const char* what) {
-  if (status != kNvjpegSuccess) throw Error(ErrorKind::unavailable, std::string(what) + ": " + nvjpeg_problem(status));
+  if (status != kNvjpegSuccess)
+    throw Error(ErrorKind::unavailable, std::string(what) + ": " + nvjpeg_problem(status));
 }
 
 // An nvJPEG object and the function that ends it.
@@ -70,7 +72,8 @@ struct CountedMemory {
   }
 };
 
-// When the device has done what was enqueued before record(). Waits for that at its end, so what it guards is declared before it.
+// When the device has done what was enqueued before record(). Waits for that at its end, so what it guards is
+// declared before it.
 class Done {
  public:
   explicit Done(DeviceCalls& device) : device_(device), event_(device.new_event()) {}
@@ -100,7 +103,8 @@ struct Lane {
 
 class NvjpegDecoder final : public device::GpuDecoder {
  public:
-  NvjpegDecoder(std::shared_ptr<const NvjpegLibrary> library, std::unique_ptr<DeviceCalls> device, size_t ceiling)
+  NvjpegDecoder(std::shared_ptr<const NvjpegLibrary> library, std::unique_ptr<DeviceCalls> device,
+                size_t ceiling)
       : lib_(std::move(library)), device_(std::move(device)), memory_{*device_, ceiling},
         on_device_{&CountedMemory::allocate, &CountedMemory::release, &memory_},
         pinned_{&CountedMemory::allocate_pinned, &CountedMemory::release_pinned, &memory_} {
@@ -110,30 +114,34 @@ class NvjpegDecoder final : public device::GpuDecoder {
     unsigned engines = 0, cores = 0;
     hardware_ = lib_->hardware_info(handle, &engines, &cores) == kNvjpegSuccess && engines > 0;
     if (hardware_) {
-      batch_state_ = Owned(lib_->state_destroy, "nvJPEG's batch state", [&](void** o) { return lib_->state_create(handle, o); });
+      batch_state_ = Owned(lib_->state_destroy, "nvJPEG's batch state",
+                           [&](void** o) { return lib_->state_create(handle, o); });
       batch_done_ = std::make_unique<Done>(*device_);
     }
     for (size_t b = 0; b < decoders_.size(); ++b) {
       const auto create = [&](void** o) { return lib_->decoder_create(handle, kBackends[b], o); };
       decoders_[b] = Owned(lib_->decoder_destroy, "nvJPEG's decoder", create);
     }
-    parsed_ = Owned(lib_->stream_destroy, "nvJPEG's stream", [&](void** o) { return lib_->stream_create(handle, o); });
+    parsed_ = Owned(lib_->stream_destroy, "nvJPEG's stream",
+                    [&](void** o) { return lib_->stream_create(handle, o); });
     for (Lane& lane : lanes_) open_lane(lane);
   }
 
   bool has_hardware() const override { return hardware_; }
 
-  size_t plan(std::span<const device::JpegRequest> requests, std::vector<device::JpegResult>& results) override {
+  size_t plan(std::span<const device::JpegRequest> requests,
+              std::vector<device::JpegResult>& results) override {
     results.assign(requests.size(), {});
     memory_.results = 0;
     for (size_t i = 0; i < requests.size(); ++i) results[i].problem = place(i, requests[i], results[i]);
     return memory_.results;
   }
 
-  void decode(std::span<const device::JpegRequest> requests, std::vector<device::JpegResult>& results, void* memory,
-              void* stream) override {
+  void decode(std::span<const device::JpegRequest> requests, std::vector<device::JpegResult>& results,
+              void* memory, void* stream) override {
     if (results.size() != requests.size())
-      throw Error(ErrorKind::invalid_argument, "decode() needs the results of plan() for the same requests; call plan() first");
+      throw Error(ErrorKind::invalid_argument,
+                  "decode() needs the results of plan() for the same requests; call plan() first");
     device_->make_current();
     std::vector<size_t> others;
     std::vector<size_t> batch = choose_batch(requests, results, others);
@@ -171,10 +179,13 @@ class NvjpegDecoder final : public device::GpuDecoder {
 
   void open_lane(Lane& lane) {
     void* const handle = handle_.get();
-    lane.stream = Owned(lib_->stream_destroy, "nvJPEG's stream", [&](void** o) { return lib_->stream_create(handle, o); });
+    lane.stream = Owned(lib_->stream_destroy, "nvJPEG's stream",
+                        [&](void** o) { return lib_->stream_create(handle, o); });
     lane.params = new_params();
-    lane.pinned = Owned(lib_->pinned_destroy, "nvJPEG's pinned buffer", [&](void** o) { return lib_->pinned_create(handle, &pinned_, o); });
-    lane.memory = Owned(lib_->device_destroy, "nvJPEG's buffer", [&](void** o) { return lib_->device_create(handle, &on_device_, o); });
+    lane.pinned = Owned(lib_->pinned_destroy, "nvJPEG's pinned buffer",
+                        [&](void** o) { return lib_->pinned_create(handle, &pinned_, o); });
+    lane.memory = Owned(lib_->device_destroy, "nvJPEG's buffer",
+                        [&](void** o) { return lib_->device_create(handle, &on_device_, o); });
     for (size_t b = 0; b < lane.states.size(); ++b) {
       const auto create = [&](void** o) { return lib_->decoder_state_create(handle, decoders_[b].get(), o); };
       lane.states[b] = Owned(lib_->state_destroy, "nvJPEG's state", create);
@@ -185,7 +196,8 @@ class NvjpegDecoder final : public device::GpuDecoder {
   }
 
   Owned new_params() {
-    Owned params(lib_->params_destroy, "nvJPEG's parameters", [&](void** o) { return lib_->params_create(handle_.get(), o); });
+    Owned params(lib_->params_destroy, "nvJPEG's parameters",
+                 [&](void** o) { return lib_->params_create(handle_.get(), o); });
     check(lib_->params_set_format(params.get(), kNvjpegRgbInterleaved), "nvJPEG's parameters");
     return params;
   }
@@ -196,7 +208,8 @@ class NvjpegDecoder final : public device::GpuDecoder {
 
   int set_region(void* params, const base::Rect& r) const {
     const bool all = r.width == 0 || r.height == 0;
-    return all ? lib_->params_set_region(params, 0, 0, -1, -1) : lib_->params_set_region(params, r.left, r.top, r.width, r.height);
+    return all ? lib_->params_set_region(params, 0, 0, -1, -1)
+               : lib_->params_set_region(params, r.left, r.top, r.width, r.height);
   }
 
   // Where the picture will lie; the result is the reason why it will not.
@@ -207,21 +220,24 @@ class NvjpegDecoder final : public device::GpuDecoder {
     if (status == kNvjpegSuccess) status = lib_->stream_size(jpeg, &width, &height);
     if (status == kNvjpegSuccess) status = lib_->stream_components(jpeg, &components);
     if (status != kNvjpegSuccess) return nvjpeg_problem(status);
-    if (components != 1 && components != 3) return "it has " + std::to_string(components) + " colour components, which the CPU decodes";
+    if (components != 1 && components != 3)
+      return "it has " + std::to_string(components) + " colour components, which the CPU decodes";
     const base::Rect& r = request.region;
     const bool all = r.width == 0 || r.height == 0;
-    const bool inside = r.left >= 0 && r.top >= 0 && r.width >= 0 && r.height >= 0 && int64_t{r.left} + r.width <= width &&
-                        int64_t{r.top} + r.height <= height;
+    const bool inside = r.left >= 0 && r.top >= 0 && r.width >= 0 && r.height >= 0 &&
+                        int64_t{r.left} + r.width <= width && int64_t{r.top} + r.height <= height;
     if (!all && !inside)
-      throw Error(ErrorKind::invalid_argument, "the region of JPEG " + std::to_string(i) + " does not lie inside its " +
-                                                   std::to_string(height) + " x " + std::to_string(width) + " pixels (height x width)");
+      throw Error(ErrorKind::invalid_argument,
+                  "the region of JPEG " + std::to_string(i) + " does not lie inside its " +
+                      std::to_string(height) + " x " + std::to_string(width) + " pixels (height x width)");
     result.width = all ? static_cast<int32_t>(width) : r.width;
     result.height = all ? static_cast<int32_t>(height) : r.height;
     result.pitch_bytes = result.width * 3;
     size_t bytes = static_cast<size_t>(result.pitch_bytes) * static_cast<size_t>(result.height);
     bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     if (memory_.own.load() + memory_.results + bytes > memory_.ceiling)
-      return "its " + std::to_string(bytes) + " bytes are over the ceiling of device memory, " + std::to_string(memory_.ceiling) + " bytes";
+      return "its " + std::to_string(bytes) + " bytes are over the ceiling of device memory, " +
+             std::to_string(memory_.ceiling) + " bytes";
     result.offset = memory_.results;
     memory_.results += bytes;
     return "";
@@ -235,7 +251,8 @@ class NvjpegDecoder final : public device::GpuDecoder {
   }
 
   // The requests that the hardware takes; all others that have no problem yet are added to `others`.
-  std::vector<size_t> choose_batch(std::span<const device::JpegRequest> requests, const std::vector<device::JpegResult>& results,
+  std::vector<size_t> choose_batch(std::span<const device::JpegRequest> requests,
+                                   const std::vector<device::JpegResult>& results,
                                    std::vector<size_t>& others) {
     std::vector<size_t> batch;
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -269,14 +286,17 @@ class NvjpegDecoder final : public device::GpuDecoder {
       images.push_back(image_of(results[i], memory));
     }
     void* const state = batch_state_.get();
-    int status = lib_->batch_initialize(handle_.get(), state, static_cast<int>(batch.size()), 1, kNvjpegRgbInterleaved);
+    int status = lib_->batch_initialize(handle_.get(), state, static_cast<int>(batch.size()), 1,
+                                        kNvjpegRgbInterleaved);
     if (status == kNvjpegSuccess)
-      status = lib_->batch_decode(handle_.get(), state, data.data(), lengths.data(), images.data(), params.data(), stream);
+      status = lib_->batch_decode(handle_.get(), state, data.data(), lengths.data(), images.data(),
+                                  params.data(), stream);
     batch_done_->record(stream);
     return status == kNvjpegSuccess;
   }
 
-  int decode_one(const device::JpegRequest& request, const device::JpegResult& result, void* memory, void* stream) {
+  int decode_one(const device::JpegRequest& request, const device::JpegResult& result, void* memory,
+                 void* stream) {
     Lane& lane = lanes_[next_lane_++ % kLanes];
     lane.done->wait();  // its pinned buffer may still be read
     void *const handle = handle_.get(), *const jpeg = lane.stream.get(), *const params = lane.params.get();
@@ -286,7 +306,8 @@ class NvjpegDecoder final : public device::GpuDecoder {
     size_t backend = 0;
     int no = 1;
     while (backend < decoders_.size()) {
-      if (lib_->decoder_supported(decoders_[backend].get(), jpeg, params, &no) == kNvjpegSuccess && no == 0) break;
+      if (lib_->decoder_supported(decoders_[backend].get(), jpeg, params, &no) == kNvjpegSuccess && no == 0)
+        break;
       ++backend;
     }
     if (backend == decoders_.size()) return kNvjpegUnsupported;
@@ -317,8 +338,9 @@ class NvjpegDecoder final : public device::GpuDecoder {
 
 }  // namespace
 
-std::unique_ptr<device::GpuDecoder> make_nvjpeg_decoder(std::shared_ptr<const NvjpegLibrary> library, std::unique_ptr<DeviceCalls> device,
-                                                size_t memory_ceiling_bytes) {
+std::unique_ptr<device::GpuDecoder> make_nvjpeg_decoder(std::shared_ptr<const NvjpegLibrary> library,
+                                                        std::unique_ptr<DeviceCalls> device,
+                                                        size_t memory_ceiling_bytes) {
   return std::make_unique<NvjpegDecoder>(std::move(library), std::move(device), memory_ceiling_bytes);
 }
 

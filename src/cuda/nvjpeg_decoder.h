@@ -1,4 +1,5 @@
-// The GpuDecoder over nvJPEG, with what it asks of CUDA as an interface, so that its logic is tested without a GPU (tests/cpp/cuda).
+// The GpuDecoder over nvJPEG, with what it asks of CUDA as an interface, so that its logic is tested without
+// a GPU (tests/cpp/cuda).
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,8 @@ class DeviceCalls {
   virtual void wait(void* event) = 0;  // by this thread; at once when it was never recorded
 };
 
-std::unique_ptr<device::GpuDecoder> make_nvjpeg_decoder(std::shared_ptr<const NvjpegLibrary> library, std::unique_ptr<DeviceCalls> device,
-                                                size_t memory_ceiling_bytes);
+std::unique_ptr<device::GpuDecoder> make_nvjpeg_decoder(std::shared_ptr<const NvjpegLibrary> library,
+                                                        std::unique_ptr<DeviceCalls> device,
+                                                        size_t memory_ceiling_bytes);
 
 }  // namespace millrace::cuda

@@ -9,12 +9,14 @@
 namespace millrace::cuda {
 namespace {
 
-constexpr const char* kRemedy = "; install the PyPI package nvidia-nvjpeg (nvidia-nvjpeg-cu12 for CUDA 12) or the CUDA toolkit's "
-                                "libnvjpeg, or decode on the CPU";
+constexpr const char* kRemedy =
+    "; install the PyPI package nvidia-nvjpeg (nvidia-nvjpeg-cu12 for CUDA 12) or the CUDA toolkit's "
+    "libnvjpeg, or decode on the CPU";
 
 void* open_library(const std::string& path) {
   const std::vector<std::string> names =
-      path.empty() ? std::vector<std::string>{"libnvjpeg.so.13", "libnvjpeg.so.12", "libnvjpeg.so"} : std::vector<std::string>{path};
+      path.empty() ? std::vector<std::string>{"libnvjpeg.so.13", "libnvjpeg.so.12", "libnvjpeg.so"}
+                   : std::vector<std::string>{path};
   std::string tried;
   for (const std::string& name : names) {
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
@@ -31,7 +33,9 @@ std::shared_ptr<const NvjpegLibrary> NvjpegLibrary::load(const std::string& path
   auto functions = std::make_shared<NvjpegLibrary>();
   const auto find = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    if (!function) throw Error(ErrorKind::unavailable, std::string("this libnvjpeg is too old: it has no ") + name + kRemedy);
+    if (!function)
+      throw Error(ErrorKind::unavailable,
+                  std::string("this libnvjpeg is too old: it has no ") + name + kRemedy);
   };
   find(functions->create, "nvjpegCreateExV2");
   find(functions->destroy, "nvjpegDestroy");

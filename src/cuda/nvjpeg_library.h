@@ -1,6 +1,8 @@
-// NvjpegLibrary: the functions of libnvjpeg that we call, looked up at run time, so that a build needs neither it nor its header.
+// NvjpegLibrary: the functions of libnvjpeg that we call, looked up at run time, so that a build needs
+// neither it nor its header.
 //
-// Types and numbers are those of nvJPEG's C interface, which has kept them from CUDA 12 on. Immutable once loaded; never unloaded.
+// Types and numbers are those of nvJPEG's C interface, which has kept them from CUDA 12 on. Immutable once
+// loaded; never unloaded.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +22,26 @@ struct NvjpegAllocator {
 };
 
 inline constexpr int kNvjpegSuccess = 0, kNvjpegUnsupported = 4, kNvjpegRgbInterleaved = 5;
-inline constexpr int kNvjpegDefault = 0, kNvjpegHybrid = 1, kNvjpegGpuHybrid = 2, kNvjpegHardware = 3;  // backends
-inline constexpr unsigned kNvjpegSmoothUpsampling = 1 << 5;  // chroma as libjpeg's; refused by versions before CUDA 12.1
+inline constexpr int kNvjpegDefault = 0, kNvjpegHybrid = 1, kNvjpegGpuHybrid = 2,
+                     kNvjpegHardware = 3;  // backends
+inline constexpr unsigned kNvjpegSmoothUpsampling =
+    1 << 5;  // chroma as libjpeg's; refused by versions before CUDA 12.1
 
 struct NvjpegLibrary {
-  // `path`: one file; empty: the usual names. Throws Error(unavailable) that says what was tried and what to install.
+  // `path`: one file; empty: the usual names. Throws Error(unavailable) that says what was tried and what to
+  // install.
   static std::shared_ptr<const NvjpegLibrary> load(const std::string& path);
 
   // Handles are opaque pointers. Everything returns a status.
-  int (*create)(int backend, NvjpegAllocator* device, NvjpegAllocator* pinned, unsigned flags, void** handle);  // needs both
+  int (*create)(int backend, NvjpegAllocator* device, NvjpegAllocator* pinned, unsigned flags,
+                void** handle);  // needs both
   int (*destroy)(void* handle);
   int (*hardware_info)(void* handle, unsigned* engines, unsigned* cores);
 
   int (*stream_create)(void* handle, void** stream);
   int (*stream_destroy)(void* stream);
-  int (*stream_parse)(void* handle, const unsigned char* data, size_t length, int save_metadata, int save_stream, void* stream);
+  int (*stream_parse)(void* handle, const unsigned char* data, size_t length, int save_metadata,
+                      int save_stream, void* stream);
   int (*stream_size)(void* stream, unsigned* width, unsigned* height);
   int (*stream_components)(void* stream, unsigned* count);
 
@@ -47,8 +54,8 @@ struct NvjpegLibrary {
   int (*state_destroy)(void* state);
   int (*batch_supported)(void* handle, void* stream, void* params, int* zero_if_supported);
   int (*batch_initialize)(void* handle, void* state, int size, int cpu_threads, int format);
-  int (*batch_decode)(void* handle, void* state, const unsigned char* const* data, const size_t* lengths, NvjpegImage* images,
-                      void* const* params, void* cuda_stream);
+  int (*batch_decode)(void* handle, void* state, const unsigned char* const* data, const size_t* lengths,
+                      NvjpegImage* images, void* const* params, void* cuda_stream);
 
   int (*decoder_create)(void* handle, int backend, void** decoder);
   int (*decoder_destroy)(void* decoder);

@@ -1,4 +1,5 @@
-// Ranges for NVIDIA's profilers. NVTX is a header: without a profiler attached, a range costs a few nanoseconds.
+// Ranges for NVIDIA's profilers. NVTX is a header: without a profiler attached, a range costs a few
+// nanoseconds.
 #include <nvtx3/nvToolsExt.h>
 
 #include "trace/nvtx.h"
@@ -6,7 +7,8 @@
 namespace millrace::cuda {
 
 const trace::RangeSink* nvtx_sink() {
-  static constexpr trace::RangeSink sink{[](const char* name) noexcept { nvtxRangePushA(name); }, []() noexcept { nvtxRangePop(); }};
+  static constexpr trace::RangeSink sink{[](const char* name) noexcept { nvtxRangePushA(name); },
+                                         []() noexcept { nvtxRangePop(); }};
   return &sink;
 }
 

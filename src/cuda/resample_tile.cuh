@@ -1,8 +1,10 @@
-// The resize of fused_augment() on the GPU: a block makes 32 x 32 outputs of one sample, so that no intermediate leaves the chip.
+// The resize of fused_augment() on the GPU: a block makes 32 x 32 outputs of one sample, so that no
+// intermediate leaves the chip.
 //
-// The inputs under the tile come into shared memory in pieces, 16 bytes per access. The first pass makes 8-bit pixels of a band (32 rows,
-// or 32 columns if the vertical pass is the first), the second adds the band to four outputs of each thread, which stay in registers. So
-// any factor of shrinking takes the same memory, and inputs are resized twice only where tiles meet.
+// The inputs under the tile come into shared memory in pieces, 16 bytes per access. The first pass makes
+// 8-bit pixels of a band (32 rows, or 32 columns if the vertical pass is the first), the second adds the band
+// to four outputs of each thread, which stay in registers. So any factor of shrinking takes the same memory,
+// and inputs are resized twice only where tiles meet.
 //
 // Included by fused_resample.cu, and by a test that runs a block's threads on the CPU (tests/cpp/cuda).
 #pragma once
@@ -15,7 +17,8 @@
 namespace millrace::cuda {
 namespace {
 
-constexpr int kWarps = 8, kThreads = 32 * kWarps, kRows = device::kTile / kWarps;  // rows per warp, of a band and of the outputs alike
+constexpr int kWarps = 8, kThreads = 32 * kWarps,
+              kRows = device::kTile / kWarps;  // rows per warp, of a band and of the outputs alike
 static_assert(device::kTile == 32, "a lane per column");
 
 struct Sums {
@@ -41,25 +44,29 @@ struct Axis {
   int32_t outputs, taps, begin, end;
   __device__ Axis(const int32_t* table, int32_t count, int32_t taps_each, int32_t tile_begin)
       : starts(table), weights(table + count), outputs(count), taps(taps_each) {
-    const int32_t a = starts[tile_begin], b = starts[min(tile_begin + device::kTile, count) - 1];  // starts rise, or fall if flipped
+    const int32_t a = starts[tile_begin],
+                  b = starts[min(tile_begin + device::kTile, count) - 1];  // starts rise, or fall if flipped
     begin = min(a, b);
     end = max(a, b) + taps;
   }
   __device__ int32_t weight(int32_t tap, int32_t output) const { return weights[tap * outputs + output]; }
 };
 
-// A rectangle of inputs in shared memory. Rows keep the alignment that they have in the source, so that copies are whole blocks of 16.
+// A rectangle of inputs in shared memory. Rows keep the alignment that they have in the source, so that
+// copies are whole blocks of 16.
 class Stage {
  public:
   __device__ Stage(const device::FusedParams& p, uint8_t* shared, int32_t shared_bytes, int32_t most_columns)
-      : p_(p), bytes_(shared), row_bytes_(device::staged_row_bytes(most_columns, p.pixel_bytes)), most_rows_(shared_bytes / row_bytes_) {}
+      : p_(p), bytes_(shared), row_bytes_(device::staged_row_bytes(most_columns, p.pixel_bytes)),
+        most_rows_(shared_bytes / row_bytes_) {}
 
   __device__ int32_t most_rows() const { return most_rows_; }
 
   // By all threads, with barriers before and after.
   __device__ void load(int32_t left, int32_t right, int32_t top, int32_t bottom) {
     corner_ = p_.pixels + int64_t{top} * p_.pitch + int64_t{left} * p_.pixel_bytes;
-    const int32_t used = (right - left) * p_.pixel_bytes, blocks = device::staged_row_bytes(right - left, p_.pixel_bytes) / 16;
+    const int32_t used = (right - left) * p_.pixel_bytes,
+                  blocks = device::staged_row_bytes(right - left, p_.pixel_bytes) / 16;
     for (int32_t at = static_cast<int32_t>(threadIdx.x); at < (bottom - top) * blocks; at += kThreads) {
       const int32_t row = at / blocks, block = at - row * blocks;
       const uint8_t* const from = corner_ + int64_t{row} * p_.pitch;
@@ -75,14 +82,18 @@ class Stage {
   }
 
   // Where the row's first pixel lies; pixel() takes places in bytes.
-  __device__ int32_t row_place(int32_t row) const { return row * row_bytes_ + misses(corner_ + int64_t{row} * p_.pitch); }
+  __device__ int32_t row_place(int32_t row) const {
+    return row * row_bytes_ + misses(corner_ + int64_t{row} * p_.pitch);
+  }
   __device__ uint32_t pixel(int32_t place) const {  // RGB, the fourth byte without meaning
     const uint32_t* const words = reinterpret_cast<const uint32_t*>(bytes_) + (place >> 2);
     return __funnelshift_r(words[0], words[1], (place & 3) * 8);
   }
 
  private:
-  __device__ static int32_t misses(const uint8_t* p) { return static_cast<int32_t>(reinterpret_cast<uintptr_t>(p) & 15); }
+  __device__ static int32_t misses(const uint8_t* p) {
+    return static_cast<int32_t>(reinterpret_cast<uintptr_t>(p) & 15);
+  }
 
   const device::FusedParams& p_;
   uint8_t* const bytes_;
@@ -90,16 +101,19 @@ class Stage {
   const uint8_t* corner_ = nullptr;
 };
 
-// What a thread works on: a column of the tile and four rows, the last ones again where the tile is over the edge.
+// What a thread works on: a column of the tile and four rows, the last ones again where the tile is over the
+// edge.
 struct Mine {
   int32_t lane, warp, x, y[kRows];
   __device__ int32_t row(int k) const { return warp + kWarps * k; }  // of the tile, or of a band
 };
 
-__device__ void across_then_down(const device::FusedParams& p, const Axis& columns, const Axis& rows, const Mine& mine, uint32_t* band,
-                                 uint8_t* shared, int32_t shared_bytes, Sums* outputs) {
+__device__ void across_then_down(const device::FusedParams& p, const Axis& columns, const Axis& rows,
+                                 const Mine& mine, uint32_t* band, uint8_t* shared, int32_t shared_bytes,
+                                 Sums* outputs) {
   Stage stage(p, shared, shared_bytes, columns.end - columns.begin);
-  const int32_t band_rows = min(device::kTile, stage.most_rows()), first_byte = (columns.starts[mine.x] - columns.begin) * p.pixel_bytes;
+  const int32_t band_rows = min(device::kTile, stage.most_rows()),
+                first_byte = (columns.starts[mine.x] - columns.begin) * p.pixel_bytes;
   for (int32_t top = rows.begin; top < rows.end; top += band_rows) {
     const int32_t count = min(band_rows, rows.end - top);
     stage.load(columns.begin, columns.end, top, top + count);
@@ -118,18 +132,21 @@ __device__ void across_then_down(const device::FusedParams& p, const Axis& colum
     __syncthreads();
     MILLRACE_UNROLL
     for (int k = 0; k < kRows; ++k) {
-      const int32_t before = top - rows.starts[mine.y[k]], last = min(rows.taps, before + count);  // taps of earlier bands
+      const int32_t before = top - rows.starts[mine.y[k]],
+                    last = min(rows.taps, before + count);  // taps of earlier bands
       for (int32_t t = max(before, 0); t < last; ++t)
         outputs[k].add(rows.weight(t, mine.y[k]), band[(t - before) * device::kTile + mine.lane]);
     }
   }  // the band is not written again before the next barrier
 }
 
-__device__ void down_then_across(const device::FusedParams& p, const Axis& columns, const Axis& rows, const Mine& mine, uint32_t* band,
-                                 uint8_t* shared, int32_t shared_bytes, Sums* outputs) {
+__device__ void down_then_across(const device::FusedParams& p, const Axis& columns, const Axis& rows,
+                                 const Mine& mine, uint32_t* band, uint8_t* shared, int32_t shared_bytes,
+                                 Sums* outputs) {
   Stage stage(p, shared, shared_bytes, device::kTile);
   for (int32_t left = columns.begin; left < columns.end; left += device::kTile) {
-    const int32_t count = min(device::kTile, columns.end - left), column = min(mine.lane, count - 1) * p.pixel_bytes;
+    const int32_t count = min(device::kTile, columns.end - left),
+                  column = min(mine.lane, count - 1) * p.pixel_bytes;
     Sums down[kRows];
     for (int32_t top = rows.begin; top < rows.end; top += stage.most_rows()) {
       const int32_t bottom = min(top + stage.most_rows(), rows.end);
@@ -146,7 +163,8 @@ __device__ void down_then_across(const device::FusedParams& p, const Axis& colum
     MILLRACE_UNROLL
     for (int k = 0; k < kRows; ++k) band[mine.row(k) * device::kTile + mine.lane] = down[k].packed();
     __syncthreads();
-    const int32_t before = left - columns.starts[mine.x], last = min(columns.taps, before + count);  // taps of earlier bands
+    const int32_t before = left - columns.starts[mine.x],
+                  last = min(columns.taps, before + count);  // taps of earlier bands
     for (int32_t t = max(before, 0); t < last; ++t) {
       const int32_t weight = columns.weight(t, mine.x);
       MILLRACE_UNROLL
@@ -155,15 +173,18 @@ __device__ void down_then_across(const device::FusedParams& p, const Axis& colum
   }  // the band is not written again before the next barrier
 }
 
-__global__ void __launch_bounds__(kThreads) resample_tile(const __grid_constant__ device::FusedKernel kernel, int32_t stage_bytes) {
+__global__ void __launch_bounds__(kThreads)
+    resample_tile(const __grid_constant__ device::FusedKernel kernel, int32_t stage_bytes) {
   extern __shared__ __align__(16) uint8_t block_memory[];
   uint32_t* const band = reinterpret_cast<uint32_t*>(block_memory);  // kTile rows of kTile pixels, RGBX
   uint8_t* const stage = block_memory + device::kTile * device::kTile * sizeof(uint32_t);
   const auto i = static_cast<int32_t>(blockIdx.z);
-  const int32_t left = static_cast<int32_t>(blockIdx.x) * device::kTile, top = static_cast<int32_t>(blockIdx.y) * device::kTile;
+  const int32_t left = static_cast<int32_t>(blockIdx.x) * device::kTile,
+                top = static_cast<int32_t>(blockIdx.y) * device::kTile;
   const device::FusedParams& p = kernel.params[i];
   const int32_t width = kernel.out.w, height = kernel.out.h;
-  const Axis columns(kernel.table + p.x_table, width, p.x_taps, left), rows(kernel.table + p.y_table, height, p.y_taps, top);
+  const Axis columns(kernel.table + p.x_table, width, p.x_taps, left),
+      rows(kernel.table + p.y_table, height, p.y_taps, top);
   Mine mine{static_cast<int32_t>(threadIdx.x % 32), static_cast<int32_t>(threadIdx.x / 32), 0, {}};
   mine.x = min(left + mine.lane, width - 1);
   MILLRACE_UNROLL
@@ -192,11 +213,14 @@ inline int32_t stage_bytes_of(const device::FusedKernel& kernel) {
   int64_t most = 0;
   for (int32_t i = 0; i < kernel.samples.count; ++i) {
     const device::FusedParams& p = kernel.params[i];
-    const int64_t columns = std::min<int64_t>(p.in_width, int64_t{device::kTile} * p.in_width / p.resized_width + 2 * p.x_taps);
-    const int64_t rows = std::min<int64_t>(p.in_height, int64_t{device::kTile} * p.in_height / p.resized_height + 2 * p.y_taps);
-    most = std::max<int64_t>(most, p.vertical_first
-                                       ? rows * device::staged_row_bytes(device::kTile, p.pixel_bytes)
-                                       : int64_t{device::kTile} * device::staged_row_bytes(static_cast<int32_t>(columns), p.pixel_bytes));
+    const int64_t columns =
+        std::min<int64_t>(p.in_width, int64_t{device::kTile} * p.in_width / p.resized_width + 2 * p.x_taps);
+    const int64_t rows = std::min<int64_t>(
+        p.in_height, int64_t{device::kTile} * p.in_height / p.resized_height + 2 * p.y_taps);
+    most = std::max<int64_t>(
+        most, p.vertical_first ? rows * device::staged_row_bytes(device::kTile, p.pixel_bytes)
+                               : int64_t{device::kTile} *
+                                     device::staged_row_bytes(static_cast<int32_t>(columns), p.pixel_bytes));
   }
   return static_cast<int32_t>(std::min<int64_t>(most, device::kMostStageBytes));
 }

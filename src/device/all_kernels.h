@@ -1,4 +1,5 @@
-// Every kernel that launch() is instantiated for, in one list: the CPU's loop, CUDA's grid and what stands for it without CUDA follow it.
+// Every kernel that launch() is instantiated for, in one list: the CPU's loop, CUDA's grid and what stands
+// for it without CUDA follow it.
 #pragma once
 
 #include "device/batch_kernels.h"

@@ -16,10 +16,13 @@ AugmentationBuilder::AugmentationBuilder(int32_t width, int32_t height) : width_
 }
 
 void AugmentationBuilder::crop(const base::Rect& box) {
-  // Flips come last in the kernel: what is cut from a mirrored picture is cut from the other side of the picture.
-  const int32_t left = flip_x_ ? width_ - box.left - box.width : box.left, top = flip_y_ ? height_ - box.top - box.height : box.top;
+  // Flips come last in the kernel: what is cut from a mirrored picture is cut from the other side of the
+  // picture.
+  const int32_t left = flip_x_ ? width_ - box.left - box.width : box.left,
+                top = flip_y_ ? height_ - box.top - box.height : box.top;
   const bool within = inside(box, width_, height_);
-  if (coloured() && (box.width != width_ || box.height != height_ || !within)) possible_ = false;  // contrast's mean is of the whole
+  if (coloured() && (box.width != width_ || box.height != height_ || !within))
+    possible_ = false;  // contrast's mean is of the whole
   if (!resized_ && within) {
     made_.crop = {made_.crop.left + left, made_.crop.top + top, box.width, box.height};
   } else {
@@ -54,7 +57,9 @@ void AugmentationBuilder::color_jitter(const transforms::ColorJitterParams& jitt
 
 bool AugmentationBuilder::coloured() const {
   const auto& order = made_.jitter.order;
-  return made_.grayscale || std::any_of(order.begin(), order.end(), [](transforms::ColorOp op) { return op != transforms::ColorOp::none; });
+  return made_.grayscale || std::any_of(order.begin(), order.end(), [](transforms::ColorOp op) {
+           return op != transforms::ColorOp::none;
+         });
 }
 
 std::optional<Augmentation> AugmentationBuilder::result() const {

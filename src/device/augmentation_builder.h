@@ -1,7 +1,9 @@
-// AugmentationBuilder: the decided steps of a chain, one after the other, as the one Augmentation that a fused kernel runs.
+// AugmentationBuilder: the decided steps of a chain, one after the other, as the one Augmentation that a
+// fused kernel runs.
 //
-// Told the steps in the chain's order, it follows how large the picture is; what is told it are the decisions of SampleParams. Steps that
-// one crop, one resize, flips and colours cannot express exactly make result() empty: the sample is the CPU's. Plain value, one thread.
+// Told the steps in the chain's order, it follows how large the picture is; what is told it are the decisions
+// of SampleParams. Steps that one crop, one resize, flips and colours cannot express exactly make result()
+// empty: the sample is the CPU's. Plain value, one thread.
 #pragma once
 
 #include <cstdint>

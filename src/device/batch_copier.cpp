@@ -10,22 +10,28 @@
 namespace millrace::device {
 namespace {
 
-// Where a block begins in shared memory: whatever its element type is, it is aligned to it, and to a cache line of the device.
+// Where a block begins in shared memory: whatever its element type is, it is aligned to it, and to a cache
+// line of the device.
 constexpr size_t kBlockAlignment = 256;
 
-// Blocks up to this size share memory on the device, too, and travel in one copy; whoever keeps one keeps all of these.
+// Blocks up to this size share memory on the device, too, and travel in one copy; whoever keeps one keeps all
+// of these.
 constexpr size_t kSharedBlockBytes = size_t{16} << 10;
 
-size_t aligned(size_t bytes) { return base::checked_add(bytes, kBlockAlignment - 1, "batch") / kBlockAlignment * kBlockAlignment; }
+size_t aligned(size_t bytes) {
+  return base::checked_add(bytes, kBlockAlignment - 1, "batch") / kBlockAlignment * kBlockAlignment;
+}
 
 }  // namespace
 
-BatchCopier::BatchCopier(std::shared_ptr<Device> device) : device_(std::move(device)), stream_(device_->new_stream()) {}
+BatchCopier::BatchCopier(std::shared_ptr<Device> device)
+    : device_(std::move(device)), stream_(device_->new_stream()) {}
 
 BatchCopier::~BatchCopier() {
   try {
     close();
-  } catch (...) {  // the device has failed: no copy is under way any more, and its user has been told by whatever came to know it
+  } catch (...) {  // the device has failed: no copy is under way any more, and its user has been told by
+                   // whatever came to know it
   }
 }
 
@@ -33,11 +39,14 @@ std::vector<DeviceBlock> BatchCopier::copy(std::span<const HostBlock> blocks) {
   const trace::TraceRange range("copy to device");
   reap();
   // In staging memory, the blocks that share device memory come first.
-  const auto shares = [](const HostBlock& block) { return !block.page_locked && block.bytes <= kSharedBlockBytes; };
+  const auto shares = [](const HostBlock& block) {
+    return !block.page_locked && block.bytes <= kSharedBlockBytes;
+  };
   std::vector<size_t> staged_at(blocks.size());
   size_t shared_bytes = 0;
   for (size_t i = 0; i < blocks.size(); ++i)
-    if (shares(blocks[i])) shared_bytes = aligned(base::checked_add(staged_at[i] = shared_bytes, blocks[i].bytes, "batch"));
+    if (shares(blocks[i]))
+      shared_bytes = aligned(base::checked_add(staged_at[i] = shared_bytes, blocks[i].bytes, "batch"));
   size_t staged_bytes = shared_bytes;
   for (size_t i = 0; i < blocks.size(); ++i)
     if (!shares(blocks[i]) && !blocks[i].page_locked)
@@ -47,7 +56,8 @@ std::vector<DeviceBlock> BatchCopier::copy(std::span<const HostBlock> blocks) {
   std::vector<DeviceBlock> result(blocks.size());
   std::shared_ptr<DeviceMemory> shared = device_->allocate(shared_bytes, stream_);
   for (size_t i = 0; i < blocks.size(); ++i)
-    result[i] = shares(blocks[i]) ? DeviceBlock{shared, staged_at[i]} : DeviceBlock{device_->allocate(blocks[i].bytes, stream_), 0};
+    result[i] = shares(blocks[i]) ? DeviceBlock{shared, staged_at[i]}
+                                  : DeviceBlock{device_->allocate(blocks[i].bytes, stream_), 0};
   uint8_t* staging = nullptr;
   if (staged_bytes > 0) {
     open_.staging.push_back(take_staging(staged_bytes));
@@ -55,13 +65,15 @@ std::vector<DeviceBlock> BatchCopier::copy(std::span<const HostBlock> blocks) {
   }
 
   for (size_t i = 0; i < blocks.size(); ++i)
-    if (!blocks[i].page_locked && blocks[i].bytes > 0) std::memcpy(staging + staged_at[i], blocks[i].data, blocks[i].bytes);
+    if (!blocks[i].page_locked && blocks[i].bytes > 0)
+      std::memcpy(staging + staged_at[i], blocks[i].data, blocks[i].bytes);
   if (shared_bytes > 0) device_->copy_to_device(shared->data(), staging, shared_bytes, stream_);
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (shares(blocks[i])) continue;
     const HostBlock& block = blocks[i];
     if (block.page_locked) open_.keepers.push_back(block.keeper);
-    device_->copy_to_device(result[i].data(), block.page_locked ? block.data : staging + staged_at[i], block.bytes, stream_);
+    device_->copy_to_device(result[i].data(), block.page_locked ? block.data : staging + staged_at[i],
+                            block.bytes, stream_);
   }
   return result;
 }
@@ -76,7 +88,8 @@ BatchCopier::Ticket BatchCopier::seal() {
 
 BatchCopier::Ticket BatchCopier::moment(StreamId stream) {
   // An event whose ticket is still held would move the moment that its holder waits for.
-  auto unused = std::find_if(events_.begin(), events_.end(), [](const auto& event) { return event.use_count() == 1; });
+  auto unused =
+      std::find_if(events_.begin(), events_.end(), [](const auto& event) { return event.use_count() == 1; });
   if (unused == events_.end()) unused = events_.insert(unused, device_->new_event());
   Ticket ticket;
   ticket.event_ = *unused;
@@ -109,7 +122,8 @@ void BatchCopier::close() {
 BatchCopier::Staging BatchCopier::take_staging(size_t bytes) {
   const auto larger = [](const Staging& a, const Staging& b) { return a.bytes < b.bytes; };
   std::sort(free_staging_.begin(), free_staging_.end(), larger);
-  auto found = std::find_if(free_staging_.begin(), free_staging_.end(), [bytes](const Staging& s) { return s.bytes >= bytes; });
+  auto found = std::find_if(free_staging_.begin(), free_staging_.end(),
+                            [bytes](const Staging& s) { return s.bytes >= bytes; });
   if (found == free_staging_.end()) {
     if (!free_staging_.empty()) free_staging_.erase(free_staging_.begin());
     return {device_->allocate_host(bytes), bytes};

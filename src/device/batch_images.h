@@ -1,7 +1,9 @@
-// BatchImages: pictures of one size that lie in memory as one tensor, and how a thread reads and writes eight pixels of them.
+// BatchImages: pictures of one size that lie in memory as one tensor, and how a thread reads and writes eight
+// pixels of them.
 //
-// Element type and layout are looked at while running: one branch per eight pixels, which all threads of a kernel take alike, costs
-// nothing next to the memory, and a kernel is compiled once instead of once per pair of types.
+// Element type and layout are looked at while running: one branch per eight pixels, which all threads of a
+// kernel take alike, costs nothing next to the memory, and a kernel is compiled once instead of once per pair
+// of types.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,9 @@ struct BatchImages {
   MILLRACE_BOTH int64_t element(int64_t sample, int64_t pixel, int32_t channel) const {
     return sample * pixels() * c + (channels_last ? pixel * c + channel : channel * pixels() + pixel);
   }
-  MILLRACE_BOTH ValueRange range() const { return type == base::DType::u8 ? ValueRange{255.0f, true} : ValueRange{1.0f, false}; }
+  MILLRACE_BOTH ValueRange range() const {
+    return type == base::DType::u8 ? ValueRange{255.0f, true} : ValueRange{1.0f, false};
+  }
 };
 
 // Values of up to eight neighbouring pixels, channel by channel.
@@ -44,8 +48,8 @@ MILLRACE_BOTH inline float float_of(uint32_t bits) {
   return v;
 }
 
-// IEEE binary16 and bfloat16 to the nearest, halves to even: the processor's own instructions on the GPU, the same results by hand
-// on the CPU.
+// IEEE binary16 and bfloat16 to the nearest, halves to even: the processor's own instructions on the GPU, the
+// same results by hand on the CPU.
 MILLRACE_BOTH inline uint32_t half_of(float v) {
 #if defined(__CUDA_ARCH__)
   uint16_t half;
@@ -54,7 +58,8 @@ MILLRACE_BOTH inline uint32_t half_of(float v) {
 #else
   const uint32_t bits = bits_of(v), sign = bits >> 16 & 0x8000, m = bits & 0x7FFFFFFF;
   if (m >= 0x477FF000) return m > 0x7F800000 ? 0x7FFF : sign | 0x7C00;  // from 65520 on: infinity
-  if (m < 0x38800000) return sign | (bits_of(float_of(m) + 0.5f) - bits_of(0.5f));  // subnormal: a multiple of 2^-24
+  if (m < 0x38800000)
+    return sign | (bits_of(float_of(m) + 0.5f) - bits_of(0.5f));  // subnormal: a multiple of 2^-24
   return sign | ((m - (112u << 23) + 0xFFF + (m >> 13 & 1)) >> 13);
 #endif
 }
@@ -93,10 +98,16 @@ MILLRACE_BOTH inline void store_element(void* data, base::DType type, int64_t at
 }
 
 // Eight elements at once: one access of 8 bytes, one of 16, or two of 16.
-struct __attribute__((may_alias, aligned(8))) Words2 { uint32_t w[2]; };
-struct __attribute__((may_alias, aligned(16))) Words4 { uint32_t w[4]; };
+struct __attribute__((may_alias, aligned(8))) Words2 {
+  uint32_t w[2];
+};
+struct __attribute__((may_alias, aligned(16))) Words4 {
+  uint32_t w[4];
+};
 
-MILLRACE_BOTH inline int64_t element_bytes(base::DType type) { return type == base::DType::u8 ? 1 : type == base::DType::f32 ? 4 : 2; }
+MILLRACE_BOTH inline int64_t element_bytes(base::DType type) {
+  return type == base::DType::u8 ? 1 : type == base::DType::f32 ? 4 : 2;
+}
 MILLRACE_BOTH inline bool is_aligned(const void* p, base::DType type) {
   return (reinterpret_cast<uintptr_t>(p) & (type == base::DType::u8 ? 7 : 15)) == 0;
 }
@@ -143,20 +154,22 @@ MILLRACE_BOTH inline void store8(void* data, base::DType type, int64_t at, const
   } else {
     Words4 out{};
     MILLRACE_UNROLL
-    for (int i = 0; i < 8; ++i) out.w[i / 2] |= (type == base::DType::f16 ? half_of(v[i]) : bfloat_of(v[i])) << (i % 2 * 16);
+    for (int i = 0; i < 8; ++i)
+      out.w[i / 2] |= (type == base::DType::f16 ? half_of(v[i]) : bfloat_of(v[i])) << (i % 2 * 16);
     *static_cast<Words4*>(p) = out;
   }
 }
 
 // `count` (1 to 8) pixels from `pixel` on; the rest of the group is not touched.
-MILLRACE_BOTH inline void load_group(const BatchImages& in, int64_t sample, int64_t pixel, int count, PixelGroup& group) {
+MILLRACE_BOTH inline void load_group(const BatchImages& in, int64_t sample, int64_t pixel, int count,
+                                     PixelGroup& group) {
   const int64_t first = sample * in.pixels() * in.c;
   if (count < kGroupPixels) {
     MILLRACE_UNROLL
-    for (int i = 0; i < kGroupPixels; ++i)
-      MILLRACE_UNROLL
-      for (int c = 0; c < kMaxChannels; ++c)
-        if (i < count && c < in.c) group.v[c][i] = load_element(in.data, in.type, in.element(sample, pixel + i, c));
+    for (int i = 0; i < kGroupPixels; ++i) MILLRACE_UNROLL
+    for (int c = 0; c < kMaxChannels; ++c)
+      if (i < count && c < in.c)
+        group.v[c][i] = load_element(in.data, in.type, in.element(sample, pixel + i, c));
   } else if (!in.channels_last || in.c == 1) {
     MILLRACE_UNROLL
     for (int c = 0; c < kMaxChannels; ++c)
@@ -164,20 +177,23 @@ MILLRACE_BOTH inline void load_group(const BatchImages& in, int64_t sample, int6
   } else {
     float flat[kMaxChannels * kGroupPixels];
     MILLRACE_UNROLL
-    for (int i = 0; i < kMaxChannels; ++i) load8(in.data, in.type, first + pixel * kMaxChannels + i * 8, flat + i * 8);
+    for (int i = 0; i < kMaxChannels; ++i)
+      load8(in.data, in.type, first + pixel * kMaxChannels + i * 8, flat + i * 8);
     MILLRACE_UNROLL
-    for (int i = 0; i < kMaxChannels * kGroupPixels; ++i) group.v[i % kMaxChannels][i / kMaxChannels] = flat[i];
+    for (int i = 0; i < kMaxChannels * kGroupPixels; ++i)
+      group.v[i % kMaxChannels][i / kMaxChannels] = flat[i];
   }
 }
 
-MILLRACE_BOTH inline void store_group(const BatchImages& out, int64_t sample, int64_t pixel, int count, const PixelGroup& group) {
+MILLRACE_BOTH inline void store_group(const BatchImages& out, int64_t sample, int64_t pixel, int count,
+                                      const PixelGroup& group) {
   const int64_t first = sample * out.pixels() * out.c;
   if (count < kGroupPixels) {
     MILLRACE_UNROLL
-    for (int i = 0; i < kGroupPixels; ++i)
-      MILLRACE_UNROLL
-      for (int c = 0; c < kMaxChannels; ++c)
-        if (i < count && c < out.c) store_element(out.data, out.type, out.element(sample, pixel + i, c), group.v[c][i]);
+    for (int i = 0; i < kGroupPixels; ++i) MILLRACE_UNROLL
+    for (int c = 0; c < kMaxChannels; ++c)
+      if (i < count && c < out.c)
+        store_element(out.data, out.type, out.element(sample, pixel + i, c), group.v[c][i]);
   } else if (!out.channels_last || out.c == 1) {
     MILLRACE_UNROLL
     for (int c = 0; c < kMaxChannels; ++c)
@@ -185,9 +201,11 @@ MILLRACE_BOTH inline void store_group(const BatchImages& out, int64_t sample, in
   } else {
     float flat[kMaxChannels * kGroupPixels];
     MILLRACE_UNROLL
-    for (int i = 0; i < kMaxChannels * kGroupPixels; ++i) flat[i] = group.v[i % kMaxChannels][i / kMaxChannels];
+    for (int i = 0; i < kMaxChannels * kGroupPixels; ++i)
+      flat[i] = group.v[i % kMaxChannels][i / kMaxChannels];
     MILLRACE_UNROLL
-    for (int i = 0; i < kMaxChannels; ++i) store8(out.data, out.type, first + pixel * kMaxChannels + i * 8, flat + i * 8);
+    for (int i = 0; i < kMaxChannels; ++i)
+      store8(out.data, out.type, first + pixel * kMaxChannels + i * 8, flat + i * 8);
   }
 }
 

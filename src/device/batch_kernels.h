@@ -1,8 +1,10 @@
-// The operations on batches as kernels see them: plain structs of at most 4 KB that are a kernel's only argument.
+// The operations on batches as kernels see them: plain structs of at most 4 KB that are a kernel's only
+// argument.
 //
-// Each says what happens to one group of eight pixels of one sample. The CPU reference calls it in a loop, the GPU by a thread per
-// group (kernel_launch.h). The samples' parameters are in the struct itself, a chunk of the batch at a time: an argument of a kernel
-// needs no copy to the device, no pinned memory and no event that says when it may be reused.
+// Each says what happens to one group of eight pixels of one sample. The CPU reference calls it in a loop,
+// the GPU by a thread per group (kernel_launch.h). The samples' parameters are in the struct itself, a chunk
+// of the batch at a time: an argument of a kernel needs no copy to the device, no pinned memory and no event
+// that says when it may be reused.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +37,8 @@ struct NormalizeKernel {
     PixelGroup group;
     load_group(in, samples.first + i, g * kGroupPixels, count, group);
     MILLRACE_UNROLL
-    for (int c = 0; c < kMaxChannels; ++c)
-      MILLRACE_UNROLL
-      for (int k = 0; k < kGroupPixels; ++k) group.v[c][k] = group.v[c][k] * scale[c] + shift[c];
+    for (int c = 0; c < kMaxChannels; ++c) MILLRACE_UNROLL
+    for (int k = 0; k < kGroupPixels; ++k) group.v[c][k] = group.v[c][k] * scale[c] + shift[c];
     store_group(out, samples.first + i, g * kGroupPixels, count, group);
   }
 };
@@ -58,16 +59,16 @@ struct FlipKernel {
       PixelGroup mirrored;
       load_group(in, sample, 2 * row + in.w - pixel - kGroupPixels, count, mirrored);
       MILLRACE_UNROLL
-      for (int c = 0; c < kMaxChannels; ++c)
-        MILLRACE_UNROLL
-        for (int k = 0; k < kGroupPixels; ++k) group.v[c][k] = mirrored.v[c][kGroupPixels - 1 - k];
+      for (int c = 0; c < kMaxChannels; ++c) MILLRACE_UNROLL
+      for (int k = 0; k < kGroupPixels; ++k) group.v[c][k] = mirrored.v[c][kGroupPixels - 1 - k];
     } else {
       int64_t from = 2 * row + in.w - 1 - pixel, left = in.w - (pixel - row);  // pixels to the end of the row
       MILLRACE_UNROLL
       for (int k = 0; k < kGroupPixels; ++k) {
         MILLRACE_UNROLL
         for (int c = 0; c < kMaxChannels; ++c)
-          if (k < count && c < in.c) group.v[c][k] = load_element(in.data, in.type, in.element(sample, from, c));
+          if (k < count && c < in.c)
+            group.v[c][k] = load_element(in.data, in.type, in.element(sample, from, c));
         --from;
         if (--left == 0) from += 2 * int64_t{in.w}, left = in.w;
       }
@@ -82,7 +83,9 @@ struct AffineKernel {
   SampleRange samples;
   bool bilinear;
   float fill[kMaxChannels];
-  struct Inverse { float m[6]; } inverse[kChunkSamples];  // as InverseAffine (transforms/params.h)
+  struct Inverse {
+    float m[6];
+  } inverse[kChunkSamples];  // as InverseAffine (transforms/params.h)
 
   MILLRACE_BOTH int64_t groups() const { return in.groups(); }
   MILLRACE_BOTH void operator()(int32_t i, int64_t g) const {
@@ -95,7 +98,8 @@ struct AffineKernel {
     for (int k = 0; k < kGroupPixels; ++k) {
       if (k < count) {
         const float cx = static_cast<float>(x) + 0.5f, cy = static_cast<float>(y) + 0.5f;
-        const float from_x = m[0] * cx + m[1] * cy + m[2] - 0.5f, from_y = m[3] * cx + m[4] * cy + m[5] - 0.5f;
+        const float from_x = m[0] * cx + m[1] * cy + m[2] - 0.5f,
+                    from_y = m[3] * cx + m[4] * cy + m[5] - 0.5f;
         float pixel_values[kMaxChannels] = {};
         sample_at(samples.first + i, from_x, from_y, pixel_values);
         MILLRACE_UNROLL
@@ -111,9 +115,11 @@ struct AffineKernel {
     return load_element(in.data, in.type, in.element(sample, int64_t{y} * in.w + x, c));
   }
   MILLRACE_BOTH void sample_at(int32_t sample, float x, float y, float* values) const {
-    const bool far = !(x > -1.0f && y > -1.0f && x < static_cast<float>(in.w) && y < static_cast<float>(in.h));
+    const bool far =
+        !(x > -1.0f && y > -1.0f && x < static_cast<float>(in.w) && y < static_cast<float>(in.h));
     if (!bilinear) {
-      const auto nx = static_cast<int32_t>(rintf(far ? -1.0f : x)), ny = static_cast<int32_t>(rintf(far ? -1.0f : y));
+      const auto nx = static_cast<int32_t>(rintf(far ? -1.0f : x)),
+                 ny = static_cast<int32_t>(rintf(far ? -1.0f : y));
       const bool inside = nx >= 0 && ny >= 0 && nx < in.w && ny < in.h;
       MILLRACE_UNROLL
       for (int c = 0; c < kMaxChannels; ++c)
@@ -125,9 +131,11 @@ struct AffineKernel {
       const float left = floorf(x), top = floorf(y);
       MILLRACE_UNROLL
       for (int corner = 0; corner < 4; ++corner) {
-        const int32_t px = static_cast<int32_t>(left) + corner % 2, py = static_cast<int32_t>(top) + corner / 2;
+        const int32_t px = static_cast<int32_t>(left) + corner % 2,
+                      py = static_cast<int32_t>(top) + corner / 2;
         if (px < 0 || py < 0 || px >= in.w || py >= in.h) continue;
-        const float weight = (corner % 2 ? x - left : 1.0f - (x - left)) * (corner / 2 ? y - top : 1.0f - (y - top));
+        const float weight =
+            (corner % 2 ? x - left : 1.0f - (x - left)) * (corner / 2 ? y - top : 1.0f - (y - top));
         mask += weight;
         MILLRACE_UNROLL
         for (int c = 0; c < kMaxChannels; ++c)
@@ -136,17 +144,20 @@ struct AffineKernel {
     }
     MILLRACE_UNROLL
     for (int c = 0; c < kMaxChannels; ++c) {
-      const float v = (sums[c] - fill[c]) * mask + fill[c];  // torchvision counts the border twice; so does this
+      const float v =
+          (sums[c] - fill[c]) * mask + fill[c];  // torchvision counts the border twice; so does this
       values[c] = in.type == base::DType::u8 ? clamped(rintf(v), 0.0f, 255.0f) : v;
     }
   }
 };
 
-// Colour jitter; grey_sums comes before it where a sample has contrast. One channel: brightness and contrast only, as torchvision.
+// Colour jitter; grey_sums comes before it where a sample has contrast. One channel: brightness and contrast
+// only, as torchvision.
 struct ColorKernel {
   BatchImages in, out;
   SampleRange samples;
-  int64_t* grey_sums;  // by sample of the batch: the sum over pixels of the grey before contrast, in units of 1 / kGreyUnits
+  int64_t* grey_sums;  // by sample of the batch: the sum over pixels of the grey before contrast, in units of
+                       // 1 / kGreyUnits
   JitterParams jitter[kChunkSamples];
   bool to_grey[kChunkSamples];  // all channels become the grey, at last
 
@@ -161,7 +172,8 @@ struct ColorKernel {
     load_group(in, sample, g * kGroupPixels, count, group);
     float mean = 0;
     if (has_op(jitter[i], JitterParams::contrast))
-      mean = static_cast<float>(static_cast<double>(grey_sums[sample]) / (static_cast<double>(units()) * static_cast<double>(in.pixels())));
+      mean = static_cast<float>(static_cast<double>(grey_sums[sample]) /
+                                (static_cast<double>(units()) * static_cast<double>(in.pixels())));
     for (int k = 0; k < count; ++k) {
       Rgb p = at(group, k);
       p = in.c == 1 ? one_channel(p, i, mean) : jittered(p, jitter[i], mean, in.range());
@@ -180,15 +192,19 @@ struct ColorKernel {
     int64_t sum = 0;
     for (int k = 0; k < count; ++k) {
       const Rgb p = at(group, k);
-      const float l = in.c == 1 ? one_channel(p, i, 0, JitterParams::contrast).r
-                                : grey(jittered(p, jitter[i], 0, in.range(), JitterParams::contrast), in.range());
-      sum += static_cast<int64_t>(rintf(in.type == base::DType::u8 ? l : clamped(l, -4.0f, 4.0f) * kGreyUnits));
+      const float l = in.c == 1
+                          ? one_channel(p, i, 0, JitterParams::contrast).r
+                          : grey(jittered(p, jitter[i], 0, in.range(), JitterParams::contrast), in.range());
+      sum +=
+          static_cast<int64_t>(rintf(in.type == base::DType::u8 ? l : clamped(l, -4.0f, 4.0f) * kGreyUnits));
     }
     return sum;
   }
 
  private:
-  MILLRACE_BOTH static Rgb at(const PixelGroup& group, int k) { return {group.v[0][k], group.v[1][k], group.v[2][k]}; }
+  MILLRACE_BOTH static Rgb at(const PixelGroup& group, int k) {
+    return {group.v[0][k], group.v[1][k], group.v[2][k]};
+  }
   MILLRACE_BOTH Rgb one_channel(Rgb p, int32_t i, float mean, uint8_t stop = 255) const {
     for (int o = 0; o < 4 && jitter[i].order[o] != stop; ++o) {
       if (jitter[i].order[o] == JitterParams::brightness) p = blended(0, p, jitter[i].factor[0], in.range());

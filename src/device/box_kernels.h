@@ -1,4 +1,5 @@
-// Kernels that treat a box in each picture apart: erasing, mixup and cutmix. batch_kernels.h says how kernels are made.
+// Kernels that treat a box in each picture apart: erasing, mixup and cutmix. batch_kernels.h says how kernels
+// are made.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct KernelBox {
 struct EraseKernel {
   BatchImages in, out;  // may be the same
   SampleRange samples;
-  bool noise;           // normal noise instead of `value`
+  bool noise;  // normal noise instead of `value`
   uint64_t seed;
   float value[kMaxChannels];
   KernelBox box[kChunkSamples];
@@ -34,7 +35,8 @@ struct EraseKernel {
       for (int k = 0; k < kGroupPixels; ++k) {
         const int64_t pixel = g * kGroupPixels + k;
         if (!box[i].holds(pixel, in.w)) continue;
-        const Normals drawn = noise ? normals_of(seed, static_cast<uint32_t>(sample), static_cast<uint64_t>(pixel)) : Normals{};
+        const Normals drawn =
+            noise ? normals_of(seed, static_cast<uint32_t>(sample), static_cast<uint64_t>(pixel)) : Normals{};
         MILLRACE_UNROLL
         for (int c = 0; c < kMaxChannels; ++c) group.v[c][k] = noise ? drawn.v[c] : value[c];
       }
@@ -43,7 +45,8 @@ struct EraseKernel {
   }
 };
 
-// out = in * share + partner * (1 - share), and the partner alone inside the box: mixup has no box, cutmix a share of 1.
+// out = in * share + partner * (1 - share), and the partner alone inside the box: mixup has no box, cutmix a
+// share of 1.
 struct MixKernel {
   BatchImages in, out;  // not the same
   SampleRange samples;

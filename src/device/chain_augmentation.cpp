@@ -66,16 +66,21 @@ std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, tran
 std::string why_not_fused(const transforms::ImagePipeline& pipeline) {
   const transforms::Chain& chain = pipeline.chain();
   if (!pipeline.fixed_shape())
-    return "its pictures come out in sizes of their own; let it end in one size, as RandomResizedCrop((height, width)) does";
+    return "its pictures come out in sizes of their own; let it end in one size, as "
+           "RandomResizedCrop((height, width)) does";
   if (!chain.erasing.empty())
-    return "RandomErasing works on finished tensors; leave it out, and do it to the batch (millrace.transforms.batch.RandomErasing)";
-  if (pipeline.output_type() == base::DType::f64) return "float64 is made on the CPU only; use float32, or convert the batch";
+    return "RandomErasing works on finished tensors; leave it out, and do it to the batch "
+           "(millrace.transforms.batch.RandomErasing)";
+  if (pipeline.output_type() == base::DType::f64)
+    return "float64 is made on the CPU only; use float32, or convert the batch";
   try {
     for (int64_t key = 0; key < 32; ++key) {
-      const transforms::PictureSize stored = key % 2 == 0 ? transforms::PictureSize{4000, 3000} : transforms::PictureSize{3000, 4000};
+      const transforms::PictureSize stored =
+          key % 2 == 0 ? transforms::PictureSize{4000, 3000} : transforms::PictureSize{3000, 4000};
       const transforms::SampleParams params = pipeline.draw(stored.width, stored.height, 1, {0, 0, key, 0});
       if (!augmentation_of(chain, stored, params))
-        return "one pass on the GPU makes a crop, a bilinear or bicubic resize, flips, then ColorJitter, then Grayscale, in this order, "
+        return "one pass on the GPU makes a crop, a bilinear or bicubic resize, flips, then ColorJitter, "
+               "then Grayscale, in this order, "
                "and this chain has something else";
     }
   } catch (const Error& error) {

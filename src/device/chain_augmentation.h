@@ -1,4 +1,5 @@
-// augmentation_of: a chain's decisions for one picture as the Augmentation of a fused kernel, so that GPU and CPU do the same.
+// augmentation_of: a chain's decisions for one picture as the Augmentation of a fused kernel, so that GPU and
+// CPU do the same.
 #pragma once
 
 #include <optional>
@@ -12,14 +13,14 @@
 
 namespace millrace::device {
 
-// Empty: not in one go (rotations, blur, a second resize, colours before a crop, ...): the picture is the CPU's. Erasing and what turns
-// bytes into numbers are not in it: the batch's own operations do that. Pure, any thread. Throws Error(invalid_argument) when `params`
-// do not belong to this chain and picture.
+// Empty: not in one go (rotations, blur, a second resize, colours before a crop, ...): the picture is the
+// CPU's. Erasing and what turns bytes into numbers are not in it: the batch's own operations do that. Pure,
+// any thread. Throws Error(invalid_argument) when `params` do not belong to this chain and picture.
 std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, transforms::PictureSize stored,
                                             const transforms::SampleParams& params);
 
-// Why batches of this chain cannot be made by a fused kernel, as the end of a sentence; empty when they can. Looks at the decisions for
-// some pictures: single ones may still come out as the CPU's.
+// Why batches of this chain cannot be made by a fused kernel, as the end of a sentence; empty when they can.
+// Looks at the decisions for some pictures: single ones may still come out as the CPU's.
 std::string why_not_fused(const transforms::ImagePipeline& pipeline);
 
 }  // namespace millrace::device

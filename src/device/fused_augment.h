@@ -1,9 +1,10 @@
-// fused_augment: decoded pictures, each of its own size, to a normalised batch: crop, antialiased resize, flips, colour jitter, grey,
-// cast and normalise, with no picture in between in memory (but one of the output's size where contrast needs the mean).
+// fused_augment: decoded pictures, each of its own size, to a normalised batch: crop, antialiased resize,
+// flips, colour jitter, grey, cast and normalise, with no picture in between in memory (but one of the
+// output's size where contrast needs the mean).
 //
 // Pixels equal the CPU transforms' (src/transforms, which are Pillow's), values to the last bits of f32.
-// Any thread; on a CUDA device all work is enqueued on the stream. Throws Error(invalid_argument) naming the picture and the rule,
-// Error(unavailable) when the device cannot be used.
+// Any thread; on a CUDA device all work is enqueued on the stream. Throws Error(invalid_argument) naming the
+// picture and the rule, Error(unavailable) when the device cannot be used.
 #pragma once
 
 #include <cstddef>
@@ -25,20 +26,23 @@ struct DecodedPicture {
 };
 
 struct Augmentation {
-  base::Rect crop;                                              // of the picture
+  base::Rect crop;                                        // of the picture
   int32_t width = 0, height = 0;                          // what the crop is resized to
   Interpolation interpolation = Interpolation::bilinear;  // or bicubic
-  bool of_tensor = false;                                 // rounded as torch's resize of tensors; else as Pillow's
-  int32_t left = 0, top = 0;                              // of the output in the resized picture; what lies outside is black
+  bool of_tensor = false;     // rounded as torch's resize of tensors; else as Pillow's
+  int32_t left = 0, top = 0;  // of the output in the resized picture; what lies outside is black
   bool flip_horizontal = false, flip_vertical = false, grayscale = false;
   transforms::ColorJitterParams jitter{};
 };
 
-// Bytes of memory at the place, aligned to 16, that fused_augment() works in; it may be let go when the stream has done the work.
+// Bytes of memory at the place, aligned to 16, that fused_augment() works in; it may be let go when the
+// stream has done the work.
 size_t fused_workspace_bytes(std::span<const Augmentation> augmentations, int32_t height, int32_t width);
 
-// out: (n, 3, h, w), either layout. uint8: values 0..255, no mean and std; floats: (v / 255 - mean) / std, or v / 255 without them.
-void fused_augment(std::span<const DecodedPicture> pictures, std::span<const Augmentation> augmentations, std::span<const double> mean,
-                   std::span<const double> std, const BatchImages& out, void* workspace, const Place& place);
+// out: (n, 3, h, w), either layout. uint8: values 0..255, no mean and std; floats: (v / 255 - mean) / std, or
+// v / 255 without them.
+void fused_augment(std::span<const DecodedPicture> pictures, std::span<const Augmentation> augmentations,
+                   std::span<const double> mean, std::span<const double> std, const BatchImages& out,
+                   void* workspace, const Place& place);
 
 }  // namespace millrace::device

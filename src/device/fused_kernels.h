@@ -1,9 +1,10 @@
-// The three steps of fused_augment() as kernels see them: the resize's weights, the resize, and the colours of pictures whose contrast
-// needs their mean grey first. batch_kernels.h says how kernels are made.
+// The three steps of fused_augment() as kernels see them: the resize's weights, the resize, and the colours
+// of pictures whose contrast needs their mean grey first. batch_kernels.h says how kernels are made.
 //
-// The resize is Pillow's, to the bit: antialiased, its weights computed in f64 and rounded to 22 fractional bits, 8-bit pixels between the
-// horizontal and the vertical pass, whose order is Pillow 13's. Or torch's of tensors of bytes: fewer bits, horizontal first
-// (transforms/resample_taps.h). Flips and the position in the resized picture are in the weights.
+// The resize is Pillow's, to the bit: antialiased, its weights computed in f64 and rounded to 22 fractional
+// bits, 8-bit pixels between the horizontal and the vertical pass, whose order is Pillow 13's. Or torch's of
+// tensors of bytes: fewer bits, horizontal first (transforms/resample_taps.h). Flips and the position in the
+// resized picture are in the weights.
 #pragma once
 
 #include <cmath>
@@ -21,11 +22,11 @@ struct FusedParams {
   int32_t pitch, pixel_bytes;
   int32_t in_width, in_height;  // of the crop
   int32_t resized_width, resized_height;
-  int32_t left, top;           // of the output in the resized picture
-  int32_t x_table, y_table;    // where the weights begin in FusedKernel::table
-  uint16_t x_taps, y_taps;     // weights of every output; the surplus is zero
+  int32_t left, top;         // of the output in the resized picture
+  int32_t x_table, y_table;  // where the weights begin in FusedKernel::table
+  uint16_t x_taps, y_taps;   // weights of every output; the surplus is zero
   bool cubic, vertical_first, flip_x, flip_y, to_grey;
-  uint8_t x_shift, y_shift;    // of the weights' fractional bits, how many are rounded off
+  uint8_t x_shift, y_shift;  // of the weights' fractional bits, how many are rounded off
   JitterParams jitter;
 
   MILLRACE_BOTH bool waits_for_mean() const { return has_op(jitter, JitterParams::contrast); }
@@ -46,14 +47,17 @@ MILLRACE_BOTH inline double filter_weight(double x, bool cubic) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-MILLRACE_BOTH inline int32_t filtered(int32_t sum) { return clamped8((sum + (1 << (kFilterBits - 1))) >> kFilterBits); }
+MILLRACE_BOTH inline int32_t filtered(int32_t sum) {
+  return clamped8((sum + (1 << (kFilterBits - 1))) >> kFilterBits);
+}
 
 struct FusedKernel {
   BatchImages out;
   SampleRange samples;
-  int32_t* table;       // per sample and axis: the first input of each output, then the outputs' first weights, their second, ...
-  uint32_t* resized;    // by sample of the batch: RGBX of the output's size, for those that wait for their mean
-  int64_t* grey_sums;   // by sample of the batch
+  int32_t* table;     // per sample and axis: the first input of each output, then the outputs' first weights,
+                      // their second, ...
+  uint32_t* resized;  // by sample of the batch: RGBX of the output's size, for those that wait for their mean
+  int64_t* grey_sums;  // by sample of the batch
   float scale[kMaxChannels], shift[kMaxChannels];
   FusedParams params[kFusedSamples];
 
@@ -68,7 +72,8 @@ struct FusedKernel {
     const int32_t values[] = {p.r, p.g, p.b};
     MILLRACE_UNROLL
     for (int32_t c = 0; c < kMaxChannels; ++c)
-      store_element(out.data, out.type, out.element(samples.first + i, pixel, c), static_cast<float>(values[c]) * scale[c] + shift[c]);
+      store_element(out.data, out.type, out.element(samples.first + i, pixel, c),
+                    static_cast<float>(values[c]) * scale[c] + shift[c]);
     return 0;
   }
 
@@ -86,20 +91,24 @@ struct WeightsKernel : FusedKernel {
     const FusedParams& p = params[i];
     if (g == 0) grey_sums[samples.first + i] = 0;
     if (g < out.w)
-      weigh(table + p.x_table, out.w, static_cast<int32_t>(g), p.flip_x, p.left, p.in_width, p.resized_width, p.x_taps, p.cubic,
-            p.x_shift);
+      weigh(table + p.x_table, out.w, static_cast<int32_t>(g), p.flip_x, p.left, p.in_width, p.resized_width,
+            p.x_taps, p.cubic, p.x_shift);
     else
-      weigh(table + p.y_table, out.h, static_cast<int32_t>(g) - out.w, p.flip_y, p.top, p.in_height, p.resized_height, p.y_taps, p.cubic,
-            p.y_shift);
+      weigh(table + p.y_table, out.h, static_cast<int32_t>(g) - out.w, p.flip_y, p.top, p.in_height,
+            p.resized_height, p.y_taps, p.cubic, p.y_shift);
   }
 
  private:
-  MILLRACE_BOTH static void weigh(int32_t* axis, int32_t outputs, int32_t o, bool flip, int32_t begin, int32_t in_size, int32_t size,
-                                  int32_t taps, bool cubic, int32_t shift) {
-    const int32_t wanted = begin + (flip ? outputs - 1 - o : o), index = wanted < 0 ? 0 : wanted < size ? wanted : size - 1;
-    const double scale = static_cast<double>(in_size) / size, stretch = scale > 1 ? scale : 1, per_input = 1.0 / stretch;
+  MILLRACE_BOTH static void weigh(int32_t* axis, int32_t outputs, int32_t o, bool flip, int32_t begin,
+                                  int32_t in_size, int32_t size, int32_t taps, bool cubic, int32_t shift) {
+    const int32_t wanted = begin + (flip ? outputs - 1 - o : o), index = wanted < 0      ? 0
+                                                                         : wanted < size ? wanted
+                                                                                         : size - 1;
+    const double scale = static_cast<double>(in_size) / size, stretch = scale > 1 ? scale : 1,
+                 per_input = 1.0 / stretch;
     const double center = (index + 0.5) * scale, support = stretch * (cubic ? 2 : 1);
-    const int32_t low = static_cast<int32_t>(center - support + 0.5), high = static_cast<int32_t>(center + support + 0.5);
+    const int32_t low = static_cast<int32_t>(center - support + 0.5),
+                  high = static_cast<int32_t>(center + support + 0.5);
     const int32_t first = low > 0 ? low : 0, last = high < in_size ? high : in_size;
     const int32_t start = first < in_size - taps ? first : in_size - taps;  // surplus taps lie inside, too
     double sum = 0;
@@ -108,9 +117,11 @@ struct WeightsKernel : FusedKernel {
     for (int32_t t = 0; t < taps; ++t) {
       const int32_t x = start + t;
       double weight = 0;
-      if (x >= first && x < last && wanted == index) weight = filter_weight((x - center + 0.5) * per_input, cubic);
+      if (x >= first && x < last && wanted == index)
+        weight = filter_weight((x - center + 0.5) * per_input, cubic);
       if (sum != 0) weight /= sum;
-      const auto rounded = static_cast<int32_t>(weight * (1 << (kFilterBits - shift)) + copysign(0.5, weight));
+      const auto rounded =
+          static_cast<int32_t>(weight * (1 << (kFilterBits - shift)) + copysign(0.5, weight));
       axis[outputs + t * outputs + o] = rounded * (1 << shift);
     }
   }
@@ -123,11 +134,13 @@ struct FinishKernel : FusedKernel {
     if (!params[i].waits_for_mean()) return;
     const int32_t sample = samples.first + i, count = pixels_in_group(out, g);
     const int64_t pixels = out.pixels();
-    const auto mean = static_cast<int32_t>((2 * grey_sums[sample] + pixels) / (2 * pixels));  // rounded, halves up
+    const auto mean =
+        static_cast<int32_t>((2 * grey_sums[sample] + pixels) / (2 * pixels));  // rounded, halves up
     PixelGroup group;
     for (int k = 0; k < count; ++k) {
       const uint32_t word = resized[sample * pixels + g * kGroupPixels + k];
-      const Rgb8 in{static_cast<int32_t>(word & 0xFF), static_cast<int32_t>(word >> 8 & 0xFF), static_cast<int32_t>(word >> 16 & 0xFF)};
+      const Rgb8 in{static_cast<int32_t>(word & 0xFF), static_cast<int32_t>(word >> 8 & 0xFF),
+                    static_cast<int32_t>(word >> 16 & 0xFF)};
       const Rgb8 p = coloured(i, in, mean);
       group.v[0][k] = static_cast<float>(p.r) * scale[0] + shift[0];
       group.v[1][k] = static_cast<float>(p.g) * scale[1] + shift[1];
@@ -137,11 +150,13 @@ struct FinishKernel : FusedKernel {
   }
 };
 
-// The resize between the two has a shape of its own (kernel_launch.h: resample). A block of the GPU's makes tiles of this many outputs a
-// side, its inputs in at most so much shared memory.
+// The resize between the two has a shape of its own (kernel_launch.h: resample). A block of the GPU's makes
+// tiles of this many outputs a side, its inputs in at most so much shared memory.
 inline constexpr int32_t kTile = 32, kMostStageBytes = 40 << 10;
 
 // Bytes of one row of inputs there, as blocks of 16 that begin at any byte.
-MILLRACE_BOTH inline int32_t staged_row_bytes(int32_t columns, int32_t pixel_bytes) { return (columns * pixel_bytes + 30) / 16 * 16; }
+MILLRACE_BOTH inline int32_t staged_row_bytes(int32_t columns, int32_t pixel_bytes) {
+  return (columns * pixel_bytes + 30) / 16 * 16;
+}
 
 }  // namespace millrace::device

@@ -1,10 +1,12 @@
-// GpuDecoder: JPEG files in host memory to interleaved RGB in device memory, by nvJPEG, which is loaded when the first one is opened.
+// GpuDecoder: JPEG files in host memory to interleaved RGB in device memory, by nvJPEG, which is loaded when
+// the first one is opened.
 //
-// A call has two steps, so that the caller owns the memory: plan() reads the headers and says where each picture will lie, decode() fills
-// it on a stream. What nvJPEG cannot decode (CMYK, damaged, exotic) comes back with a reason and is the CPU's to do. Pictures that the
-// device's hardware engines take are decoded there as one batch, the others one after the other by kernels.
-// One owner, one thread: a decoder per thread. The files' memory must stay, and the device memory is filled, until the stream has done the
-// work. decode() may wait for pictures of its calls before. The destructor waits for the work that it enqueued.
+// A call has two steps, so that the caller owns the memory: plan() reads the headers and says where each
+// picture will lie, decode() fills it on a stream. What nvJPEG cannot decode (CMYK, damaged, exotic) comes
+// back with a reason and is the CPU's to do. Pictures that the device's hardware engines take are decoded
+// there as one batch, the others one after the other by kernels. One owner, one thread: a decoder per thread.
+// The files' memory must stay, and the device memory is filled, until the stream has done the work. decode()
+// may wait for pictures of its calls before. The destructor waits for the work that it enqueued.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +36,8 @@ class GpuDecoder {
   struct Options {
     int device = 0;
     std::string library;  // path of libnvjpeg.so.*; empty: the loader's search path
-    // Bytes of device memory for one call's results and nvJPEG's own buffers together; pictures beyond it come back with that reason.
+    // Bytes of device memory for one call's results and nvJPEG's own buffers together; pictures beyond it
+    // come back with that reason.
     size_t memory_ceiling_bytes = size_t{2} << 30;
   };
   // Throws Error(unavailable) with the remedy when there is no device, no driver or no nvJPEG.
@@ -44,12 +47,14 @@ class GpuDecoder {
   // Whether the device has hardware engines for JPEG.
   virtual bool has_hardware() const = 0;
 
-  // Replaces `results` by one for each request; returns the bytes of device memory for those without a problem. Throws
-  // Error(invalid_argument) when a region does not lie in its picture.
+  // Replaces `results` by one for each request; returns the bytes of device memory for those without a
+  // problem. Throws Error(invalid_argument) when a region does not lie in its picture.
   virtual size_t plan(std::span<const JpegRequest> requests, std::vector<JpegResult>& results) = 0;
 
-  // With the requests and results of the last plan(). `memory`: that many bytes, aligned to 16. `stream`: a cudaStream_t.
-  virtual void decode(std::span<const JpegRequest> requests, std::vector<JpegResult>& results, void* memory, void* stream) = 0;
+  // With the requests and results of the last plan(). `memory`: that many bytes, aligned to 16. `stream`: a
+  // cudaStream_t.
+  virtual void decode(std::span<const JpegRequest> requests, std::vector<JpegResult>& results, void* memory,
+                      void* stream) = 0;
 
   // Until the device has done all that was enqueued.
   virtual void wait() = 0;

@@ -1,5 +1,5 @@
-// Where an operation runs, and the two ways to run a kernel: a loop on the CPU (reference_*.cpp), a grid on the GPU (src/cuda;
-// src/nocuda where there was no CUDA toolkit at build time).
+// Where an operation runs, and the two ways to run a kernel: a loop on the CPU (reference_*.cpp), a grid on
+// the GPU (src/cuda; src/nocuda where there was no CUDA toolkit at build time).
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ namespace millrace::device {
 struct ColorKernel;  // batch_kernels.h
 struct FusedKernel;  // fused_kernels.h
 
-// The CPU, or a stream of a CUDA device. The caller's memory must be of that place and stay until the stream has done the work.
+// The CPU, or a stream of a CUDA device. The caller's memory must be of that place and stay until the stream
+// has done the work.
 struct Place {
   int device = -1;         // -1: the CPU
   void* stream = nullptr;  // a cudaStream_t; null: the device's default stream
@@ -17,8 +18,8 @@ struct Place {
 };
 
 // launch() is instantiated for every struct with operator()(sample, group) that all_kernels.h lists.
-// The reference has returned when it is done; CUDA's work is enqueued. Any thread. Throws Error(unavailable) when there is no such
-// device, or CUDA refuses.
+// The reference has returned when it is done; CUDA's work is enqueued. Any thread. Throws Error(unavailable)
+// when there is no such device, or CUDA refuses.
 namespace reference {
 template <class Kernel>
 void launch(const Kernel& kernel);

@@ -1,8 +1,10 @@
-// What one pixel becomes: the arithmetic that the CUDA kernels and their CPU reference share, function for function.
+// What one pixel becomes: the arithmetic that the CUDA kernels and their CPU reference share, function for
+// function.
 //
-// The host compiler and nvcc both build without fused multiply-adds, so both give the same bits, but for log and cos (normal noise).
-// Two families: `Rgb8` functions keep to Pillow's 8-bit arithmetic, as the transforms of single pictures; `Rgb` functions keep to
-// torchvision's on tensors, where bytes are truncated after each operation and floats are not rounded at all.
+// The host compiler and nvcc both build without fused multiply-adds, so both give the same bits, but for log
+// and cos (normal noise). Two families: `Rgb8` functions keep to Pillow's 8-bit arithmetic, as the transforms
+// of single pictures; `Rgb` functions keep to torchvision's on tensors, where bytes are truncated after each
+// operation and floats are not rounded at all.
 #pragma once
 
 #include <cmath>
@@ -28,14 +30,17 @@ struct JitterParams {
 MILLRACE_BOTH inline float clamped(float v, float low, float high) { return fminf(fmaxf(v, low), high); }
 MILLRACE_BOTH inline int32_t clamped8(int32_t v) { return v < 0 ? 0 : v > 255 ? 255 : v; }
 
-struct Rgb8 { int32_t r = 0, g = 0, b = 0; };
+struct Rgb8 {
+  int32_t r = 0, g = 0, b = 0;
+};
 
 // Pillow's "L": the weights of ITU-R 601-2 with 16 fractional bits.
 MILLRACE_BOTH inline int32_t grey8(Rgb8 p) { return (p.r * 19595 + p.g * 38470 + p.b * 7471 + 0x8000) >> 16; }
 
 // From `base` (factor 0) towards `v` (factor 1) and beyond, truncated.
 MILLRACE_BOTH inline int32_t blended8(int32_t base, int32_t v, float factor) {
-  return static_cast<int32_t>(clamped(static_cast<float>(base) + factor * static_cast<float>(v - base), 0.0f, 255.0f));
+  return static_cast<int32_t>(
+      clamped(static_cast<float>(base) + factor * static_cast<float>(v - base), 0.0f, 255.0f));
 }
 MILLRACE_BOTH inline Rgb8 blended8(int32_t base, Rgb8 p, float factor) {
   return {blended8(base, p.r, factor), blended8(base, p.g, factor), blended8(base, p.b, factor)};
@@ -43,7 +48,9 @@ MILLRACE_BOTH inline Rgb8 blended8(int32_t base, Rgb8 p, float factor) {
 
 // The six sectors of the colour circle: v, and one of p, q, t, for each channel.
 template <class T>
-struct Sector { T r, g, b; };
+struct Sector {
+  T r, g, b;
+};
 template <class T>
 MILLRACE_BOTH inline Sector<T> sector(int32_t i, T v, T p, T q, T t) {
   switch (i) {
@@ -56,8 +63,9 @@ MILLRACE_BOTH inline Sector<T> sector(int32_t i, T v, T p, T q, T t) {
   }
 }
 
-// Turns the colours by `turns` of 1/256 of the circle: to 8-bit HSV and back, as Pillow's modes do it. Its mixture of f32 and f64 is
-// kept: a hue that falls on the other side of a whole number changes a channel by up to six levels.
+// Turns the colours by `turns` of 1/256 of the circle: to 8-bit HSV and back, as Pillow's modes do it. Its
+// mixture of f32 and f64 is kept: a hue that falls on the other side of a whole number changes a channel by
+// up to six levels.
 MILLRACE_BOTH inline Rgb8 turned8(Rgb8 p, int32_t turns) {
   const int32_t largest = p.r > p.g ? (p.r > p.b ? p.r : p.b) : (p.g > p.b ? p.g : p.b);
   const int32_t smallest = p.r < p.g ? (p.r < p.b ? p.r : p.b) : (p.g < p.b ? p.g : p.b);
@@ -65,20 +73,24 @@ MILLRACE_BOTH inline Rgb8 turned8(Rgb8 p, int32_t turns) {
   const auto range = static_cast<float>(largest - smallest), value = static_cast<float>(largest);
   const float rc = static_cast<float>(largest - p.r) / range, gc = static_cast<float>(largest - p.g) / range;
   const float bc = static_cast<float>(largest - p.b) / range;
-  const float sixths = p.r == largest ? bc - gc : static_cast<float>(p.g == largest ? 2.0 + rc - bc : 4.0 + gc - rc);
+  const float sixths =
+      p.r == largest ? bc - gc : static_cast<float>(p.g == largest ? 2.0 + rc - bc : 4.0 + gc - rc);
   const double turn = sixths / 6.0 + 1.0;  // of 5/6 to 2
   const auto h = static_cast<float>(turn >= 1.0 ? turn - 1.0 : turn);
-  const int32_t hue = (static_cast<int32_t>(h * 255.0) + turns) & 255, saturation = static_cast<int32_t>(range / value * 255.0);
+  const int32_t hue = (static_cast<int32_t>(h * 255.0) + turns) & 255,
+                saturation = static_cast<int32_t>(range / value * 255.0);
   if (saturation == 0) return {largest, largest, largest};
   const double place = static_cast<float>(hue) * 6.0 / 255.0;
   const auto i = static_cast<int32_t>(place);
   const auto f = static_cast<float>(place - i), s = static_cast<float>(saturation / 255.0);
   const auto part = [value](double share) { return static_cast<int32_t>(round(value * share)); };
-  const auto out = sector<int32_t>(i % 6, largest, part(1.0 - s), part(1.0 - s * f), part(1.0 - s * (1.0 - f)));
+  const auto out =
+      sector<int32_t>(i % 6, largest, part(1.0 - s), part(1.0 - s * f), part(1.0 - s * (1.0 - f)));
   return {out.r, out.g, out.b};
 }
 
-// The operations of `jitter` in their order, up to the first that is `stop`. `mean`: the grey that contrast starts from.
+// The operations of `jitter` in their order, up to the first that is `stop`. `mean`: the grey that contrast
+// starts from.
 MILLRACE_BOTH inline Rgb8 jittered8(Rgb8 p, const JitterParams& jitter, int32_t mean, uint8_t stop = 255) {
   for (int i = 0; i < 4 && jitter.order[i] != stop; ++i) {
     switch (jitter.order[i]) {
@@ -92,7 +104,9 @@ MILLRACE_BOTH inline Rgb8 jittered8(Rgb8 p, const JitterParams& jitter, int32_t 
   return p;
 }
 
-struct Rgb { float r = 0, g = 0, b = 0; };
+struct Rgb {
+  float r = 0, g = 0, b = 0;
+};
 
 // The largest value of the element type, and whether results are truncated to whole numbers.
 struct ValueRange {
@@ -121,19 +135,26 @@ MILLRACE_BOTH inline Rgb turned(Rgb p, float turns, ValueRange range) {
   float h = turns;
   if (width != 0) {
     const float rc = (largest - p.r) / width, gc = (largest - p.g) / width, bc = (largest - p.b) / width;
-    const float place = p.r == largest ? bc - gc : p.g == largest ? 2.0f + rc - bc : 4.0f + gc - rc, turn = place * (1.0f / 6.0f) + 1.0f;
+    const float place = p.r == largest   ? bc - gc
+                        : p.g == largest ? 2.0f + rc - bc
+                                         : 4.0f + gc - rc,
+                turn = place * (1.0f / 6.0f) + 1.0f;
     h += turn - floorf(turn);
   }
   h -= floorf(h);
-  const float s = width == 0 ? 0.0f : width / largest, sixths = h * 6.0f, whole = floorf(sixths), f = sixths - whole;
-  const float low = clamped((1.0f - s) * largest, 0.0f, 1.0f), falling = clamped((1.0f - s * f) * largest, 0.0f, 1.0f);
+  const float s = width == 0 ? 0.0f : width / largest, sixths = h * 6.0f, whole = floorf(sixths),
+              f = sixths - whole;
+  const float low = clamped((1.0f - s) * largest, 0.0f, 1.0f),
+              falling = clamped((1.0f - s * f) * largest, 0.0f, 1.0f);
   const float rising = clamped((s * f + (1.0f - s)) * largest, 0.0f, 1.0f);
   const auto out = sector<float>(static_cast<int32_t>(whole) % 6, largest, low, falling, rising);
   if (!range.whole) return {out.r, out.g, out.b};
-  return range.fit(Rgb{out.r * 255.999f, out.g * 255.999f, out.b * 255.999f});  // torchvision's way back to bytes
+  return range.fit(
+      Rgb{out.r * 255.999f, out.g * 255.999f, out.b * 255.999f});  // torchvision's way back to bytes
 }
 
-MILLRACE_BOTH inline Rgb jittered(Rgb p, const JitterParams& jitter, float mean, ValueRange range, uint8_t stop = 255) {
+MILLRACE_BOTH inline Rgb jittered(Rgb p, const JitterParams& jitter, float mean, ValueRange range,
+                                  uint8_t stop = 255) {
   for (int i = 0; i < 4 && jitter.order[i] != stop; ++i) {
     switch (jitter.order[i]) {
       case JitterParams::brightness: p = blended(0, p, jitter.factor[0], range); break;
@@ -150,19 +171,24 @@ MILLRACE_BOTH inline bool has_op(const JitterParams& jitter, uint8_t op) {
   return jitter.order[0] == op || jitter.order[1] == op || jitter.order[2] == op || jitter.order[3] == op;
 }
 
-// Four independent numbers of the standard normal distribution for a pixel: Philox4x32-10 (base/philox.h has the paper), Box-Muller.
-struct Normals { float v[4]; };
+// Four independent numbers of the standard normal distribution for a pixel: Philox4x32-10 (base/philox.h has
+// the paper), Box-Muller.
+struct Normals {
+  float v[4];
+};
 MILLRACE_BOTH inline Normals normals_of(uint64_t seed, uint32_t sample, uint64_t pixel) {
   uint32_t c[4] = {static_cast<uint32_t>(pixel), static_cast<uint32_t>(pixel >> 32), sample, 0};
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
     const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];
-    const uint32_t next0 = static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, next2 = static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1;
+    const uint32_t next0 = static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0,
+                   next2 = static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1;
     c[0] = next0, c[1] = static_cast<uint32_t>(p1), c[2] = next2, c[3] = static_cast<uint32_t>(p0);
   }
   Normals out;
   for (int i = 0; i < 4; i += 2) {
-    const float u = (static_cast<float>(c[i] >> 8) + 0.5f) * 0x1p-24f, turn = static_cast<float>(c[i + 1] >> 8) * 0x1p-24f;
+    const float u = (static_cast<float>(c[i] >> 8) + 0.5f) * 0x1p-24f,
+                turn = static_cast<float>(c[i + 1] >> 8) * 0x1p-24f;
     const float radius = sqrtf(-2.0f * logf(u));
     out.v[i] = radius * cosf(6.28318530718f * turn);
     out.v[i + 1] = radius * sinf(6.28318530718f * turn);

@@ -14,7 +14,8 @@ void launch(const Kernel& kernel) {
 
 void add_grey_sums(const ColorKernel& kernel) {
   for_samples(kernel.samples.count, kernel.groups(), [&](int32_t i) {
-    for (int64_t g = 0; g < kernel.groups(); ++g) kernel.grey_sums[kernel.samples.first + i] += kernel.grey_sum(i, g);
+    for (int64_t g = 0; g < kernel.groups(); ++g)
+      kernel.grey_sums[kernel.samples.first + i] += kernel.grey_sum(i, g);
   });
 }
 

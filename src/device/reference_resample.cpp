@@ -30,19 +30,23 @@ struct Grid {
   int32_t width, height;
   std::vector<Rgb8> pixels;
   Grid(int32_t w, int32_t h) : width(w), height(h), pixels(static_cast<size_t>(w) * static_cast<size_t>(h)) {}
-  Rgb8& at(int32_t x, int32_t y) { return pixels[static_cast<size_t>(y) * static_cast<size_t>(width) + static_cast<size_t>(x)]; }
+  Rgb8& at(int32_t x, int32_t y) {
+    return pixels[static_cast<size_t>(y) * static_cast<size_t>(width) + static_cast<size_t>(x)];
+  }
 };
 
 // Fills `out`, whose width `x` gives, from a function of the input's x and y.
 template <class Input>
 void across(const Axis& x, Grid& out, Input&& input) {
   for (int32_t row = 0; row < out.height; ++row)
-    for (int32_t o = 0; o < out.width; ++o) out.at(o, row) = x.output(o, [&](int32_t i) { return input(i, row); });
+    for (int32_t o = 0; o < out.width; ++o)
+      out.at(o, row) = x.output(o, [&](int32_t i) { return input(i, row); });
 }
 template <class Input>
 void down(const Axis& y, Grid& out, Input&& input) {
   for (int32_t o = 0; o < out.height; ++o)
-    for (int32_t column = 0; column < out.width; ++column) out.at(column, o) = y.output(o, [&](int32_t i) { return input(column, i); });
+    for (int32_t column = 0; column < out.width; ++column)
+      out.at(column, o) = y.output(o, [&](int32_t i) { return input(column, i); });
 }
 
 void resample_sample(const FusedKernel& kernel, int32_t i) {
@@ -64,7 +68,8 @@ void resample_sample(const FusedKernel& kernel, int32_t i) {
     down(y, out, half_done);
   }
   for (int64_t pixel = 0; pixel < kernel.out.pixels(); ++pixel)
-    kernel.grey_sums[kernel.samples.first + i] += kernel.emit(i, pixel, out.pixels[static_cast<size_t>(pixel)]);
+    kernel.grey_sums[kernel.samples.first + i] +=
+        kernel.emit(i, pixel, out.pixels[static_cast<size_t>(pixel)]);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 
 namespace millrace::device::reference {
 
-// body(i) for 0 <= i < count, by as many threads as samples of `groups` groups of pixels are worth and this process has CPUs for. `body`
-// must not throw.
+// body(i) for 0 <= i < count, by as many threads as samples of `groups` groups of pixels are worth and this
+// process has CPUs for. `body` must not throw.
 template <class Body>
 void for_samples(int32_t count, int64_t groups, Body&& body) {
   constexpr int64_t kGroupsPerThread = 4096;  // below, starting a thread takes longer than its work

@@ -40,12 +40,15 @@ int write_all(int fd, std::span<const uint8_t> bytes, int64_t offset) {
 }  // namespace
 
 BlockFile::BlockFile(BlockFileOptions options)
-    : options_(std::move(options)), generation_(core::fork_generation()), cache_(duplicate(options_.cache_fd, options_.name)),
-      map_(duplicate(options_.map_fd, options_.name)), wake_(duplicate(options_.wake_fd, options_.name)) {
+    : options_(std::move(options)), generation_(core::fork_generation()),
+      cache_(duplicate(options_.cache_fd, options_.name)), map_(duplicate(options_.map_fd, options_.name)),
+      wake_(duplicate(options_.wake_fd, options_.name)) {
   if (options_.size < 0 || options_.block_bytes < 1 || options_.block_bytes > (1 << 30))
-    throw Error(ErrorKind::invalid_argument, "a BlockFile's size should be 0 or more and its blocks of 1 byte to 1 GiB");
+    throw Error(ErrorKind::invalid_argument,
+                "a BlockFile's size should be 0 or more and its blocks of 1 byte to 1 GiB");
   if ((cache_.get() < 0) != (map_.get() < 0))
-    throw Error(ErrorKind::invalid_argument, "a file of the disk cache has a data file and a map; give both or none");
+    throw Error(ErrorKind::invalid_argument,
+                "a file of the disk cache has a data file and a map; give both or none");
   blocks_.resize(static_cast<size_t>((options_.size + options_.block_bytes - 1) / options_.block_bytes));
   stats_.complete = blocks_.empty();
   if (cache_.get() >= 0) cache_state_ = state_of(cache_.get());
@@ -56,12 +59,13 @@ BlockFile::~BlockFile() {
   if (core::fork_generation() == generation_) remember();
 }
 
-// What others verified since the machine started. At the first read, not before: an earlier object of this process may be read until
-// then, and notes what it knows when it goes. Unlocks meanwhile.
+// What others verified since the machine started. At the first read, not before: an earlier object of this
+// process may be read until then, and notes what it knows when it goes. Unlocks meanwhile.
 void BlockFile::recall(std::unique_lock<std::mutex>& lock) {
   if (std::exchange(recalled_, true) || cache_.get() < 0) return;
   lock.unlock();
-  const auto known = recall_verified(map_.get(), note_offset(), cache_.get(), blocks_.size(), options_.block_bytes);
+  const auto known =
+      recall_verified(map_.get(), note_offset(), cache_.get(), blocks_.size(), options_.block_bytes);
   lock.lock();
   for (size_t i = 0; i < blocks_.size(); ++i) {
     Block& b = blocks_[i];
@@ -82,7 +86,8 @@ void BlockFile::remember() {
     }
     as_of = cache_state_;
   }
-  if (std::find(known.begin(), known.end(), true) != known.end()) note_verified(map_.get(), note_offset(), cache_.get(), as_of, known);
+  if (std::find(known.begin(), known.end(), true) != known.end())
+    note_verified(map_.get(), note_offset(), cache_.get(), as_of, known);
 }
 
 uint32_t BlockFile::length_of(int64_t block) const {
@@ -91,8 +96,9 @@ uint32_t BlockFile::length_of(int64_t block) const {
 
 int64_t BlockFile::write(int64_t offset, std::span<const uint8_t> bytes) {
   if (offset < 0 || offset > size() || static_cast<int64_t>(bytes.size()) > size() - offset)
-    throw Error(ErrorKind::out_of_range, name() + " has " + std::to_string(size()) + " bytes; " + std::to_string(bytes.size()) +
-                                             " at " + std::to_string(offset) + " do not belong to it");
+    throw Error(ErrorKind::out_of_range, name() + " has " + std::to_string(size()) + " bytes; " +
+                                             std::to_string(bytes.size()) + " at " + std::to_string(offset) +
+                                             " do not belong to it");
   const std::lock_guard writing(writing_);
   int64_t taken = 0;
   while (!bytes.empty()) {
@@ -135,7 +141,8 @@ uint32_t BlockFile::write_part(int64_t block, uint32_t within, std::span<const u
       const uint64_t record = kPresent | b.checksum;
       uint8_t raw[8];
       std::memcpy(raw, &record, 8);
-      if (const int code = write_all(map_.get(), raw, options_.map_offset + block * 8)) stats_.cache_errno = code;
+      if (const int code = write_all(map_.get(), raw, options_.map_offset + block * 8))
+        stats_.cache_errno = code;
     }
     stats_.complete = ++present_ == blocks();
     if (!on_disk) released_ = std::min(released_, block);
@@ -146,10 +153,12 @@ uint32_t BlockFile::write_part(int64_t block, uint32_t within, std::span<const u
   return static_cast<uint32_t>(fresh.size());
 }
 
-// False: the cache's disk took them not, for the reason in cache_errno; the block has to go to memory. Throws when memory is refused.
+// False: the cache's disk took them not, for the reason in cache_errno; the block has to go to memory. Throws
+// when memory is refused.
 bool BlockFile::store(bool on_disk, int64_t offset, std::span<const uint8_t> bytes) {
   if (!on_disk) {
-    if (const int code = write_all(memory_->get(), bytes, offset)) fail_on_file("hold in memory the bytes of", name(), code);
+    if (const int code = write_all(memory_->get(), bytes, offset))
+      fail_on_file("hold in memory the bytes of", name(), code);
     return true;
   }
   const FileState before = state_of(cache_.get());
@@ -170,8 +179,10 @@ void BlockFile::spill(int64_t block, uint32_t filled) {
     memory = memory_fd();
   }
   std::vector<uint8_t> bytes(filled);
-  if (!read_all(cache_.get(), bytes, begin_of(block))) fail_on_file("read back from the disk cache", name(), EIO);
-  if (const int code = write_all(memory, bytes, begin_of(block))) fail_on_file("hold in memory the bytes of", name(), code);
+  if (!read_all(cache_.get(), bytes, begin_of(block)))
+    fail_on_file("read back from the disk cache", name(), EIO);
+  if (const int code = write_all(memory, bytes, begin_of(block)))
+    fail_on_file("hold in memory the bytes of", name(), code);
   const std::lock_guard lock(mutex_);
   stats_.held_bytes += filled;
 }
@@ -240,7 +251,8 @@ void BlockFile::fail(const Error& error) {
 }
 
 void BlockFile::close() {
-  fail(Error(ErrorKind::unavailable, name() + " was closed while it was read; read before its stream is closed", name()));
+  fail(Error(ErrorKind::unavailable,
+             name() + " was closed while it was read; read before its stream is closed", name()));
   remember();
 }
 
@@ -250,7 +262,8 @@ BlockFileStats BlockFile::stats() const {
 }
 
 bool BlockFile::pinned(int64_t block) const {
-  return std::any_of(pins_.begin(), pins_.end(), [&](const auto& pin) { return pin.first <= block && block <= pin.second; });
+  return std::any_of(pins_.begin(), pins_.end(),
+                     [&](const auto& pin) { return pin.first <= block && block <= pin.second; });
 }
 
 // Forgets blocks that lie in memory, but those that are read or written now. Needs mutex_.
@@ -258,7 +271,8 @@ void BlockFile::drop(int64_t first, int64_t last) {
   for (int64_t block = first; block <= last; ++block) {
     Block& b = blocks_[static_cast<size_t>(block)];
     if (b.on_disk || b.filled == 0 || pinned(block)) continue;
-    ::fallocate(memory_->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin_of(block), length_of(block));
+    ::fallocate(memory_->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin_of(block),
+                length_of(block));
     stats_.held_bytes -= b.filled;
     if (b.filled == length_of(block)) {
       --present_;
@@ -269,7 +283,8 @@ void BlockFile::drop(int64_t first, int64_t last) {
   }
 }
 
-// Least recently used blocks go while more than max_held_bytes are in memory, but those that a reader is about to take. Needs mutex_.
+// Least recently used blocks go while more than max_held_bytes are in memory, but those that a reader is
+// about to take. Needs mutex_.
 void BlockFile::trim() {
   while (options_.max_held_bytes > 0 && stats_.held_bytes > options_.max_held_bytes) {
     int64_t oldest = -1;
@@ -286,7 +301,8 @@ void BlockFile::trim() {
 void BlockFile::wake() const {
   if (wake_.get() < 0) return;
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);  // full means that a wake is on its way already
+  [[maybe_unused]] const ssize_t put =
+      ::write(wake_.get(), &one, sizeof one);  // full means that a wake is on its way already
 }
 
 }  // namespace millrace::io

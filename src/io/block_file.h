@@ -1,21 +1,26 @@
 // BlockFile: an object of a store, here in blocks that arrive in any order while others read.
 //
-// Two sides. The fetcher's (Python's threads): take_wanted() says which blocks readers wait for, write() brings bytes, fail() and
-// close() end the waiting. The reader's: reader() gives a ByteSource whose read_at() sleeps until its bytes are here.
+// Two sides. The fetcher's (Python's threads): take_wanted() says which blocks readers wait for, write()
+// brings bytes, fail() and close() end the waiting. The reader's: reader() gives a ByteSource whose read_at()
+// sleeps until its bytes are here.
 //
-// Blocks lie in memory (a memfd, with holes where nothing is held) or in a file of the disk cache, which stays; one that the cache's
-// disk has no room for lies in memory. In the disk cache a block is there once its record (checksum) stands in the map file, which all
-// processes of the node share: so a block is either whole or absent, whoever was killed when. A block that was there before is verified
-// before this object reads it first, unless it is known to be right (verified_blocks.h); one that does not match is fetched again.
+// Blocks lie in memory (a memfd, with holes where nothing is held) or in a file of the disk cache, which
+// stays; one that the cache's disk has no room for lies in memory. In the disk cache a block is there once
+// its record (checksum) stands in the map file, which all processes of the node share: so a block is either
+// whole or absent, whoever was killed when. A block that was there before is verified before this object
+// reads it first, unless it is known to be right (verified_blocks.h); one that does not match is fetched
+// again.
 //
-// Invariant: the first `filled` bytes of a block are final and readable. `filled` grows by write() and falls to 0 only when no read and
-// no write has the block pinned: behind a sequential reader, or over `max_held_bytes`. One whose verification failed goes at once: who
-// reads it meanwhile verifies it, too, and finds the same. write() takes only what continues a block, so two transfers of the same bytes
-// may race: each byte is stored once.
+// Invariant: the first `filled` bytes of a block are final and readable. `filled` grows by write() and falls
+// to 0 only when no read and no write has the block pinned: behind a sequential reader, or over
+// `max_held_bytes`. One whose verification failed goes at once: who reads it meanwhile verifies it, too, and
+// finds the same. write() takes only what continues a block, so two transfers of the same bytes may race:
+// each byte is stored once.
 //
-// Locks: `writing_` (one write() at a time), then `mutex_` (everything else); no file is read or written under `mutex_`, but 8-byte
-// records. read_at() wakes at least every 50 ms to call `while_waiting`, which may throw. Readers keep the file alive; a forked child
-// must not wait (Error(unavailable)): nobody fetches there.
+// Locks: `writing_` (one write() at a time), then `mutex_` (everything else); no file is read or written
+// under `mutex_`, but 8-byte records. read_at() wakes at least every 50 ms to call `while_waiting`, which may
+// throw. Readers keep the file alive; a forked child must not wait (Error(unavailable)): nobody fetches
+// there.
 #pragma once
 
 #include <condition_variable>
@@ -40,10 +45,12 @@ struct BlockFileOptions {
   int64_t size = 0;                // bytes
   int64_t block_bytes = 1 << 20;   // at most 1 GiB
   int cache_fd = -1, map_fd = -1;  // the disk cache's data file and map, both or none; duplicated
-  int64_t map_offset = 0;          // where the map's records begin, 8 bytes per block; behind them lies what verified_blocks.h notes
-  int wake_fd = -1;                // an eventfd that is written to when the fetcher should look here; duplicated
-  bool sequential = false;         // release what lies behind the reader
-  int64_t max_held_bytes = 0;      // 0: no bound; else the least recently used blocks in memory go, but what readers wait for
+  int64_t map_offset =
+      0;  // where the map's records begin, 8 bytes per block; behind them lies what verified_blocks.h notes
+  int wake_fd = -1;         // an eventfd that is written to when the fetcher should look here; duplicated
+  bool sequential = false;  // release what lies behind the reader
+  int64_t max_held_bytes =
+      0;  // 0: no bound; else the least recently used blocks in memory go, but what readers wait for
   std::function<void()> while_waiting;
 };
 
@@ -74,12 +81,13 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
 
   // The fetcher's side.
   int64_t write(int64_t offset, std::span<const uint8_t> bytes);  // how many of them were new
-  std::vector<int64_t> take_wanted();                             // blocks readers asked for since the last call, in that order
-  int64_t filled(int64_t block) const;                            // bytes of it that are here
-  int64_t next_missing(int64_t block) const;                      // first from `block` on that nobody brought or used up; blocks() if none
-  void refresh();                                                 // looks what other processes brought
-  void fail(const Error& error);                                  // waiting reads, and later ones of what is absent, throw it
-  void close();                                                   // the same with Error(unavailable)
+  std::vector<int64_t> take_wanted();   // blocks readers asked for since the last call, in that order
+  int64_t filled(int64_t block) const;  // bytes of it that are here
+  int64_t next_missing(
+      int64_t block) const;       // first from `block` on that nobody brought or used up; blocks() if none
+  void refresh();                 // looks what other processes brought
+  void fail(const Error& error);  // waiting reads, and later ones of what is absent, throw it
+  void close();                   // the same with Error(unavailable)
   BlockFileStats stats() const;
 
   std::shared_ptr<const ByteSource> reader();
@@ -89,12 +97,12 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   class Pin;
   struct Block {
     uint32_t filled = 0, checksum = 0;
-    uint64_t used = 0;              // clock of the last read, for max_held_bytes
-    bool on_disk = false;           // else in memory
-    bool verified = false;          // written here, or compared with its record
-    bool used_up = false;           // released: write() leaves it alone until it is wanted again
-    bool wanted = false;            // in wanted_
-    uint16_t waiting = 0;           // readers that wait for it
+    uint64_t used = 0;      // clock of the last read, for max_held_bytes
+    bool on_disk = false;   // else in memory
+    bool verified = false;  // written here, or compared with its record
+    bool used_up = false;   // released: write() leaves it alone until it is wanted again
+    bool wanted = false;    // in wanted_
+    uint16_t waiting = 0;   // readers that wait for it
     bool fetched = false, touched = false;
   };
   struct Piece {

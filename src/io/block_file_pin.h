@@ -11,7 +11,8 @@ namespace millrace::io {
 // Unlocks for its life, with the blocks [first, last] kept from being dropped; locks again at its end.
 class BlockFile::Pin {
  public:
-  Pin(BlockFile& file, int64_t first, int64_t last, std::unique_lock<std::mutex>& lock) : file_(file), range_(first, last), lock_(lock) {
+  Pin(BlockFile& file, int64_t first, int64_t last, std::unique_lock<std::mutex>& lock)
+      : file_(file), range_(first, last), lock_(lock) {
     file_.pins_.push_back(range_);
     lock_.unlock();
   }

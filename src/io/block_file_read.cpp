@@ -14,10 +14,10 @@ namespace millrace::io {
 namespace {
 
 constexpr auto kSlice = std::chrono::milliseconds(50);  // how long an interruption may go unseen
-constexpr int64_t kNearBytes = 1 << 20;                 // a read that begins this close behind the last one goes on with it
-constexpr int64_t kMaxAhead = 16 << 20;                 // how far reads in a row ask ahead at most
-constexpr int64_t kKeptBlocks = 2;                      // stay behind a sequential reader: headers are looked at twice
-constexpr int64_t kWakeBytes = 4 << 20;                 // a sequential reader wakes the fetcher when it has passed this much
+constexpr int64_t kNearBytes = 1 << 20;  // a read that begins this close behind the last one goes on with it
+constexpr int64_t kMaxAhead = 16 << 20;  // how far reads in a row ask ahead at most
+constexpr int64_t kKeptBlocks = 2;       // stay behind a sequential reader: headers are looked at twice
+constexpr int64_t kWakeBytes = 4 << 20;  // a sequential reader wakes the fetcher when it has passed this much
 
 }  // namespace
 
@@ -59,11 +59,14 @@ bool BlockFile::is_on_disk() const {
 void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
   if (core::fork_generation() != generation_)
     throw Error(ErrorKind::unavailable,
-                name() + " was opened before this process was forked, and nobody fetches it here; open it in the process that reads it",
+                name() +
+                    " was opened before this process was forked, and nobody fetches it here; open it in the "
+                    "process that reads it",
                 name());
   if (offset < 0 || offset > size() || static_cast<int64_t>(into.size()) > size() - offset)
-    throw Error(ErrorKind::corrupt_data, name() + " has " + std::to_string(size()) + " bytes, " + std::to_string(into.size()) +
-                                             " at byte " + std::to_string(offset) + " were asked for; it was cut short, copy it again",
+    throw Error(ErrorKind::corrupt_data,
+                name() + " has " + std::to_string(size()) + " bytes, " + std::to_string(into.size()) +
+                    " at byte " + std::to_string(offset) + " were asked for; it was cut short, copy it again",
                 name(), offset);
   std::unique_lock lock(mutex_);
   while (!into.empty()) {
@@ -72,8 +75,9 @@ void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
     bool good;
     {
       const Pin pin(*this, piece.first, piece.last, lock);  // unlocks
-      good = piece.verified ? read_all(piece.on_disk ? cache_.get() : memory_->get(), into.first(piece.bytes), offset)
-                            : verify(piece, offset, into.first(piece.bytes));
+      good = piece.verified
+                 ? read_all(piece.on_disk ? cache_.get() : memory_->get(), into.first(piece.bytes), offset)
+                 : verify(piece, offset, into.first(piece.bytes));
     }
     for (int64_t block = piece.first; block <= piece.last; ++block) {
       Block& b = blocks_[static_cast<size_t>(block)];
@@ -83,10 +87,12 @@ void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
         b.used = ++clock_;
         touch(b);
       } else if (b.filled == length_of(block) && b.on_disk && !b.verified && b.checksum == piece.checksum) {
-        // What lies on disk is not what was put there: it is absent, for all processes, and asked for again. Others may be verifying it
-        // now; waiting until none is would be for ever, when each of them waits so.
+        // What lies on disk is not what was put there: it is absent, for all processes, and asked for again.
+        // Others may be verifying it now; waiting until none is would be for ever, when each of them waits
+        // so.
         constexpr uint64_t kAbsent = 0;
-        [[maybe_unused]] const ssize_t put = ::pwrite(map_.get(), &kAbsent, sizeof kAbsent, options_.map_offset + block * 8);
+        [[maybe_unused]] const ssize_t put =
+            ::pwrite(map_.get(), &kAbsent, sizeof kAbsent, options_.map_offset + block * 8);
         b.filled = 0;
         b.verified = false;
         --present_;
@@ -102,12 +108,14 @@ void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
   last_end_ = offset;
 }
 
-// The bytes from `offset` on that can be read in one go: of verified blocks in one place, or of one block that is to be verified.
+// The bytes from `offset` on that can be read in one go: of verified blocks in one place, or of one block
+// that is to be verified.
 BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, int64_t offset, size_t bytes) {
   const int64_t first = offset / options_.block_bytes;
   const int64_t end = offset + static_cast<int64_t>(bytes);
   const auto have = [&](int64_t block) {
-    return begin_of(block) + blocks_[static_cast<size_t>(block)].filled >= std::min(end, begin_of(block) + length_of(block));
+    return begin_of(block) + blocks_[static_cast<size_t>(block)].filled >=
+           std::min(end, begin_of(block) + length_of(block));
   };
   recall(lock);
   const int64_t start = base::now_ns();
@@ -115,7 +123,8 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
   const trace::StageScope scope(trace::Stage::read);
   while (!have(first)) {
     if (failure_) throw *failure_;
-    // All that this read needs is asked for at once, but what a sequential reader is given ahead of itself anyway.
+    // All that this read needs is asked for at once, but what a sequential reader is given ahead of itself
+    // anyway.
     const int64_t last = options_.sequential ? first : (end - 1) / options_.block_bytes;
     for (int64_t block = first; block <= last; ++block)
       if (!have(block)) want(block);
@@ -143,10 +152,12 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
 
 // Reads part of one whole cached block and compares all of it with its record.
 bool BlockFile::verify(const Piece& piece, int64_t offset, std::span<uint8_t> into) const {
-  return read_checked(cache_.get(), begin_of(piece.first), length_of(piece.first), piece.checksum, offset, into);
+  return read_checked(cache_.get(), begin_of(piece.first), length_of(piece.first), piece.checksum, offset,
+                      into);
 }
 
-// Takes note of where the reader is: what is behind a sequential one goes; what reads in a row need next is asked for. Needs mutex_.
+// Takes note of where the reader is: what is behind a sequential one goes; what reads in a row need next is
+// asked for. Needs mutex_.
 void BlockFile::move_to(int64_t offset) {
   const bool goes_on = last_end_ >= 0 && offset >= last_end_ && offset - last_end_ <= kNearBytes;
   stats_.position = offset;
@@ -162,7 +173,8 @@ void BlockFile::move_to(int64_t offset) {
   if (released_ < passed) {
     drop(released_, passed - 1);
     released_ = passed;
-    for (const auto& [first, last] : pins_) released_ = std::min(released_, first);  // dropped when the pin is gone
+    for (const auto& [first, last] : pins_)
+      released_ = std::min(released_, first);  // dropped when the pin is gone
   }
   if ((passed - woken_at_) * options_.block_bytes >= kWakeBytes || passed < woken_at_) {
     woken_at_ = passed;
@@ -173,7 +185,8 @@ void BlockFile::move_to(int64_t offset) {
 void BlockFile::hint(int64_t offset, int64_t bytes) {
   if (offset < 0 || offset >= size() || bytes <= 0 || core::fork_generation() != generation_) return;
   const std::lock_guard lock(mutex_);
-  const int64_t last = (offset + std::min(bytes, std::min(size() - offset, kMaxAhead)) - 1) / options_.block_bytes;
+  const int64_t last =
+      (offset + std::min(bytes, std::min(size() - offset, kMaxAhead)) - 1) / options_.block_bytes;
   for (int64_t block = offset / options_.block_bytes; block <= last; ++block)
     if (blocks_[static_cast<size_t>(block)].filled == 0) want(block);
 }

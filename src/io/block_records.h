@@ -1,4 +1,5 @@
-// What an entry of the disk cache has on its disk: blocks, and a record of 8 bytes each in the map: a mark, and the block's CRC32C.
+// What an entry of the disk cache has on its disk: blocks, and a record of 8 bytes each in the map: a mark,
+// and the block's CRC32C.
 #pragma once
 
 #include <unistd.h>
@@ -14,7 +15,8 @@
 
 namespace millrace::io {
 
-constexpr uint64_t kPresent = 0x4d495243ull << 32;  // upper half of a record whose block is there; the lower is its checksum
+constexpr uint64_t kPresent =
+    0x4d495243ull << 32;  // upper half of a record whose block is there; the lower is its checksum
 
 inline bool is_present(uint64_t record) { return (record & ~0xffffffffull) == kPresent; }
 
@@ -37,7 +39,8 @@ inline bool read_all(int fd, std::span<uint8_t> into, int64_t offset) {
 }
 
 // Reads part of a block, and compares all of it with its record. False: it cannot be read, or is another one.
-inline bool read_checked(int fd, int64_t begin, uint32_t length, uint32_t checksum, int64_t offset, std::span<uint8_t> into) {
+inline bool read_checked(int fd, int64_t begin, uint32_t length, uint32_t checksum, int64_t offset,
+                         std::span<uint8_t> into) {
   if (into.size() == length) return read_all(fd, into, begin) && crc32c(0, into) == checksum;
   thread_local std::vector<uint8_t> whole;
   whole.resize(length);

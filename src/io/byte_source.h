@@ -1,8 +1,9 @@
 // ByteSource: bytes that stand still and can be read anywhere: a file, or an object in a store.
 //
-// Immutable from outside; any number of threads read at once, into memory of theirs. read_at() gives all bytes asked for or throws:
-// Error(corrupt_data) behind the end, Error(not_found | system) with errno for files. A source that waits for its bytes (a store's)
-// is woken when they come, when they cannot, and when it is closed.
+// Immutable from outside; any number of threads read at once, into memory of theirs. read_at() gives all
+// bytes asked for or throws: Error(corrupt_data) behind the end, Error(not_found | system) with errno for
+// files. A source that waits for its bytes (a store's) is woken when they come, when they cannot, and when it
+// is closed.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +29,10 @@ class ByteSource {
   virtual void will_read(int64_t /*offset*/, int64_t /*bytes*/) const {}
 };
 
-// A regular file, else Error(system) at once; `name` is what messages call it, the path when empty. Its descriptor is kept; without
-// `keep_open` each read opens it anew, in microseconds: thousands of sources can be, and another file in its place is Error(corrupt_data).
-// Throws Error(not_found | system).
-std::shared_ptr<const ByteSource> open_local_file(const std::string& path, std::string name = {}, bool keep_open = true);
+// A regular file, else Error(system) at once; `name` is what messages call it, the path when empty. Its
+// descriptor is kept; without `keep_open` each read opens it anew, in microseconds: thousands of sources can
+// be, and another file in its place is Error(corrupt_data). Throws Error(not_found | system).
+std::shared_ptr<const ByteSource> open_local_file(const std::string& path, std::string name = {},
+                                                  bool keep_open = true);
 
 }  // namespace millrace::io

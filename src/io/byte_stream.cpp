@@ -106,7 +106,8 @@ class UnpackedStream final : public ByteStream {
   int64_t skip(int64_t bytes) override {
     int64_t done = 0;
     while (done < bytes) {
-      const auto step = static_cast<size_t>(std::min<int64_t>(bytes - done, static_cast<int64_t>(buffered())));
+      const auto step =
+          static_cast<size_t>(std::min<int64_t>(bytes - done, static_cast<int64_t>(buffered())));
       begin_ += step;
       done += static_cast<int64_t>(step);
       if (done < bytes && !fill()) break;
@@ -142,16 +143,23 @@ bool starts_with(std::span<const uint8_t> bytes, std::initializer_list<uint8_t> 
 
 std::unique_ptr<ByteStream> open_stream(std::shared_ptr<const ByteSource> source) {
   std::array<uint8_t, 6> first{};
-  const std::span<uint8_t> seen(first.data(), static_cast<size_t>(std::min<int64_t>(source->size(), first.size())));
+  const std::span<uint8_t> seen(first.data(),
+                                static_cast<size_t>(std::min<int64_t>(source->size(), first.size())));
   source->read_at(0, seen);
-  if (starts_with(seen, {0x1F, 0x8B})) return std::make_unique<UnpackedStream>(make_gzip_unpacker(std::move(source)));
-  const bool skippable = (first[0] & 0xF0) == 0x50 && starts_with(seen.subspan(std::min<size_t>(1, seen.size())), {0x2A, 0x4D, 0x18});
-  if (starts_with(seen, {0x28, 0xB5, 0x2F, 0xFD}) || skippable)  // pzstd begins with a frame that holds nothing
+  if (starts_with(seen, {0x1F, 0x8B}))
+    return std::make_unique<UnpackedStream>(make_gzip_unpacker(std::move(source)));
+  const bool skippable = (first[0] & 0xF0) == 0x50 &&
+                         starts_with(seen.subspan(std::min<size_t>(1, seen.size())), {0x2A, 0x4D, 0x18});
+  if (starts_with(seen, {0x28, 0xB5, 0x2F, 0xFD}) ||
+      skippable)  // pzstd begins with a frame that holds nothing
     return std::make_unique<UnpackedStream>(make_zstd_unpacker(std::move(source)));
-  const bool bzip2 = starts_with(seen, {'B', 'Z', 'h'}), xz = starts_with(seen, {0xFD, '7', 'z', 'X', 'Z', 0});
+  const bool bzip2 = starts_with(seen, {'B', 'Z', 'h'}),
+             xz = starts_with(seen, {0xFD, '7', 'z', 'X', 'Z', 0});
   if (bzip2 || xz)
-    throw Error(ErrorKind::unavailable, source->name() + " is packed by " + (bzip2 ? "bzip2" : "xz") +
-                                            ", which is not read; unpack it, or pack it by zstd or gzip", source->name());
+    throw Error(ErrorKind::unavailable,
+                source->name() + " is packed by " + (bzip2 ? "bzip2" : "xz") +
+                    ", which is not read; unpack it, or pack it by zstd or gzip",
+                source->name());
   return std::make_unique<PlainStream>(std::move(source));
 }
 

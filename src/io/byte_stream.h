@@ -1,7 +1,8 @@
 // ByteStream: bytes from first to last, once: a source's own, or what its gzip or zstd content unpacks to.
 //
-// Reads small things from a buffer and large ones straight into the caller's memory, so that a file is copied once. Buffer: 4 to 256
-// KiB, as large as the last reads were small. Positions count unpacked bytes. One thread.
+// Reads small things from a buffer and large ones straight into the caller's memory, so that a file is copied
+// once. Buffer: 4 to 256 KiB, as large as the last reads were small. Positions count unpacked bytes. One
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +18,11 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  // Fills `into`; returns less than its size only at the end. Throws what the source throws, and Error(corrupt_data) for packed
-  // content that is damaged or ends too early.
+  // Fills `into`; returns less than its size only at the end. Throws what the source throws, and
+  // Error(corrupt_data) for packed content that is damaged or ends too early.
   virtual size_t read(std::span<uint8_t> into) = 0;
-  // Goes on `bytes` further; returns how far it got, less only at the end. Costs nothing when nothing is packed.
+  // Goes on `bytes` further; returns how far it got, less only at the end. Costs nothing when nothing is
+  // packed.
   virtual int64_t skip(int64_t bytes) = 0;
 
   virtual int64_t position() const = 0;

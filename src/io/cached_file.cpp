@@ -21,32 +21,37 @@ constexpr uint8_t kVerified = 1, kTouched = 2;
 std::shared_ptr<const ByteSource> CachedFile::open(CachedFileOptions options) {
   if (options.size < 1 || options.block_bytes < 1 || options.block_bytes > (1 << 30) ||
       options.map_offset < static_cast<int64_t>(options.header.size()))
-    throw Error(ErrorKind::invalid_argument, "an entry of the disk cache has 1 byte or more, blocks of 1 byte to 1 GiB, and a header "
-                                             "before its records");
+    throw Error(ErrorKind::invalid_argument,
+                "an entry of the disk cache has 1 byte or more, blocks of 1 byte to 1 GiB, and a header "
+                "before its records");
   auto map = std::make_unique<EntryLock>(options.map_path);
   if (!map->is_held()) return nullptr;
-  Descriptor data(::open(options.data_path.c_str(), O_RDWR | O_CLOEXEC));  // to write times: verified_blocks.h
+  Descriptor data(
+      ::open(options.data_path.c_str(), O_RDWR | O_CLOEXEC));  // to write times: verified_blocks.h
   struct stat of_map, of_data;
   if (data.get() < 0 || ::fstat(map->fd(), &of_map) != 0 || of_map.st_nlink == 0) return nullptr;
   if (::fstat(data.get(), &of_data) != 0 || of_data.st_size != options.size) return nullptr;
   const int64_t blocks = (options.size + options.block_bytes - 1) / options.block_bytes;
   std::vector<uint8_t> begin(static_cast<size_t>(options.map_offset + blocks * 8));
-  if (!read_all(map->fd(), begin, 0) || !std::equal(options.header.begin(), options.header.end(), begin.begin(), [](char a, uint8_t b) {
-        return static_cast<uint8_t>(a) == b;
-      }))
+  if (!read_all(map->fd(), begin, 0) ||
+      !std::equal(options.header.begin(), options.header.end(), begin.begin(),
+                  [](char a, uint8_t b) { return static_cast<uint8_t>(a) == b; }))
     return nullptr;
   std::vector<uint8_t> records(begin.begin() + options.map_offset, begin.end());
   for (int64_t block = 0; block < blocks; ++block)
     if (!is_present(record_at(records, block))) return nullptr;
-  return std::make_shared<CachedFile>(std::move(options), std::move(map), std::move(data), std::move(records));
+  return std::make_shared<CachedFile>(std::move(options), std::move(map), std::move(data),
+                                      std::move(records));
 }
 
-CachedFile::CachedFile(CachedFileOptions options, std::unique_ptr<EntryLock> map, Descriptor data, std::vector<uint8_t> records)
-    : options_(std::move(options)), map_(std::move(map)), data_(std::move(data)), records_(std::move(records)),
-      state_(state_of(data_.get())), flags_(records_.size() / 8) {
-  const auto known =
-      recall_verified(map_->fd(), options_.map_offset + blocks() * 8, data_.get(), flags_.size(), options_.block_bytes);
-  for (size_t i = 0; i < known.size(); ++i) flags_[i].store(known[i] ? kVerified : 0, std::memory_order_relaxed);
+CachedFile::CachedFile(CachedFileOptions options, std::unique_ptr<EntryLock> map, Descriptor data,
+                       std::vector<uint8_t> records)
+    : options_(std::move(options)), map_(std::move(map)), data_(std::move(data)),
+      records_(std::move(records)), state_(state_of(data_.get())), flags_(records_.size() / 8) {
+  const auto known = recall_verified(map_->fd(), options_.map_offset + blocks() * 8, data_.get(),
+                                     flags_.size(), options_.block_bytes);
+  for (size_t i = 0; i < known.size(); ++i)
+    flags_[i].store(known[i] ? kVerified : 0, std::memory_order_relaxed);
 }
 
 CachedFile::~CachedFile() {
@@ -68,8 +73,9 @@ uint32_t CachedFile::length_of(int64_t block) const {
 void CachedFile::read_at(int64_t offset, std::span<uint8_t> into) const {
   const trace::StageScope scope(trace::Stage::read);
   if (offset < 0 || offset > size() || static_cast<int64_t>(into.size()) > size() - offset)
-    throw Error(ErrorKind::corrupt_data, name() + " has " + std::to_string(size()) + " bytes, " + std::to_string(into.size()) +
-                                             " at byte " + std::to_string(offset) + " were asked for; it was cut short, copy it again",
+    throw Error(ErrorKind::corrupt_data,
+                name() + " has " + std::to_string(size()) + " bytes, " + std::to_string(into.size()) +
+                    " at byte " + std::to_string(offset) + " were asked for; it was cut short, copy it again",
                 name(), offset);
   while (!into.empty()) {
     const size_t got = gave_way_.load(std::memory_order_acquire) ? 0 : read_some(offset, into);
@@ -79,9 +85,12 @@ void CachedFile::read_at(int64_t offset, std::span<uint8_t> into) const {
   }
 }
 
-void CachedFile::will_read(int64_t offset, int64_t bytes) const { ::posix_fadvise(data_.get(), offset, bytes, POSIX_FADV_WILLNEED); }
+void CachedFile::will_read(int64_t offset, int64_t bytes) const {
+  ::posix_fadvise(data_.get(), offset, bytes, POSIX_FADV_WILLNEED);
+}
 
-// The bytes from `offset` on that can be read in one go: of verified blocks, or of one that is verified now. 0: it has to be fetched again.
+// The bytes from `offset` on that can be read in one go: of verified blocks, or of one that is verified now.
+// 0: it has to be fetched again.
 size_t CachedFile::read_some(int64_t offset, std::span<uint8_t> into) const {
   const auto verified = [&](int64_t block) {
     return (flags_[static_cast<size_t>(block)].load(std::memory_order_relaxed) & kVerified) != 0;
@@ -118,8 +127,10 @@ void CachedFile::touch(int64_t first, int64_t last) const {
 const ByteSource& CachedFile::instead() const {
   if (map_->in_child())
     throw Error(ErrorKind::unavailable,
-                name() + " was opened before this process was forked, and a block of it in the disk cache is damaged, which nobody fetches "
-                         "here; open it in the process that reads it",
+                name() +
+                    " was opened before this process was forked, and a block of it in the disk cache is "
+                    "damaged, which nobody fetches "
+                    "here; open it in the process that reads it",
                 name());
   if (!gave_way_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(giving_way_);

@@ -1,17 +1,20 @@
-// CachedFile: an object that the disk cache has whole, read as a local file is: by whoever reads, without fetcher, thread or lock.
+// CachedFile: an object that the disk cache has whole, read as a local file is: by whoever reads, without
+// fetcher, thread or lock.
 //
-// What is verified when. A block is compared with its record (CRC32C) when it is read first, all of it, before a byte of it is given to
-// anybody; not again by this object, and not at all if it is known to be right (verified_blocks.h). What this object found goes to the
-// others of the node when it ends. A block that does not match, or that the disk does not give, ends this way of reading: from there on
-// all reads go to `otherwise()`, which fetches it again and is the same version of the object.
+// What is verified when. A block is compared with its record (CRC32C) when it is read first, all of it,
+// before a byte of it is given to anybody; not again by this object, and not at all if it is known to be
+// right (verified_blocks.h). What this object found goes to the others of the node when it ends. A block that
+// does not match, or that the disk does not give, ends this way of reading: from there on all reads go to
+// `otherwise()`, which fetches it again and is the same version of the object.
 //
-// An entry is in use while this lives. To open one takes no lock of the folder: who evicts holds the map's lock alone until both files
-// are unlinked, and who makes an entry anew unlinks the data file first. So a map that is locked here and still has a name when the data
-// file is open goes with that data file.
+// An entry is in use while this lives. To open one takes no lock of the folder: who evicts holds the map's
+// lock alone until both files are unlinked, and who makes an entry anew unlinks the data file first. So a map
+// that is locked here and still has a name when the data file is open goes with that data file.
 //
-// Flags only grow, and each is set by who did what it says, so threads may race for them: a block is then verified twice. `otherwise` runs
-// once, under a lock that only those who need what it gives wait for; it may need the interpreter, so reads must come without that one's
-// lock. A forked child reads on, but what would have to be fetched: Error(unavailable).
+// Flags only grow, and each is set by who did what it says, so threads may race for them: a block is then
+// verified twice. `otherwise` runs once, under a lock that only those who need what it gives wait for; it may
+// need the interpreter, so reads must come without that one's lock. A forked child reads on, but what would
+// have to be fetched: Error(unavailable).
 #pragma once
 
 #include <atomic>
@@ -50,7 +53,8 @@ class CachedFile final : public ByteSource {
  public:
   // nullptr: it is not there, not whole, of another version, or about to go. Some ten system calls.
   static std::shared_ptr<const ByteSource> open(CachedFileOptions options);
-  CachedFile(CachedFileOptions options, std::unique_ptr<EntryLock> map, Descriptor data, std::vector<uint8_t> records);
+  CachedFile(CachedFileOptions options, std::unique_ptr<EntryLock> map, Descriptor data,
+             std::vector<uint8_t> records);
   ~CachedFile() override;
 
   const std::string& name() const override { return options_.name; }

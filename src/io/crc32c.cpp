@@ -1,5 +1,6 @@
-// Three streams of 8-byte steps side by side, for one alone waits for the instruction's latency of three cycles. What the first one
-// found is then moved over the bytes of the second, as if these were zeros: a linear map of 32 bits, kept as tables.
+// Three streams of 8-byte steps side by side, for one alone waits for the instruction's latency of three
+// cycles. What the first one found is then moved over the bytes of the second, as if these were zeros: a
+// linear map of 32 bits, kept as tables.
 #include "io/crc32c.h"
 
 #include <array>
@@ -25,7 +26,8 @@ constexpr Tables make_tables() {
     tables[0][byte] = crc;
   }
   for (size_t k = 1; k < 8; ++k)
-    for (size_t byte = 0; byte < 256; ++byte) tables[k][byte] = (tables[k - 1][byte] >> 8) ^ tables[0][tables[k - 1][byte] & 0xff];
+    for (size_t byte = 0; byte < 256; ++byte)
+      tables[k][byte] = (tables[k - 1][byte] >> 8) ^ tables[0][tables[k - 1][byte] & 0xff];
   return tables;
 }
 
@@ -38,7 +40,8 @@ using Shift = std::array<std::array<uint32_t, 256>, 4>;
 
 // shift[k][byte]: what a checksum's k-th byte becomes when kStream zeros follow.
 constexpr Shift make_shift() {
-  std::array<uint32_t, 32> map{};  // of single bits: the map of one zero byte, squared until it is that of kStream
+  std::array<uint32_t, 32>
+      map{};  // of single bits: the map of one zero byte, squared until it is that of kStream
   for (int bit = 0; bit < 32; ++bit) {
     const uint32_t crc = 1u << bit;
     map[static_cast<size_t>(bit)] = (crc >> 8) ^ kTables[0][crc & 0xff];
@@ -63,7 +66,8 @@ constexpr Shift make_shift() {
 constexpr Shift kShift = make_shift();
 
 uint32_t moved_on(uint64_t crc) {
-  return kShift[0][crc & 0xff] ^ kShift[1][(crc >> 8) & 0xff] ^ kShift[2][(crc >> 16) & 0xff] ^ kShift[3][(crc >> 24) & 0xff];
+  return kShift[0][crc & 0xff] ^ kShift[1][(crc >> 8) & 0xff] ^ kShift[2][(crc >> 16) & 0xff] ^
+         kShift[3][(crc >> 24) & 0xff];
 }
 
 uint64_t word_at(const uint8_t* at) {
@@ -72,7 +76,8 @@ uint64_t word_at(const uint8_t* at) {
   return word;
 }
 
-__attribute__((target("sse4.2"))) uint32_t crc32c_sse42(uint32_t before, std::span<const uint8_t> bytes) noexcept {
+__attribute__((target("sse4.2"))) uint32_t crc32c_sse42(uint32_t before,
+                                                        std::span<const uint8_t> bytes) noexcept {
   uint64_t crc = ~before;
   const uint8_t* at = bytes.data();
   size_t left = bytes.size();
@@ -100,8 +105,9 @@ uint32_t crc32c_portable(uint32_t before, std::span<const uint8_t> bytes) noexce
   size_t left = bytes.size();
   for (; left >= 8; at += 8, left -= 8) {
     const uint32_t low = crc ^ (at[0] | at[1] << 8 | at[2] << 16 | static_cast<uint32_t>(at[3]) << 24);
-    crc = kTables[7][low & 0xff] ^ kTables[6][(low >> 8) & 0xff] ^ kTables[5][(low >> 16) & 0xff] ^ kTables[4][low >> 24] ^
-          kTables[3][at[4]] ^ kTables[2][at[5]] ^ kTables[1][at[6]] ^ kTables[0][at[7]];
+    crc = kTables[7][low & 0xff] ^ kTables[6][(low >> 8) & 0xff] ^ kTables[5][(low >> 16) & 0xff] ^
+          kTables[4][low >> 24] ^ kTables[3][at[4]] ^ kTables[2][at[5]] ^ kTables[1][at[6]] ^
+          kTables[0][at[7]];
   }
   for (; left > 0; ++at, --left) crc = (crc >> 8) ^ kTables[0][(crc ^ *at) & 0xff];
   return ~crc;

@@ -1,6 +1,8 @@
-// crc32c: the checksum (Castagnoli) of the disk cache's blocks, in pieces: crc32c(crc32c(0, a), b) is that of a and b together.
+// crc32c: the checksum (Castagnoli) of the disk cache's blocks, in pieces: crc32c(crc32c(0, a), b) is that of
+// a and b together.
 //
-// About 25 bytes per nanosecond where the processor has the instruction (x86-64 with SSE4.2), a tenth of that elsewhere. Pure; any thread.
+// About 25 bytes per nanosecond where the processor has the instruction (x86-64 with SSE4.2), a tenth of that
+// elsewhere. Pure; any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // EntryLock: says to all processes that an entry of the disk cache is in use: flock(LOCK_SH) on its map.
 //
-// It ends with this object or with the process, whichever is first. A forked child inherits the descriptor, and with it the lock; it closes
-// its copy at once, so that who reads there does not keep the entry of a parent that was killed. Any thread. Cost: three system calls.
+// It ends with this object or with the process, whichever is first. A forked child inherits the descriptor,
+// and with it the lock; it closes its copy at once, so that who reads there does not keep the entry of a
+// parent that was killed. Any thread. Cost: three system calls.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,9 @@ class EntryLock {
   EntryLock& operator=(const EntryLock&) = delete;
 
   bool is_held() const { return fd_ >= 0; }
-  int fd() const { return fd_; }  // of the map, to read and write; not to be duplicated. Gone in a forked child.
+  int fd() const {
+    return fd_;
+  }  // of the map, to read and write; not to be duplicated. Gone in a forked child.
   bool in_child() const;
 
  private:

@@ -27,7 +27,8 @@ const char* kind_of(mode_t mode) {
 
 [[noreturn]] void fail_on_kind(const std::string& path, mode_t mode) {
   throw Error(ErrorKind::system,
-              "cannot read '" + path + "': it is " + kind_of(mode) + ", not a regular file; name a regular file, or take this one away",
+              "cannot read '" + path + "': it is " + kind_of(mode) +
+                  ", not a regular file; name a regular file, or take this one away",
               path, -1, S_ISDIR(mode) ? EISDIR : EINVAL);
 }
 
@@ -41,7 +42,8 @@ Descriptor open_to_read(const std::string& path, struct stat& status) {
     if (fd < 0 && code == EINTR) continue;
     if (fd < 0) {
       const bool known = ::stat(path.c_str(), &status) == 0;
-      if (known && !S_ISREG(status.st_mode) && code != EACCES) fail_on_kind(path, status.st_mode);  // a socket, a device without driver
+      if (known && !S_ISREG(status.st_mode) && code != EACCES)
+        fail_on_kind(path, status.st_mode);  // a socket, a device without driver
       if (!known || code != EWOULDBLOCK || waiting == 0) fail_on_file("open", path, code);
       waiting = 0;  // somebody has a lease on the file, and gives it up if asked for it
       continue;

@@ -1,4 +1,5 @@
-// Descriptor, and what opening and reading files have in common: interrupted calls go on, failures are Errors with path and errno.
+// Descriptor, and what opening and reading files have in common: interrupted calls go on, failures are Errors
+// with path and errno.
 #pragma once
 
 #include <sys/stat.h>
@@ -21,9 +22,9 @@ class Descriptor {
   int fd_;
 };
 
-// The one way in which files with data are opened. Regular files only: opening a FIFO would wait for a writer, and a device may give
-// bytes without end. Neither waits. Throws as fail_on_file(), with EISDIR for a folder, EINVAL for FIFOs, devices and sockets.
-// `status`: as fstat() has it.
+// The one way in which files with data are opened. Regular files only: opening a FIFO would wait for a
+// writer, and a device may give bytes without end. Neither waits. Throws as fail_on_file(), with EISDIR for a
+// folder, EINVAL for FIFOs, devices and sockets. `status`: as fstat() has it.
 Descriptor open_to_read(const std::string& path, struct stat& status);
 Descriptor open_to_read(const std::string& path);
 

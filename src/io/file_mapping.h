@@ -1,7 +1,8 @@
 // FileMappings: which files stretches of this process's memory are mapped from, whoever mapped them.
 //
-// A tensor or array does not say that its memory is a file's, and reading one that was cut short is SIGBUS: so the system is asked, once,
-// when the first address is looked for (some 0.5 ms in a process with torch). Mappings made later are not seen. One thread at a time.
+// A tensor or array does not say that its memory is a file's, and reading one that was cut short is SIGBUS:
+// so the system is asked, once, when the first address is looked for (some 0.5 ms in a process with torch).
+// Mappings made later are not seen. One thread at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -30,8 +31,8 @@ class FileMappings {
   std::optional<std::vector<FileMapping>> all_;  // ascending
 };
 
-// Tells whether a file has become shorter than `bytes`. False when its path leads to another file or nowhere by now: the one that is
-// mapped is whole as long as it is mapped.
+// Tells whether a file has become shorter than `bytes`. False when its path leads to another file or nowhere
+// by now: the one that is mapped is whole as long as it is mapped.
 class ShrinkWatch {
  public:
   ShrinkWatch(std::string path, int64_t bytes);

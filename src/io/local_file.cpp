@@ -15,15 +15,19 @@
 namespace millrace::io {
 namespace {
 
-// What tells one version of a file from another. The inode counts only where the time of the last change of the inode differs, too: on
-// some file systems of user space a file gets another number whenever it is looked up.
+// What tells one version of a file from another. The inode counts only where the time of the last change of
+// the inode differs, too: on some file systems of user space a file gets another number whenever it is looked
+// up.
 struct Version {
   explicit Version(const struct stat& status)
       : size(status.st_size), inode(status.st_ino), modified(status.st_mtim), changed(status.st_ctim) {}
 
   bool is_of(const struct stat& now) const {
-    const auto same = [](const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; };
-    return size == now.st_size && same(modified, now.st_mtim) && (inode == now.st_ino || same(changed, now.st_ctim));
+    const auto same = [](const timespec& a, const timespec& b) {
+      return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+    };
+    return size == now.st_size && same(modified, now.st_mtim) &&
+           (inode == now.st_ino || same(changed, now.st_ctim));
   }
 
   int64_t size;
@@ -33,7 +37,8 @@ struct Version {
 
 class LocalFile final : public ByteSource {
  public:
-  LocalFile(const std::string& path, std::string name, bool keep_open) : path_(path), name_(name.empty() ? path : std::move(name)) {
+  LocalFile(const std::string& path, std::string name, bool keep_open)
+      : path_(path), name_(name.empty() ? path : std::move(name)) {
     struct stat status;
     Descriptor file = open_to_read(path, status);
     version_.emplace(status);
@@ -49,8 +54,11 @@ class LocalFile final : public ByteSource {
     struct stat now;
     const Descriptor file = open_to_read(path_, now);
     if (!version_->is_of(now))
-      throw Error(ErrorKind::corrupt_data, name_ + " is another file than when it was opened, or was written to since; make the dataset "
-                                                   "anew when nobody writes to it any more", name_);
+      throw Error(ErrorKind::corrupt_data,
+                  name_ +
+                      " is another file than when it was opened, or was written to since; make the dataset "
+                      "anew when nobody writes to it any more",
+                  name_);
     read_from(file.get(), offset, into);
   }
 
@@ -67,8 +75,10 @@ class LocalFile final : public ByteSource {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) fail_on_file("read", name_, errno);
       if (got == 0)
-        throw Error(ErrorKind::corrupt_data, name_ + " ends at byte " + std::to_string(offset) + ", " + std::to_string(into.size()) +
-                                                 " bytes before what it should have; it was cut short, copy it again", name_, offset);
+        throw Error(ErrorKind::corrupt_data,
+                    name_ + " ends at byte " + std::to_string(offset) + ", " + std::to_string(into.size()) +
+                        " bytes before what it should have; it was cut short, copy it again",
+                    name_, offset);
       offset += got;
       into = into.subspan(static_cast<size_t>(got));
     }

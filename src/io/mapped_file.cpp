@@ -27,7 +27,9 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::advise(Access access) const {
-  const int advice = access == Access::random ? MADV_RANDOM : access == Access::sequential ? MADV_SEQUENTIAL : MADV_NORMAL;
+  const int advice = access == Access::random       ? MADV_RANDOM
+                     : access == Access::sequential ? MADV_SEQUENTIAL
+                                                    : MADV_NORMAL;
   if (data_) ::madvise(const_cast<uint8_t*>(data_), size_, advice);
 }
 

@@ -1,7 +1,9 @@
-// MappedFile: a whole file in memory, read only, as pages that the system loads when they are touched and takes back when it needs room.
+// MappedFile: a whole file in memory, read only, as pages that the system loads when they are touched and
+// takes back when it needs room.
 //
-// Opening costs a few system calls, whatever the size; no descriptor is kept, so thousands may be open. The mapping is the object's and
-// ends with it. Any thread. Who reads it must expect SIGBUS once somebody cuts the file short (core/bus_guard.h).
+// Opening costs a few system calls, whatever the size; no descriptor is kept, so thousands may be open. The
+// mapping is the object's and ends with it. Any thread. Who reads it must expect SIGBUS once somebody cuts
+// the file short (core/bus_guard.h).
 #pragma once
 
 #include <sys/types.h>
@@ -24,12 +26,16 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   const std::string& path() const { return path_; }
-  std::span<const uint8_t> bytes() const { return {data_, size_}; }  // empty, at a null address, for an empty file
+  std::span<const uint8_t> bytes() const {
+    return {data_, size_};
+  }  // empty, at a null address, for an empty file
 
-  // What the system is to expect: how much it reads at a page that is not there. Advice; a refusal is nothing.
+  // What the system is to expect: how much it reads at a page that is not there. Advice; a refusal is
+  // nothing.
   void advise(Access access) const;
-  // Whether the file is shorter now than when it was opened: of its last page, what is behind the end is then read as zeros. False when
-  // the path leads to another file or nowhere: this one is whole as long as it is mapped.
+  // Whether the file is shorter now than when it was opened: of its last page, what is behind the end is then
+  // read as zeros. False when the path leads to another file or nowhere: this one is whole as long as it is
+  // mapped.
   bool shrank() const;
 
  private:

@@ -31,8 +31,10 @@ int64_t ReadAhead::add(const ByteSource& source, int64_t offset, std::span<uint8
   {
     const std::lock_guard lock(mutex_);
     if (!jobs_.empty() && jobs_.back().source != &source)
-      throw Error(ErrorKind::invalid_argument, source.name() + " would be read ahead by a thread that is at work for another shard; "
-                                                               "give each reader that is used at the same time its own");
+      throw Error(ErrorKind::invalid_argument,
+                  source.name() +
+                      " would be read ahead by a thread that is at work for another shard; "
+                      "give each reader that is used at the same time its own");
     if (!started_) threads_.start("millrace-read", [this] { run(); });
     started_ = true;
     do {
@@ -91,8 +93,10 @@ void ReadAhead::finish(int64_t job) {
     for (; first_ <= job && !error; ++first_) {
       Job& oldest = jobs_.front();
       while (!oldest.done) {
-        if (Job* other = take()) read(*other, lock);
-        else done_.wait(lock);
+        if (Job* other = take())
+          read(*other, lock);
+        else
+          done_.wait(lock);
       }
       error = std::move(oldest.error);
       jobs_.pop_front();

@@ -1,12 +1,13 @@
 // ReadAhead: reads into given memory, by a thread of its own and by whoever waits for one of them.
 //
-// One thread copies a cached file no faster than it can; two copy nearly twice as fast, and the first waits for no disk.
-// Invariant, under the lock: jobs are taken in order of their numbers; only who took one touches its memory, until it is done; all
-// jobs are of one source. finish() takes waiting jobs itself, the one it wants first, so it never waits for a thread that has not begun.
-// One thread at a time calls add(), finish() and drop(). The thread starts with the first job and serves one source after the other.
-// Ends: the destructor waits for the read under way, which the source's close() cuts short; jobs not begun are dropped. It belongs to a
-// reader that belongs to a consumer, so nobody ends it beside add() and finish(). Not for use in a forked child, where in_child() is
-// true: there it is to be leaked.
+// One thread copies a cached file no faster than it can; two copy nearly twice as fast, and the first waits
+// for no disk. Invariant, under the lock: jobs are taken in order of their numbers; only who took one touches
+// its memory, until it is done; all jobs are of one source. finish() takes waiting jobs itself, the one it
+// wants first, so it never waits for a thread that has not begun. One thread at a time calls add(), finish()
+// and drop(). The thread starts with the first job and serves one source after the other. Ends: the
+// destructor waits for the read under way, which the source's close() cuts short; jobs not begun are dropped.
+// It belongs to a reader that belongs to a consumer, so nobody ends it beside add() and finish(). Not for use
+// in a forked child, where in_child() is true: there it is to be leaked.
 #pragma once
 
 #include <condition_variable>
@@ -28,8 +29,9 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // `source` and `into` stay until the job is finished or dropped. Returns the job's number; they count from 1. Large jobs are
-  // divided, so that two threads can share one. Throws Error(invalid_argument) while jobs of another source are not finished.
+  // `source` and `into` stay until the job is finished or dropped. Returns the job's number; they count
+  // from 1. Large jobs are divided, so that two threads can share one. Throws Error(invalid_argument) while
+  // jobs of another source are not finished.
   int64_t add(const ByteSource& source, int64_t offset, std::span<uint8_t> into);
   // Returns when all jobs up to this one are done. Throws what the first of them that failed threw, once.
   void finish(int64_t job);

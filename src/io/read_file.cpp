@@ -15,7 +15,8 @@
 namespace millrace::io {
 namespace {
 
-constexpr size_t kGrainBytes = 64 << 10;  // capacities are multiples of this, so that files of similar size share a buffer
+constexpr size_t kGrainBytes =
+    64 << 10;  // capacities are multiples of this, so that files of similar size share a buffer
 
 size_t read_some(int fd, uint8_t* to, size_t bytes, const std::string& path) {
   for (;;) {
@@ -49,11 +50,13 @@ void read_file(const std::string& path, FileBuffer& into) {
   struct stat status;
   const Descriptor file = open_to_read(path, status);
 
-  // One byte more than the file has: a regular file that fills all but this byte is known to be whole after a single read.
+  // One byte more than the file has: a regular file that fills all but this byte is known to be whole after a
+  // single read.
   const auto expected = static_cast<size_t>(status.st_size);
   into.grow(expected + 1);
   for (;;) {
-    const size_t got = read_some(file.get(), into.data_.get() + into.size_, into.capacity_ - into.size_, path);
+    const size_t got =
+        read_some(file.get(), into.data_.get() + into.size_, into.capacity_ - into.size_, path);
     into.size_ += got;
     if (got == 0 || (expected > 0 && into.size_ == expected)) return;
     if (into.size_ == into.capacity_) into.grow(base::checked_mul(into.capacity_, 2, "file"));

@@ -1,4 +1,5 @@
-// What files that millrace keeps for itself have in common: they appear whole or not at all, and a checksum guards their content.
+// What files that millrace keeps for itself have in common: they appear whole or not at all, and a checksum
+// guards their content.
 //
 // Functions of any thread.
 #pragma once
@@ -11,16 +12,17 @@
 
 namespace millrace::io {
 
-// Writes the parts behind each other to a new file that takes the place of `path` when it is complete, readable for everybody.
-// Throws Error(not_found | system) with errno, and leaves nothing behind.
+// Writes the parts behind each other to a new file that takes the place of `path` when it is complete,
+// readable for everybody. Throws Error(not_found | system) with errno, and leaves nothing behind.
 void save_file(const std::string& path, std::span<const std::span<const uint8_t>> parts);
 
-// FNV-1a over 8 bytes at a time: guards against a file cut short or bits turned, not against people. `before`: of the bytes in front,
-// a multiple of 8 of them.
+// FNV-1a over 8 bytes at a time: guards against a file cut short or bits turned, not against people.
+// `before`: of the bytes in front, a multiple of 8 of them.
 uint64_t checksum(std::span<const uint8_t> bytes, uint64_t before = 0xCBF29CE484222325u);
 
-// A checksum over some places of a file, its beginning and end among them, and over its size: what is kept beside a file tells by it that
-// another one took the file's place, with any time. Sixteen reads of 4 KiB. Throws what the source throws.
+// A checksum over some places of a file, its beginning and end among them, and over its size: what is kept
+// beside a file tells by it that another one took the file's place, with any time. Sixteen reads of 4 KiB.
+// Throws what the source throws.
 uint64_t content_mark(const ByteSource& source);
 
 }  // namespace millrace::io

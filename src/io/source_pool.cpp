@@ -12,7 +12,9 @@ class SourcePool::Pooled final : public ByteSource {
   Pooled(std::shared_ptr<SourcePool> pool, std::string name, int64_t size, Open open)
       : pool_(std::move(pool)), name_(std::move(name)), size_(size), open_(std::move(open)) {}
   ~Pooled() override {
-    if (core::fork_generation() != pool_->generation_) {  // the lock may have been copied while it was held; what is open is the parent's
+    if (core::fork_generation() !=
+        pool_
+            ->generation_) {  // the lock may have been copied while it was held; what is open is the parent's
       [[maybe_unused]] const auto* const left = new std::shared_ptr<const ByteSource>(std::move(current_));
       return;
     }
@@ -23,7 +25,8 @@ class SourcePool::Pooled final : public ByteSource {
   int64_t size() const override { return size_; }
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
     if (core::fork_generation() != pool_->generation_)
-      throw Error(ErrorKind::unavailable, name_ + " was opened before this process was forked; open it in the process that reads it",
+      throw Error(ErrorKind::unavailable,
+                  name_ + " was opened before this process was forked; open it in the process that reads it",
                   name_);
     pool_->opened(*this)->read_at(offset, into);
   }
@@ -41,7 +44,8 @@ class SourcePool::Pooled final : public ByteSource {
 };
 
 SourcePool::SourcePool(size_t max_open) : max_open_(max_open), generation_(core::fork_generation()) {
-  if (max_open < 1) throw Error(ErrorKind::invalid_argument, "max_open=0 should be 1 or more: what is read has to be open");
+  if (max_open < 1)
+    throw Error(ErrorKind::invalid_argument, "max_open=0 should be 1 or more: what is read has to be open");
 }
 
 std::shared_ptr<const ByteSource> SourcePool::add(std::string name, int64_t size, Open open) {

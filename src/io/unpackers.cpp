@@ -69,7 +69,8 @@ class GzipUnpacker final : public Unpacker {
 
 class ZstdUnpacker final : public Unpacker {
  public:
-  explicit ZstdUnpacker(std::shared_ptr<const ByteSource> source) : input_(std::move(source)), zstd_(ZSTD_createDCtx()) {
+  explicit ZstdUnpacker(std::shared_ptr<const ByteSource> source)
+      : input_(std::move(source)), zstd_(ZSTD_createDCtx()) {
     if (!zstd_) throw std::bad_alloc();
   }
 
@@ -84,13 +85,15 @@ class ZstdUnpacker final : public Unpacker {
         }
         in_ = {piece.data(), piece.size(), 0};
       }
-      if (between_frames_ && in_.pos < in_.size && static_cast<const uint8_t*>(in_.src)[in_.pos] == 0) {  // padding, as of gzip's
+      if (between_frames_ && in_.pos < in_.size &&
+          static_cast<const uint8_t*>(in_.src)[in_.pos] == 0) {  // padding, as of gzip's
         ended_ = true;
         break;
       }
       const size_t answer = ZSTD_decompressStream(zstd_.get(), &out, &in_);
       if (ZSTD_isError(answer))
-        fail_unpacking(input_, std::string("the zstd content is damaged (") + ZSTD_getErrorName(answer) + ")");
+        fail_unpacking(input_,
+                       std::string("the zstd content is damaged (") + ZSTD_getErrorName(answer) + ")");
       between_frames_ = answer == 0;
       more_to_give_ = out.pos == out.size && answer != 0;  // zstd keeps what found no room
     }
@@ -114,15 +117,18 @@ PackedInput::PackedInput(std::shared_ptr<const ByteSource> source)
     : source_(std::move(source)), buffer_(std::make_unique_for_overwrite<uint8_t[]>(kPieceBytes)) {}
 
 std::span<const uint8_t> PackedInput::next() {
-  const std::span<uint8_t> piece(buffer_.get(), static_cast<size_t>(std::min<int64_t>(kPieceBytes, source_->size() - position_)));
+  const std::span<uint8_t> piece(
+      buffer_.get(), static_cast<size_t>(std::min<int64_t>(kPieceBytes, source_->size() - position_)));
   source_->read_at(position_, piece);
   position_ += static_cast<int64_t>(piece.size());
   return piece;
 }
 
 void fail_unpacking(const PackedInput& input, const std::string& reason) {
-  throw Error(ErrorKind::corrupt_data, input.name() + ": " + reason + ", before byte " + std::to_string(input.position()) +
-                                           "; it was cut short or damaged, copy it again", input.name(), input.position());
+  throw Error(ErrorKind::corrupt_data,
+              input.name() + ": " + reason + ", before byte " + std::to_string(input.position()) +
+                  "; it was cut short or damaged, copy it again",
+              input.name(), input.position());
 }
 
 std::unique_ptr<Unpacker> make_gzip_unpacker(std::shared_ptr<const ByteSource> source) {

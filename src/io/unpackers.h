@@ -1,4 +1,5 @@
-// Unpacker: gzip and zstd content as a sequence of pieces. Several members or frames behind each other are one content. One thread.
+// Unpacker: gzip and zstd content as a sequence of pieces. Several members or frames behind each other are
+// one content. One thread.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ std::unique_ptr<Unpacker> make_zstd_unpacker(std::shared_ptr<const ByteSource> s
 class PackedInput {
  public:
   explicit PackedInput(std::shared_ptr<const ByteSource> source);
-  std::span<const uint8_t> next();  // empty at the end
+  std::span<const uint8_t> next();                // empty at the end
   int64_t position() const { return position_; }  // behind what next() gave
   const std::string& name() const { return source_->name(); }
 

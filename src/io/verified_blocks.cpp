@@ -19,7 +19,7 @@ namespace millrace::io {
 namespace {
 
 constexpr size_t kBootBytes = 36, kBitsAt = kBootBytes + 24;
-constexpr int64_t kTickNs = 20'000'000;         // file times come from a clock that moves every 1 to 10 ms
+constexpr int64_t kTickNs = 20'000'000;        // file times come from a clock that moves every 1 to 10 ms
 constexpr int64_t kWindowBytes = 256ll << 20;  // of the file, looked at in one go
 
 int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
@@ -47,7 +47,9 @@ std::vector<uint8_t> empty_note(const FileState& state, size_t blocks) {
   return note;
 }
 
-uint32_t checksum_of(const std::vector<uint8_t>& note) { return crc32c(0, std::span(note).first(note.size() - 4)); }
+uint32_t checksum_of(const std::vector<uint8_t>& note) {
+  return crc32c(0, std::span(note).first(note.size() - 4));
+}
 
 // The note that is there, if it is whole and says the same as `key` of boot and file; else `key`.
 std::vector<uint8_t> note_like(std::vector<uint8_t> key, int map_fd, int64_t at) {
@@ -84,7 +86,8 @@ std::vector<bool> map_of_memory(int fd, int64_t size, int64_t page) {
     if (window == MAP_FAILED) continue;
     const auto [first, count] = pages_of(start, static_cast<int64_t>(bytes), page);
     if (::mincore(window, bytes, part.data()) == 0)
-      for (int64_t i = 0; i < count; ++i) there[static_cast<size_t>(first + i)] = part[static_cast<size_t>(i)] & 1;
+      for (int64_t i = 0; i < count; ++i)
+        there[static_cast<size_t>(first + i)] = part[static_cast<size_t>(i)] & 1;
     ::munmap(window, bytes);
   }
   return there;
@@ -107,7 +110,8 @@ void keep_what_is_in_memory(int fd, int64_t block_bytes, std::vector<bool>& flag
     if (in_memory >= 0)
       flag = count > 0 && pages_in_memory(fd, begin, bytes) == count;
     else
-      flag = count > 0 && std::all_of(there.begin() + first, there.begin() + first + count, [](bool here) { return here; });
+      flag = count > 0 && std::all_of(there.begin() + first, there.begin() + first + count,
+                                      [](bool here) { return here; });
   }
 }
 
@@ -125,7 +129,8 @@ std::vector<bool> recall_verified(int map_fd, int64_t at, int data_fd, size_t bl
   if (key.empty()) return flags;
   const auto note = note_like(key, map_fd, at);
   for (size_t i = 0; i < blocks; ++i) flags[i] = note[kBitsAt + i / 8] >> i % 8 & 1;
-  if (std::find(flags.begin(), flags.end(), true) != flags.end()) keep_what_is_in_memory(data_fd, block_bytes, flags);
+  if (std::find(flags.begin(), flags.end(), true) != flags.end())
+    keep_what_is_in_memory(data_fd, block_bytes, flags);
   return flags;
 }
 
@@ -141,7 +146,8 @@ void note_verified(int map_fd, int64_t at, int data_fd, FileState as_of, const s
   timespec now;
   ::clock_gettime(CLOCK_REALTIME, &now);
   const bool recent = nanoseconds(now) - std::max(as_of.written, as_of.changed) < kTickNs;
-  if (recent || as_of.written % 1'000'000'000 == 0) {  // the latter may come from a file system that counts seconds, and shows below
+  if (recent || as_of.written % 1'000'000'000 ==
+                    0) {  // the latter may come from a file system that counts seconds, and shows below
     const timespec times[2] = {{0, UTIME_OMIT}, now};
     if (::futimens(data_fd, times) != 0) return;
     as_of = state_of(data_fd);

@@ -1,17 +1,22 @@
-// Which blocks of the disk cache's entries were found right since the machine started: told by each process of the node to the next, so
-// that only the first one compares what is in memory anyway, and the others read at a local file's speed.
+// Which blocks of the disk cache's entries were found right since the machine started: told by each process
+// of the node to the next, so that only the first one compares what is in memory anyway, and the others read
+// at a local file's speed.
 //
-// The note lies in the entry's map, behind the records: a bit per block, the boot, the data file's state, and a checksum of all this. A
-// block is taken for verified only if
-// - a process of this boot wrote it, or compared it with its record: what a crash of the machine left half written is compared again;
-// - nobody wrote to the data file since (its inode, and the times it was written and changed at, which utime() cannot put back);
-// - all of it is in memory when the note is read: what comes from the disk is compared by every process that opens the entry.
-// Whatever else happens to a note (two writers at once, kill -9, a full disk), its checksum makes it worth nothing.
+// The note lies in the entry's map, behind the records: a bit per block, the boot, the data file's state, and
+// a checksum of all this. A block is taken for verified only if
+// - a process of this boot wrote it, or compared it with its record: what a crash of the machine left half
+// written is compared again;
+// - nobody wrote to the data file since (its inode, and the times it was written and changed at, which
+// utime() cannot put back);
+// - all of it is in memory when the note is read: what comes from the disk is compared by every process that
+// opens the entry. Whatever else happens to a note (two writers at once, kill -9, a full disk), its checksum
+// makes it worth nothing.
 //
-// What is trusted: memory; the kernel's page cache, with what it reads ahead for a reader that then does not come; and whoever may write to
-// the cache's folder, who could change the records as well.
+// What is trusted: memory; the kernel's page cache, with what it reads ahead for a reader that then does not
+// come; and whoever may write to the cache's folder, who could change the records as well.
 //
-// Cost: microseconds to ask what is in memory, and before Linux 6.5 some 20 per MiB of the entry. Any thread, no state.
+// Cost: microseconds to ask what is in memory, and before Linux 6.5 some 20 per MiB of the entry. Any thread,
+// no state.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +33,13 @@ struct FileState {
 
 FileState state_of(int fd);
 
-// A flag per block; all false when nothing is known. `at`: the note's offset in the map. `data_fd` must be writable.
+// A flag per block; all false when nothing is known. `at`: the note's offset in the map. `data_fd` must be
+// writable.
 std::vector<bool> recall_verified(int map_fd, int64_t at, int data_fd, size_t blocks, int64_t block_bytes);
 
-// Adds blocks to the note. `as_of`: the data file's state when they were verified; nothing happens when it is another one by now. A file
-// that was written to within the clock's tick is given a time of its own, so that a write in the same tick is noticed.
+// Adds blocks to the note. `as_of`: the data file's state when they were verified; nothing happens when it is
+// another one by now. A file that was written to within the clock's tick is given a time of its own, so that
+// a write in the same tick is noticed.
 void note_verified(int map_fd, int64_t at, int data_fd, FileState as_of, const std::vector<bool>& blocks);
 
 }  // namespace millrace::io

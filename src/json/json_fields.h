@@ -1,7 +1,9 @@
-// What is wanted of each line of JSON, and what became of it: plain data between JsonReader and whoever makes batches of it.
+// What is wanted of each line of JSON, and what became of it: plain data between JsonReader and whoever makes
+// batches of it.
 //
-// A field of numbers fills rows of memory that the caller has; texts, objects and lists of any length go behind each other into bytes
-// of the column's own. Objects are written as events, in the order of the text, for a builder of another language's values:
+// A field of numbers fills rows of memory that the caller has; texts, objects and lists of any length go
+// behind each other into bytes of the column's own. Objects are written as events, in the order of the text,
+// for a builder of another language's values:
 //   n t f  null, true, false     i u d + 8 bytes  int64, uint64, double     s + 8 bytes length + UTF-8
 //   [ + 8 bytes count + values   { + 8 bytes count + (s, value) pairs, keys that are there twice included
 #pragma once
@@ -26,9 +28,10 @@ enum class JsonKind : uint8_t {
 struct JsonField {
   std::vector<std::string> path;  // keys, outermost first; none: the whole line, of kind object
   JsonKind kind = JsonKind::object;
-  base::DType type = base::DType::i64;        // of numbers: b8, u8, i8, i16, i32, i64, f32 or f64
-  std::vector<int64_t> shape;     // of a number field's value; of a list's elements
-  // In place of a value that is missing, or null where the kind is not object: the row's, list's or text's bytes, or an object's events.
+  base::DType type = base::DType::i64;  // of numbers: b8, u8, i8, i16, i32, i64, f32 or f64
+  std::vector<int64_t> shape;           // of a number field's value; of a list's elements
+  // In place of a value that is missing, or null where the kind is not object: the row's, list's or text's
+  // bytes, or an object's events.
   std::optional<std::vector<uint8_t>> instead;
 };
 

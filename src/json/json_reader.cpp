@@ -33,15 +33,9 @@ void put_events(std::vector<uint8_t>& to, const dom::element& value) {
   switch (value.type()) {
     case element_type::NULL_VALUE: to.push_back('n'); return;
     case element_type::BOOL: to.push_back(value.get_bool().value_unsafe() ? 't' : 'f'); return;
-    case element_type::INT64:
-      to.push_back('i');
-      return put(to, value.get_int64().value_unsafe());
-    case element_type::UINT64:
-      to.push_back('u');
-      return put(to, value.get_uint64().value_unsafe());
-    case element_type::DOUBLE:
-      to.push_back('d');
-      return put(to, value.get_double().value_unsafe());
+    case element_type::INT64: to.push_back('i'); return put(to, value.get_int64().value_unsafe());
+    case element_type::UINT64: to.push_back('u'); return put(to, value.get_uint64().value_unsafe());
+    case element_type::DOUBLE: to.push_back('d'); return put(to, value.get_double().value_unsafe());
     case element_type::STRING: return put_text(to, value.get_string().value_unsafe());
     case element_type::ARRAY: {
       const dom::array array = value.get_array().value_unsafe();
@@ -121,12 +115,14 @@ Store store_of(base::DType type) {
 
 bool is_ascii(std::string_view text) {
   char all = 0;
-  for (const char c : text) all = static_cast<char>(all | c);  // without a branch, so that it is done many at a time
+  for (const char c : text)
+    all = static_cast<char>(all | c);  // without a branch, so that it is done many at a time
   return (all & 0x80) == 0;
 }
 
 // Nested arrays of exactly this shape, row-major.
-bool store_shape(const dom::element& value, std::span<const int64_t> shape, Store store, size_t element_bytes, uint8_t*& into) {
+bool store_shape(const dom::element& value, std::span<const int64_t> shape, Store store, size_t element_bytes,
+                 uint8_t*& into) {
   if (shape.empty()) {
     if (!store(value, into)) return false;
     into += element_bytes;
@@ -151,7 +147,8 @@ struct Node {
 
 size_t json_row_bytes(const JsonField& field) {
   size_t bytes = base::dtype_bytes(field.type);
-  for (const int64_t size : field.shape) bytes = base::checked_mul(bytes, static_cast<size_t>(size), "a field's shape");
+  for (const int64_t size : field.shape)
+    bytes = base::checked_mul(bytes, static_cast<size_t>(size), "a field's shape");
   return bytes;
 }
 
@@ -168,7 +165,8 @@ struct JsonReader::Work {
     for (const std::string& key : (*fields)[field].path) {
       nodes[node].below.push_back(field);
       auto& children = nodes[node].children;
-      auto child = std::find_if(children.begin(), children.end(), [&](const auto& known) { return known.first == key; });
+      auto child = std::find_if(children.begin(), children.end(),
+                                [&](const auto& known) { return known.first == key; });
       if (child != children.end()) {
         node = child->second;
       } else {
@@ -206,7 +204,8 @@ struct JsonReader::Work {
       for (const dom::element& element : array) {
         column.bytes.resize(column.bytes.size() + row_bytes[number]);
         uint8_t* into = column.bytes.data() + column.bytes.size() - row_bytes[number];
-        if (!store_shape(element, field.shape, stores[number], base::dtype_bytes(field.type), into)) return false;
+        if (!store_shape(element, field.shape, stores[number], base::dtype_bytes(field.type), into))
+          return false;
       }
     }
     column.values[row] = {begin, column.bytes.size() - begin, ascii};
@@ -218,7 +217,8 @@ struct JsonReader::Work {
     for (const size_t field : node.fields)
       if (!store(value, field, row, columns[field])) return false;
     if (node.children.empty()) return true;
-    for (const size_t field : node.below) found[field] = 0;  // what an equal key before this one had does not count
+    for (const size_t field : node.below)
+      found[field] = 0;  // what an equal key before this one had does not count
     if (value.type() != element_type::OBJECT) return true;
     size_t next = 0;  // keys mostly come in the order of the fields
     const size_t count = node.children.size();
@@ -253,18 +253,21 @@ struct JsonReader::Work {
   }
 };
 
-JsonReader::JsonReader(std::shared_ptr<const std::vector<JsonField>> fields) : work_(std::make_unique<Work>()) {
+JsonReader::JsonReader(std::shared_ptr<const std::vector<JsonField>> fields)
+    : work_(std::make_unique<Work>()) {
   for (size_t i = 0; i < fields->size(); ++i) {
     const JsonField& field = (*fields)[i];
     const bool numbers = field.kind == JsonKind::number || field.kind == JsonKind::list;
     work_->stores.push_back(numbers ? store_of(field.type) : nullptr);
     if (numbers && work_->stores.back() == nullptr)
-      throw Error(ErrorKind::invalid_argument, std::string("JSON has no ") + base::dtype_name(field.type) +
-                                                   "; take bool, uint8, int8, int16, int32, int64, float32 or float64");
+      throw Error(ErrorKind::invalid_argument,
+                  std::string("JSON has no ") + base::dtype_name(field.type) +
+                      "; take bool, uint8, int8, int16, int32, int64, float32 or float64");
     work_->row_bytes.push_back(numbers ? json_row_bytes(field) : 0);
     if (field.kind == JsonKind::number && field.instead && field.instead->size() != work_->row_bytes.back())
-      throw Error(ErrorKind::invalid_argument, "the default of a field should have " + std::to_string(work_->row_bytes.back()) +
-                                                   " bytes, but has " + std::to_string(field.instead->size()));
+      throw Error(ErrorKind::invalid_argument,
+                  "the default of a field should have " + std::to_string(work_->row_bytes.back()) +
+                      " bytes, but has " + std::to_string(field.instead->size()));
   }
   work_->found.resize(fields->size());
   work_->fields = std::move(fields);

@@ -9,26 +9,24 @@ namespace millrace::loader {
 namespace {
 
 size_t row_bytes(const transforms::OutputShape& shape, base::DType type) {
-  const size_t plane = base::checked_mul(static_cast<size_t>(shape.height), static_cast<size_t>(shape.width), "a row of a batch");
-  return base::checked_mul(plane, static_cast<size_t>(shape.channels) * base::dtype_bytes(type), "a row of a batch");
+  const size_t plane = base::checked_mul(static_cast<size_t>(shape.height), static_cast<size_t>(shape.width),
+                                         "a row of a batch");
+  return base::checked_mul(plane, static_cast<size_t>(shape.channels) * base::dtype_bytes(type),
+                           "a row of a batch");
 }
 
 std::string shape_text(const transforms::OutputShape& shape) {
-  return "[" + std::to_string(shape.channels) + ", " + std::to_string(shape.height) + ", " + std::to_string(shape.width) + "]";
+  return "[" + std::to_string(shape.channels) + ", " + std::to_string(shape.height) + ", " +
+         std::to_string(shape.width) + "]";
 }
 
 }  // namespace
 
 BatchTask::BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
                      std::optional<transforms::OutputShape> fixed_shape, base::DType element_type)
-    : id(batch_id),
-      epoch(std::move(of_epoch)),
-      type(element_type),
-      submitted_rows(static_cast<int64_t>(row_keys.size())),
-      keys(std::move(row_keys)),
-      rows(submitted_rows),
-      unfinished(submitted_rows),
-      shape(fixed_shape) {
+    : id(batch_id), epoch(std::move(of_epoch)), type(element_type),
+      submitted_rows(static_cast<int64_t>(row_keys.size())), keys(std::move(row_keys)), rows(submitted_rows),
+      unfinished(submitted_rows), shape(fixed_shape) {
   if (shape) static_cast<void>(batch_bytes(*shape));
 }
 
@@ -36,7 +34,8 @@ size_t BatchTask::batch_bytes(const transforms::OutputShape& of) const {
   return base::checked_mul(row_bytes(of, type), static_cast<size_t>(submitted_rows), "a batch");
 }
 
-uint8_t* BatchTask::place(int64_t row, const transforms::OutputShape& row_shape, std::vector<uint8_t>& elsewhere) {
+uint8_t* BatchTask::place(int64_t row, const transforms::OutputShape& row_shape,
+                          std::vector<uint8_t>& elsewhere) {
   const size_t bytes = row_bytes(row_shape, type);
   {
     const std::lock_guard lock(shape_mutex);
@@ -61,8 +60,9 @@ std::exception_ptr BatchTask::first_error() const {
     const transforms::OutputShape &first = row_shapes[0], &other = row_shapes[static_cast<size_t>(row)];
     if (other == first) continue;
     return std::make_exception_ptr(
-        Error(ErrorKind::shape_mismatch, "stack expects each tensor to be equal size, but got " + shape_text(first) +
-                                             " at entry 0 and " + shape_text(other) + " at entry " + std::to_string(row)));
+        Error(ErrorKind::shape_mismatch, "stack expects each tensor to be equal size, but got " +
+                                             shape_text(first) + " at entry 0 and " + shape_text(other) +
+                                             " at entry " + std::to_string(row)));
   }
   return nullptr;
 }

@@ -1,8 +1,8 @@
 // BatchTask: one submitted batch on its way: its keys, its slot, and what went wrong.
 //
-// Life: submitted -> claimed row by row -> complete -> settled by the consumer -> handed out. Shared between the queue and the
-// workers that hold a row of it (the reason for shared_ptr): a batch that is thrown away stays writable until they let go.
-// Who may touch what is written at each group of members.
+// Life: submitted -> claimed row by row -> complete -> settled by the consumer -> handed out. Shared between
+// the queue and the workers that hold a row of it (the reason for shared_ptr): a batch that is thrown away
+// stays writable until they let go. Who may touch what is written at each group of members.
 #pragma once
 
 #include <atomic>
@@ -44,15 +44,17 @@ struct BatchTask {
   BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
             std::optional<transforms::OutputShape> fixed_shape, base::DType element_type);
 
-  // Bytes of the whole batch if its rows have this shape. Throws Error(invalid_argument) when that is more than memory can be.
+  // Bytes of the whole batch if its rows have this shape. Throws Error(invalid_argument) when that is more
+  // than memory can be.
   size_t batch_bytes(const transforms::OutputShape& shape) const;
 
-  // Where `row` of this shape is to be written. The first row to come decides the batch's shape; a row of another shape goes to
-  // `elsewhere` (so that its errors still show) and makes first_error() speak. The batch has its slot. Any thread, own rows.
+  // Where `row` of this shape is to be written. The first row to come decides the batch's shape; a row of
+  // another shape goes to `elsewhere` (so that its errors still show) and makes first_error() speak. The
+  // batch has its slot. Any thread, own rows.
   uint8_t* place(int64_t row, const transforms::OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
 
-  // The first error of a complete batch, in the order in which one thread would have met them: rows, then their shapes, which
-  // are compared in torch.stack's words. Null: there is none.
+  // The first error of a complete batch, in the order in which one thread would have met them: rows, then
+  // their shapes, which are compared in torch.stack's words. Null: there is none.
   std::exception_ptr first_error() const;
 
   // Set once before the task is shared.
@@ -63,12 +65,13 @@ struct BatchTask {
 
   // Written by the one thread that holds the row; read by the consumer when the batch is complete.
   std::vector<RowKey> keys;
-  std::vector<std::unique_ptr<RowAside>> asides;  // null: the row is written; as many as rows once one was placed
+  std::vector<std::unique_ptr<RowAside>>
+      asides;  // null: the row is written; as many as rows once one was placed
 
   // Under the queue's lock; the consumer's alone once the batch is complete.
-  int64_t rows;            // submitted_rows, less what `skip` took off the end
-  int64_t claimed = 0;     // rows 0 .. claimed - 1 are made or in work
-  int64_t unfinished;      // of `rows` and of rows taken off while in work
+  int64_t rows;         // submitted_rows, less what `skip` took off the end
+  int64_t claimed = 0;  // rows 0 .. claimed - 1 are made or in work
+  int64_t unfinished;   // of `rows` and of rows taken off while in work
   core::Lease lease;
   std::vector<RowFailure> failures;
   std::exception_ptr error;  // the batch as a whole: no memory for it
@@ -77,7 +80,8 @@ struct BatchTask {
 
   std::mutex shape_mutex;  // guards the members below until the batch is complete
   std::optional<transforms::OutputShape> shape;
-  std::vector<transforms::OutputShape> row_shapes;  // empty until a row comes: under `skip` a whole epoch waits in the queue
+  std::vector<transforms::OutputShape>
+      row_shapes;  // empty until a row comes: under `skip` a whole epoch waits in the queue
 };
 
 }  // namespace millrace::loader

@@ -11,9 +11,12 @@ namespace millrace::loader {
 
 std::shared_ptr<ClaimQueue> ClaimQueue::create(int slots, core::BlockSource memory) {
   const std::shared_ptr<ClaimQueue> queue(new ClaimQueue);
-  queue->ring_ = std::make_unique<core::BatchRing>(slots, [weak = std::weak_ptr(queue)] {
-    if (const auto alive = weak.lock()) alive->slot_returned();
-  }, std::move(memory));
+  queue->ring_ = std::make_unique<core::BatchRing>(
+      slots,
+      [weak = std::weak_ptr(queue)] {
+        if (const auto alive = weak.lock()) alive->slot_returned();
+      },
+      std::move(memory));
   return queue;
 }
 
@@ -63,7 +66,8 @@ std::optional<RowKey> ClaimQueue::take_last_row() {
   const RowKey key = last.keys[static_cast<size_t>(row)];
   if (last.claimed <= row) {
     --last.unfinished;
-    if (last.claimed == last.rows && claim_ + 1 == tasks_.size()) ++claim_;  // its claimed rows are all it has now
+    if (last.claimed == last.rows && claim_ + 1 == tasks_.size())
+      ++claim_;  // its claimed rows are all it has now
   }
   if (last.rows == 0) {
     last.abandoned.store(true, std::memory_order_relaxed);
@@ -93,7 +97,8 @@ void ClaimQueue::close() {
 
 void ClaimQueue::set_limits(int active_workers, int slots) {
   if (active_workers < 1)
-    throw Error(ErrorKind::invalid_argument, "at least one worker has to be active, got " + std::to_string(active_workers));
+    throw Error(ErrorKind::invalid_argument,
+                "at least one worker has to be active, got " + std::to_string(active_workers));
   ring_->set_slots(slots);
   const Lock lock(mutex_);
   active_ = active_workers;
@@ -126,7 +131,8 @@ bool ClaimQueue::next_claim(Claim& claim, RowFailure& failure, int worker) {
     const bool active = worker < active_;
     if (active && claimable()) {
       take_row(claim);
-      if (claim.row + 1 == claim.task->rows && sleeping_ > 0 && claimable()) wake_workers(tasks_[claim_]->rows);
+      if (claim.row + 1 == claim.task->rows && sleeping_ > 0 && claimable())
+        wake_workers(tasks_[claim_]->rows);
       return true;
     }
     if (thrown_away) {  // a sleeper keeps no slot
@@ -163,8 +169,10 @@ std::shared_ptr<BatchTask> ClaimQueue::settle(Claim& claim, RowFailure& failure)
   if (!task) return nullptr;
   if (failure.any()) task->failures.push_back(std::move(failure));
   failure = {};
-  if (--task->unfinished == 0 && consumer_waits_ && !tasks_.empty() && tasks_.front() == task) complete_.notify_one();
-  // Unless it was thrown away the queue holds it too. Letting go here makes the consumer its only owner once it is complete.
+  if (--task->unfinished == 0 && consumer_waits_ && !tasks_.empty() && tasks_.front() == task)
+    complete_.notify_one();
+  // Unless it was thrown away the queue holds it too. Letting go here makes the consumer its only owner once
+  // it is complete.
   return task->abandoned.load(std::memory_order_relaxed) ? task : nullptr;
 }
 

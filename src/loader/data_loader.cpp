@@ -9,16 +9,20 @@
 
 namespace millrace::loader {
 
-std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDataset> dataset, const LoaderOptions& options) {
+std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDataset> dataset,
+                                               const LoaderOptions& options) {
   if (!dataset->labels.empty() && std::cmp_not_equal(dataset->labels.size(), dataset->files->size()))
-    throw Error(ErrorKind::invalid_argument, "the dataset has " + std::to_string(dataset->files->size()) + " files but " +
-                                                 std::to_string(dataset->labels.size()) + " labels");
+    throw Error(ErrorKind::invalid_argument, "the dataset has " + std::to_string(dataset->files->size()) +
+                                                 " files but " + std::to_string(dataset->labels.size()) +
+                                                 " labels");
   RowSource source;
   source.size = dataset->files->size();
   source.type = dataset->pipeline->output_type();
   source.fixed_shape = dataset->pipeline->fixed_shape();
   source.labels = dataset->labels;
-  source.make_maker = [dataset](trace::StageTimes* times) { return std::make_unique<Worker>(dataset, times); };
+  source.make_maker = [dataset](trace::StageTimes* times) {
+    return std::make_unique<Worker>(dataset, times);
+  };
   return make_loader(std::move(source), options);
 }
 

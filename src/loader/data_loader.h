@@ -1,14 +1,16 @@
 // DataLoader: batches of an ImageDataset in order, made by worker threads ahead of the consumer.
 //
-//   submit() index lists  ->  workers claim (batch, row) in order  ->  slots of the ring  ->  next() hands batches out in order
+//   submit() index lists  ->  workers claim (batch, row) in order  ->  slots of the ring  ->  next() hands
+//   batches out in order
 //
-// Threads claim single samples, in order, so the first batch is ready after one N-th of its cost and at most `slots` batches are
-// in memory. threads == 0: nothing runs until next(), which then works in the calling thread.
-// The consumer's side (start_epoch, submit, next) belongs to one thread at a time; stats() and close() may be called from any.
-// Ends: close() or the destructor stop the workers after their current sample and join them; a next() that waits on another thread
-// comes out with Error(unavailable) first, and from then on next() answers `end`. A FallbackDecoder that waits for a
-// lock of the caller (Python's GIL) needs the caller to let go of it first.
-// In a forked child the loader is refused with Error(unavailable); close() and the destructor do nothing there.
+// Threads claim single samples, in order, so the first batch is ready after one N-th of its cost and at most
+// `slots` batches are in memory. threads == 0: nothing runs until next(), which then works in the calling
+// thread. The consumer's side (start_epoch, submit, next) belongs to one thread at a time; stats() and
+// close() may be called from any. Ends: close() or the destructor stop the workers after their current sample
+// and join them; a next() that waits on another thread comes out with Error(unavailable) first, and from then
+// on next() answers `end`. A FallbackDecoder that waits for a lock of the caller (Python's GIL) needs the
+// caller to let go of it first. In a forked child the loader is refused with Error(unavailable); close() and
+// the destructor do nothing there.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +34,15 @@ enum class ErrorPolicy : uint8_t {
   replace,  // the next readable index (i + 1 mod n) takes the row, as its occurrence 0
   leave,    // the row has anything in it and is listed in Batch::holes; only where all rows have one shape
 };
-// Only samples that cannot be read are left out. Wrong indices, rows of different shapes (Error(shape_mismatch)), lack of memory
-// or descriptors, and an epoch (`skip`) or dataset (`replace`) with nothing readable are thrown under every policy.
+// Only samples that cannot be read are left out. Wrong indices, rows of different shapes
+// (Error(shape_mismatch)), lack of memory or descriptors, and an epoch (`skip`) or dataset (`replace`) with
+// nothing readable are thrown under every policy.
 
 struct LoaderOptions {
   int threads = 1;
   int slots = 3;  // batches in memory, the one the consumer holds included
   ErrorPolicy on_error = ErrorPolicy::raise;
-  bool drop_last = false;  // skip only: an incomplete last batch is not handed out
+  bool drop_last = false;         // skip only: an incomplete last batch is not handed out
   core::BlockSource memory = {};  // of the slots; empty: the system's, kept warm
 };
 
@@ -60,19 +63,21 @@ struct Batch {
   int64_t rows = 0;
   transforms::OutputShape shape;  // of one row
   base::DType type = base::DType::f32;
-  core::Lease images;       // rows x shape elements, dense
+  core::Lease images;  // rows x shape elements, dense
   std::vector<int64_t> labels;
-  std::vector<Hole> holes;  // by row; `leave` only
+  std::vector<Hole> holes;   // by row; `leave` only
   std::vector<RowKey> keys;  // which sample each row became in the end, and as which occurrence of its index
 };
 
-// More are only counted: of a data set that is largely unreadable, they would fill the memory, epoch by epoch.
+// More are only counted: of a data set that is largely unreadable, they would fill the memory, epoch by
+// epoch.
 inline constexpr size_t kMostErrors = 1000;
 
 struct LoaderStats {
   int64_t samples = 0, batches = 0, bytes = 0;
-  double read_seconds = 0, decode_seconds = 0, transform_seconds = 0, collate_seconds = 0;  // sums over the workers
-  double wait_seconds = 0;  // the consumer waited for a batch, or worked on it (threads == 0)
+  double read_seconds = 0, decode_seconds = 0, transform_seconds = 0,
+         collate_seconds = 0;  // sums over the workers
+  double wait_seconds = 0;     // the consumer waited for a batch, or worked on it (threads == 0)
   int slots = 0;
   int64_t overflow_slots = 0;
   int64_t left_out = 0;             // samples; none under `raise`
@@ -98,29 +103,33 @@ class DataLoader {
  public:
   enum class Status : uint8_t { ready, pending, end };
 
-  static std::unique_ptr<DataLoader> create(std::shared_ptr<const ImageDataset> dataset, const LoaderOptions& options);
+  static std::unique_ptr<DataLoader> create(std::shared_ptr<const ImageDataset> dataset,
+                                            const LoaderOptions& options);
   virtual ~DataLoader() = default;
 
   // Throws away what is outstanding and begins an epoch; batch ids and occurrences start from 0 again.
   virtual void start_epoch(uint64_t seed, uint64_t epoch) = 0;
-  // One batch's indices (root dataset); negative ones count from the end. One outside [-n, n) is that row's Error(out_of_range).
+  // One batch's indices (root dataset); negative ones count from the end. One outside [-n, n) is that row's
+  // Error(out_of_range).
   virtual void submit(std::vector<int64_t> indices) = 0;
-  // Indices that came before, when an epoch begins in its middle: they count for the occurrences of later ones.
+  // Indices that came before, when an epoch begins in its middle: they count for the occurrences of later
+  // ones.
   virtual void skip(std::span<const int64_t> indices) = 0;
-  // No further submit() in this epoch. Under `skip`, batches are handed out only after this (the tail must be known).
+  // No further submit() in this epoch. Under `skip`, batches are handed out only after this (the tail must be
+  // known).
   virtual void end_epoch() = 0;
 
-  // The next batch in order: waits (or works, threads == 0) for about `timeout_ms`, then answers `pending`, so that the caller
-  // can look at signals. `end`: all submitted batches are handed out and end_epoch() was called, or nothing is outstanding.
-  // Throws the batch's Error; the batch counts as handed out.
+  // The next batch in order: waits (or works, threads == 0) for about `timeout_ms`, then answers `pending`,
+  // so that the caller can look at signals. `end`: all submitted batches are handed out and end_epoch() was
+  // called, or nothing is outstanding. Throws the batch's Error; the batch counts as handed out.
   virtual Status next(Batch& out, int timeout_ms) = 0;
 
-  // How many of the threads claim samples, and how many batches may be in memory, from now on; at least 1 each. Any thread, at any
-  // time: batches and their order do not depend on it.
+  // How many of the threads claim samples, and how many batches may be in memory, from now on; at least 1
+  // each. Any thread, at any time: batches and their order do not depend on it.
   virtual void set_limits(int active_threads, int slots) = 0;
   virtual void close() = 0;
   virtual LoaderStats stats() const = 0;
-  virtual LoaderMoment moment() const = 0;  // any thread; waits for no sample
+  virtual LoaderMoment moment() const = 0;                      // any thread; waits for no sample
   virtual std::vector<trace::StageReading> clocks() const = 0;  // where the time of each of its threads went
 };
 

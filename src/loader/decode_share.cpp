@@ -10,7 +10,8 @@ namespace millrace::loader {
 namespace {
 
 constexpr int64_t kTrials = 4;  // pictures that wait at a time while the device's speed is not known
-// The device's times are taken for a tenth longer: a device that never waits lets batches queue up, and with them the threads.
+// The device's times are taken for a tenth longer: a device that never waits lets batches queue up, and with
+// them the threads.
 constexpr double kSlack = 1.1;
 
 constexpr size_t kMostSpare = 512;
@@ -51,10 +52,12 @@ void DecodeShare::give_back(Bytes bytes, io::FileBuffer file) {
   drop_spare(most_bytes_ - bytes_.file, dropped);
 }
 
-// Until the spare buffers have `most_bytes` at most; under the lock. The one that was used last is in the cache, so the others go first.
+// Until the spare buffers have `most_bytes` at most; under the lock. The one that was used last is in the
+// cache, so the others go first.
 void DecodeShare::drop_spare(size_t most_bytes, std::vector<io::FileBuffer>& dropped) {
   size_t gone = 0;
-  for (; spare_bytes_ > most_bytes || spare_.size() - gone > kMostSpare; ++gone) spare_bytes_ -= spare_[gone].capacity();
+  for (; spare_bytes_ > most_bytes || spare_.size() - gone > kMostSpare; ++gone)
+    spare_bytes_ -= spare_[gone].capacity();
   const auto end = spare_.begin() + static_cast<ptrdiff_t>(gone);
   dropped.assign(std::make_move_iterator(spare_.begin()), std::make_move_iterator(end));
   spare_.erase(spare_.begin(), end);
@@ -76,7 +79,9 @@ void DecodeShare::worker_took(int64_t ns, bool left) {
 
 void DecodeShare::device_took(int64_t decode_ns, int64_t pictures, int64_t rest_ns, int64_t rows) {
   const std::lock_guard lock(mutex_);
-  const auto each = [](int64_t ns, int64_t count) { return std::max(1.0, static_cast<double>(ns) / static_cast<double>(count)); };
+  const auto each = [](int64_t ns, int64_t count) {
+    return std::max(1.0, static_cast<double>(ns) / static_cast<double>(count));
+  };
   if (pictures > 0) follow(device_ns_, each(decode_ns, pictures), 1.0 / 4);
   if (rows > 0) follow(rest_ns_, each(rest_ns, rows), 1.0 / 4);
 }
@@ -84,7 +89,8 @@ void DecodeShare::device_took(int64_t decode_ns, int64_t pictures, int64_t rest_
 double DecodeShare::share_now() const {
   if (!balances_) return 1;
   if (device_ns_ == 0 || made_ns_ == 0) return 0.5;
-  const double threads = kSlack * threads_, more = made_ns_ - threads * rest_ns_, both = threads * device_ns_ + made_ns_ - left_ns_;
+  const double threads = kSlack * threads_, more = made_ns_ - threads * rest_ns_,
+               both = threads * device_ns_ + made_ns_ - left_ns_;
   if (more <= 0) return 0;  // the device has enough to do with the rows that are made
   return both <= more ? 1 : more / both;
 }

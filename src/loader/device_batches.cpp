@@ -16,8 +16,9 @@ std::vector<double> of_three(const std::vector<double>& values) {
 
 }  // namespace
 
-DeviceBatches::DeviceBatches(std::shared_ptr<const transforms::ImagePipeline> pipeline, std::shared_ptr<device::Device> device,
-                             DeviceDecoding decoding, std::shared_ptr<DecodeShare> share)
+DeviceBatches::DeviceBatches(std::shared_ptr<const transforms::ImagePipeline> pipeline,
+                             std::shared_ptr<device::Device> device, DeviceDecoding decoding,
+                             std::shared_ptr<DecodeShare> share)
     : device_(std::move(device)), share_(std::move(share)), copier_(device_), decoding_(std::move(decoding)) {
   if (const auto& normalize = pipeline->chain().normalize) {
     mean_ = of_three(normalize->mean);
@@ -45,7 +46,8 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
   std::vector<device::JpegResult> results;
   const size_t bytes = decoding_.decoder->plan(requests, results);
   decoded_.memory = device_->allocate(bytes, copier_.stream());
-  decoding_.decoder->decode(requests, results, decoded_.memory->data(), device_->native_stream(copier_.stream()));
+  decoding_.decoder->decode(requests, results, decoded_.memory->data(),
+                            device_->native_stream(copier_.stream()));
   decoded_.ticket = copier_.seal();
 
   decoded_.pictures.resize(static_cast<size_t>(task.rows));
@@ -57,8 +59,8 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
       continue;
     }
     const auto row = static_cast<size_t>(rows[i]);
-    decoded_.pictures[row] = {static_cast<const uint8_t*>(decoded_.memory->data()) + result.offset, result.width, result.height,
-                              result.pitch_bytes, 3};
+    decoded_.pictures[row] = {static_cast<const uint8_t*>(decoded_.memory->data()) + result.offset,
+                              result.width, result.height, result.pitch_bytes, 3};
     decoded_.augmentations[row] = static_cast<const LeftPicture&>(*(*asides)[row]).augmentation;
     ++decoded_.count;
   }
@@ -68,8 +70,9 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
 device::BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out) {
   const trace::TraceRange range("batch on device");
   const int64_t start = base::now_ns();
-  const size_t row_bytes = static_cast<size_t>(batch.shape.channels) * static_cast<size_t>(batch.shape.height) *
-                           static_cast<size_t>(batch.shape.width) * base::dtype_bytes(batch.type);
+  const size_t row_bytes = static_cast<size_t>(batch.shape.channels) *
+                           static_cast<size_t>(batch.shape.height) * static_cast<size_t>(batch.shape.width) *
+                           base::dtype_bytes(batch.type);
   out.id = batch.id;
   out.rows = batch.rows;
   out.shape = batch.shape;
@@ -83,11 +86,16 @@ device::BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out)
 
   const auto slot = std::make_shared<core::Lease>(std::move(batch.images));
   copier_.keep(slot);
-  for (int64_t first = 0, end = 0; first < batch.rows; first = end) {  // runs of rows that come from the same side
+  for (int64_t first = 0, end = 0; first < batch.rows;
+       first = end) {  // runs of rows that come from the same side
     while (end < batch.rows && is_decoded(end) == is_decoded(first)) ++end;
-    const size_t offset = static_cast<size_t>(first) * row_bytes, bytes = static_cast<size_t>(end - first) * row_bytes;
-    if (is_decoded(first)) augment(first, end, images);
-    else device_->copy_to_device(static_cast<uint8_t*>(images.data) + offset, slot->data() + offset, bytes, copier_.stream());
+    const size_t offset = static_cast<size_t>(first) * row_bytes,
+                 bytes = static_cast<size_t>(end - first) * row_bytes;
+    if (is_decoded(first))
+      augment(first, end, images);
+    else
+      device_->copy_to_device(static_cast<uint8_t*>(images.data) + offset, slot->data() + offset, bytes,
+                              copier_.stream());
   }
   const device::BatchCopier::Ticket ticket = copier_.seal();
   const OnStream mine{decoded_.ticket, ticket, decoded_.count, batch.rows, decoded_.start_ns, start};
@@ -100,12 +108,16 @@ device::BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out)
 void DeviceBatches::augment(int64_t first, int64_t end, const device::BatchImages& batch) {
   const auto count = static_cast<size_t>(end - first);
   const std::span pictures = std::span(decoded_.pictures).subspan(static_cast<size_t>(first), count);
-  const std::span augmentations = std::span(decoded_.augmentations).subspan(static_cast<size_t>(first), count);
-  const auto workspace = device_->allocate(device::fused_workspace_bytes(augmentations, batch.h, batch.w), copier_.stream());
+  const std::span augmentations =
+      std::span(decoded_.augmentations).subspan(static_cast<size_t>(first), count);
+  const auto workspace =
+      device_->allocate(device::fused_workspace_bytes(augmentations, batch.h, batch.w), copier_.stream());
   device::BatchImages rows = batch;
-  rows.data = static_cast<uint8_t*>(batch.data) + batch.element(first, 0, 0) * device::element_bytes(batch.type);
+  rows.data =
+      static_cast<uint8_t*>(batch.data) + batch.element(first, 0, 0) * device::element_bytes(batch.type);
   rows.n = end - first;
-  decoding_.augment(pictures, augmentations, mean_, std_, rows, workspace->data(), device_->native_stream(copier_.stream()));
+  decoding_.augment(pictures, augmentations, mean_, std_, rows, workspace->data(),
+                    device_->native_stream(copier_.stream()));
 }
 
 void DeviceBatches::land() noexcept {

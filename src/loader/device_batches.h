@@ -1,7 +1,8 @@
-// DeviceBatches: what the device thread of a DeviceLoader queues for one batch after the other. device_loader.h has the order of
-// things and the rules of memory.
+// DeviceBatches: what the device thread of a DeviceLoader queues for one batch after the other.
+// device_loader.h has the order of things and the rules of memory.
 //
-//   decode(): pictures that were left aside -> device memory      finish(): those, and the rows of the slot -> the batch
+//   decode(): pictures that were left aside -> device memory      finish(): those, and the rows of the slot
+//   -> the batch
 //
 // One thread, but for copier().hand_out(). Ends: close() or the destructor wait for the device.
 #pragma once
@@ -22,7 +23,8 @@ namespace millrace::loader {
 
 class DeviceBatches {
  public:
-  DeviceBatches(std::shared_ptr<const transforms::ImagePipeline> pipeline, std::shared_ptr<device::Device> device, DeviceDecoding decoding,
+  DeviceBatches(std::shared_ptr<const transforms::ImagePipeline> pipeline,
+                std::shared_ptr<device::Device> device, DeviceDecoding decoding,
                 std::shared_ptr<DecodeShare> share);
 
   // Queues the decoding of the task's asides; returns the rows whose pictures the decoder cannot do.
@@ -52,7 +54,8 @@ class DeviceBatches {
   };
 
   bool is_decoded(int64_t row) const {
-    return static_cast<size_t>(row) < decoded_.pictures.size() && decoded_.pictures[static_cast<size_t>(row)].pixels != nullptr;
+    return static_cast<size_t>(row) < decoded_.pictures.size() &&
+           decoded_.pictures[static_cast<size_t>(row)].pixels != nullptr;
   }
   void augment(int64_t first, int64_t end, const device::BatchImages& batch);
 
@@ -60,7 +63,8 @@ class DeviceBatches {
   const std::shared_ptr<DecodeShare> share_;
   std::vector<double> mean_, std_;  // of three channels, or none
   device::BatchCopier copier_;
-  DeviceDecoding decoding_;  // its decoder ends, and with it what it enqueued, before the copier lets go of files
+  DeviceDecoding
+      decoding_;  // its decoder ends, and with it what it enqueued, before the copier lets go of files
   Decoded decoded_;
   std::optional<OnStream> on_stream_;
   int64_t last_end_ns_ = 0;

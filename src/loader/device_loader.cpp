@@ -31,12 +31,11 @@ constexpr int kSliceMs = 10;  // how long start_epoch() and close() may have to 
 
 class DeviceLoader::Impl {
  public:
-  Impl(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options, std::shared_ptr<device::Device> device,
-       DeviceDecoding decoding)
-      : options_(options),
-        share_(std::make_shared<DecodeShare>(options.balances, std::max(1, options.loader.threads), options.decoded_bytes)),
-        batches_(dataset->pipeline, device, std::move(decoding), share_),
-        device_(std::move(device)),
+  Impl(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options,
+       std::shared_ptr<device::Device> device, DeviceDecoding decoding)
+      : options_(options), share_(std::make_shared<DecodeShare>(
+                               options.balances, std::max(1, options.loader.threads), options.decoded_bytes)),
+        batches_(dataset->pipeline, device, std::move(decoding), share_), device_(std::move(device)),
         engine_(source(std::move(dataset)), engine_options(options)) {
     threads_.start("millrace-device", [this] { run(); });
   }
@@ -84,9 +83,13 @@ class DeviceLoader::Impl {
       std::unique_lock lock(mutex_);
       if (options_.loader.on_error == ErrorPolicy::skip && !all_submitted_ && submitted_ > 0)
         throw Error(ErrorKind::invalid_argument,
-                    "on_error='skip' fills holes from the epoch's end: submit all batches and call end_epoch() before next()");
-      const auto settled = [this] { return stops_ || !ready_.empty() || ended_ || handed_out_ == submitted_; };
-      if (trace::current_stage_clock != nullptr) trace::current_stage_clock->note_ready(static_cast<int>(ready_.size()));
+                    "on_error='skip' fills holes from the epoch's end: submit all batches and call "
+                    "end_epoch() before next()");
+      const auto settled = [this] {
+        return stops_ || !ready_.empty() || ended_ || handed_out_ == submitted_;
+      };
+      if (trace::current_stage_clock != nullptr)
+        trace::current_stage_clock->note_ready(static_cast<int>(ready_.size()));
       const trace::StageScope scope(trace::Stage::wait);
       const bool found = ready_batch_.wait_for(lock, std::chrono::milliseconds(timeout_ms), settled);
       waited_ns_ += base::now_ns() - start;
@@ -117,7 +120,8 @@ class DeviceLoader::Impl {
       work_.notify_all();
       ready_batch_.notify_all();
     }
-    if (on_own_thread() || seat_.holds_current()) return;  // the destructor, on another thread or behind that call, does the rest
+    if (on_own_thread() || seat_.holds_current())
+      return;  // the destructor, on another thread or behind that call, does the rest
     const auto sitting = seat_.last();
     threads_.join();
     engine_.close();
@@ -135,7 +139,8 @@ class DeviceLoader::Impl {
     result.bytes = counted_.bytes;
     result.left_out = counted_.left_out;
     result.errors = counted_.errors;
-    result.wait_seconds = static_cast<double>(waited_ns_) * 1e-9;  // the engine knows only how long the device thread waited
+    result.wait_seconds =
+        static_cast<double>(waited_ns_) * 1e-9;  // the engine knows only how long the device thread waited
     return result;
   }
   LoaderMoment moment() const {
@@ -168,8 +173,12 @@ class DeviceLoader::Impl {
     result.type = dataset->pipeline->output_type();
     result.fixed_shape = dataset->pipeline->fixed_shape();
     result.labels = dataset->labels;
-    result.make_maker = [dataset, share = share_](trace::StageTimes* times) { return std::make_unique<Worker>(dataset, times, share); };
-    result.make_whole_maker = [dataset](trace::StageTimes* times) { return std::make_unique<Worker>(dataset, times); };
+    result.make_maker = [dataset, share = share_](trace::StageTimes* times) {
+      return std::make_unique<Worker>(dataset, times, share);
+    };
+    result.make_whole_maker = [dataset](trace::StageTimes* times) {
+      return std::make_unique<Worker>(dataset, times);
+    };
     result.complete = [this](BatchTask& task) {
       const trace::StageScope scope(trace::Stage::decode);
       return batches_.decode(task);
@@ -185,7 +194,8 @@ class DeviceLoader::Impl {
 
   bool may_work() const {
     const bool submitted = options_.loader.on_error != ErrorPolicy::skip || all_submitted_;
-    return runs_ && submitted && !ended_ && made_ < submitted_ && ready_.size() < static_cast<size_t>(options_.ahead);
+    return runs_ && submitted && !ended_ && made_ < submitted_ &&
+           ready_.size() < static_cast<size_t>(options_.ahead);
   }
 
   // The device thread.
@@ -206,8 +216,10 @@ class DeviceLoader::Impl {
       lock.unlock();
       tickets.clear();
       std::optional<Made> made;
-      if (make) made = make_next();
-      else batches_.land();
+      if (make)
+        made = make_next();
+      else
+        batches_.land();
       lock.lock();
       if (!made) continue;
       ++made_;
@@ -256,7 +268,8 @@ class DeviceLoader::Impl {
   bool runs_ = false, all_submitted_ = false, ended_ = false, stops_ = false;
   bool parked_ = false;  // the device thread touches nothing until it is woken, and then looks at runs_ first
 
-  const std::shared_ptr<trace::StageClock> clock_ = std::make_shared<trace::StageClock>();  // of the device thread
+  const std::shared_ptr<trace::StageClock> clock_ =
+      std::make_shared<trace::StageClock>();  // of the device thread
 
   core::ThreadGroup threads_;  // the last member: joined before anything it uses goes
 };
@@ -270,8 +283,10 @@ DeviceLoader::DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const De
 }
 
 DeviceLoader::~DeviceLoader() {
-  if (in_child()) static_cast<void>(impl_.release());
-  else if (impl_ && impl_->on_own_thread()) std::thread([impl = std::move(impl_)] {}).detach();
+  if (in_child())
+    static_cast<void>(impl_.release());
+  else if (impl_ && impl_->on_own_thread())
+    std::thread([impl = std::move(impl_)] {}).detach();
 }
 
 bool DeviceLoader::in_child() const { return generation_ != core::fork_generation(); }
@@ -279,7 +294,8 @@ bool DeviceLoader::in_child() const { return generation_ != core::fork_generatio
 DeviceLoader::Impl& DeviceLoader::impl() const {
   if (in_child())
     throw Error(ErrorKind::unavailable,
-                "this loader was made before fork(): its threads and its device do not exist in the child process; make a new loader in a "
+                "this loader was made before fork(): its threads and its device do not exist in the child "
+                "process; make a new loader in a "
                 "process that was started by spawn");
   return *impl_;
 }
@@ -288,13 +304,17 @@ void DeviceLoader::start_epoch(uint64_t seed, uint64_t epoch) { impl().start_epo
 void DeviceLoader::submit(std::vector<int64_t> indices) { impl().submit(std::move(indices)); }
 void DeviceLoader::skip(std::span<const int64_t> indices) { impl().skip(indices); }
 void DeviceLoader::end_epoch() { impl().end_epoch(); }
-DeviceLoader::Status DeviceLoader::next(DeviceBatch& out, int timeout_ms) { return impl().next(out, timeout_ms); }
+DeviceLoader::Status DeviceLoader::next(DeviceBatch& out, int timeout_ms) {
+  return impl().next(out, timeout_ms);
+}
 void DeviceLoader::close() {
   if (!in_child()) impl_->close();
 }
 LoaderStats DeviceLoader::stats() const { return impl().stats(); }
 LoaderMoment DeviceLoader::moment() const { return impl().moment(); }
-std::vector<trace::StageReading> DeviceLoader::clocks() const { return in_child() ? std::vector<trace::StageReading>{} : impl_->clocks(); }
+std::vector<trace::StageReading> DeviceLoader::clocks() const {
+  return in_child() ? std::vector<trace::StageReading>{} : impl_->clocks();
+}
 int64_t DeviceLoader::left_to_device() const { return impl().left_to_device(); }
 
 }  // namespace millrace::loader

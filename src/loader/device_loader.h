@@ -1,25 +1,32 @@
-// DeviceLoader: batches of an ImageDataset in order, in a device's memory, their JPEGs decoded and augmented there as far as it can.
+// DeviceLoader: batches of an ImageDataset in order, in a device's memory, their JPEGs decoded and augmented
+// there as far as it can.
 //
-//   submit() -> Engine: threads read, draw, and make a row or leave its file -> device thread -> queue of batches -> next()
+//   submit() -> Engine: threads read, draw, and make a row or leave its file -> device thread -> queue of
+//   batches -> next()
 //
-// The engine is the one of the CPU (engine.h), so order, draws and error policies are its own. Its workers write finished rows into a
-// page-locked slot, or leave pictures aside (decode_share.h). The device thread is the engine's only consumer. For each batch it queues
-// on one stream: the decoding of what was left; then, when all rows are settled, the copies of finished rows and the fused augmentation
-// of decoded ones into the batch; then the ticket. What the decoder cannot do comes back to the engine, which makes it on the CPU: errors
-// are those of the CPU.
+// The engine is the one of the CPU (engine.h), so order, draws and error policies are its own. Its workers
+// write finished rows into a page-locked slot, or leave pictures aside (decode_share.h). The device thread is
+// the engine's only consumer. For each batch it queues on one stream: the decoding of what was left; then,
+// when all rows are settled, the copies of finished rows and the fused augmentation of decoded ones into the
+// batch; then the ticket. What the decoder cannot do comes back to the engine, which makes it on the CPU:
+// errors are those of the CPU.
 //
 // Invariant, who may use memory again:
-//  1. the batch in the device's memory is written on the copier's stream and read on the consumer's: that waits for the ticket, and the
+//  1. the batch in the device's memory is written on the copier's stream and read on the consumer's: that
+//  waits for the ticket, and the
 //     memory is named as used there before it can be freed;
-//  2. decoded pictures and workspaces live on the copier's stream only, so they are freed as soon as their work is queued;
-//  3. slots and files are kept by the copier until the work that was queued behind them is done, whatever became of their batch;
+//  2. decoded pictures and workspaces live on the copier's stream only, so they are freed as soon as their
+//  work is queued;
+//  3. slots and files are kept by the copier until the work that was queued behind them is done, whatever
+//  became of their batch;
 //  4. a ticket comes back to the device thread, under the lock, before its event is recorded again.
-// Bound: on the host slots, and `decoded_bytes` of files that wait for the device; on the device `ahead` batches, the two on the stream,
-// and `decoded_bytes`.
-// Threads: start_epoch, submit, skip, end_epoch and next from one at a time; stats() and close() from any. Ends: close() or the destructor
-// follow core/consumer_seat.h: they mark and wake; a next() on another thread comes out with Error(unavailable), or with the batch that it
-// was handing out; the device thread stops after the batch in its hands; then they join it, close the engine, wait for the device and drop
-// what nobody took. In a forked child every call is refused with Error(unavailable), and the destructor does nothing.
+// Bound: on the host slots, and `decoded_bytes` of files that wait for the device; on the device `ahead`
+// batches, the two on the stream, and `decoded_bytes`. Threads: start_epoch, submit, skip, end_epoch and next
+// from one at a time; stats() and close() from any. Ends: close() or the destructor follow
+// core/consumer_seat.h: they mark and wake; a next() on another thread comes out with Error(unavailable), or
+// with the batch that it was handing out; the device thread stops after the batch in its hands; then they
+// join it, close the engine, wait for the device and drop what nobody took. In a forked child every call is
+// refused with Error(unavailable), and the destructor does nothing.
 #pragma once
 
 #include <cstddef>
@@ -41,16 +48,20 @@ namespace millrace::loader {
 struct DeviceDecoding {
   std::unique_ptr<device::GpuDecoder> decoder;
   // fused_augment() there.
-  std::function<void(std::span<const device::DecodedPicture>, std::span<const device::Augmentation>, std::span<const double> mean,
-                     std::span<const double> std, const device::BatchImages& out, void* workspace, void* stream)>
+  std::function<void(std::span<const device::DecodedPicture>, std::span<const device::Augmentation>,
+                     std::span<const double> mean, std::span<const double> std,
+                     const device::BatchImages& out, void* workspace, void* stream)>
       augment;
 };
 
 struct DeviceLoaderOptions {
-  LoaderOptions loader;    // threads: at least one is started
-  bool balances = false;   // decoding is shared between device and threads; else what the device can do is left to it
-  int ahead = 2;           // batches that are done before they are asked for
-  size_t decoded_bytes = size_t{1} << 30;  // of pictures that wait for the device or are decoded there; and as much of their files
+  LoaderOptions loader;  // threads: at least one is started
+  bool balances =
+      false;      // decoding is shared between device and threads; else what the device can do is left to it
+  int ahead = 2;  // batches that are done before they are asked for
+  size_t decoded_bytes =
+      size_t{1}
+      << 30;  // of pictures that wait for the device or are decoded there; and as much of their files
 };
 
 struct DeviceBatch {
@@ -59,7 +70,7 @@ struct DeviceBatch {
   base::DType type = base::DType::f32;
   device::DeviceBlock images;  // rows x shape elements, dense
   device::DeviceBlock labels;  // rows of i64
-  std::vector<RowKey> keys;  // as Batch has them
+  std::vector<RowKey> keys;    // as Batch has them
 };
 
 class DeviceLoader {
@@ -67,8 +78,8 @@ class DeviceLoader {
   using Status = DataLoader::Status;
 
   // Throws Error(invalid_argument) for a chain that why_not_fused() names a reason for.
-  DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options, std::shared_ptr<device::Device> device,
-               DeviceDecoding decoding);
+  DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options,
+               std::shared_ptr<device::Device> device, DeviceDecoding decoding);
   ~DeviceLoader();
   DeviceLoader(const DeviceLoader&) = delete;
   DeviceLoader& operator=(const DeviceLoader&) = delete;
@@ -82,9 +93,9 @@ class DeviceLoader {
   Status next(DeviceBatch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
-  LoaderMoment moment() const;  // of the engine, whose consumer is the device thread
+  LoaderMoment moment() const;                      // of the engine, whose consumer is the device thread
   std::vector<trace::StageReading> clocks() const;  // the device thread's is the last
-  int64_t left_to_device() const;  // pictures so far
+  int64_t left_to_device() const;                   // pictures so far
 
  private:
   class Impl;

@@ -14,14 +14,13 @@ constexpr double kSecondsPerNs = 1e-9;
 }  // namespace
 
 Engine::Engine(RowSource source, const LoaderOptions& options)
-    : source_(std::move(source)),
-      options_(options),
-      queue_(ClaimQueue::create(options.slots, options.memory)),
-      keys_(source_.size),
+    : source_(std::move(source)), options_(options),
+      queue_(ClaimQueue::create(options.slots, options.memory)), keys_(source_.size),
       consumer_(source_, options.on_error, /*whole=*/true) {
   if (options.on_error == ErrorPolicy::leave && !source_.fixed_shape)
-    throw Error(ErrorKind::invalid_argument, "rows can be left out of batches only where all rows have one shape; end with a crop or a "
-                                             "resize to a fixed size");
+    throw Error(ErrorKind::invalid_argument,
+                "rows can be left out of batches only where all rows have one shape; end with a crop or a "
+                "resize to a fixed size");
   for (int i = 0; i < options_.threads; ++i) {
     workers_.push_back(std::make_unique<RowWorker>(source_, options_.on_error));
     clocks_.push_back(std::make_shared<trace::StageClock>());
@@ -40,7 +39,8 @@ Engine::~Engine() { close(); }
 void Engine::close() {
   seat_.close();
   queue_->close();
-  if (on_own_thread() || seat_.holds_current()) return;  // the destructor, on another thread or behind that call, does the rest
+  if (on_own_thread() || seat_.holds_current())
+    return;  // the destructor, on another thread or behind that call, does the rest
   const auto sitting = seat_.last();
   threads_.join();
   filler_.reset();
@@ -68,7 +68,8 @@ void Engine::submit(std::vector<int64_t> indices) {
     throw Error(ErrorKind::invalid_argument,
                 "submit() belongs between start_epoch() and end_epoch() of a loader that is not closed");
   if (indices.empty()) throw Error(ErrorKind::invalid_argument, "a batch needs at least one index");
-  queue_->push(std::make_shared<BatchTask>(next_id_, epoch_, keys_.resolve(indices), source_.fixed_shape, source_.type));
+  queue_->push(std::make_shared<BatchTask>(next_id_, epoch_, keys_.resolve(indices), source_.fixed_shape,
+                                           source_.type));
   ++next_id_;
 }
 
@@ -89,11 +90,13 @@ void Engine::run(int number) {
   Claim claim;
   RowFailure failure;
   while (queue_->next_claim(claim, failure, number))
-    while (!worker.step(*claim.task, claim.row, failure) && !claim.task->abandoned.load(std::memory_order_relaxed)) {
+    while (!worker.step(*claim.task, claim.row, failure) &&
+           !claim.task->abandoned.load(std::memory_order_relaxed)) {
     }
 }
 
-// The consumer as the only worker: makes rows of the oldest batch until it is complete or the deadline has passed.
+// The consumer as the only worker: makes rows of the oldest batch until it is complete or the deadline has
+// passed.
 void Engine::work(int64_t deadline_ns) {
   const trace::StageScope scope(trace::Stage::collate);
   if (!claim_.task && !queue_->next_claim_of_oldest(claim_, failure_)) return;
@@ -109,14 +112,17 @@ bool Engine::find_oldest(int64_t deadline_ns) {
   current_ = queue_->pop_complete(deadline_ns);
   if (!current_) return false;
   auto& failures = current_->failures;
-  std::sort(failures.begin(), failures.end(), [](const RowFailure& a, const RowFailure& b) { return a.row < b.row; });
-  while (!failures.empty() && failures.back().row >= current_->rows) failures.pop_back();  // `skip` took those rows off
+  std::sort(failures.begin(), failures.end(),
+            [](const RowFailure& a, const RowFailure& b) { return a.row < b.row; });
+  while (!failures.empty() && failures.back().row >= current_->rows)
+    failures.pop_back();  // `skip` took those rows off
   if (source_.complete) finish_asides();
   if (options_.on_error == ErrorPolicy::skip) filler_.emplace(*current_, *queue_, consumer_);
   return true;
 }
 
-// Has the rows made that were left aside, and makes those that come back, by the policy as if a worker had met them.
+// Has the rows made that were left aside, and makes those that come back, by the policy as if a worker had
+// met them.
 void Engine::finish_asides() {
   BatchTask& task = *current_;
   std::vector<int64_t> rows;
@@ -132,8 +138,10 @@ void Engine::finish_asides() {
     RowFailure failure = known ? std::move(*at) : RowFailure{};
     while (!consumer_.step(task, row, failure)) {
     }
-    if (known) *at = std::move(failure);
-    else if (failure.any()) task.failures.insert(at, std::move(failure));
+    if (known)
+      *at = std::move(failure);
+    else if (failure.any())
+      task.failures.insert(at, std::move(failure));
   }
 }
 
@@ -171,7 +179,8 @@ void Engine::record_failures() {
 DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
   if (options_.on_error == ErrorPolicy::skip && phase_ == Phase::open && next_id_ > 0)
     throw Error(ErrorKind::invalid_argument,
-                "on_error='skip' fills holes from the epoch's end: submit all batches and call end_epoch() before next()");
+                "on_error='skip' fills holes from the epoch's end: submit all batches and call end_epoch() "
+                "before next()");
   if (seat_.closed()) return DataLoader::Status::end;
   const trace::TraceRange range("wait for batch");
   const auto sitting = seat_.sit();
@@ -187,16 +196,19 @@ DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
   const std::shared_ptr<BatchTask> task = std::move(current_);
   if (const auto error = task->first_error()) std::rethrow_exception(error);
   if (task->rows == 0 && task->id == 0) {
-    throw Error(ErrorKind::corrupt_data, "none of this epoch's samples can be read; the last one: " + last_error_.reason,
+    throw Error(ErrorKind::corrupt_data,
+                "none of this epoch's samples can be read; the last one: " + last_error_.reason,
                 last_error_.path, last_error_.offset);
   }
-  const bool incomplete = task->rows < task->submitted_rows;  // then it was the last one: only `skip` shortens, from the end
+  const bool incomplete =
+      task->rows < task->submitted_rows;  // then it was the last one: only `skip` shortens, from the end
   if (task->rows == 0 || (incomplete && options_.drop_last)) return DataLoader::Status::end;
   hand_over(*task, out);
   return DataLoader::Status::ready;
 }
 
-// A failed row may have decided the batch's shape before another sample took its place: then all rows were made for nothing.
+// A failed row may have decided the batch's shape before another sample took its place: then all rows were
+// made for nothing.
 void Engine::remake_if_shape_changed(BatchTask& task) {
   const transforms::OutputShape shape = task.row_shapes.front();
   if (*task.shape == shape) return;
@@ -208,7 +220,8 @@ void Engine::remake_if_shape_changed(BatchTask& task) {
 void Engine::hand_over(BatchTask& task, Batch& out) {
   remake_if_shape_changed(task);
   const trace::StageTimer timer(&consumer_.times(), trace::Stage::collate);
-  const size_t bytes = task.batch_bytes(*task.shape) / static_cast<size_t>(task.submitted_rows) * static_cast<size_t>(task.rows);
+  const size_t bytes = task.batch_bytes(*task.shape) / static_cast<size_t>(task.submitted_rows) *
+                       static_cast<size_t>(task.rows);
   out.id = task.id;
   out.rows = task.rows;
   out.shape = *task.shape;
@@ -216,7 +229,10 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
   out.labels.clear();
   out.holes = std::exchange(holes_, {});
   for (int64_t row = 0; row < task.rows; ++row)
-    out.labels.push_back(source_.labels.empty() ? 0 : source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
+    out.labels.push_back(
+        source_.labels.empty()
+            ? 0
+            : source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
   task.keys.resize(static_cast<size_t>(task.rows));
   out.keys = std::move(task.keys);
   if (bytes < core::kSmallFieldBytes) {
@@ -262,7 +278,9 @@ LoaderMoment Engine::moment() const {
   const auto add = [&](const RowWorker& worker) {
     const trace::Activity::Moment doing = worker.doing();
     const bool works = doing.doing != trace::Doing::nothing;
-    const auto seconds = [&](int64_t since) { return works ? static_cast<double>(now - since) * kSecondsPerNs : 0.0; };
+    const auto seconds = [&](int64_t since) {
+      return works ? static_cast<double>(now - since) * kSecondsPerNs : 0.0;
+    };
     result.threads.push_back({doing.doing, doing.index, seconds(doing.since_ns), seconds(doing.sample_ns)});
   };
   for (const auto& worker : workers_) add(*worker);

@@ -1,14 +1,17 @@
 // Engine: the consumer's side of a loader and its worker threads, in the process that made it.
 //
-//   submit() -> EpochKeys -> ClaimQueue -> RowWorkers (one per thread) -> next(): fill holes, check shapes, hand out
+//   submit() -> EpochKeys -> ClaimQueue -> RowWorkers (one per thread) -> next(): fill holes, check shapes,
+//   hand out
 //
-// With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same code, hence the
-// same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule for forked children.
-// Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is in next(); stats() and
-// moment() and set_limits() from any (their own locks), and close() from any at any moment.
-// Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit. It empties the queue (ClaimQueue's lock makes that safe beside
-// whoever looks into it), workers come out behind their row, and a consumer inside next() behind its row, with Error(unavailable); then it
-// joins, and drops what the consumer had in its hands. The destructor does the same. Leases that users hold live on by themselves.
+// With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same
+// code, hence the same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule
+// for forked children. Threads: the consumer's calls from one thread at a time, but submit() and end_epoch()
+// also while another is in next(); stats() and moment() and set_limits() from any (their own locks), and
+// close() from any at any moment. Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit.
+// It empties the queue (ClaimQueue's lock makes that safe beside whoever looks into it), workers come out
+// behind their row, and a consumer inside next() behind its row, with Error(unavailable); then it joins, and
+// drops what the consumer had in its hands. The destructor does the same. Leases that users hold live on by
+// themselves.
 #pragma once
 
 #include <atomic>
@@ -48,8 +51,8 @@ class Engine {
   LoaderMoment moment() const;
   void set_limits(int active_threads, int slots) { queue_->set_limits(active_threads, slots); }
   std::vector<trace::StageReading> clocks() const;  // of its threads
-  // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close() only stops the work,
-  // and the destructor must run on another thread.
+  // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close()
+  // only stops the work, and the destructor must run on another thread.
   bool on_own_thread() const { return threads_.holds_current(); }
 
  private:
@@ -71,7 +74,7 @@ class Engine {
 
   // The consumer's.
   EpochKeys keys_;
-  RowWorker consumer_;  // makes rows when there are no threads, and fillers
+  RowWorker consumer_;            // makes rows when there are no threads, and fillers
   std::shared_ptr<Epoch> epoch_;  // shared with its batches
   std::atomic<int64_t> next_id_ = 0;
   enum class Phase : uint8_t { idle, open, ended, closed };
@@ -88,7 +91,7 @@ class Engine {
 
   std::vector<std::unique_ptr<RowWorker>> workers_;  // fixed before the first thread starts, as are these
   std::vector<std::shared_ptr<trace::StageClock>> clocks_;  // by worker
-  core::ThreadGroup threads_;                              // the last member: joined before anything they use goes
+  core::ThreadGroup threads_;  // the last member: joined before anything they use goes
 };
 
 }  // namespace millrace::loader

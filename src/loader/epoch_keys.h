@@ -1,8 +1,9 @@
 // EpochKeys: from submitted indices to the keys of their samples.
 //
-// Negative indices count from the end; an index that came before in this epoch gets the next occurrence number, so that a sampler
-// with replacement sees differently augmented copies. Counting follows the order of submission, hence is the same for any number
-// of threads. Memory: 4 bytes per sample of the dataset, from the first index on. One thread.
+// Negative indices count from the end; an index that came before in this epoch gets the next occurrence
+// number, so that a sampler with replacement sees differently augmented copies. Counting follows the order of
+// submission, hence is the same for any number of threads. Memory: 4 bytes per sample of the dataset, from
+// the first index on. One thread.
 #pragma once
 
 #include <cstdint>

@@ -13,23 +13,26 @@ namespace {
 
 void check(const LoaderOptions& options) {
   if (options.threads < 0)
-    throw Error(ErrorKind::invalid_argument,
-                "the number of worker threads must not be negative, got " + std::to_string(options.threads) +
-                    "; 0 works in the caller's thread");
+    throw Error(ErrorKind::invalid_argument, "the number of worker threads must not be negative, got " +
+                                                 std::to_string(options.threads) +
+                                                 "; 0 works in the caller's thread");
   if (options.slots < 1)
     throw Error(ErrorKind::invalid_argument,
                 "a loader needs at least one slot for a batch, got " + std::to_string(options.slots));
 }
 
-// Forwards to the engine in the process that made it. In a forked child the engine's threads do not exist and its locks may be
-// shut for ever: there every call is refused, and the engine is left alone, also by the destructor.
+// Forwards to the engine in the process that made it. In a forked child the engine's threads do not exist and
+// its locks may be shut for ever: there every call is refused, and the engine is left alone, also by the
+// destructor.
 class ForkGuardedLoader final : public DataLoader {
  public:
   ForkGuardedLoader(RowSource source, const LoaderOptions& options)
       : engine_(std::make_unique<Engine>(std::move(source), options)) {}
   ~ForkGuardedLoader() override {
-    if (in_child()) static_cast<void>(engine_.release());
-    else if (engine_->on_own_thread()) std::thread([engine = std::move(engine_)] {}).detach();
+    if (in_child())
+      static_cast<void>(engine_.release());
+    else if (engine_->on_own_thread())
+      std::thread([engine = std::move(engine_)] {}).detach();
   }
 
   void start_epoch(uint64_t seed, uint64_t epoch) override { engine().start_epoch(seed, epoch); }
@@ -43,14 +46,17 @@ class ForkGuardedLoader final : public DataLoader {
   }
   LoaderStats stats() const override { return engine().stats(); }
   LoaderMoment moment() const override { return engine().moment(); }
-  std::vector<trace::StageReading> clocks() const override { return in_child() ? std::vector<trace::StageReading>{} : engine_->clocks(); }
+  std::vector<trace::StageReading> clocks() const override {
+    return in_child() ? std::vector<trace::StageReading>{} : engine_->clocks();
+  }
 
  private:
   bool in_child() const { return generation_ != core::fork_generation(); }
   Engine& engine() const {
     if (in_child())
       throw Error(ErrorKind::unavailable,
-                  "this loader was made before fork(): its threads do not exist in the child process; make a new loader here");
+                  "this loader was made before fork(): its threads do not exist in the child process; make a "
+                  "new loader here");
     return *engine_;
   }
 

@@ -1,6 +1,8 @@
-// ImageDataset: everything a worker needs to make a row: where its bytes are, their labels, and the transforms.
+// ImageDataset: everything a worker needs to make a row: where its bytes are, their labels, and the
+// transforms.
 //
-// Immutable while a loader runs; shared by the loader and by `ds.at()` (the reason for shared_ptr: both outlive each other).
+// Immutable while a loader runs; shared by the loader and by `ds.at()` (the reason for shared_ptr: both
+// outlive each other).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +17,14 @@
 
 namespace millrace::loader {
 
-// Decodes what the native codecs do not know. The Python binding's takes the GIL and asks Pillow; C++ users may bring their own.
+// Decodes what the native codecs do not know. The Python binding's takes the GIL and asks Pillow; C++ users
+// may bring their own.
 class FallbackDecoder {
  public:
   virtual ~FallbackDecoder() = default;
   // The whole picture as RGBX, EXIF not applied. Throws Error(corrupt_data). Called from several threads.
-  virtual void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out, int* orientation) const = 0;
+  virtual void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out,
+                      int* orientation) const = 0;
 };
 
 struct ImageDataset {

@@ -17,7 +17,8 @@ const codecs::PictureHeader& PictureReader::open(std::span<const uint8_t> bytes)
     return header_;
   }
   // Of other formats the decoder left those to the fallback, which looks at their size itself.
-  if (rules_ && int64_t{header_.width} * header_.height > most_quiet_pixels_) rules_->check_size(header_.width, header_.height, name_());
+  if (rules_ && int64_t{header_.width} * header_.height > most_quiet_pixels_)
+    rules_->check_size(header_.width, header_.height, name_());
   return header_;
 }
 
@@ -33,7 +34,8 @@ base::ImageView PictureReader::decode(base::Rect region) {
     }
   }
   const base::ImageView whole = pixels_.view();
-  return {whole.row(region.top) + ptrdiff_t{region.left} * base::kPixelBytes, region.width, region.height, whole.stride_bytes};
+  return {whole.row(region.top) + ptrdiff_t{region.left} * base::kPixelBytes, region.width, region.height,
+          whole.stride_bytes};
 }
 
 void PictureReader::fall_back(const Error& refusal) {
@@ -50,7 +52,8 @@ void PictureReader::fall_back(const Error& refusal) {
   whole_ = true;
   header_.width = pixels_.view().width;
   header_.height = pixels_.view().height;
-  if (promised.width != 0 && (promised.width != header_.width || promised.height != header_.height)) throw refusal;
+  if (promised.width != 0 && (promised.width != header_.width || promised.height != header_.height))
+    throw refusal;
 }
 
 // Returns only for a JPEG that the fallback is to decode: one that is too large for any but its own limits.
@@ -58,7 +61,8 @@ void PictureReader::check_jpeg(const Error& refusal) const {
   if (refusal.kind() != ErrorKind::corrupt_data) throw refusal;
   if (refusal.code() == codecs::kTooManyPixels && rules_) return;
   const bool known = header_.width != 0 || !rules_ || rules_->identifies(bytes_);
-  throw Error(refusal.kind(), refusal.what(), refusal.path(), refusal.offset(), known ? codecs::kDamaged : codecs::kNotIdentified);
+  throw Error(refusal.kind(), refusal.what(), refusal.path(), refusal.offset(),
+              known ? codecs::kDamaged : codecs::kNotIdentified);
 }
 
 }  // namespace millrace::loader

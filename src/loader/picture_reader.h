@@ -1,7 +1,9 @@
-// PictureReader: a file's picture by the engine's codecs, or, where these refuse it, by the data set's fallback decoder.
+// PictureReader: a file's picture by the engine's codecs, or, where these refuse it, by the data set's
+// fallback decoder.
 //
-// A fallback decodes whole pictures, and only then knows their size, so it works in open(). If it refuses a damaged file, too, the error
-// is the codec's, which knows the offset. One per worker; keeps its buffers between pictures. Throws Error without a path.
+// A fallback decodes whole pictures, and only then knows their size, so it works in open(). If it refuses a
+// damaged file, too, the error is the codec's, which knows the offset. One per worker; keeps its buffers
+// between pictures. Throws Error without a path.
 #pragma once
 
 #include <functional>
@@ -19,10 +21,11 @@ namespace millrace::loader {
 
 class PictureReader {
  public:
-  // `fallback` and `times`, which books the decoding, are borrowed and may be null; `name` says what the fallback is to call the file.
+  // `fallback` and `times`, which books the decoding, are borrowed and may be null; `name` says what the
+  // fallback is to call the file.
   PictureReader(const FallbackDecoder* fallback, std::function<std::string()> name, trace::StageTimes* times)
-      : fallback_(fallback), rules_(dynamic_cast<const PictureRules*>(fallback)), name_(std::move(name)), times_(times),
-        most_quiet_pixels_(rules_ ? rules_->most_quiet_pixels() : codecs::kMaxPixels / 2),
+      : fallback_(fallback), rules_(dynamic_cast<const PictureRules*>(fallback)), name_(std::move(name)),
+        times_(times), most_quiet_pixels_(rules_ ? rules_->most_quiet_pixels() : codecs::kMaxPixels / 2),
         decoder_(fallback ? codecs::JpegRule::strict : codecs::JpegRule::lenient, most_quiet_pixels_) {}
 
   // `bytes` stay where they are until the last decode().

@@ -1,5 +1,5 @@
-// PictureRules: what a fallback decoder may say of pictures that the engine's codecs decode themselves. A FallbackDecoder that is one, too,
-// is asked.
+// PictureRules: what a fallback decoder may say of pictures that the engine's codecs decode themselves. A
+// FallbackDecoder that is one, too, is asked.
 //
 // Called from several threads; throws Error(corrupt_data).
 #pragma once
@@ -13,8 +13,8 @@ namespace millrace::loader {
 class PictureRules {
  public:
   virtual ~PictureRules() = default;
-  // A JPEG of more pixels than this goes through check_size(), which may warn, or throw with kTooManyPixels. Pictures of other formats
-  // that are larger, and JPEGs of more than kMaxPixels, are the fallback's.
+  // A JPEG of more pixels than this goes through check_size(), which may warn, or throw with kTooManyPixels.
+  // Pictures of other formats that are larger, and JPEGs of more than kMaxPixels, are the fallback's.
   virtual int64_t most_quiet_pixels() const = 0;
   virtual void check_size(int32_t width, int32_t height, const std::string& path) const = 0;
   // Whether a JPEG whose header the codecs refuse is a picture at all.

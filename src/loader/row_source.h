@@ -1,7 +1,7 @@
 // RowSource and RowMaker: what the engine needs to know of a dataset, and nothing else of it.
 //
-// The engine (claim_queue.h, native_loader.h) moves rows; what a row is, is said here. Worker (worker.h) is the RowMaker of image
-// files; tests bring makers that are slow, that throw, or whose shapes vary.
+// The engine (claim_queue.h, native_loader.h) moves rows; what a row is, is said here. Worker (worker.h) is
+// the RowMaker of image files; tests bring makers that are slow, that throw, or whose shapes vary.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,30 @@
 
 namespace millrace::loader {
 
-// Makes rows, one at a time. One per thread. What it throws belongs to the sample (millrace::Error) or ends the batch (others).
+// Makes rows, one at a time. One per thread. What it throws belongs to the sample (millrace::Error) or ends
+// the batch (others).
 class RowMaker {
  public:
   virtual ~RowMaker() = default;
   virtual transforms::OutputShape prepare(const base::SampleKey& key) = 0;  // what the row's shape will be
-  virtual void finish(void* row) = 0;                     // writes the row that was prepared last
-  virtual std::unique_ptr<RowAside> take_aside() { return nullptr; }  // what finish() left instead; null: the row is written
+  virtual void finish(void* row) = 0;  // writes the row that was prepared last
+  virtual std::unique_ptr<RowAside> take_aside() {
+    return nullptr;
+  }  // what finish() left instead; null: the row is written
 };
 
 struct RowSource {
-  int64_t size = 0;                        // samples; indices are 0 .. size - 1, each perhaps several times; or kTickets
+  int64_t size = 0;  // samples; indices are 0 .. size - 1, each perhaps several times; or kTickets
   base::DType type = base::DType::f32;
   std::optional<transforms::OutputShape> fixed_shape;  // when every row has the same
-  std::span<const int64_t> labels;         // `size` of them, kept alive by what make_maker holds; empty: all are 0
-  std::function<std::unique_ptr<RowMaker>(trace::StageTimes*)> make_maker;  // called in the thread that will use the maker
+  std::span<const int64_t> labels;  // `size` of them, kept alive by what make_maker holds; empty: all are 0
+  std::function<std::unique_ptr<RowMaker>(trace::StageTimes*)>
+      make_maker;  // called in the thread that will use the maker
 
-  // Of sources whose makers leave rows aside, both set. `complete` is called by the consumer, once for each batch that the workers are
-  // through with, before holes are filled: it takes `asides` and returns the rows that are still to be made. What it throws is the
-  // batch's error. The consumer makes these rows, and fillers, by makers that leave nothing aside.
+  // Of sources whose makers leave rows aside, both set. `complete` is called by the consumer, once for each
+  // batch that the workers are through with, before holes are filled: it takes `asides` and returns the rows
+  // that are still to be made. What it throws is the batch's error. The consumer makes these rows, and
+  // fillers, by makers that leave nothing aside.
   std::function<std::vector<int64_t>(BatchTask&)> complete = {};
   std::function<std::unique_ptr<RowMaker>(trace::StageTimes*)> make_whole_maker = {};
 };

@@ -11,7 +11,8 @@ struct NotTheSample {
   std::exception_ptr error;
 };
 
-// Whether an error that a maker threw speaks of one sample (another can take its place) or of the machine or the caller.
+// Whether an error that a maker threw speaks of one sample (another can take its place) or of the machine or
+// the caller.
 bool is_sample_fault(const Error& error) {
   switch (error.kind()) {
     case ErrorKind::not_found:
@@ -30,11 +31,13 @@ bool is_sample_fault(const Error& error) {
 void RowWorker::make(BatchTask& task, int64_t row) {
   const RowKey& key = task.keys[static_cast<size_t>(row)];
   if (key.index < 0 || key.index >= source_.size)
-    throw Error(ErrorKind::out_of_range, "index " + std::to_string(key.index) + " is out of range for a dataset of " +
+    throw Error(ErrorKind::out_of_range, "index " + std::to_string(key.index) +
+                                             " is out of range for a dataset of " +
                                              std::to_string(source_.size) + " samples");
   trace::ActiveSample active(activity_, key.index);
   if (!maker_) maker_ = whole_ ? source_.make_whole_maker(&times_) : source_.make_maker(&times_);
-  const transforms::OutputShape shape = maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence});
+  const transforms::OutputShape shape =
+      maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence});
   uint8_t* memory = nullptr;
   try {
     memory = task.place(row, shape, elsewhere_);
@@ -56,7 +59,8 @@ bool RowWorker::step(BatchTask& task, int64_t row, RowFailure& failure) {
       failure.error = std::current_exception();
       return true;
     }
-    failure.left_out.push_back({task.keys[static_cast<size_t>(row)].index, error.path(), error.offset(), error.what()});
+    failure.left_out.push_back(
+        {task.keys[static_cast<size_t>(row)].index, error.path(), error.offset(), error.what()});
   } catch (const NotTheSample& carried) {
     failure.error = carried.error;
     return true;
@@ -74,11 +78,12 @@ bool RowWorker::replace(BatchTask& task, int64_t row, RowFailure& failure) {
     none_readable.store(true, std::memory_order_relaxed);
     const SampleError first = std::move(failure.left_out.front());
     failure.left_out.clear();
-    failure.error = std::make_exception_ptr(
-        Error(ErrorKind::corrupt_data,
-              "none of the " + std::to_string(source_.size) + " samples can be read, so nothing can take the place of index " +
-                  std::to_string(first.index) + ": " + first.reason,
-              first.path, first.offset));
+    failure.error =
+        std::make_exception_ptr(Error(ErrorKind::corrupt_data,
+                                      "none of the " + std::to_string(source_.size) +
+                                          " samples can be read, so nothing can take the place of index " +
+                                          std::to_string(first.index) + ": " + first.reason,
+                                      first.path, first.offset));
     return true;
   }
   RowKey& key = task.keys[static_cast<size_t>(row)];

@@ -1,7 +1,7 @@
 // RowWorker: makes claimed rows with a RowMaker, and follows the error policy as far as one row can.
 //
-// step() makes one attempt, so that a caller with a deadline can stop in between: under `replace` a row may need many.
-// One thread at a time. A RowWorker keeps its maker's buffers, hence one per thread.
+// step() makes one attempt, so that a caller with a deadline can stop in between: under `replace` a row may
+// need many. One thread at a time. A RowWorker keeps its maker's buffers, hence one per thread.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class RowWorker {
   RowWorker(const RowSource& source, ErrorPolicy policy, bool whole = false)
       : source_(source), policy_(policy), whole_(whole && source.make_whole_maker) {}
 
-  // One attempt at `row` of `task` with its present key. True: the row is settled, made or given up. False: `replace` has put
-  // the next index in its place. What went wrong is added to `failure`.
+  // One attempt at `row` of `task` with its present key. True: the row is settled, made or given up. False:
+  // `replace` has put the next index in its place. What went wrong is added to `failure`.
   bool step(BatchTask& task, int64_t row, RowFailure& failure);
 
   // The same without any policy: throws what goes wrong.

@@ -19,7 +19,8 @@ Error with_path(const Error& error, const std::string& path) {
   return Error(error.kind(), named ? reason : path + ": " + reason, path, error.offset(), error.code());
 }
 
-// A file that lost its end may still be decoded on a device, to a picture that nobody took; libjpeg's verdict is the one that counts.
+// A file that lost its end may still be decoded on a device, to a picture that nobody took; libjpeg's verdict
+// is the one that counts.
 bool ends_as_jpeg(std::span<const uint8_t> bytes) {
   constexpr size_t kMostBehind = 64;  // some cameras and servers add a few bytes
   constexpr uint8_t kEnd[] = {0xFF, 0xD9};
@@ -30,16 +31,19 @@ bool ends_as_jpeg(std::span<const uint8_t> bytes) {
 // How much a crop is reduced at most in the fused kernel, whose block holds the inputs of its tile.
 constexpr int64_t kMostReduction = 256;
 
-// A scan with other markers in it than restart markers is damage that a device's decoder need not mind, and Pillow does.
+// A scan with other markers in it than restart markers is damage that a device's decoder need not mind, and
+// Pillow does.
 bool device_can(const codecs::JpegHeader& header, std::span<const uint8_t> bytes) {
-  return (header.components == 1 || header.components == 3) && !header.arithmetic && header.precision == 8 && ends_as_jpeg(bytes) &&
+  return (header.components == 1 || header.components == 3) && !header.arithmetic && header.precision == 8 &&
+         ends_as_jpeg(bytes) &&
          (header.progressive || codecs::scan_is_regular(bytes.subspan(header.scan_begin), /*restarts=*/true));
 }
 
 }  // namespace
 
 struct Worker::Impl {
-  Impl(std::shared_ptr<const ImageDataset> images, trace::StageTimes* stage_times, std::shared_ptr<DecodeShare> with_device)
+  Impl(std::shared_ptr<const ImageDataset> images, trace::StageTimes* stage_times,
+       std::shared_ptr<DecodeShare> with_device)
       : dataset(std::move(images)), times(stage_times), share(std::move(with_device)),
         picture(dataset->fallback.get(), [this] { return name(); }, times) {}
 
@@ -74,7 +78,8 @@ transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key) {
     dataset->files->read(index, file);
   }
   if (file.bytes().empty())
-    throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(), 0, codecs::kNotIdentified);
+    throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(),
+                0, codecs::kNotIdentified);
 
   const codecs::PictureHeader& header = picture.open(file.bytes());
   const trace::StageScope scope(trace::Stage::transform);
@@ -96,8 +101,11 @@ std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
       device::augmentation_of(dataset->pipeline->chain(), {header->width, header->height}, params);
   if (!augmentation) return nullptr;
   const base::Rect crop = augmentation->crop;
-  if (crop.width > kMostReduction * augmentation->width || crop.height > kMostReduction * augmentation->height) return nullptr;
-  const size_t decoded = static_cast<size_t>(crop.width) * static_cast<size_t>(crop.height) * 3 + kDecodedAlignment;
+  if (crop.width > kMostReduction * augmentation->width ||
+      crop.height > kMostReduction * augmentation->height)
+    return nullptr;
+  const size_t decoded =
+      static_cast<size_t>(crop.width) * static_cast<size_t>(crop.height) * 3 + kDecodedAlignment;
   const DecodeShare::Bytes bytes{decoded, file.capacity()};
   if (!share->take(bytes)) return nullptr;
   auto result = std::make_unique<LeftPicture>(share, bytes);
@@ -122,7 +130,8 @@ void Worker::Impl::finish(void* row) {
   if (share) share->worker_took(prepare_ns + base::now_ns() - start, false);
 }
 
-Worker::Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* times, std::shared_ptr<DecodeShare> share)
+Worker::Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* times,
+               std::shared_ptr<DecodeShare> share)
     : impl_(std::make_unique<Impl>(std::move(dataset), times, std::move(share))) {}
 Worker::~Worker() = default;
 

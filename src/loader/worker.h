@@ -3,9 +3,10 @@
 //   prepare   1 read   2 probe   3 draw + plan      -> the row's shape
 //   finish    4 decode 5 transform into the row
 //
-// Split in two so that the caller can find memory of the right shape in between. One Worker per thread; it owns the reused
-// buffers (file, pixels, decoder, scratch) and books its time per stage. Throws Error with the sample's path.
-// With a DecodeShare, steps 4 and 5 of some JPEGs are left to a device: finish() writes nothing then, and take_aside() has the file.
+// Split in two so that the caller can find memory of the right shape in between. One Worker per thread; it
+// owns the reused buffers (file, pixels, decoder, scratch) and books its time per stage. Throws Error with
+// the sample's path. With a DecodeShare, steps 4 and 5 of some JPEGs are left to a device: finish() writes
+// nothing then, and take_aside() has the file.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ namespace millrace::loader {
 class Worker final : public RowMaker {
  public:
   // `times` and `share` may be null.
-  Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* times, std::shared_ptr<DecodeShare> share = nullptr);
+  Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* times,
+         std::shared_ptr<DecodeShare> share = nullptr);
   ~Worker() override;
 
   transforms::OutputShape prepare(const base::SampleKey& key) override;

@@ -8,7 +8,8 @@
 namespace millrace::cuda {
 
 std::string missing_reason() {
-  return "this millrace was built without CUDA; install the CUDA toolkit (nvcc), build millrace again, or use CPU tensors";
+  return "this millrace was built without CUDA; install the CUDA toolkit (nvcc), build millrace again, or "
+         "use CPU tensors";
 }
 
 const trace::RangeSink* nvtx_sink() { return nullptr; }
@@ -20,7 +21,9 @@ namespace {
 }  // namespace
 
 template <class Kernel>
-void launch(const Kernel&, const device::Place&) { refuse(); }
+void launch(const Kernel&, const device::Place&) {
+  refuse();
+}
 void add_grey_sums(const device::ColorKernel&, const device::Place&) { refuse(); }
 void resample(const device::FusedKernel&, const device::Place&) { refuse(); }
 

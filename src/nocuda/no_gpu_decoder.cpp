@@ -5,6 +5,8 @@
 
 namespace millrace::device {
 
-std::unique_ptr<GpuDecoder> GpuDecoder::open(const Options&) { throw Error(ErrorKind::unavailable, cuda::missing_reason()); }
+std::unique_ptr<GpuDecoder> GpuDecoder::open(const Options&) {
+  throw Error(ErrorKind::unavailable, cuda::missing_reason());
+}
 
 }  // namespace millrace::device

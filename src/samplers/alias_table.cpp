@@ -15,13 +15,13 @@ double checked_sum(std::span<const double> weights) {
   double sum = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!std::isfinite(weights[i]) || weights[i] < 0)
-      throw Error(ErrorKind::invalid_argument, "weights are finite numbers of 0 or more, but weight " + std::to_string(i) + " is " +
-                                                   std::to_string(weights[i]));
+      throw Error(ErrorKind::invalid_argument, "weights are finite numbers of 0 or more, but weight " +
+                                                   std::to_string(i) + " is " + std::to_string(weights[i]));
     sum += weights[i];
   }
   if (!std::isfinite(sum) || sum <= 0)
-    throw Error(ErrorKind::invalid_argument,
-                "the sum of the weights is " + std::to_string(sum) + "; it must be finite, and at least one weight above 0");
+    throw Error(ErrorKind::invalid_argument, "the sum of the weights is " + std::to_string(sum) +
+                                                 "; it must be finite, and at least one weight above 0");
   return sum;
 }
 
@@ -69,18 +69,22 @@ void AliasTable::at(std::span<const int64_t> positions, std::span<int64_t> out) 
       __builtin_prefetch(&columns_[static_cast<size_t>(out[begin + j])]);
     }
     for (size_t j = 0; j < count; ++j)
-      if (const Column& column = columns_[static_cast<size_t>(out[begin + j])]; coins[j] >= column.keep) out[begin + j] = column.alias;
+      if (const Column& column = columns_[static_cast<size_t>(out[begin + j])]; coins[j] >= column.keep)
+        out[begin + j] = column.alias;
   }
 }
 
-std::vector<int64_t> weighted_order(std::span<const double> weights, int64_t count, uint64_t seed, uint64_t epoch) {
+std::vector<int64_t> weighted_order(std::span<const double> weights, int64_t count, uint64_t seed,
+                                    uint64_t epoch) {
   checked_sum(weights);
   const CounterDraws draws(seed, epoch, DrawsFor::order);
   std::vector<std::pair<double, int64_t>> arrivals;
   for (size_t i = 0; i < weights.size(); ++i)
-    if (weights[i] > 0) arrivals.emplace_back(-std::log(open_unit(draws.at(i).first)) / weights[i], static_cast<int64_t>(i));
+    if (weights[i] > 0)
+      arrivals.emplace_back(-std::log(open_unit(draws.at(i).first)) / weights[i], static_cast<int64_t>(i));
   if (count < 0 || count > static_cast<int64_t>(arrivals.size()))
-    throw Error(ErrorKind::invalid_argument, "cannot draw " + std::to_string(count) + " samples without replacement: " +
+    throw Error(ErrorKind::invalid_argument, "cannot draw " + std::to_string(count) +
+                                                 " samples without replacement: " +
                                                  std::to_string(arrivals.size()) + " weights are above 0");
   const auto end = arrivals.begin() + count;
   std::nth_element(arrivals.begin(), end, arrivals.end());

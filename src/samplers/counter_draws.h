@@ -1,7 +1,9 @@
-// CounterDraws: random bits for every position of an order, as a function of (seed, epoch, what for, stream, position).
+// CounterDraws: random bits for every position of an order, as a function of (seed, epoch, what for, stream,
+// position).
 //
-// What a sampler of ours draws depends on nothing else, so seeking is free and ranks agree without talking. Philox's words
-// (base/philox.h); about 10 ns per position. mix64: a hash where many keys are needed and Philox would cost too much.
+// What a sampler of ours draws depends on nothing else, so seeking is free and ranks agree without talking.
+// Philox's words (base/philox.h); about 10 ns per position. mix64: a hash where many keys are needed and
+// Philox would cost too much.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +12,8 @@
 
 namespace millrace::samplers {
 
-// The finaliser of MurmurHash3 (Appleby 2011): a bijection in which every bit of x changes each bit of the result half the time.
+// The finaliser of MurmurHash3 (Appleby 2011): a bijection in which every bit of x changes each bit of the
+// result half the time.
 inline uint64_t mix64(uint64_t x) {
   x = (x ^ (x >> 33)) * 0xFF51AFD7ED558CCDull;
   x = (x ^ (x >> 33)) * 0xC4CEB9FE1A85EC53ull;
@@ -38,7 +41,8 @@ class CounterDraws {
     uint64_t first, second;
   };
   Pair at(uint64_t position) const {
-    const auto w = base::Philox::block({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0}, key_);
+    const auto w = base::Philox::block(
+        {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0}, key_);
     return {uint64_t{w[0]} << 32 | w[1], uint64_t{w[2]} << 32 | w[3]};
   }
 

@@ -16,14 +16,16 @@ constexpr size_t kFew = 48;  // sources that are looked through faster than kept
 }  // namespace
 
 FairSchedule::FairSchedule(std::vector<uint64_t> weights, uint64_t seed, uint64_t epoch)
-    : weights_(std::move(weights)), salt_(CounterDraws(seed, epoch, DrawsFor::ties).at(0).first), many_(weights_.size() > kFew) {
+    : weights_(std::move(weights)), salt_(CounterDraws(seed, epoch, DrawsFor::ties).at(0).first),
+      many_(weights_.size() > kFew) {
   uint64_t divisor = 0;
   for (const uint64_t weight : weights_) divisor = std::gcd(divisor, weight);
   if (divisor == 0) throw Error(ErrorKind::invalid_argument, "at least one weight must be above 0");
   for (uint64_t& weight : weights_) {
     weight /= divisor;
     if (weight > (uint64_t{1} << 62) - sum_)
-      throw Error(ErrorKind::invalid_argument, "the weights' sum must be at most 2^62 after division by their common divisor");
+      throw Error(ErrorKind::invalid_argument,
+                  "the weights' sum must be at most 2^62 after division by their common divisor");
     sum_ += weight;
   }
   start_period(0);
@@ -94,7 +96,8 @@ size_t FairSchedule::next() {
 }
 
 void FairSchedule::seek(int64_t turn) {
-  if (turn < turn_ || turn - turn_ > static_cast<int64_t>(sum_)) start_period(turn / static_cast<int64_t>(sum_));
+  if (turn < turn_ || turn - turn_ > static_cast<int64_t>(sum_))
+    start_period(turn / static_cast<int64_t>(sum_));
   while (turn_ < turn) next();
 }
 

@@ -1,12 +1,13 @@
 // FairSchedule: whose turn it is, so that every prefix has each source's share to within one.
 //
-// After t turns a source of weight w has had more than w t - 1 and fewer than w t + 1 of them. Its k-th turn must lie in the window
-// from floor(k / w) to ceil((k + 1) / w); the earliest deadline first meets all windows, because they fill the time exactly
-// (Tijdeman, "The chairman assignment problem", Discrete Mathematics 1980; Baruah and others, "Proportionate progress",
-// Algorithmica 1996). Equal deadlines are ordered at random, a function of (seed, epoch, source, k): sources of equal weight come
-// in a new order each round. Weights are whole numbers, so nothing is ever rounded. About 10 ns per turn of a few sources,
-// more with the logarithm of their number; seek() costs at most one period (the weights' sum divided by their common divisor).
-// One thread at a time.
+// After t turns a source of weight w has had more than w t - 1 and fewer than w t + 1 of them. Its k-th turn
+// must lie in the window from floor(k / w) to ceil((k + 1) / w); the earliest deadline first meets all
+// windows, because they fill the time exactly (Tijdeman, "The chairman assignment problem", Discrete
+// Mathematics 1980; Baruah and others, "Proportionate progress", Algorithmica 1996). Equal deadlines are
+// ordered at random, a function of (seed, epoch, source, k): sources of equal weight come in a new order each
+// round. Weights are whole numbers, so nothing is ever rounded. About 10 ns per turn of a few sources, more
+// with the logarithm of their number; seek() costs at most one period (the weights' sum divided by their
+// common divisor). One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class FairSchedule {
   const std::vector<int64_t>& counts() const { return counts_; }  // turns each source has had
 
  private:
-  struct Window {  // of a source's next turn
+  struct Window {          // of a source's next turn
     uint64_t release;      // it may come from here on,
     uint64_t whole, part;  // up to whole + part / weight
     uint64_t tie;

@@ -23,7 +23,8 @@ inline uint64_t scramble(uint64_t half, uint64_t key) {
 
 KeyedPermutation::KeyedPermutation(int64_t n, uint64_t seed, uint64_t epoch, uint64_t stream) : size_(n) {
   if (n < 0 || n > kLargest)
-    throw Error(ErrorKind::invalid_argument, "a keyed permutation has 0 to 2^62 elements, not " + std::to_string(n));
+    throw Error(ErrorKind::invalid_argument,
+                "a keyed permutation has 0 to 2^62 elements, not " + std::to_string(n));
   const int bits = std::max(2, 64 - std::countl_zero(static_cast<uint64_t>(std::max<int64_t>(n, 1) - 1)));
   const int high_bits = bits / 2;
   low_bits_ = bits - high_bits;
@@ -61,8 +62,8 @@ int64_t KeyedPermutation::at(int64_t position) const {
 void KeyedPermutation::at(std::span<const int64_t> positions, std::span<int64_t> out) const {
   for (const int64_t position : positions)
     if (position < 0 || position >= size_)
-      throw Error(ErrorKind::out_of_range,
-                  "a permutation of " + std::to_string(size_) + " elements has no position " + std::to_string(position));
+      throw Error(ErrorKind::out_of_range, "a permutation of " + std::to_string(size_) +
+                                               " elements has no position " + std::to_string(position));
   constexpr size_t kLanes = 4;
   const auto n = static_cast<uint64_t>(size_);
   const size_t count = positions.size();

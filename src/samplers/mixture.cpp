@@ -7,17 +7,19 @@
 
 namespace millrace::samplers {
 
-Mixture::Mixture(std::span<const int64_t> lengths, std::vector<uint64_t> weights, uint64_t seed, uint64_t epoch, bool shuffle,
-                 int64_t start, std::vector<int64_t> counts)
+Mixture::Mixture(std::span<const int64_t> lengths, std::vector<uint64_t> weights, uint64_t seed,
+                 uint64_t epoch, bool shuffle, int64_t start, std::vector<int64_t> counts)
     : seed_(seed), epoch_(epoch), shuffle_(shuffle), start_(start), schedule_(weights, seed, epoch) {
   if (lengths.size() != weights.size() || (!counts.empty() && counts.size() != weights.size()))
-    throw Error(ErrorKind::invalid_argument, "a mixture of " + std::to_string(lengths.size()) + " sources has as many weights, not " +
-                                                 std::to_string(weights.size()) + ", and as many counts or none");
+    throw Error(ErrorKind::invalid_argument,
+                "a mixture of " + std::to_string(lengths.size()) + " sources has as many weights, not " +
+                    std::to_string(weights.size()) + ", and as many counts or none");
   int64_t first = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 0 || (lengths[i] == 0 && weights[i] > 0))
-      throw Error(ErrorKind::invalid_argument, "source " + std::to_string(i) + " has " + std::to_string(lengths[i]) +
-                                                   " samples; a source that is drawn from needs at least one");
+      throw Error(ErrorKind::invalid_argument,
+                  "source " + std::to_string(i) + " has " + std::to_string(lengths[i]) +
+                      " samples; a source that is drawn from needs at least one");
     Source& source = sources_.emplace_back();
     source.first = first;
     source.length = lengths[i];
@@ -42,7 +44,8 @@ void Mixture::draw(Source& source, size_t number, size_t slot, std::span<int64_t
   }
   if (pass != source.order_pass) {
     if (!source.slots.empty()) finish(source, out);
-    source.order.emplace(source.length, seed_, epoch_, static_cast<uint64_t>(pass) * sources_.size() + number);
+    source.order.emplace(source.length, seed_, epoch_,
+                         static_cast<uint64_t>(pass) * sources_.size() + number);
     source.order_pass = pass;
   }
   source.offsets.push_back(offset);
@@ -58,8 +61,8 @@ void Mixture::finish(Source& source, std::span<int64_t> out) const {
 
 void Mixture::seek(int64_t position) {
   if (position < start_)
-    throw Error(ErrorKind::out_of_range,
-                "a mixture that starts at " + std::to_string(start_) + " has no position " + std::to_string(position));
+    throw Error(ErrorKind::out_of_range, "a mixture that starts at " + std::to_string(start_) +
+                                             " has no position " + std::to_string(position));
   if (position - start_ != schedule_.turn()) schedule_.seek(position - start_);
 }
 

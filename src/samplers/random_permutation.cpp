@@ -13,15 +13,18 @@ namespace millrace::samplers {
 namespace {
 
 constexpr int64_t kLarge = std::numeric_limits<uint32_t>::max() / 20;  // torch changes its algorithm here
-constexpr int64_t kAhead = 32;  // swaps whose partners are fetched together: in a big permutation each is a cache miss
+constexpr int64_t kAhead =
+    32;  // swaps whose partners are fetched together: in a big permutation each is a cache miss
 
 bool narrow(int64_t n) { return n <= int64_t{std::numeric_limits<uint32_t>::max()}; }
 
 }  // namespace
 
-RandomPermutation::RandomPermutation(int64_t n, uint64_t seed) : size_(n), seed_(seed), engine_(static_cast<uint32_t>(seed)) {
+RandomPermutation::RandomPermutation(int64_t n, uint64_t seed)
+    : size_(n), seed_(seed), engine_(static_cast<uint32_t>(seed)) {
   if (n < 0)
-    throw Error(ErrorKind::invalid_argument, "a permutation has n = 0 or more elements, not " + std::to_string(n));
+    throw Error(ErrorKind::invalid_argument,
+                "a permutation has n = 0 or more elements, not " + std::to_string(n));
 }
 
 void RandomPermutation::start_round() {
@@ -109,8 +112,8 @@ void RandomPermutation::read(std::span<const int64_t> positions, std::span<int64
 void RandomPermutation::at(std::span<const int64_t> positions, std::span<int64_t> out) {
   for (const int64_t position : positions)
     if (position < 0 || size_ == 0)
-      throw Error(ErrorKind::out_of_range,
-                  "a permutation of " + std::to_string(size_) + " elements has no position " + std::to_string(position));
+      throw Error(ErrorKind::out_of_range, "a permutation of " + std::to_string(size_) +
+                                               " elements has no position " + std::to_string(position));
   narrow(size_) ? read<uint32_t>(positions, out) : read<uint64_t>(positions, out);
 }
 

@@ -1,11 +1,13 @@
-// RandomPermutation: the numbers 0 .. n-1 in the order of torch.randperm(n, generator=torch.Generator().manual_seed(seed)), and
-// behind it, from position n on, the next permutation that the same generator would give, and so on.
+// RandomPermutation: the numbers 0 .. n-1 in the order of torch.randperm(n,
+// generator=torch.Generator().manual_seed(seed)), and behind it, from position n on, the next permutation
+// that the same generator would give, and so on.
 //
-// Drawn as far as it is asked for: torch's Fisher-Yates walks forwards, so element i is final after step i. From 2^32 / 20 elements
-// on torch uses another algorithm (inside-out, 64-bit draws) in which none is final before the end; then all are drawn at the first
-// question. Memory: 4 bytes per element (8 from 2^32 elements on) as they are touched, because a number is kept as its
-// difference from its place: memory that the system hands out zeroed is the identity, so starting costs nothing.
-// Backwards is free within a permutation; going back to an earlier one draws again from the first. One thread at a time.
+// Drawn as far as it is asked for: torch's Fisher-Yates walks forwards, so element i is final after step i.
+// From 2^32 / 20 elements on torch uses another algorithm (inside-out, 64-bit draws) in which none is final
+// before the end; then all are drawn at the first question. Memory: 4 bytes per element (8 from 2^32 elements
+// on) as they are touched, because a number is kept as its difference from its place: memory that the system
+// hands out zeroed is the identity, so starting costs nothing. Backwards is free within a permutation; going
+// back to an earlier one draws again from the first. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,8 @@ class RandomPermutation {
  public:
   RandomPermutation(int64_t n, uint64_t seed);  // throws Error(invalid_argument) for n < 0
 
-  // out[i] = the element at positions[i]. Throws Error(out_of_range) for a negative position, or any when n is 0.
+  // out[i] = the element at positions[i]. Throws Error(out_of_range) for a negative position, or any when n
+  // is 0.
   void at(std::span<const int64_t> positions, std::span<int64_t> out);
 
   int64_t size() const { return size_; }

@@ -16,25 +16,29 @@ std::vector<int64_t> starts_of(std::span<const int64_t> lengths) {
   std::vector<int64_t> starts{0};
   for (size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 0 || lengths[i] > kMost - starts.back())
-      throw Error(ErrorKind::invalid_argument, "lengths are 0 or more, and at most 2^62 together, but length " + std::to_string(i) +
-                                                   " is " + std::to_string(lengths[i]));
+      throw Error(ErrorKind::invalid_argument,
+                  "lengths are 0 or more, and at most 2^62 together, but length " + std::to_string(i) +
+                      " is " + std::to_string(lengths[i]));
     starts.push_back(starts.back() + lengths[i]);
   }
   return starts;
 }
 
-// Calls use(i, run, first, end) for each position, which lies in run first .. end-1. One that is not in the run of the position before is
-// looked for where it would be if all runs were as long, which most are, and then by bisection.
+// Calls use(i, run, first, end) for each position, which lies in run first .. end-1. One that is not in the
+// run of the position before is looked for where it would be if all runs were as long, which most are, and
+// then by bisection.
 template <class Use>
 void find_runs(const std::vector<int64_t>& ends, std::span<const int64_t> positions, const Use& use) {
   const int64_t size = ends.empty() ? 0 : ends.back();
-  const double runs_per_position = size > 0 ? static_cast<double>(ends.size()) / static_cast<double>(size) : 0;
+  const double runs_per_position =
+      size > 0 ? static_cast<double>(ends.size()) / static_cast<double>(size) : 0;
   size_t run = 0;
   int64_t first = 1, end = 0;  // of `run`; none yet
   for (size_t i = 0; i < positions.size(); ++i) {
     const int64_t position = positions[i];
     if (position < 0 || position >= size)
-      throw Error(ErrorKind::out_of_range, "an order of " + std::to_string(size) + " samples has no position " + std::to_string(position));
+      throw Error(ErrorKind::out_of_range, "an order of " + std::to_string(size) +
+                                               " samples has no position " + std::to_string(position));
     if (position < first || position >= end) {
       run = std::min(static_cast<size_t>(static_cast<double>(position) * runs_per_position), ends.size() - 1);
       if (position >= ends[run] || (run > 0 && position < ends[run - 1]))
@@ -60,10 +64,12 @@ ShardOrder::ShardOrder(std::span<const int64_t> lengths, uint64_t seed, uint64_t
 }
 
 void ShardOrder::at(std::span<const int64_t> positions, std::span<int64_t> out) const {
-  find_runs(ends_, positions, [&](size_t i, size_t run, int64_t, int64_t) { out[i] = positions[i] + shifts_[run]; });
+  find_runs(ends_, positions,
+            [&](size_t i, size_t run, int64_t, int64_t) { out[i] = positions[i] + shifts_[run]; });
 }
 
-SegmentShuffle::SegmentShuffle(std::span<const int64_t> lengths, uint64_t seed, uint64_t epoch) : seed_(seed), epoch_(epoch) {
+SegmentShuffle::SegmentShuffle(std::span<const int64_t> lengths, uint64_t seed, uint64_t epoch)
+    : seed_(seed), epoch_(epoch) {
   ends_ = starts_of(lengths);
   ends_.erase(ends_.begin());
 }

@@ -65,7 +65,8 @@ OpenPacks::Found OpenPacks::take(int64_t needed) {
 void FirstFit::add(int64_t room) {
   if (packs_ == leaves_) {
     std::vector<int64_t> wider(leaves_ * 4, 0);
-    std::copy(most_.begin() + static_cast<int64_t>(leaves_), most_.end(), wider.begin() + static_cast<int64_t>(leaves_ * 2));
+    std::copy(most_.begin() + static_cast<int64_t>(leaves_), most_.end(),
+              wider.begin() + static_cast<int64_t>(leaves_ * 2));
     most_.swap(wider);
     leaves_ *= 2;
     for (size_t i = leaves_ - 1; i > 0; --i) most_[i] = std::max(most_[2 * i], most_[2 * i + 1]);

@@ -16,8 +16,10 @@ namespace {
 void widen_tokens(const TokenArray& array, int64_t first, int64_t count, int64_t* out) {
   const size_t bytes = base::dtype_bytes(array.type), tokens = static_cast<size_t>(count);
   const uint8_t* const from = array.tokens + static_cast<size_t>(first) * bytes;
-  if (bytes < sizeof *out) collate::widen(from, array.type, base::DType::i64, tokens, out);
-  else if (count > 0) std::memcpy(out, from, tokens * bytes);
+  if (bytes < sizeof *out)
+    collate::widen(from, array.type, base::DType::i64, tokens, out);
+  else if (count > 0)
+    std::memcpy(out, from, tokens * bytes);
 }
 
 void check_array(const TokenArray& array) {
@@ -25,22 +27,24 @@ void check_array(const TokenArray& array) {
     throw Error(ErrorKind::invalid_argument, array.name + ": " + what, array.name);
   };
   const char kind = base::dtype_kind(array.type);
-  if (kind != 'i' && kind != 'u') refuse(std::string("tokens are integers, not ") + base::dtype_name(array.type) + "; convert them");
+  if (kind != 'i' && kind != 'u')
+    refuse(std::string("tokens are integers, not ") + base::dtype_name(array.type) + "; convert them");
   if (array.offsets.empty()) refuse("there are no offsets; n documents have n + 1, the first one 0");
   for (size_t i = 0; i < array.offsets.size(); ++i) {
     const int64_t offset = array.offsets[i];
     if (i > 0 && offset < array.offsets[i - 1])
-      refuse("offsets[" + std::to_string(i) + "] is " + std::to_string(offset) + ", less than the one before, " +
-             std::to_string(array.offsets[i - 1]) + "; offsets never fall");
+      refuse("offsets[" + std::to_string(i) + "] is " + std::to_string(offset) +
+             ", less than the one before, " + std::to_string(array.offsets[i - 1]) + "; offsets never fall");
     if (offset < 0 || offset > array.count)
-      refuse("offsets[" + std::to_string(i) + "] is " + std::to_string(offset) + ", outside the " + std::to_string(array.count) +
-             " tokens there are");
+      refuse("offsets[" + std::to_string(i) + "] is " + std::to_string(offset) + ", outside the " +
+             std::to_string(array.count) + " tokens there are");
   }
 }
 
 }  // namespace
 
-PackBuilder::PackBuilder(std::vector<TokenArray> arrays, const PackLayout& layout) : arrays_(std::move(arrays)), layout_(layout) {
+PackBuilder::PackBuilder(std::vector<TokenArray> arrays, const PackLayout& layout)
+    : arrays_(std::move(arrays)), layout_(layout) {
   if (layout_.length < 1) throw Error(ErrorKind::invalid_argument, "a pack has 1 token or more");
   for (const TokenArray& array : arrays_) {
     check_array(array);
@@ -50,8 +54,8 @@ PackBuilder::PackBuilder(std::vector<TokenArray> arrays, const PackLayout& layou
 
 PackBuilder::Document PackBuilder::document(int64_t number) const {
   if (number < 0 || number >= documents())
-    throw Error(ErrorKind::out_of_range,
-                "there are " + std::to_string(documents()) + " documents, and no document " + std::to_string(number));
+    throw Error(ErrorKind::out_of_range, "there are " + std::to_string(documents()) +
+                                             " documents, and no document " + std::to_string(number));
   const auto at = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), number) - ends_.begin());
   const TokenArray& array = arrays_[at];
   const auto own = static_cast<size_t>(number - (at == 0 ? 0 : ends_[at - 1]));
@@ -65,8 +69,10 @@ std::vector<PackBuilder::Placed> PackBuilder::place(std::span<const PackPiece> p
   for (const PackPiece& piece : pieces) {
     const Document whole = document(piece.document);
     const int64_t counted = whole.tokens + (layout_.separator ? 1 : 0);
-    if (piece.begin < 0 || piece.tokens < 0 || piece.begin > counted - piece.tokens || piece.tokens > layout_.length - at)
-      throw Error(ErrorKind::out_of_range, "a piece is outside its document or its row: the packing was planned for other lengths");
+    if (piece.begin < 0 || piece.tokens < 0 || piece.begin > counted - piece.tokens ||
+        piece.tokens > layout_.length - at)
+      throw Error(ErrorKind::out_of_range,
+                  "a piece is outside its document or its row: the packing was planned for other lengths");
     placed.push_back({whole, piece, at, std::min(piece.tokens, whole.tokens - piece.begin), layout_.ignore});
     at += piece.tokens;
   }
@@ -76,23 +82,28 @@ std::vector<PackBuilder::Placed> PackBuilder::place(std::span<const PackPiece> p
 // All that is read of the arrays, which may be mapped files that somebody cuts short.
 void PackBuilder::read(std::span<Placed> placed, int64_t* ids) const {
   const void* fault = nullptr;
-  const bool whole = core::guarded([&] {
-    for (Placed& each : placed) {
-      const auto& [array, first, tokens] = each.document;
-      const int64_t end = each.piece.begin + each.piece.tokens;
-      widen_tokens(*array, first + each.piece.begin, each.stored, ids + each.at);
-      if (end < tokens) widen_tokens(*array, first + end, 1, &each.next);
-    }
-  }, &fault);
+  const bool whole = core::guarded(
+      [&] {
+        for (Placed& each : placed) {
+          const auto& [array, first, tokens] = each.document;
+          const int64_t end = each.piece.begin + each.piece.tokens;
+          widen_tokens(*array, first + each.piece.begin, each.stored, ids + each.at);
+          if (end < tokens) widen_tokens(*array, first + end, 1, &each.next);
+        }
+      },
+      &fault);
   if (whole) return;
   const auto* const at = static_cast<const uint8_t*>(fault);
   for (const TokenArray& array : arrays_) {
     const auto bytes = static_cast<size_t>(array.count) * base::dtype_bytes(array.type);
     if (at >= array.tokens && at < array.tokens + bytes)
-      throw Error(ErrorKind::corrupt_data, array.name + ": the file is shorter than when it was mapped; write it again, and map it anew",
-                  array.name, at - array.tokens);
+      throw Error(
+          ErrorKind::corrupt_data,
+          array.name + ": the file is shorter than when it was mapped; write it again, and map it anew",
+          array.name, at - array.tokens);
   }
-  throw Error(ErrorKind::corrupt_data, "a mapped file of tokens is shorter than when it was mapped; write it again, and map it anew");
+  throw Error(ErrorKind::corrupt_data,
+              "a mapped file of tokens is shorter than when it was mapped; write it again, and map it anew");
 }
 
 void PackBuilder::build(std::span<const PackPiece> pieces, const PackRow& row) const {
@@ -138,12 +149,13 @@ void PackBuilder::label(const Placed& placed, const PackRow& row) const {
 void PackBuilder::check_vocabulary(const Placed& placed, const int64_t* ids) const {
   const auto& [whole, piece, at, stored, next] = placed;
   const auto check = [&](const int64_t* tokens, int64_t count, int64_t first) {
-    const auto wrong =
-        static_cast<int64_t>(collate::find_outside(tokens, base::DType::i64, static_cast<size_t>(count), layout_.vocabulary - 1));
+    const auto wrong = static_cast<int64_t>(
+        collate::find_outside(tokens, base::DType::i64, static_cast<size_t>(count), layout_.vocabulary - 1));
     if (wrong == count) return;
     throw Error(ErrorKind::corrupt_data,
-                whole.array->name + ": token " + std::to_string(first + wrong) + " of document " + std::to_string(piece.document) +
-                    " is " + std::to_string(tokens[wrong]) + ", and the vocabulary has 0 to " + std::to_string(layout_.vocabulary - 1) +
+                whole.array->name + ": token " + std::to_string(first + wrong) + " of document " +
+                    std::to_string(piece.document) + " is " + std::to_string(tokens[wrong]) +
+                    ", and the vocabulary has 0 to " + std::to_string(layout_.vocabulary - 1) +
                     "; check the tokenizer and the dtype",
                 whole.array->name, whole.first + first + wrong);
   };

@@ -1,7 +1,9 @@
-// PackBuilder: writes planned packs as rows of 64-bit token ids, with labels, positions and the number of each token's document.
+// PackBuilder: writes planned packs as rows of 64-bit token ids, with labels, positions and the number of
+// each token's document.
 //
-// Documents lie behind one another in flat arrays of integers of any width, counted through all arrays. The arrays are borrowed:
-// whoever makes a builder keeps them alive and in place. Immutable; any thread. About 5 ns per token for all outputs.
+// Documents lie behind one another in flat arrays of integers of any width, counted through all arrays. The
+// arrays are borrowed: whoever makes a builder keeps them alive and in place. Immutable; any thread. About 5
+// ns per token for all outputs.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +27,19 @@ struct TokenArray {
   std::string name;  // for messages
 };
 
-// next: labels[t] is the token that follows t in its document, wherever that lies, or `ignore` where the document ends.
-// same: labels[t] is token t, and `ignore` where a piece begins, for models that shift labels themselves.
+// next: labels[t] is the token that follows t in its document, wherever that lies, or `ignore` where the
+// document ends. same: labels[t] is token t, and `ignore` where a piece begins, for models that shift labels
+// themselves.
 enum class PackTargets : uint8_t { next, same };
 
 struct PackLayout {
-  int64_t length = 0;                // of a row
-  std::optional<int64_t> separator{};  // a token behind each document; counted in PackPiece, the document's last one
+  int64_t length = 0;  // of a row
+  std::optional<int64_t>
+      separator{};  // a token behind each document; counted in PackPiece, the document's last one
   PackTargets targets = PackTargets::next;
-  bool across_documents = false;     // labels know no documents: the next token of the row, or all tokens
-  int64_t pad = 0, ignore = -100;    // behind the last piece: of ids, of labels
-  int64_t vocabulary = 0;            // ids are 0 .. vocabulary - 1; 0: not checked
+  bool across_documents = false;   // labels know no documents: the next token of the row, or all tokens
+  int64_t pad = 0, ignore = -100;  // behind the last piece: of ids, of labels
+  int64_t vocabulary = 0;          // ids are 0 .. vocabulary - 1; 0: not checked
 };
 
 // `length` elements each; null where they are not wanted.
@@ -48,11 +52,12 @@ struct PackRow {
 
 class PackBuilder {
  public:
-  // Throws Error(invalid_argument) for offsets that fall, or point outside their array, and for elements that are no integers.
+  // Throws Error(invalid_argument) for offsets that fall, or point outside their array, and for elements that
+  // are no integers.
   PackBuilder(std::vector<TokenArray> arrays, const PackLayout& layout);
 
-  // Throws Error(corrupt_data) for an id outside the vocabulary, or a mapped file that was cut short; Error(out_of_range) for pieces
-  // that are not in their documents or do not fit the row.
+  // Throws Error(corrupt_data) for an id outside the vocabulary, or a mapped file that was cut short;
+  // Error(out_of_range) for pieces that are not in their documents or do not fit the row.
   void build(std::span<const PackPiece> pieces, const PackRow& row) const;
 
   int64_t documents() const { return ends_.empty() ? 0 : ends_.back(); }

@@ -23,7 +23,8 @@ void fill(const Padding& padding, size_t bytes, uint8_t* out) {
     case 4: return fill_as<uint32_t>(padding.value, bytes, out);
     case 8: return fill_as<uint64_t>(padding.value, bytes, out);
     default:
-      for (size_t at = 0; at < bytes; at += padding.value_bytes) std::memcpy(out + at, padding.value, padding.value_bytes);
+      for (size_t at = 0; at < bytes; at += padding.value_bytes)
+        std::memcpy(out + at, padding.value, padding.value_bytes);
   }
 }
 
@@ -34,8 +35,9 @@ void pad_rows(std::span<const RaggedRow> rows, const Padding& padding, uint8_t* 
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto [data, items] = rows[i];
     if (items > padding.length)
-      throw Error(ErrorKind::invalid_argument, "row " + std::to_string(i) + " has " + std::to_string(items) + " items, more than the " +
-                                                   std::to_string(padding.length) + " to pad to; cut it, or pad to more");
+      throw Error(ErrorKind::invalid_argument, "row " + std::to_string(i) + " has " + std::to_string(items) +
+                                                   " items, more than the " + std::to_string(padding.length) +
+                                                   " to pad to; cut it, or pad to more");
     const size_t bytes = static_cast<size_t>(items) * padding.item_bytes;
     uint8_t* const row = out + i * row_bytes;
     uint8_t* const first = padding.on_the_left ? row + (row_bytes - bytes) : row;

@@ -12,9 +12,10 @@
 namespace millrace::sequences {
 namespace {
 
-constexpr uint64_t kVisits = uint64_t{1} << 60, kPacks = kVisits + 1;  // streams of the seed; those of lengths begin at 1
-constexpr int64_t kLongest = 1 << 24;                                  // OpenPacks has 8 bytes for each token of a pack
-constexpr size_t kDigits = 11;               // bits of a round of the sort
+constexpr uint64_t kVisits = uint64_t{1} << 60,
+                   kPacks = kVisits + 1;  // streams of the seed; those of lengths begin at 1
+constexpr int64_t kLongest = 1 << 24;     // OpenPacks has 8 bytes for each token of a pack
+constexpr size_t kDigits = 11;            // bits of a round of the sort
 
 struct Keyed {
   int64_t key, value;
@@ -27,7 +28,9 @@ void radix_sort(std::vector<Keyed>& entries) {
   std::vector<Keyed> other(entries.size());
   for (size_t shift = 0; shift < 63 && most >> shift != 0; shift += kDigits) {
     std::array<size_t, size_t{1} << kDigits> starts{};
-    const auto digit = [&](const Keyed& entry) { return static_cast<size_t>(entry.key >> shift) & (starts.size() - 1); };
+    const auto digit = [&](const Keyed& entry) {
+      return static_cast<size_t>(entry.key >> shift) & (starts.size() - 1);
+    };
     for (const Keyed& entry : entries) ++starts[digit(entry)];
     std::exclusive_scan(starts.begin(), starts.end(), starts.begin(), size_t{0});
     for (const Keyed& entry : entries) other[starts[digit(entry)]++] = entry;
@@ -41,7 +44,8 @@ void check(const PackingOptions& options) {
     refuse("a pack has 1 to 2^24 tokens, not " + std::to_string(options.length));
   if (options.window < 1) refuse("a window has 1 document or more, not " + std::to_string(options.window));
   if (options.most_pieces < 0)
-    refuse("a pack has 1 document or more at most, or any number (0), not " + std::to_string(options.most_pieces));
+    refuse("a pack has 1 document or more at most, or any number (0), not " +
+           std::to_string(options.most_pieces));
 }
 
 }  // namespace
@@ -61,7 +65,8 @@ class SequencePacking::Plan {
         continue;
       }
       int64_t begin = 0;
-      for (; length - begin > options_.length; begin += options_.length) begun({place, begin, options_.length});
+      for (; length - begin > options_.length; begin += options_.length)
+        begun({place, begin, options_.length});
       pieces_.push_back({place, begin, length - begin});
       packs_.push_back(-1);
     }
@@ -76,7 +81,8 @@ class SequencePacking::Plan {
     std::inclusive_scan(ends.begin(), ends.end(), ends.begin());
     std::vector<int64_t> next(ends.begin(), ends.end() - 1);
     pieces.resize(pieces_.size());
-    for (size_t i = 0; i < pieces_.size(); ++i) pieces[static_cast<size_t>(next[static_cast<size_t>(packs_[i])]++)] = pieces_[i];
+    for (size_t i = 0; i < pieces_.size(); ++i)
+      pieces[static_cast<size_t>(next[static_cast<size_t>(packs_[i])]++)] = pieces_[i];
   }
 
  private:
@@ -93,7 +99,9 @@ class SequencePacking::Plan {
   }
 
   // Whether the pack may have more pieces behind the one that it is given now.
-  bool stays_open(int64_t pack) { return options_.most_pieces == 0 || ++counts_[static_cast<size_t>(pack)] < options_.most_pieces; }
+  bool stays_open(int64_t pack) {
+    return options_.most_pieces == 0 || ++counts_[static_cast<size_t>(pack)] < options_.most_pieces;
+  }
 
   void run_on(int64_t place, int64_t length) {
     for (int64_t begin = 0; begin < length;) {
@@ -144,11 +152,12 @@ class SequencePacking::Plan {
   int64_t count_ = 0;              // packs
   OpenPacks open_;
   FirstFit oldest_;
-  int64_t last_ = 0, room_ = 0;    // of concatenation
+  int64_t last_ = 0, room_ = 0;  // of concatenation
   std::vector<Keyed> by_length_;
 };
 
-SequencePacking::SequencePacking(std::span<const int64_t> lengths, const PackingOptions& options) : options_(options) {
+SequencePacking::SequencePacking(std::span<const int64_t> lengths, const PackingOptions& options)
+    : options_(options) {
   check(options_);
   choose(lengths);
   if (options_.seed) order_by_length(lengths);
@@ -185,8 +194,9 @@ void SequencePacking::choose(std::span<const int64_t> lengths) {
   for (size_t i = 0; i < lengths.size(); ++i) {
     const int64_t length = lengths[i];
     if (length < 0 || length > int64_t{1} << 56)
-      throw Error(ErrorKind::invalid_argument, "a document has 0 or more tokens, but document " + std::to_string(i) + " has " +
-                                                   std::to_string(length) + "; check the offsets");
+      throw Error(ErrorKind::invalid_argument, "a document has 0 or more tokens, but document " +
+                                                   std::to_string(i) + " has " + std::to_string(length) +
+                                                   "; check the offsets");
     const bool too_long = length > options_.length;
     if (length == 0) {
       ++report_.empty;
@@ -206,7 +216,8 @@ void SequencePacking::choose(std::span<const int64_t> lengths) {
 void SequencePacking::order_by_length(std::span<const int64_t> lengths) {
   std::vector<Keyed> entries;
   entries.reserve(documents_.size());
-  for (const int64_t document : documents_) entries.push_back({packed_length(lengths[static_cast<size_t>(document)]), document});
+  for (const int64_t document : documents_)
+    entries.push_back({packed_length(lengths[static_cast<size_t>(document)]), document});
   radix_sort(entries);
   for (size_t i = 0; i < entries.size(); ++i) {
     documents_[i] = entries[i].value;
@@ -221,11 +232,13 @@ PackOrder::PackOrder(const SequencePacking& packing, uint64_t epoch) : packing_(
   documents_.emplace(packing.groups_, *packing.options_.seed, epoch);
 }
 
-void PackOrder::at(std::span<const int64_t> packs, std::vector<PackPiece>& pieces, std::vector<int64_t>& ends) const {
+void PackOrder::at(std::span<const int64_t> packs, std::vector<PackPiece>& pieces,
+                   std::vector<int64_t>& ends) const {
   const size_t first = pieces.size();
   for (const int64_t number : packs) {
     if (number < 0 || number >= size())
-      throw Error(ErrorKind::out_of_range, "there are " + std::to_string(size()) + " packs, and no pack " + std::to_string(number));
+      throw Error(ErrorKind::out_of_range,
+                  "there are " + std::to_string(size()) + " packs, and no pack " + std::to_string(number));
     const auto pack = static_cast<size_t>(packs_ ? packs_->at(number) : number);
     const auto* const all = packing_.pieces_.data();
     pieces.insert(pieces.end(), all + packing_.ends_[pack], all + packing_.ends_[pack + 1]);

@@ -1,4 +1,5 @@
-// The walk: whole paths and stat() where links are involved, so that even link cycles end where they end for os.walk (ELOOP).
+// The walk: whole paths and stat() where links are involved, so that even link cycles end where they end for
+// os.walk (ELOOP).
 #include "sources/image_folder.h"
 
 #include <dirent.h>
@@ -52,7 +53,8 @@ bool is_folder(const std::string& parent, const dirent& entry, int* code) {
   return false;
 }
 
-// Calls visit(name, is_folder, errno of stat) for each entry; returns the errno of the listing itself, 0 for none.
+// Calls visit(name, is_folder, errno of stat) for each entry; returns the errno of the listing itself, 0 for
+// none.
 template <typename Visit>
 int for_each_entry(const std::string& path, Visit visit) {
   const Folder folder(::opendir(path.c_str()));
@@ -84,7 +86,8 @@ std::vector<std::string> find_classes(const std::string& root) {
   std::string bad_entry;
   const int code = for_each_entry(root, [&](std::string_view name, bool folder_like, int stat_code) {
     if (folder_like) classes.emplace_back(name);
-    // A broken link is no class; a link that cannot be followed for another reason may be one, so it must not vanish silently.
+    // A broken link is no class; a link that cannot be followed for another reason may be one, so it must not
+    // vanish silently.
     if (stat_code != 0 && stat_code != ENOENT && entry_code == 0) {
       entry_code = stat_code;
       bad_entry = join(root, name);
@@ -102,7 +105,8 @@ char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - '
 bool has_extension(std::string_view name, const std::vector<std::string>& extensions) {
   return std::any_of(extensions.begin(), extensions.end(), [&](const std::string& extension) {
     return name.size() >= extension.size() &&
-           std::equal(extension.begin(), extension.end(), name.end() - static_cast<ptrdiff_t>(extension.size()),
+           std::equal(extension.begin(), extension.end(),
+                      name.end() - static_cast<ptrdiff_t>(extension.size()),
                       [](char wanted, char found) { return wanted == ascii_lower(found); });
   });
 }
@@ -120,9 +124,10 @@ std::optional<Entries> read_folder(const std::string& path, const std::vector<st
 }
 
 // All valid files of one class, as paths below the root.
-PathTable walk_class(const std::string& root, const std::string& name, const std::vector<std::string>& extensions) {
-  // torchvision sorts whole folder paths, and '/' is not the smallest character: "a-b" comes before "a/b". So the folders are
-  // sorted after the walk, not level by level.
+PathTable walk_class(const std::string& root, const std::string& name,
+                     const std::vector<std::string>& extensions) {
+  // torchvision sorts whole folder paths, and '/' is not the smallest character: "a-b" comes before "a/b". So
+  // the folders are sorted after the walk, not level by level.
   std::vector<std::string> pending{name}, folders;
   std::unordered_map<std::string, std::vector<std::string>> files_of;
   while (!pending.empty()) {
@@ -143,7 +148,8 @@ PathTable walk_class(const std::string& root, const std::string& name, const std
   return table;
 }
 
-// work(i) for i in 0 .. count-1 on `threads` threads, the caller's among them. Rethrows the first error by index.
+// work(i) for i in 0 .. count-1 on `threads` threads, the caller's among them. Rethrows the first error by
+// index.
 template <typename Work>
 void parallel_for(size_t count, int threads, Work work) {
   std::vector<std::exception_ptr> errors(count);
@@ -159,7 +165,8 @@ void parallel_for(size_t count, int threads, Work work) {
   };
   core::ThreadGroup helpers;
   try {
-    for (size_t i = 1; i < std::min(count, static_cast<size_t>(threads)); ++i) helpers.start("millrace-list", run);
+    for (size_t i = 1; i < std::min(count, static_cast<size_t>(threads)); ++i)
+      helpers.start("millrace-list", run);
   } catch (const Error&) {
     // No more threads to be had: those there are, and this one, do the work.
   }
@@ -181,10 +188,12 @@ ImageFolderListing list_image_folder(const std::string& root, const ImageFolderO
   ImageFolderListing listing;
   listing.classes = find_classes(root);
   const size_t count = listing.classes.size();
-  const int threads = options.threads > 0 ? options.threads : std::min(core::cpu_budget().threads, kMaxDefaultThreads);
+  const int threads =
+      options.threads > 0 ? options.threads : std::min(core::cpu_budget().threads, kMaxDefaultThreads);
 
   std::vector<PathTable> tables(count);
-  parallel_for(count, threads, [&](size_t i) { tables[i] = walk_class(root, listing.classes[i], options.extensions); });
+  parallel_for(count, threads,
+               [&](size_t i) { tables[i] = walk_class(root, listing.classes[i], options.extensions); });
 
   size_t paths = 0, characters = 0;
   std::vector<std::string> empty;

@@ -1,8 +1,9 @@
 // LineFiles: the lines of several files, counted through, read for a batch at once.
 //
-// Lines that lie close to each other are one read, so a batch in the files' order costs one or two. Immutable; any number of threads,
-// each with a LineBatch of its own. Throws Error(out_of_range) for lines that there are not, Error(corrupt_data) where a line does not end
-// with a newline (but for a file's last one), as the index is of other bytes then, and what the sources throw.
+// Lines that lie close to each other are one read, so a batch in the files' order costs one or two.
+// Immutable; any number of threads, each with a LineBatch of its own. Throws Error(out_of_range) for lines
+// that there are not, Error(corrupt_data) where a line does not end with a newline (but for a file's last
+// one), as the index is of other bytes then, and what the sources throw.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@
 
 namespace millrace::sources {
 
-// The lines of a batch, in the order asked for, each with its newline and kLinePadding readable bytes behind it. Lines longer than the
-// most are not read: their `data` is null.
+// The lines of a batch, in the order asked for, each with its newline and kLinePadding readable bytes behind
+// it. Lines longer than the most are not read: their `data` is null.
 inline constexpr size_t kLinePadding = 64;
 
 struct LineBatch {
@@ -46,8 +47,8 @@ class LineFiles {
     LineIndex::Range range;
   };
 
-  LineFiles(std::vector<std::shared_ptr<const io::ByteSource>> sources, std::vector<std::shared_ptr<const LineIndex>> indexes,
-            int64_t most_line_bytes);
+  LineFiles(std::vector<std::shared_ptr<const io::ByteSource>> sources,
+            std::vector<std::shared_ptr<const LineIndex>> indexes, int64_t most_line_bytes);
 
   int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
   Place place(int64_t line) const;

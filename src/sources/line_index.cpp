@@ -14,7 +14,8 @@
 namespace millrace::sources {
 namespace {
 
-constexpr std::string_view kMagic = "millrace line index 2  \n";  // a multiple of 8 long, as checksum() asks for
+constexpr std::string_view kMagic =
+    "millrace line index 2  \n";  // a multiple of 8 long, as checksum() asks for
 static_assert(kMagic.size() % 8 == 0);
 constexpr size_t kChunk = 512 << 10;  // stays in the second cache between the read and the search
 
@@ -23,11 +24,15 @@ std::span<const uint8_t> bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
 }
 
-std::span<const uint8_t> bytes_of(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+std::span<const uint8_t> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
 [[noreturn]] void fail_loading(const std::string& path) {
-  throw Error(ErrorKind::corrupt_data, path + " is no line index of this version of millrace, or damaged; remove it, and it is made anew",
-              path);
+  throw Error(
+      ErrorKind::corrupt_data,
+      path + " is no line index of this version of millrace, or damaged; remove it, and it is made anew",
+      path);
 }
 
 }  // namespace
@@ -59,12 +64,13 @@ int64_t LineIndex::lines_before(const io::ByteSource& source, int64_t offset) {
 }
 
 void LineIndex::save(const std::string& path, uint64_t mark) const {
-  const std::vector<int64_t> facts{source_bytes_, keeps_blank_ ? 1 : 0, static_cast<int64_t>(turns_.size()), size(),
-                                   static_cast<int64_t>(mark)};
+  const std::vector<int64_t> facts{source_bytes_, keeps_blank_ ? 1 : 0, static_cast<int64_t>(turns_.size()),
+                                   size(), static_cast<int64_t>(mark)};
   uint64_t sum = io::checksum(bytes_of(kMagic));
   for (const auto& part : {bytes_of(facts), bytes_of(turns_), bytes_of(low_)}) sum = io::checksum(part, sum);
   const std::vector<uint64_t> sums{sum};
-  io::save_file(path, std::vector{bytes_of(kMagic), bytes_of(facts), bytes_of(turns_), bytes_of(low_), bytes_of(sums)});
+  io::save_file(
+      path, std::vector{bytes_of(kMagic), bytes_of(facts), bytes_of(turns_), bytes_of(low_), bytes_of(sums)});
 }
 
 LineIndex LineIndex::load(const std::string& path) {
@@ -77,8 +83,8 @@ LineIndex LineIndex::load(const std::string& path) {
   file->read_at(sizeof magic, {reinterpret_cast<uint8_t*>(facts.data()), sizeof facts});
   const int64_t left = file->size() - static_cast<int64_t>(kHead + sizeof(uint64_t));
   const auto [source_bytes, keeps_blank, turns, lines, mark] = facts;
-  const bool fits = source_bytes >= 0 && (keeps_blank | 1) == 1 && turns >= 0 && turns <= left / 8 && lines >= 0 &&
-                    lines <= source_bytes && turns * 8 + lines * 4 == left;
+  const bool fits = source_bytes >= 0 && (keeps_blank | 1) == 1 && turns >= 0 && turns <= left / 8 &&
+                    lines >= 0 && lines <= source_bytes && turns * 8 + lines * 4 == left;
   if (std::memcmp(magic.data(), kMagic.data(), magic.size()) != 0 || !fits) fail_loading(path);
 
   LineIndex index;
@@ -97,7 +103,8 @@ LineIndex LineIndex::load(const std::string& path) {
   read(&sum, sizeof sum);
   uint64_t expected = io::checksum(magic);
   expected = io::checksum({reinterpret_cast<const uint8_t*>(facts.data()), sizeof facts}, expected);
-  for (const auto& part : {bytes_of(index.turns_), bytes_of(index.low_)}) expected = io::checksum(part, expected);
+  for (const auto& part : {bytes_of(index.turns_), bytes_of(index.low_)})
+    expected = io::checksum(part, expected);
   if (sum != expected || !std::is_sorted(index.turns_.begin(), index.turns_.end())) fail_loading(path);
   if (!index.turns_.empty() && (index.turns_.front() < 0 || index.turns_.back() > lines)) fail_loading(path);
   // Ranges must lie in the file and follow each other, whoever wrote the index.
@@ -111,16 +118,21 @@ LineIndex LineIndex::load(const std::string& path) {
   return index;
 }
 
-LineIndexBuilder::LineIndexBuilder(std::shared_ptr<const io::ByteSource> source, bool keep_blank) : source_(std::move(source)) {
+LineIndexBuilder::LineIndexBuilder(std::shared_ptr<const io::ByteSource> source, bool keep_blank)
+    : source_(std::move(source)) {
   if (io::open_stream(source_)->packed())
-    throw Error(ErrorKind::unavailable, source_->name() + " is packed, so its lines can only be read one after the other; unpack it, or "
-                                                          "read it as a stream", source_->name());
+    throw Error(ErrorKind::unavailable,
+                source_->name() +
+                    " is packed, so its lines can only be read one after the other; unpack it, or "
+                    "read it as a stream",
+                source_->name());
   index_.source_bytes_ = source_->size();
   index_.keeps_blank_ = keep_blank;
   std::array<uint8_t, 3> first{};
   source_->read_at(0, {first.data(), static_cast<size_t>(std::min<int64_t>(source_->size(), 3))});
   if ((first[0] == 0xFF && first[1] == 0xFE) || (first[0] == 0xFE && first[1] == 0xFF))
-    throw Error(ErrorKind::corrupt_data, source_->name() + " begins with the byte order mark of UTF-16; convert it to UTF-8",
+    throw Error(ErrorKind::corrupt_data,
+                source_->name() + " begins with the byte order mark of UTF-16; convert it to UTF-8",
                 source_->name(), 0);
   if (first == std::array<uint8_t, 3>{0xEF, 0xBB, 0xBF}) position_ = line_begin_ = 3;
 }

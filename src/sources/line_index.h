@@ -1,9 +1,10 @@
 // LineIndex: where the lines of a file begin, so that any of them is one read away.
 //
-// A line ends behind its \n, or with the file. A byte order mark of UTF-8 at the file's beginning belongs to no line. Blank lines (of
-// spaces, tabs and \r only) are left out, or kept as any other. A line's range reaches to the next line's, so it ends with its newline
-// and, where blank lines are left out, with those behind it.
-// Memory, and size on disk: 4 bytes a line, 8 for each 4 GiB of the file. Immutable once made; any thread.
+// A line ends behind its \n, or with the file. A byte order mark of UTF-8 at the file's beginning belongs to
+// no line. Blank lines (of spaces, tabs and \r only) are left out, or kept as any other. A line's range
+// reaches to the next line's, so it ends with its newline and, where blank lines are left out, with those
+// behind it. Memory, and size on disk: 4 bytes a line, 8 for each 4 GiB of the file. Immutable once made; any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +25,19 @@ class LineIndex {
 
   int64_t size() const { return static_cast<int64_t>(low_.size()); }  // lines
   Range range(int64_t line) const;                                    // line in [0, size())
-  int64_t source_bytes() const { return source_bytes_; }              // of the whole file, to tell whether the index is still its
+  int64_t source_bytes() const {
+    return source_bytes_;
+  }  // of the whole file, to tell whether the index is still its
   bool keeps_blank() const { return keeps_blank_; }
   size_t memory_bytes() const { return low_.size() * sizeof(uint32_t) + turns_.size() * sizeof(int64_t); }
 
-  // How many lines stand in front of a byte of the file, blank ones among them, for messages: reads the file up to there.
+  // How many lines stand in front of a byte of the file, blank ones among them, for messages: reads the file
+  // up to there.
   static int64_t lines_before(const io::ByteSource& source, int64_t offset);
 
-  // The file appears whole or not at all. load() throws Error(corrupt_data) for anything but an undamaged index of this version.
-  // `mark`: content_mark() of the source, for an index that nothing but its name ties to it; 0: none.
+  // The file appears whole or not at all. load() throws Error(corrupt_data) for anything but an undamaged
+  // index of this version. `mark`: content_mark() of the source, for an index that nothing but its name ties
+  // to it; 0: none.
   void save(const std::string& path, uint64_t mark = 0) const;
   static LineIndex load(const std::string& path);
   uint64_t mark() const { return mark_; }  // that it was saved with
@@ -49,14 +54,16 @@ class LineIndex {
   uint64_t mark_ = 0;
 };
 
-// Makes the index step by step, so that the caller can report progress and stop. Cost: memory's speed for lines of some hundred bytes.
-// One thread.
+// Makes the index step by step, so that the caller can report progress and stop. Cost: memory's speed for
+// lines of some hundred bytes. One thread.
 class LineIndexBuilder {
  public:
-  // Throws Error(unavailable) for content that is packed and Error(corrupt_data) for UTF-16, by their first bytes.
+  // Throws Error(unavailable) for content that is packed and Error(corrupt_data) for UTF-16, by their first
+  // bytes.
   LineIndexBuilder(std::shared_ptr<const io::ByteSource> source, bool keep_blank);
 
-  bool step(int64_t bytes);  // looks at so many bytes more; false: that was the end. Throws what the source throws
+  bool step(
+      int64_t bytes);  // looks at so many bytes more; false: that was the end. Throws what the source throws
   int64_t position() const { return position_; }
   LineIndex finish();  // at the end, once
 

@@ -13,28 +13,30 @@ namespace {
 constexpr size_t kBuffer = 256 << 10;
 
 bool is_blank(const uint8_t* data, size_t bytes) {
-  return std::all_of(data, data + bytes, [](uint8_t c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; });
+  return std::all_of(data, data + bytes,
+                     [](uint8_t c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; });
 }
 
 }  // namespace
 
 LineReader::LineReader(std::shared_ptr<const io::ByteSource> source, bool keep_blank, int64_t most_line_bytes)
-    : stream_(io::open_stream(source)),
-      name_(source->name()),
-      keep_blank_(keep_blank),
+    : stream_(io::open_stream(source)), name_(source->name()), keep_blank_(keep_blank),
       most_line_bytes_(static_cast<size_t>(most_line_bytes)) {
   buffer_.resize(kBuffer + kLinePadding);
   fill();
   constexpr uint8_t kMark[] = {0xEF, 0xBB, 0xBF};
-  if (end_ >= 3 && std::equal(kMark, kMark + 3, buffer_.data())) offset_ = static_cast<int64_t>(begin_ = searched_ = 3);
+  if (end_ >= 3 && std::equal(kMark, kMark + 3, buffer_.data()))
+    offset_ = static_cast<int64_t>(begin_ = searched_ = 3);
   if (end_ >= 2 && ((buffer_[0] == 0xFF && buffer_[1] == 0xFE) || (buffer_[0] == 0xFE && buffer_[1] == 0xFF)))
-    throw Error(ErrorKind::corrupt_data, name_ + " begins with the byte order mark of UTF-16; convert it to UTF-8", name_, 0);
+    throw Error(ErrorKind::corrupt_data,
+                name_ + " begins with the byte order mark of UTF-16; convert it to UTF-8", name_, 0);
 }
 
 // More bytes behind what is left, which moves to the buffer's beginning; false at the end.
 bool LineReader::fill() {
   if (ended_) return false;
-  std::copy(buffer_.begin() + static_cast<ptrdiff_t>(begin_), buffer_.begin() + static_cast<ptrdiff_t>(end_), buffer_.begin());
+  std::copy(buffer_.begin() + static_cast<ptrdiff_t>(begin_), buffer_.begin() + static_cast<ptrdiff_t>(end_),
+            buffer_.begin());
   end_ -= begin_;
   searched_ -= begin_;
   begin_ = 0;
@@ -51,7 +53,8 @@ bool LineReader::fill() {
 
 // Where the line at begin_ ends, or 0 when that is not in the buffer yet.
 size_t LineReader::line_end() {
-  const auto* newline = static_cast<const uint8_t*>(std::memchr(buffer_.data() + searched_, '\n', end_ - searched_));
+  const auto* newline =
+      static_cast<const uint8_t*>(std::memchr(buffer_.data() + searched_, '\n', end_ - searched_));
   if (newline != nullptr) return static_cast<size_t>(newline - buffer_.data()) + 1;
   searched_ = end_;
   return ended_ && begin_ < end_ ? end_ : 0;

@@ -12,7 +12,8 @@ bool is_continuation(std::string_view text, size_t i) {
   return i < text.size() && (static_cast<uint8_t>(text[i]) & 0xC0) == 0x80;
 }
 
-// The length of the well-formed sequence at `i` and its code point; length 0 when it is none (Unicode 15, table 3-7).
+// The length of the well-formed sequence at `i` and its code point; length 0 when it is none (Unicode 15,
+// table 3-7).
 std::pair<size_t, char32_t> decode_one(std::string_view text, size_t i) {
   const auto lead = static_cast<uint8_t>(text[i]);
   if (lead < 0x80) return {1, lead};

@@ -23,7 +23,8 @@ void PathTable::reserve(size_t paths, size_t characters) {
 
 std::string_view PathTable::tail(size_t i) const {
   if (i >= size())
-    throw Error(ErrorKind::out_of_range, "path " + std::to_string(i) + " is not one of the table's " + std::to_string(size()));
+    throw Error(ErrorKind::out_of_range,
+                "path " + std::to_string(i) + " is not one of the table's " + std::to_string(size()));
   const uint64_t begin = i == 0 ? 0 : ends_[i - 1];
   return {characters_.data() + begin, ends_[i] - begin};
 }

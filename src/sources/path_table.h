@@ -21,8 +21,8 @@ class PathTable {
 
   size_t size() const { return ends_.size(); }
   size_t characters() const { return characters_.size(); }  // of all tails
-  std::string path(size_t i) const;       // whole path; throws Error(out_of_range)
-  std::string_view tail(size_t i) const;  // without the prefix; throws Error(out_of_range)
+  std::string path(size_t i) const;                         // whole path; throws Error(out_of_range)
+  std::string_view tail(size_t i) const;                    // without the prefix; throws Error(out_of_range)
   const std::string& prefix() const { return prefix_; }
   size_t memory_bytes() const;
 

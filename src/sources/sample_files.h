@@ -1,6 +1,7 @@
 // SampleFiles: one file per sample, wherever it lies: in a folder, in a tar shard, in memory.
 //
-// Indices are 0 .. size() - 1; others throw Error(out_of_range). What read() throws names the file. Any thread.
+// Indices are 0 .. size() - 1; others throw Error(out_of_range). What read() throws names the file. Any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ class SampleFiles {
   virtual int64_t size() const = 0;
   virtual std::string name(int64_t index) const = 0;  // for messages
   virtual void read(int64_t index, io::FileBuffer& into) const = 0;
-  // Of what is random about a sample, where that is not its index: streams number their samples anew in each run.
+  // Of what is random about a sample, where that is not its index: streams number their samples anew in each
+  // run.
   virtual void identify(base::SampleKey& /*key*/) const {}
 };
 

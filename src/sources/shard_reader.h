@@ -1,8 +1,8 @@
 // ShardReader: the files of a tar shard with the samples they belong to, by WebDataset's naming rule.
 //
-// A file's key is its path up to the first dot of its base name; what is behind that dot is its suffix, lower-case where ASCII. Files
-// with equal keys behind each other are one sample. Left out: names without a dot, and those whose first folder is `__like_this__`.
-// Throws what TarReader throws. One thread.
+// A file's key is its path up to the first dot of its base name; what is behind that dot is its suffix,
+// lower-case where ASCII. Files with equal keys behind each other are one sample. Left out: names without a
+// dot, and those whose first folder is `__like_this__`. Throws what TarReader throws. One thread.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class ShardReader {
 
   explicit ShardReader(const std::shared_ptr<const io::ByteSource>& source, NameFilter filter = {});
 
-  bool next(ShardFile& file);  // false at the shard's end
+  bool next(ShardFile& file);                              // false at the shard's end
   void read(std::span<uint8_t> into) { tar_.read(into); }  // content of the file that next() gave
 
   bool next_is_buffered() const { return tar_.next_is_buffered(); }  // both probably do not wait

@@ -1,7 +1,9 @@
-// StreamSamples: samples of a stream on their way. Each gets a ticket, its index for the engine, and is forgotten when told so.
+// StreamSamples: samples of a stream on their way. Each gets a ticket, its index for the engine, and is
+// forgotten when told so.
 //
-// Who draws from the stream add()s a sample before its ticket is submitted, and drops those whose batches came back. Everything is under
-// one lock, held for a few words; sources are read outside it. Tickets are never used again.
+// Who draws from the stream add()s a sample before its ticket is submitted, and drops those whose batches
+// came back. Everything is under one lock, held for a few words; sources are read outside it. Tickets are
+// never used again.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +23,7 @@ class StreamSamples final : public SampleFiles {
     std::shared_ptr<const io::ByteSource> source;
     int64_t offset = 0, size = 0;
     std::string key;
-    int64_t number = 0;       // what its random numbers are drawn from, with `pass`
+    int64_t number = 0;  // what its random numbers are drawn from, with `pass`
     uint32_t pass = 0;
   };
 

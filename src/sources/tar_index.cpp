@@ -19,7 +19,8 @@ namespace {
 constexpr std::string_view kMagic = "millrace tar index 2\n", kWithoutMark = "millrace tar index 1\n";
 static_assert(kMagic.size() == kWithoutMark.size());
 
-// As Python's int() reads it, but for underscores and digits of other scripts: these stay files without a number.
+// As Python's int() reads it, but for underscores and digits of other scripts: these stay files without a
+// number.
 int64_t as_number(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n\v\f";
   const size_t begin = text.find_first_not_of(kBlanks);
@@ -47,8 +48,10 @@ class Decoder {
   Decoder(std::span<const uint8_t> bytes, const std::string& path) : left_(bytes), path_(path) {}
 
   [[noreturn]] void fail() const {
-    throw Error(ErrorKind::corrupt_data,
-                path_ + " is no tar index of this version of millrace, or damaged; remove it, and it is made anew", path_);
+    throw Error(
+        ErrorKind::corrupt_data,
+        path_ + " is no tar index of this version of millrace, or damaged; remove it, and it is made anew",
+        path_);
   }
   void keep(std::span<const uint8_t> bytes) { left_ = bytes; }
   std::span<const uint8_t> take(size_t bytes) {
@@ -80,8 +83,11 @@ class Decoder {
 TarIndex TarIndex::build(const std::shared_ptr<const io::ByteSource>& shard) {
   ShardReader reader(shard);
   if (reader.packed())
-    throw Error(ErrorKind::unavailable, shard->name() + " is packed, so its samples can only be read one after the other; unpack it, or "
-                                                        "read it as a stream", shard->name());
+    throw Error(ErrorKind::unavailable,
+                shard->name() +
+                    " is packed, so its samples can only be read one after the other; unpack it, or "
+                    "read it as a stream",
+                shard->name());
   TarIndex index;
   index.shard_bytes_ = shard->size();
   std::unordered_map<std::string, uint32_t> suffixes;
@@ -98,9 +104,11 @@ TarIndex TarIndex::build(const std::shared_ptr<const io::ByteSource>& shard) {
     const uint32_t suffix = known.first->second;
     const auto others = index.files(index.size() - 1);
     if (std::any_of(others.begin(), others.end(), [&](const File& other) { return other.suffix == suffix; }))
-      throw Error(ErrorKind::corrupt_data, shard->name() + ": '" + file.entry.name + "' is there twice in sample '" + key +
-                                               "', the second time at byte " + std::to_string(file.entry.header) +
-                                               "; give its files names of their own", shard->name(), file.entry.header);
+      throw Error(ErrorKind::corrupt_data,
+                  shard->name() + ": '" + file.entry.name + "' is there twice in sample '" + key +
+                      "', the second time at byte " + std::to_string(file.entry.header) +
+                      "; give its files names of their own",
+                  shard->name(), file.entry.header);
     File place{suffix, file.entry.offset, file.entry.size, kNoNumber};
     if (place.size > 0 && place.size <= kMostNumberBytes) {
       std::array<char, kMostNumberBytes> text;
@@ -116,7 +124,8 @@ TarIndex TarIndex::build(const std::shared_ptr<const io::ByteSource>& shard) {
 
 std::span<const TarIndex::File> TarIndex::files(int64_t sample) const {
   if (sample < 0 || sample >= size())
-    throw Error(ErrorKind::out_of_range, "sample " + std::to_string(sample) + " is not one of the shard's " + std::to_string(size()));
+    throw Error(ErrorKind::out_of_range,
+                "sample " + std::to_string(sample) + " is not one of the shard's " + std::to_string(size()));
   const auto i = static_cast<size_t>(sample);
   const int64_t begin = i == 0 ? 0 : ends_[i - 1];
   return std::span(files_).subspan(static_cast<size_t>(begin), static_cast<size_t>(ends_[i] - begin));
@@ -144,7 +153,8 @@ std::vector<uint8_t> TarIndex::encode(uint64_t mark) const {
     const auto there = files(sample);
     put(bytes, static_cast<int64_t>(there.size()));
     for (const File& file : there)
-      for (const int64_t number : {int64_t{file.suffix}, file.offset, file.size, file.number}) put(bytes, number);
+      for (const int64_t number : {int64_t{file.suffix}, file.offset, file.size, file.number})
+        put(bytes, number);
   }
   const uint64_t sum = io::checksum(bytes);
   put(bytes, &sum, sizeof sum);

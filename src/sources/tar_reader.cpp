@@ -87,7 +87,9 @@ TarReader::TarReader(std::unique_ptr<io::ByteStream> stream, std::string archive
     : stream_(std::move(stream)), archive_(std::move(archive)) {}
 
 void TarReader::fail(const std::string& reason) const {
-  throw Error(ErrorKind::corrupt_data, archive_ + ": " + reason + ", at byte " + std::to_string(header_) + kDamaged, archive_, header_);
+  throw Error(ErrorKind::corrupt_data,
+              archive_ + ": " + reason + ", at byte " + std::to_string(header_) + kDamaged, archive_,
+              header_);
 }
 
 bool TarReader::next_is_buffered() const {
@@ -108,12 +110,14 @@ bool TarReader::read_header(uint8_t* block) {
   if (got == 0 && header_ == 0) fail("the archive is empty (0 bytes)");
   if (got == 0) return false;
   if (got == kBlock && std::all_of(block, block + kBlock, [](uint8_t byte) { return byte == 0; })) {
-    if (stream_->packed()) stream_->skip(stream_->most_left());  // the checksum of what was unpacked comes last
+    if (stream_->packed())
+      stream_->skip(stream_->most_left());  // the checksum of what was unpacked comes last
     return false;
   }
   if (got < kBlock) fail("the archive ends inside a header");
   if (!checksum_is_right(block))
-    fail(header_ == 0 ? "this is no tar archive (wrong checksum of the header)" : "wrong checksum of a header");
+    fail(header_ == 0 ? "this is no tar archive (wrong checksum of the header)"
+                      : "wrong checksum of a header");
   return true;
 }
 
@@ -135,7 +139,7 @@ bool TarReader::next(TarEntry& entry) {
     std::string name = name_of(block.data());
     char type = static_cast<char>(block[kType]);
     if (type == '\0' && name.ends_with('/')) type = '5';  // before POSIX, that was how folders were told
-    if (type == 'X') type = 'x';                           // Sun's letter for the same
+    if (type == 'X') type = 'x';                          // Sun's letter for the same
 
     const bool about_the_next = type == 'x' || type == 'g' || type == 'L' || type == 'K';
     if (!about_the_next) {
@@ -143,10 +147,11 @@ bool TarReader::next(TarEntry& entry) {
       if (local.name) name = *local.name;
     }
     if (*size > kMostEntryBytes)
-      fail("'" + name + "' is said to have " + std::to_string(*size) + " bytes, more than the " + std::to_string(kMostEntryBytes) +
-           " allowed");
+      fail("'" + name + "' is said to have " + std::to_string(*size) + " bytes, more than the " +
+           std::to_string(kMostEntryBytes) + " allowed");
     if ((has_content(type) || about_the_next) && *size > stream_->most_left())
-      fail("the archive ends inside '" + name + "', which is said to have " + std::to_string(*size) + " bytes");
+      fail("the archive ends inside '" + name + "', which is said to have " + std::to_string(*size) +
+           " bytes");
     left_ = has_content(type) || about_the_next ? *size : 0;
     padding_ = (kBlock - left_ % kBlock) % kBlock;
     if (about_the_next && type != 'g') announced_at = header_;
@@ -159,8 +164,10 @@ bool TarReader::next(TarEntry& entry) {
       const std::string long_name = read_text(*size);
       local.name = long_name.substr(0, long_name.find('\0'));
     } else if (type == 'S' || local.sparse) {
-      throw Error(ErrorKind::unavailable, archive_ + ": '" + name + "' is a sparse file, at byte " + std::to_string(header_) +
-                                              ", which is not read; make the archive without tar's --sparse", archive_, header_);
+      throw Error(ErrorKind::unavailable,
+                  archive_ + ": '" + name + "' is a sparse file, at byte " + std::to_string(header_) +
+                      ", which is not read; make the archive without tar's --sparse",
+                  archive_, header_);
     } else if (is_regular(type)) {
       entry = {std::move(name), stream_->position(), left_, header_};
       ended_ = false;
@@ -181,7 +188,8 @@ void TarReader::read(std::span<uint8_t> into) {
 }
 
 std::string TarReader::read_text(int64_t size) {
-  if (size > kMostNameBytes) fail("a name or its attributes are said to have " + std::to_string(size) + " bytes");
+  if (size > kMostNameBytes)
+    fail("a name or its attributes are said to have " + std::to_string(size) + " bytes");
   std::string result(static_cast<size_t>(size), '\0');
   read({reinterpret_cast<uint8_t*>(result.data()), result.size()});
   return result;
@@ -195,7 +203,8 @@ void TarReader::read_records(int64_t size, Overrides& overrides) {
     size_t length = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
     const auto digits = static_cast<size_t>(end - rest.data());
-    if (error != std::errc() || digits + 2 > length || length > rest.size() || rest[digits] != ' ' || rest[length - 1] != '\n')
+    if (error != std::errc() || digits + 2 > length || length > rest.size() || rest[digits] != ' ' ||
+        rest[length - 1] != '\n')
       fail("a PAX record is not as it should be");
     const std::string_view record = rest.substr(digits + 1, length - digits - 2);
     const size_t equals = record.find('=');
@@ -206,7 +215,8 @@ void TarReader::read_records(int64_t size, Overrides& overrides) {
     } else if (key == "size") {
       int64_t bytes = 0;
       const auto parsed = std::from_chars(value.data(), value.data() + value.size(), bytes);
-      if (parsed.ec != std::errc() || parsed.ptr != value.data() + value.size() || bytes < 0) fail("a PAX record's size is no number");
+      if (parsed.ec != std::errc() || parsed.ptr != value.data() + value.size() || bytes < 0)
+        fail("a PAX record's size is no number");
       overrides.size = bytes;
     } else if (key.starts_with("GNU.sparse.")) {
       overrides.sparse = true;

@@ -20,7 +20,8 @@ namespace {
 
 namespace py = pybind11;
 
-constexpr size_t kLargeRow = size_t{64} << 10;  // from here on, a system call for each row is cheaper than its page faults
+constexpr size_t kLargeRow =
+    size_t{64} << 10;  // from here on, a system call for each row is cheaper than its page faults
 
 }  // namespace
 
@@ -30,7 +31,8 @@ struct RowWriter::Impl final : SampleTree {
   const core::SharedRing& ring;
   int slot = -1;
   size_t reserved = 0, used = 0;
-  bool fresh = false;  // this batch reaches beyond `reserved`, and its large rows bring the memory that they need
+  bool fresh =
+      false;  // this batch reaches beyond `reserved`, and its large rows bring the memory that they need
   int64_t capacity = 0, rows = 0, layouts = 0;
   int64_t laid_out_for = -1;  // the capacity that the offsets are for
   bool known = false;         // root describes a batch
@@ -38,7 +40,9 @@ struct RowWriter::Impl final : SampleTree {
   using SampleTree::root;
   using SampleTree::write;
 
-  size_t row_offset(const Node& node) const { return node.offset + static_cast<size_t>(rows) * node.row_bytes; }
+  size_t row_offset(const Node& node) const {
+    return node.offset + static_cast<size_t>(rows) * node.row_bytes;
+  }
   uint8_t* row(Node& node) override { return ring.data(slot) + row_offset(node); }
   void put_row(Node& node, const void* row_major, PyObject* owner) override;
   void put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) override;
@@ -74,13 +78,17 @@ void RowWriter::Impl::provide(const Node& node) {
 }
 
 void RowWriter::Impl::put_row(Node& node, const void* row_major, PyObject* /*owner*/) {
-  if (brings_memory(node)) ring.write(slot, row_offset(node), row_major, node.row_bytes);
-  else core::copy_row(row(node), row_major, node.row_bytes, used);
+  if (brings_memory(node))
+    ring.write(slot, row_offset(node), row_major, node.row_bytes);
+  else
+    core::copy_row(row(node), row_major, node.row_bytes, used);
 }
 
 void RowWriter::Impl::put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) {
-  if (tensor.is_contiguous() || brings_memory(node)) put_row(node, tensor.contiguous().const_data_ptr(), owner);
-  else at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
+  if (tensor.is_contiguous() || brings_memory(node))
+    put_row(node, tensor.contiguous().const_data_ptr(), owner);
+  else
+    at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
 }
 
 // The batch's first sample: like the last batch's, or a new layout.
@@ -121,13 +129,20 @@ py::object RowWriter::Impl::describe(const Node& node) const {
     default: break;
   }
   py::object kind;
-  if (node.kind == Kind::tensor) kind = py::str("tensor");
-  else if (node.kind == Kind::array) kind = py::str("array");
-  else if (node.kind == Kind::numpy_scalar) kind = node.type;
-  else if (node.kind == Kind::python_float) kind = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyFloat_Type));
-  else if (node.kind == Kind::python_bool) kind = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyBool_Type));
-  else kind = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyLong_Type));
-  return py::make_tuple("field", kind, node.offset, static_cast<int>(node.element), py::tuple(py::cast(node.sizes)));
+  if (node.kind == Kind::tensor)
+    kind = py::str("tensor");
+  else if (node.kind == Kind::array)
+    kind = py::str("array");
+  else if (node.kind == Kind::numpy_scalar)
+    kind = node.type;
+  else if (node.kind == Kind::python_float)
+    kind = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyFloat_Type));
+  else if (node.kind == Kind::python_bool)
+    kind = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyBool_Type));
+  else
+    kind = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyLong_Type));
+  return py::make_tuple("field", kind, node.offset, static_cast<int>(node.element),
+                        py::tuple(py::cast(node.sizes)));
 }
 
 RowWriter::RowWriter(const core::SharedRing& ring) : impl_(std::make_unique<Impl>(ring)) {}
@@ -145,7 +160,9 @@ void RowWriter::begin(int slot, size_t reserved, int64_t capacity) {
 bool RowWriter::add(PyObject* sample) {
   const trace::StageScope scope(trace::Stage::collate);
   Impl& w = *impl_;
-  const bool written = w.rows >= w.capacity ? false : w.rows == 0 ? w.start(sample) : w.write(w.root, sample, false);
+  const bool written = w.rows >= w.capacity ? false
+                       : w.rows == 0        ? w.start(sample)
+                                            : w.write(w.root, sample, false);
   if (written) {
     ++w.rows;
     return true;

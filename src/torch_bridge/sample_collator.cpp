@@ -63,13 +63,17 @@ class SampleCollator final : SampleTree {
 
   // torch.stack() gives rows that are not row-major strides of its own choice.
   void put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) override {
-    if (stacks(node) || (row_ == 0 && !tensor.is_contiguous())) stack_later(node, tensor, owner);
-    else if (tensor.is_contiguous()) put_row(node, tensor.const_data_ptr(), owner);
-    else at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
+    if (stacks(node) || (row_ == 0 && !tensor.is_contiguous()))
+      stack_later(node, tensor, owner);
+    else if (tensor.is_contiguous())
+      put_row(node, tensor.const_data_ptr(), owner);
+    else
+      at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
   }
 
   bool stacks(const Node& node) const {
-    return !node.pieces.empty() || (node.row_bytes >= kLargeRow && node.row_bytes * static_cast<size_t>(count_) >= kLargeBatch);
+    return !node.pieces.empty() ||
+           (node.row_bytes >= kLargeRow && node.row_bytes * static_cast<size_t>(count_) >= kLargeBatch);
   }
 
   void stack_later(Node& node, const at::Tensor& tensor, PyObject* owner) {
@@ -89,7 +93,8 @@ class SampleCollator final : SampleTree {
         for (size_t i = 0; i < count; ++i) result[node.keys[i]] = assembled(node.children[i]);
         return result;
       }
-      case Kind::tuple: case Kind::list: {
+      case Kind::tuple:
+      case Kind::list: {
         py::list result(count);
         for (size_t i = 0; i < count; ++i) result[i] = assembled(node.children[i]);
         return result;
@@ -113,7 +118,8 @@ class SampleCollator final : SampleTree {
 };
 
 bool a_mode_is_active() {
-  return at::impl::PythonTorchFunctionTLS::stack_len() > 0 || c10::impl::TorchDispatchModeTLS::any_modes_set();
+  return at::impl::PythonTorchFunctionTLS::stack_len() > 0 ||
+         c10::impl::TorchDispatchModeTLS::any_modes_set();
 }
 
 }  // namespace
@@ -133,8 +139,9 @@ PyObject* collate_samples(PyObject* samples) {
 namespace {
 
 bool is_left_alone(PyObject* value) {
-  return value == Py_None || PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) || PyLong_CheckExact(value) ||
-         PyFloat_CheckExact(value) || PyBool_Check(value) || reinterpret_cast<PyObject*>(Py_TYPE(value)) == THPVariableClass;
+  return value == Py_None || PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) ||
+         PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
+         reinterpret_cast<PyObject*>(Py_TYPE(value)) == THPVariableClass;
 }
 
 py::object converted(PyObject* value, const py::object& others) {
@@ -143,14 +150,16 @@ py::object converted(PyObject* value, const py::object& others) {
     py::dict result;
     PyObject *key, *item;
     for (Py_ssize_t position = 0; PyDict_Next(value, &position, &key, &item);) {
-      if (!is_left_alone(item)) return others(py::handle(value));  // may run Python code, which may change the dict
+      if (!is_left_alone(item))
+        return others(py::handle(value));  // may run Python code, which may change the dict
       result[py::handle(key)] = py::handle(item);
     }
     return result;
   }
   if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
     if (Py_EnterRecursiveCall(" in default_convert") != 0) throw py::error_already_set();
-    const std::unique_ptr<PyObject, void (*)(PyObject*)> leave(value, [](PyObject*) { Py_LeaveRecursiveCall(); });
+    const std::unique_ptr<PyObject, void (*)(PyObject*)> leave(value,
+                                                               [](PyObject*) { Py_LeaveRecursiveCall(); });
     const auto items = py::reinterpret_borrow<py::sequence>(value);
     py::list result;
     for (size_t i = 0; i < items.size(); ++i) result.append(converted(py::object(items[i]).ptr(), others));

@@ -1,4 +1,5 @@
-// One pass over a sample: first to see what it is, then, as for every other sample, to put its leaves into their rows.
+// One pass over a sample: first to see what it is, then, as for every other sample, to put its leaves into
+// their rows.
 #include <pybind11/numpy.h>  // before torch's headers, so that both see this pybind11
 #include <pybind11/pybind11.h>
 
@@ -33,7 +34,9 @@ const py::object& numpy_type(const char* name) {
   return name[0] == 'n' ? array : scalar;
 }
 
-bool is_exactly(PyObject* value, const py::object& type) { return reinterpret_cast<PyObject*>(Py_TYPE(value)) == type.ptr(); }
+bool is_exactly(PyObject* value, const py::object& type) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(value)) == type.ptr();
+}
 
 bool is_named_tuple(PyObject* value) {
   return PyTuple_Check(value) && !PyTuple_CheckExact(value) && PyObject_HasAttrString(value, "_fields") == 1;
@@ -74,7 +77,9 @@ bool SampleTree::build_children(Node& node, PyObject* value, int depth) {
   if (!items) throw PythonError{};
   node.children.resize(static_cast<size_t>(PySequence_Fast_GET_SIZE(items.ptr())));
   for (size_t i = 0; i < node.children.size(); ++i)
-    if (!build(node.children[i], PySequence_Fast_GET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i)), true, depth + 1)) return false;
+    if (!build(node.children[i], PySequence_Fast_GET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i)), true,
+               depth + 1))
+      return false;
   return !node.children.empty();
 }
 
@@ -141,9 +146,13 @@ bool SampleTree::write_tensor(Node& node, PyObject* value) {
 
 bool SampleTree::write_array(Node& node, const py::object& object) {
   const auto array = py::reinterpret_borrow<py::array>(object);
-  if (element_of(array.dtype()) != node.element || array.ndim() != static_cast<py::ssize_t>(node.sizes.size())) return false;
+  if (element_of(array.dtype()) != node.element ||
+      array.ndim() != static_cast<py::ssize_t>(node.sizes.size()))
+    return false;
   for (size_t d = 0; d < node.sizes.size(); ++d)
-    if (array.shape(static_cast<py::ssize_t>(d)) != node.sizes[d] || array.strides(static_cast<py::ssize_t>(d)) < 0) return false;
+    if (array.shape(static_cast<py::ssize_t>(d)) != node.sizes[d] ||
+        array.strides(static_cast<py::ssize_t>(d)) < 0)
+      return false;
   if (contiguous(array)) {
     put_row(node, array.data(), array.ptr());
     return true;
@@ -186,7 +195,8 @@ bool SampleTree::write_children(Node& node, PyObject* value, bool exact_keys) {
                          : node.kind == Kind::list ? PyList_CheckExact(value)
                                                    : is_exactly(value, node.type);
   if (!same_type) return false;
-  PyObject* const* items = PyList_CheckExact(value) ? PySequence_Fast_ITEMS(value) : &PyTuple_GET_ITEM(value, 0);
+  PyObject* const* items =
+      PyList_CheckExact(value) ? PySequence_Fast_ITEMS(value) : &PyTuple_GET_ITEM(value, 0);
   const Py_ssize_t size = PyList_CheckExact(value) ? PyList_GET_SIZE(value) : PyTuple_GET_SIZE(value);
   if (static_cast<size_t>(size) != node.children.size()) return false;
   for (size_t i = 0; i < node.children.size(); ++i)
@@ -198,7 +208,8 @@ bool SampleTree::write(Node& node, PyObject* value, bool exact_keys) {
   switch (node.kind) {
     case Kind::tensor: return write_tensor(node, value);
     case Kind::array: return is_exactly(value, numpy_type("ndarray")) && write_array(node, as_array(value));
-    case Kind::numpy_scalar: return is_exactly(value, node.type) && write_array(node, py::array::ensure(py::handle(value)));
+    case Kind::numpy_scalar:
+      return is_exactly(value, node.type) && write_array(node, py::array::ensure(py::handle(value)));
     case Kind::python_float:
       if (!PyFloat_CheckExact(value)) return false;
       store(row(node), PyFloat_AS_DOUBLE(value));
@@ -218,7 +229,9 @@ bool SampleTree::write(Node& node, PyObject* value, bool exact_keys) {
       if (PyList_Append(objects[node.objects].ptr(), value) != 0) throw PythonError{};
       return true;
     case Kind::dict: return write_dict(node, value, exact_keys);
-    case Kind::tuple: case Kind::list: case Kind::named: return write_children(node, value, exact_keys);
+    case Kind::tuple:
+    case Kind::list:
+    case Kind::named: return write_children(node, value, exact_keys);
   }
   return false;
 }

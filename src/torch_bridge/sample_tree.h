@@ -1,10 +1,11 @@
-// SampleTree: how the samples of a Python dataset look, learned from one of them, and their leaves put into rows of batches.
+// SampleTree: how the samples of a Python dataset look, learned from one of them, and their leaves put into
+// rows of batches.
 //
-// What torch's default_collate takes without asking its user's types anything. Leaves: dense CPU tensors, numpy arrays and scalars of
-// number types, float, int, bool; str and bytes are kept as Python objects. Containers: dict, tuple, list, namedtuples of these very
-// types, up to 32 deep. Who derives from it says where rows lie.
-// For the files of this folder only: it includes libtorch's headers. All calls need the GIL; one thread. Errors of Python are left set
-// and reported by throwing PythonError.
+// What torch's default_collate takes without asking its user's types anything. Leaves: dense CPU tensors,
+// numpy arrays and scalars of number types, float, int, bool; str and bytes are kept as Python objects.
+// Containers: dict, tuple, list, namedtuples of these very types, up to 32 deep. Who derives from it says
+// where rows lie. For the files of this folder only: it includes libtorch's headers. All calls need the GIL;
+// one thread. Errors of Python are left set and reported by throwing PythonError.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -20,7 +21,19 @@
 namespace millrace::torch_bridge {
 
 struct SampleNode {
-  enum class Kind : uint8_t { tensor, array, numpy_scalar, python_float, python_int, python_bool, object, dict, tuple, list, named };
+  enum class Kind : uint8_t {
+    tensor,
+    array,
+    numpy_scalar,
+    python_float,
+    python_int,
+    python_bool,
+    object,
+    dict,
+    tuple,
+    list,
+    named
+  };
   Kind kind = Kind::object;
   pybind11::object type;               // numpy_scalar, named: the class; object: str or bytes
   std::vector<pybind11::object> keys;  // dict
@@ -47,12 +60,13 @@ class SampleTree {
 
   // Makes `root` and the lists of `objects`. False for a sample that is anything else than the above.
   bool learn(PyObject* sample);
-  // Puts the sample's leaves where the following say. False for one that is not like the first; a part of it may have been put then.
-  // `exact_keys`: dicts have the same keys in the same order, and no others.
+  // Puts the sample's leaves where the following say. False for one that is not like the first; a part of it
+  // may have been put then. `exact_keys`: dicts have the same keys in the same order, and no others.
   bool write(Node& node, PyObject* value, bool exact_keys);
 
   virtual uint8_t* row(Node& node) = 0;  // where the present sample's number goes
-  // A leaf that is an array; `owner` keeps its memory: one of node.row_bytes, row-major, or a tensor of any strides.
+  // A leaf that is an array; `owner` keeps its memory: one of node.row_bytes, row-major, or a tensor of any
+  // strides.
   virtual void put_row(Node& node, const void* row_major, PyObject* owner) = 0;
   virtual void put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) = 0;
 

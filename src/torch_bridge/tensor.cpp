@@ -26,7 +26,8 @@ constexpr int64_t kMostGaps = 16;
 
 // Element types that are nothing but numbers side by side.
 bool plain_element(at::ScalarType type) {
-  return std::any_of(std::begin(base::kDTypes), std::end(base::kDTypes), [type](base::DType known) { return scalar_type(known) == type; });
+  return std::any_of(std::begin(base::kDTypes), std::end(base::kDTypes),
+                     [type](base::DType known) { return scalar_type(known) == type; });
 }
 
 size_t bytes_of(const std::vector<int64_t>& sizes, base::DType type) {
@@ -40,8 +41,9 @@ size_t bytes_of(const std::vector<int64_t>& sizes, base::DType type) {
 PyObject* tensor_from_lease(core::Lease lease, const std::vector<int64_t>& sizes, base::DType type) {
   const size_t needed = bytes_of(sizes, type);
   if (lease.size_bytes() < needed)
-    throw Error(ErrorKind::invalid_argument, "a slot of " + std::to_string(lease.size_bytes()) + " bytes cannot hold a tensor of " +
-                                                 std::to_string(needed) + " bytes");
+    throw Error(ErrorKind::invalid_argument, "a slot of " + std::to_string(lease.size_bytes()) +
+                                                 " bytes cannot hold a tensor of " + std::to_string(needed) +
+                                                 " bytes");
   if (const auto owner = lease.owner()) {
     at::Tensor tensor = at::empty({0}, at::TensorOptions().dtype(scalar_type(type)));
     tensor.set_(static_cast<at::Tensor*>(owner.get())->storage(), 0, sizes);
@@ -49,8 +51,9 @@ PyObject* tensor_from_lease(core::Lease lease, const std::vector<int64_t>& sizes
   }
   auto held = std::make_unique<core::Lease>(std::move(lease));
   // The deleter owns the lease; it runs without the GIL, on any thread.
-  at::Tensor tensor = at::from_blob(held->data(), sizes, [lease_ptr = held.get()](void*) { delete lease_ptr; },
-                                    at::TensorOptions().dtype(scalar_type(type)));
+  at::Tensor tensor = at::from_blob(
+      held->data(), sizes, [lease_ptr = held.get()](void*) { delete lease_ptr; },
+      at::TensorOptions().dtype(scalar_type(type)));
   held.release();
   return THPVariable_Wrap(tensor);
 }
@@ -61,20 +64,24 @@ core::BlockSource torch_blocks(bool page_locked, int node) {
     at::Tensor memory;
     for (bool locked = page_locked;; locked = false) {
       try {
-        memory = at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).pinned_memory(locked));
+        memory = at::empty({static_cast<int64_t>(bytes)},
+                           at::TensorOptions().dtype(at::kByte).pinned_memory(locked));
       } catch (const c10::Error&) {  // of page-locked memory there may be less
       }
       if (memory.defined() || !locked) break;
     }
     if (!memory.defined())
-      throw Error(ErrorKind::system, "there is no memory for a batch of " + std::to_string(bytes) + " bytes; use a smaller batch_size",
-                  {}, -1, ENOMEM);
+      throw Error(
+          ErrorKind::system,
+          "there is no memory for a batch of " + std::to_string(bytes) + " bytes; use a smaller batch_size",
+          {}, -1, ENOMEM);
     auto owner = std::make_shared<at::Tensor>(std::move(memory));
     return core::MemoryBlock(static_cast<uint8_t*>(owner->data_ptr()), bytes, owner);
   };
 }
 
-PyObject* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, const TensorField& field, bool copy) {
+PyObject* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, const TensorField& field,
+                      bool copy) {
   const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(field.type));
   const size_t bytes = at::detail::computeStorageNbytesContiguous(field.sizes, options.dtype().itemsize());
   uint8_t* data = base + field.offset;
@@ -93,8 +100,9 @@ PyObject* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, 
 bool is_plain_tensor(PyObject* value) {
   if (reinterpret_cast<PyObject*>(Py_TYPE(value)) != THPVariableClass) return false;
   const at::Tensor& t = THPVariable_Unpack(value);
-  return t.defined() && t.layout() == at::kStrided && t.device().is_cpu() && !t.requires_grad() && !t.is_nested() && !t.is_conj() &&
-         !t.is_neg() && !t.unsafeGetTensorImpl()->is_python_dispatch() && plain_element(t.scalar_type());
+  return t.defined() && t.layout() == at::kStrided && t.device().is_cpu() && !t.requires_grad() &&
+         !t.is_nested() && !t.is_conj() && !t.is_neg() && !t.unsafeGetTensorImpl()->is_python_dispatch() &&
+         plain_element(t.scalar_type());
 }
 
 class HeldTensor {

@@ -34,7 +34,8 @@ struct TensorCopier::Impl {
   TensorDevice::Current before{};  // enter()
 };
 
-TensorCopier::TensorCopier(std::shared_ptr<TensorDevice> device) : impl_(std::make_unique<Impl>(std::move(device))) {}
+TensorCopier::TensorCopier(std::shared_ptr<TensorDevice> device)
+    : impl_(std::make_unique<Impl>(std::move(device))) {}
 TensorCopier::~TensorCopier() {
   if (impl_->generation != core::fork_generation()) {
     static_cast<void>(impl_.release());
@@ -58,7 +59,8 @@ std::vector<PyObject*> TensorCopier::copy(const std::vector<PyObject*>& tensors)
     blocks.clear();
   }
   std::vector<PyObject*> result;
-  for (size_t i = 0; i < copied.size(); ++i) result.push_back(THPVariable_Wrap(impl_->device->tensor(copied[i], spans[i].field())));
+  for (size_t i = 0; i < copied.size(); ++i)
+    result.push_back(THPVariable_Wrap(impl_->device->tensor(copied[i], spans[i].field())));
   return result;
 }
 
@@ -67,7 +69,8 @@ device::BatchCopier::Ticket TensorCopier::seal() {
   return impl_->copier.seal();
 }
 
-void TensorCopier::hand_out(const device::BatchCopier::Ticket& ticket, const std::vector<PyObject*>& tensors) {
+void TensorCopier::hand_out(const device::BatchCopier::Ticket& ticket,
+                            const std::vector<PyObject*>& tensors) {
   std::vector<at::Tensor> mine;
   for (PyObject* object : tensors) {
     const at::Tensor& tensor = THPVariable_Unpack(object);

@@ -1,7 +1,8 @@
 // TensorCopier: BatchCopier for torch tensors, as Python objects; libtorch stays behind this header.
 //
-// One thread at a time, holding the GIL but where it says otherwise. Ends: close() or the destructor wait for the copies under way;
-// in a forked child these and wait_for() do nothing, because its parent's device cannot be used there.
+// One thread at a time, holding the GIL but where it says otherwise. Ends: close() or the destructor wait for
+// the copies under way; in a forked child these and wait_for() do nothing, because its parent's device cannot
+// be used there.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,14 @@ class TensorCopier {
   TensorCopier(const TensorCopier&) = delete;
   TensorCopier& operator=(const TensorCopier&) = delete;
 
-  // Queues copies of plain CPU tensors (is_plain_tensor()) and returns new references to tensors on the device, of the same shapes,
-  // types and strides, for use on stream(). Page-locked tensors are kept until they have been read, all others are read at once.
-  // Throws Error(invalid_argument) for other tensors; what torch throws when the device's memory is full.
+  // Queues copies of plain CPU tensors (is_plain_tensor()) and returns new references to tensors on the
+  // device, of the same shapes, types and strides, for use on stream(). Page-locked tensors are kept until
+  // they have been read, all others are read at once. Throws Error(invalid_argument) for other tensors; what
+  // torch throws when the device's memory is full.
   std::vector<_object*> copy(const std::vector<_object*>& tensors);
   device::BatchCopier::Ticket seal();
-  // The current stream of the device waits for the ticket; tensors on the device are marked as used there, others passed over.
+  // The current stream of the device waits for the ticket; tensors on the device are marked as used there,
+  // others passed over.
   void hand_out(const device::BatchCopier::Ticket& ticket, const std::vector<_object*>& tensors);
   // A moment behind what was queued on the current stream of the device; and: waits for it.
   device::BatchCopier::Ticket moment();
@@ -42,7 +45,7 @@ class TensorCopier {
 
   device::StreamId stream() const;
   int device_index() const;
-  int device_type() const;  // torch's number of it
+  int device_type() const;           // torch's number of it
   std::string lock_failure() const;  // why host memory could not be page-locked; empty while it could
 
  private:

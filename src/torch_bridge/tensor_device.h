@@ -1,8 +1,9 @@
-// TensorDevice: a Device whose memory torch tensors can lie in; and the one for every accelerator that torch knows.
+// TensorDevice: a Device whose memory torch tensors can lie in; and the one for every accelerator that torch
+// knows.
 //
-// Streams, events, memory and copies are torch's own, asked for through its device-neutral interface: nothing here is linked to
-// CUDA, and the streams that users and torch work with, its allocator (whichever it is), and record_stream() are the same as theirs.
-// Sees libtorch; for torch_bridge and for the tests' fake device.
+// Streams, events, memory and copies are torch's own, asked for through its device-neutral interface: nothing
+// here is linked to CUDA, and the streams that users and torch work with, its allocator (whichever it is),
+// and record_stream() are the same as theirs. Sees libtorch; for torch_bridge and for the tests' fake device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +23,8 @@ class TensorDevice : public device::Device {
   virtual at::Tensor tensor(const device::DeviceBlock& block, const TensorField& field) = 0;
   using device::Device::used_on;
   virtual void used_on(const at::Tensor& tensor, device::StreamId stream) = 0;
-  // Makes the stream the calling thread's current one, and this device its current device; returns what they were before.
+  // Makes the stream the calling thread's current one, and this device its current device; returns what they
+  // were before.
   struct Current {
     int device_index;
     device::StreamId stream;  // of this device
@@ -32,7 +34,8 @@ class TensorDevice : public device::Device {
   virtual std::string lock_failure() const = 0;
 };
 
-// `device`: with an index, and of an accelerator that torch was built with and finds here; else Error(unavailable).
+// `device`: with an index, and of an accelerator that torch was built with and finds here; else
+// Error(unavailable).
 std::shared_ptr<TensorDevice> torch_device(at::Device device);
 
 }  // namespace millrace::torch_bridge

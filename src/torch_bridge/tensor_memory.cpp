@@ -16,8 +16,8 @@ TensorField form_of(PyObject* object) {
 
 bool has_form(PyObject* object, const TensorField& form) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
-  return static_cast<int8_t>(tensor.scalar_type()) == form.type && tensor.sizes() == form.sizes && tensor.strides() == form.strides &&
-         !tensor.requires_grad();
+  return static_cast<int8_t>(tensor.scalar_type()) == form.type && tensor.sizes() == form.sizes &&
+         tensor.strides() == form.strides && !tensor.requires_grad();
 }
 
 std::shared_ptr<const void> hold_memory(PyObject* object) {
@@ -29,6 +29,8 @@ std::shared_ptr<const void> hold_memory(PyObject* object) {
   return std::make_shared<c10::Storage>(c10::newStorageImplFromRefcountedDataPtr(storage));
 }
 
-bool may_be_mapped(PyObject* object) { return !THPVariable_Unpack(object).storage().unsafeGetStorageImpl()->resizable(); }
+bool may_be_mapped(PyObject* object) {
+  return !THPVariable_Unpack(object).storage().unsafeGetStorageImpl()->resizable();
+}
 
 }  // namespace millrace::torch_bridge

@@ -41,11 +41,13 @@ struct TorchHostMemory : device::HostMemory {
 };
 
 at::Tensor host_bytes(size_t bytes, bool page_locked) {
-  return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).pinned_memory(page_locked));
+  return at::empty({static_cast<int64_t>(bytes)},
+                   at::TensorOptions().dtype(at::kByte).pinned_memory(page_locked));
 }
 
-// Streams that no copier uses at present. A stream is used again, because torch's allocator gives memory that was freed on one stream to
-// that one only: a new stream for each epoch would take new device memory for each.
+// Streams that no copier uses at present. A stream is used again, because torch's allocator gives memory that
+// was freed on one stream to that one only: a new stream for each epoch would take new device memory for
+// each.
 class IdleStreams {
  public:
   device::StreamId take(const VirtualGuardImpl& impl, at::Device device) {
@@ -66,7 +68,8 @@ class IdleStreams {
   std::mutex mutex_;
   std::map<std::pair<at::DeviceType, at::DeviceIndex>, std::vector<device::StreamId>> idle_;
 };
-IdleStreams& idle_streams = *new IdleStreams;  // never destroyed: copiers may end after static destructors ran
+IdleStreams& idle_streams =
+    *new IdleStreams;  // never destroyed: copiers may end after static destructors ran
 
 class TorchDevice final : public TensorDevice {
  public:
@@ -84,7 +87,9 @@ class TorchDevice final : public TensorDevice {
     return {impl_.exchangeDevice(at::Device(device_.type(), index)).index(), before};
   }
 
-  std::unique_ptr<device::DeviceEvent> new_event() override { return std::make_unique<TorchEvent>(impl_, device_.index()); }
+  std::unique_ptr<device::DeviceEvent> new_event() override {
+    return std::make_unique<TorchEvent>(impl_, device_.index());
+  }
   void record(device::DeviceEvent& event, device::StreamId on) override {
     auto& mine = static_cast<TorchEvent&>(event);
     impl_.record(&mine.event, stream(on), device_.index(), c10::EventFlag::PYTORCH_DEFAULT);
@@ -105,7 +110,9 @@ class TorchDevice final : public TensorDevice {
     return std::make_unique<TorchMemory>(
         at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).device(device_)));
   }
-  void used_on(device::DeviceMemory& memory, device::StreamId by) override { used_on(static_cast<TorchMemory&>(memory).bytes, by); }
+  void used_on(device::DeviceMemory& memory, device::StreamId by) override {
+    used_on(static_cast<TorchMemory&>(memory).bytes, by);
+  }
   void used_on(const at::Tensor& tensor, device::StreamId by) override {
     impl_.recordDataPtrOnStream(tensor.storage().data_ptr(), stream(by));
   }
@@ -135,15 +142,17 @@ class TorchDevice final : public TensorDevice {
     target.copy_(at::from_blob(const_cast<void*>(from), {size}, options), /*non_blocking=*/true);
   }
 
-  // A tensor of its own over the storage, and no view: views share a version counter, so writing into one field in place would
-  // spoil what autograd saved of another.
+  // A tensor of its own over the storage, and no view: views share a version counter, so writing into one
+  // field in place would spoil what autograd saved of another.
   at::Tensor tensor(const device::DeviceBlock& block, const TensorField& field) override {
     const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(field.type)).device(device_);
     const auto offset = static_cast<int64_t>(block.offset / options.dtype().itemsize());
     at::Tensor tensor = at::empty({0}, options);
     const at::Storage& storage = static_cast<const TorchMemory&>(*block.memory).bytes.storage();
-    if (field.strides.empty()) tensor.set_(storage, offset, field.sizes);
-    else tensor.set_(storage, offset, field.sizes, field.strides);
+    if (field.strides.empty())
+      tensor.set_(storage, offset, field.sizes);
+    else
+      tensor.set_(storage, offset, field.sizes, field.strides);
     return tensor;
   }
 
@@ -153,12 +162,14 @@ class TorchDevice final : public TensorDevice {
   const at::Device device_;
   const VirtualGuardImpl impl_;
   std::vector<device::StreamId> streams_;  // given back at the end
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;               // guards what follows
   std::string lock_failure_;
 };
 
 }  // namespace
 
-std::shared_ptr<TensorDevice> torch_device(at::Device device) { return std::make_shared<TorchDevice>(device); }
+std::shared_ptr<TensorDevice> torch_device(at::Device device) {
+  return std::make_shared<TorchDevice>(device);
+}
 
 }  // namespace millrace::torch_bridge

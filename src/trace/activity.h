@@ -1,9 +1,9 @@
 // Activity: what a thread is doing at this moment, for whoever asks why nothing comes out.
 //
-// The thread that does the work is the only writer: begin() names the sample, step() what is done to it, end() that nothing is. A
-// reader on any thread gets all of one moment: a counter is odd while they change. Who reads a field of a change has acquired what was
-// stored before it, so the counter, read last, has moved on, and the reader looks again.
-// Cost: one reading of the clock and six stores for each step.
+// The thread that does the work is the only writer: begin() names the sample, step() what is done to it,
+// end() that nothing is. A reader on any thread gets all of one moment: a counter is odd while they change.
+// Who reads a field of a change has acquired what was stored before it, so the counter, read last, has moved
+// on, and the reader looks again. Cost: one reading of the clock and six stores for each step.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,11 @@
 
 namespace millrace::trace {
 
-enum class Doing : uint8_t { nothing, reading, making };  // reading: up to the header and the draws; making: decoding and transforms
+enum class Doing : uint8_t {
+  nothing,
+  reading,
+  making
+};  // reading: up to the header and the draws; making: decoding and transforms
 
 class Activity {
  public:
@@ -29,7 +33,8 @@ class Activity {
     write(Doing::reading, index, now, now);
   }
   void step(Doing doing) {
-    write(doing, index_.load(std::memory_order_relaxed), base::now_ns(), sample_ns_.load(std::memory_order_relaxed));
+    write(doing, index_.load(std::memory_order_relaxed), base::now_ns(),
+          sample_ns_.load(std::memory_order_relaxed));
   }
   void end() { write(Doing::nothing, -1, base::now_ns(), 0); }
 
@@ -37,7 +42,8 @@ class Activity {
     for (int attempt = 0; attempt < 100; ++attempt) {
       const uint32_t before = turn_.load(std::memory_order_acquire);
       const Moment moment{doing_.load(std::memory_order_acquire), index_.load(std::memory_order_acquire),
-                          since_ns_.load(std::memory_order_acquire), sample_ns_.load(std::memory_order_acquire)};
+                          since_ns_.load(std::memory_order_acquire),
+                          sample_ns_.load(std::memory_order_acquire)};
       if (before % 2 == 0 && turn_.load(std::memory_order_relaxed) == before) return moment;
     }
     return {};

@@ -1,6 +1,8 @@
-// TraceRange: a named stretch of a thread's time, for profilers that draw time lines. Costs one load while nobody asked for ranges.
+// TraceRange: a named stretch of a thread's time, for profilers that draw time lines. Costs one load while
+// nobody asked for ranges.
 //
-// The sink is set for the whole process, by any thread, and never ends; a range goes to the sink that was there when it began.
+// The sink is set for the whole process, by any thread, and never ends; a range goes to the sink that was
+// there when it began.
 #pragma once
 
 #include <atomic>

@@ -24,7 +24,8 @@ thread_local const char this_thread = 0;            // its address is the thread
 });
 
 constexpr bool may_wait(Stage stage) {
-  return stage == Stage::read || stage == Stage::idle || stage == Stage::wait || stage == Stage::step || stage == Stage::ended;
+  return stage == Stage::read || stage == Stage::idle || stage == Stage::wait || stage == Stage::step ||
+         stage == Stage::ended;
 }
 
 int64_t thread_cpu_ns() {
@@ -35,7 +36,9 @@ int64_t thread_cpu_ns() {
 
 // One writer: no read-modify-write is needed. Release and acquire order a row's numbers against its version.
 void put(std::atomic<int64_t>& counter, int64_t value) { counter.store(value, std::memory_order_release); }
-void add(std::atomic<int64_t>& counter, int64_t value) { put(counter, counter.load(std::memory_order_relaxed) + value); }
+void add(std::atomic<int64_t>& counter, int64_t value) {
+  put(counter, counter.load(std::memory_order_relaxed) + value);
+}
 
 // Calls `read` until nobody wrote meanwhile.
 template <class Read>
@@ -50,7 +53,8 @@ void read_whole(const std::atomic<int64_t>& version, Read read) {
 
 class Writing {
  public:
-  explicit Writing(std::atomic<int64_t>& version) : version_(version), before_(version.load(std::memory_order_relaxed) & ~int64_t{1}) {
+  explicit Writing(std::atomic<int64_t>& version)
+      : version_(version), before_(version.load(std::memory_order_relaxed) & ~int64_t{1}) {
     version_.store(before_ + 1, std::memory_order_relaxed);
   }
   ~Writing() { version_.store(before_ + 2, std::memory_order_release); }
@@ -63,8 +67,9 @@ class Writing {
 }  // namespace
 
 const char* stage_name(Stage stage) {
-  constexpr std::array<const char*, kStages> names{"read", "decode", "transform", "collate", "sample", "send", "idle",
-                                                   "start", "draw", "wait", "copy", "handover", "step", "ended"};
+  constexpr std::array<const char*, kStages> names{"read", "decode",   "transform", "collate", "sample",
+                                                   "send", "idle",     "start",     "draw",    "wait",
+                                                   "copy", "handover", "step",      "ended"};
   return names[static_cast<size_t>(stage)];
 }
 
@@ -83,7 +88,8 @@ void StageRow::write_note(std::string_view text) {
 std::string StageRow::read_note() const {
   std::string text;
   read_whole(note_version, [&] {
-    text.resize(static_cast<size_t>(std::clamp<int64_t>(note_bytes.load(std::memory_order_acquire), 0, kNoteBytes)));
+    text.resize(
+        static_cast<size_t>(std::clamp<int64_t>(note_bytes.load(std::memory_order_acquire), 0, kNoteBytes)));
     for (size_t i = 0; i * sizeof(uint64_t) < text.size(); ++i) {
       const uint64_t word = note[i].load(std::memory_order_acquire);
       std::memcpy(text.data() + i * sizeof word, &word, std::min(sizeof word, text.size() - i * sizeof word));
@@ -124,12 +130,15 @@ StageReading read_row(const StageRow& row) {
 namespace {
 
 std::shared_ptr<const void> own_row() { return std::make_shared<StageRow>(); }
-StageRow& row_in(const std::shared_ptr<const void>& memory) { return *const_cast<StageRow*>(static_cast<const StageRow*>(memory.get())); }
+StageRow& row_in(const std::shared_ptr<const void>& memory) {
+  return *const_cast<StageRow*>(static_cast<const StageRow*>(memory.get()));
+}
 
 }  // namespace
 
 StageClock::StageClock() : owner_(own_row()), row_(row_in(owner_)) {}
-StageClock::StageClock(StageRow& row, std::shared_ptr<const void> owner) : owner_(std::move(owner)), row_(row) {}
+StageClock::StageClock(StageRow& row, std::shared_ptr<const void> owner)
+    : owner_(std::move(owner)), row_(row) {}
 StageClock::~StageClock() = default;
 
 std::atomic<bool> StageClock::enabled_ = [] {
@@ -175,9 +184,11 @@ void StageClock::detach(std::shared_ptr<StageClock> before) {
 Stage StageClock::enter(Stage stage, int64_t now) {
   const Stage before = stage_;
   if (before == Stage::ended) return before;
-  const bool own = thread_ == &this_thread, reads_cpu = now - cpu_since_ns_ >= kCpuEveryNs || stage == Stage::ended;
+  const bool own = thread_ == &this_thread,
+             reads_cpu = now - cpu_since_ns_ >= kCpuEveryNs || stage == Stage::ended;
   int64_t cpu = 0;
-  if (own && reads_cpu) {  // before the stage begins: a thread often loses its CPU as it comes back from the system
+  if (own &&
+      reads_cpu) {  // before the stage begins: a thread often loses its CPU as it comes back from the system
     cpu = thread_cpu_ns();
     now = base::now_ns();
   }
@@ -193,8 +204,10 @@ Stage StageClock::enter(Stage stage, int64_t now) {
   put(row_.stage, static_cast<int64_t>(stage));
   if (reads_cpu) {
     cpu_since_ns_ = now;
-    if (own) share_cpu(cpu);
-    else pending_ns_ = {};  // ended by another thread
+    if (own)
+      share_cpu(cpu);
+    else
+      pending_ns_ = {};  // ended by another thread
   }
   return before;
 }
@@ -245,7 +258,8 @@ void StageClock::keep_step() {
   const std::lock_guard lock(steps_mutex_);
   if (steps_.empty()) {
     int64_t waited = row_.wall_ns[static_cast<size_t>(Stage::wait)].load(std::memory_order_relaxed);
-    for (size_t i = 0; i <= static_cast<size_t>(Stage::idle); ++i) waited += row_.wall_ns[i].load(std::memory_order_relaxed);
+    for (size_t i = 0; i <= static_cast<size_t>(Stage::idle); ++i)
+      waited += row_.wall_ns[i].load(std::memory_order_relaxed);
     first_wait_ns_.store(waited, std::memory_order_relaxed);
   }
   if (steps_.size() == kMostSteps) {

@@ -1,15 +1,17 @@
-// StageClock: where a thread's life goes. It is in exactly one stage at any moment, so its stages sum to its wall time.
+// StageClock: where a thread's life goes. It is in exactly one stage at any moment, so its stages sum to its
+// wall time.
 //
-// A thread that is attached to a clock has it as `current_stage_clock`; StageScope and StageTimer book there, and do nothing (one load)
-// on a thread that has none. A scope goes back to the stage it found, so whoever knows better splits what an outer one began.
-// Invariant: a StageRow has one writer, the thread that its clock is attached to; anybody may read it meanwhile, from another process,
-// too: `version` is odd while the row is written, and a reader reads again until it has seen the same even number twice. A writer that
-// was killed may leave it odd for ever; the reader then takes what is there, which is off by one stage's latest stretch.
-// CPU time costs a system call (0.1 to 0.5 us), so it is asked for when kCpuEveryNs of wall time have passed since the last time, at the
-// next change of stage. What passed since then is shared among the stages: first to those that compute, as far as their wall time
-// reaches; the rest to those that may only have waited.
-// Cost: a change of stage takes one reading of the clock and about ten stores, 40 ns. Ends: end() or the destructor.
-// Fork: a child is attached to nothing.
+// A thread that is attached to a clock has it as `current_stage_clock`; StageScope and StageTimer book there,
+// and do nothing (one load) on a thread that has none. A scope goes back to the stage it found, so whoever
+// knows better splits what an outer one began. Invariant: a StageRow has one writer, the thread that its
+// clock is attached to; anybody may read it meanwhile, from another process, too: `version` is odd while the
+// row is written, and a reader reads again until it has seen the same even number twice. A writer that was
+// killed may leave it odd for ever; the reader then takes what is there, which is off by one stage's latest
+// stretch. CPU time costs a system call (0.1 to 0.5 us), so it is asked for when kCpuEveryNs of wall time
+// have passed since the last time, at the next change of stage. What passed since then is shared among the
+// stages: first to those that compute, as far as their wall time reaches; the rest to those that may only
+// have waited. Cost: a change of stage takes one reading of the clock and about ten stores, 40 ns. Ends:
+// end() or the destructor. Fork: a child is attached to nothing.
 #pragma once
 
 #include <array>
@@ -28,8 +30,19 @@ namespace millrace::trace {
 
 // Of those that make batches up to `idle`; the rest is the consumer's, whose thread may make batches, too.
 enum class Stage : uint8_t {
-  read, decode, transform, collate, sample, send, idle,
-  start, draw, wait, copy, handover, step,
+  read,
+  decode,
+  transform,
+  collate,
+  sample,
+  send,
+  idle,
+  start,
+  draw,
+  wait,
+  copy,
+  handover,
+  step,
   ended,
   count
 };
@@ -60,7 +73,8 @@ struct StageReading {
   int64_t born_ns = 0;   // 0: not begun
   int64_t until_ns = 0;  // when it was read, or has ended
   Stage stage = Stage::ended;
-  std::array<int64_t, kStages> wall_ns{}, cpu_ns{};  // the stage it is in reaches until then, but for CPU time
+  std::array<int64_t, kStages> wall_ns{},
+      cpu_ns{};  // the stage it is in reaches until then, but for CPU time
 };
 StageReading read_row(const StageRow& row);
 
@@ -72,18 +86,20 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   static constexpr int64_t kCpuEveryNs = 200'000;
   static constexpr size_t kMostSteps = 65'536;
 
-  StageClock();                                                   // a row of its own
-  explicit StageClock(StageRow& row, std::shared_ptr<const void> owner = nullptr);  // `owner` keeps the row's memory
+  StageClock();  // a row of its own
+  explicit StageClock(StageRow& row,
+                      std::shared_ptr<const void> owner = nullptr);  // `owner` keeps the row's memory
   ~StageClock();
   StageClock(const StageClock&) = delete;
   StageClock& operator=(const StageClock&) = delete;
 
-  // False: MILLRACE_LEDGER=0 in the environment, or a measurement of what clocks cost. Nothing is attached then.
+  // False: MILLRACE_LEDGER=0 in the environment, or a measurement of what clocks cost. Nothing is attached
+  // then.
   static bool enabled() { return enabled_.load(std::memory_order_relaxed); }
   static void enable(bool on) { enabled_ = on; }
 
-  // The calling thread is counted by this clock from now on, in `stage`, and its first time begins its life. Returns the clock that it
-  // was attached to, for detach().
+  // The calling thread is counted by this clock from now on, in `stage`, and its first time begins its life.
+  // Returns the clock that it was attached to, for detach().
   std::shared_ptr<StageClock> attach(Stage stage);
   static void detach(std::shared_ptr<StageClock> before = nullptr);
 
@@ -92,14 +108,16 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   Stage enter(Stage stage, int64_t now);
   void end() { enter(Stage::ended); }
 
-  // The consumer's next(): attached from begin() to leave(), which gets what begin() returned. Calls may be nested (an iterator over an
-  // iterator), and come from different threads, one at a time. What begins in `step`, but for `start`, is a step, whose times are kept.
-  // Nothing is done once ended, until restart().
+  // The consumer's next(): attached from begin() to leave(), which gets what begin() returned. Calls may be
+  // nested (an iterator over an iterator), and come from different threads, one at a time. What begins in
+  // `step`, but for `start`, is a step, whose times are kept. Nothing is done once ended, until restart().
   Stage begin(Stage stage);
   void leave(Stage before);
-  void restart();  // a new life, of which nothing is counted yet, in `step`
+  void restart();                         // a new life, of which nothing is counted yet, in `step`
   void end_when_left() { ends_ = true; }  // by the outermost leave()
-  int64_t first_wait_ns() const { return first_wait_ns_.load(std::memory_order_relaxed); }  // for batches, until the first step's end
+  int64_t first_wait_ns() const {
+    return first_wait_ns_.load(std::memory_order_relaxed);
+  }                                               // for batches, until the first step's end
   void note_ready(int count) { ready_ = count; }  // batches that were there when the present begin() came
 
   struct Step {
@@ -109,7 +127,9 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   int64_t steps_before() const;  // how many are no longer kept
   std::deque<Step> steps() const;
 
-  void count_made() { row_.made.store(row_.made.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void count_made() {
+    row_.made.store(row_.made.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
 
   StageRow& row() { return row_; }
   const StageRow& row() const { return row_; }
@@ -145,8 +165,11 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
 // The thread is in `stage` as long as this lives.
 class StageScope {
  public:
-  explicit StageScope(Stage stage) : clock_(current_stage_clock), before_(clock_ ? clock_->enter(stage) : stage) {}
-  ~StageScope() { if (clock_) clock_->enter(before_); }
+  explicit StageScope(Stage stage)
+      : clock_(current_stage_clock), before_(clock_ ? clock_->enter(stage) : stage) {}
+  ~StageScope() {
+    if (clock_) clock_->enter(before_);
+  }
   StageScope(const StageScope&) = delete;
   StageScope& operator=(const StageScope&) = delete;
 

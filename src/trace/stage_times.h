@@ -1,7 +1,7 @@
 // StageTimes: nanoseconds per stage, counted per thread and read from outside.
 //
-// Each worker thread owns one StageTimes and is its only writer; a reader adds them up at any time. Relaxed atomics are enough:
-// each counter is a statistic of its own and orders nothing.
+// Each worker thread owns one StageTimes and is its only writer; a reader adds them up at any time. Relaxed
+// atomics are enough: each counter is a statistic of its own and orders nothing.
 #pragma once
 
 #include <array>
@@ -26,12 +26,14 @@ class StageTimes {
   std::array<std::atomic<int64_t>, kStages> ns_{};
 };
 
-// Books the time between its construction and destruction, with the thread's clock too, and shows it as a range; `times` may be null.
+// Books the time between its construction and destruction, with the thread's clock too, and shows it as a
+// range; `times` may be null.
 class StageTimer {
  public:
   StageTimer(StageTimes* times, Stage stage)
-      : range_(stage_name(stage)), times_(times), stage_(stage), clock_(current_stage_clock), start_(times || clock_ ? base::now_ns() : 0),
-        before_(clock_ ? clock_->enter(stage, start_) : stage) {}
+      : range_(stage_name(stage)), times_(times), stage_(stage), clock_(current_stage_clock),
+        start_(times || clock_ ? base::now_ns() : 0), before_(clock_ ? clock_->enter(stage, start_) : stage) {
+  }
   ~StageTimer() {
     if (!times_ && !clock_) return;
     const int64_t now = base::now_ns();

@@ -1,5 +1,5 @@
-// Bilinear and bicubic rows of affine maps, compiled once per instruction set (Highway's foreach_target); the best one is chosen at
-// run time. A vector holds as many pixels as f64 numbers.
+// Bilinear and bicubic rows of affine maps, compiled once per instruction set (Highway's foreach_target); the
+// best one is chosen at run time. A vector holds as many pixels as f64 numbers.
 #include "transforms/affine_rows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -49,7 +49,8 @@ struct Cubic {
   }
 };
 
-// Positions along one axis: the pixels of the window that are around each, times `scale`, and how far behind the middle one it lies.
+// Positions along one axis: the pixels of the window that are around each, times `scale`, and how far behind
+// the middle one it lies.
 template <int kTaps>
 struct Around {
   V32 at[kTaps];
@@ -78,13 +79,15 @@ HWY_INLINE VU32 mixed(const VU32 (&pixels)[Filter::kTaps][Filter::kTaps], VF rig
 }
 
 template <class Filter>
-HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns,
+                       int32_t row, uint8_t* out) {
   constexpr int kTaps = Filter::kTaps;
   const InverseAffine& m = map.inverse;
   const size_t lanes = hn::Lanes(df);
   const VF x_step = hn::Set(df, m[0]), x_row = hn::Set(df, m[1] * (row + 0.5)), x_shift = hn::Set(df, m[2]);
   const VF y_step = hn::Set(df, m[3]), y_row = hn::Set(df, m[4] * (row + 0.5)), y_shift = hn::Set(df, m[5]);
-  const VF width = hn::Set(df, map.picture.width), height = hn::Set(df, map.picture.height), zero = hn::Zero(df);
+  const VF width = hn::Set(df, map.picture.width), height = hn::Set(df, map.picture.height),
+           zero = hn::Zero(df);
   const VU32 fill = hn::Set(du32, map.fill[0] | map.fill[1] << 8 | map.fill[2] << 16);
   const auto stride = static_cast<int32_t>(window.stride_bytes);
   const auto* const first_pixel = reinterpret_cast<const uint32_t*>(window.data);
@@ -94,14 +97,17 @@ HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<c
     const VF center = hn::Add(hn::PromoteTo(df, hn::LoadU(d32, columns.data() + done)), hn::Set(df, 0.5));
     const VF x = hn::Add(hn::Add(hn::Mul(x_step, center), x_row), x_shift);
     const VF y = hn::Add(hn::Add(hn::Mul(y_step, center), y_row), y_shift);
-    const Around<kTaps> along(x, map.left, window.width, base::kPixelBytes), down(y, map.top, window.height, stride);
+    const Around<kTaps> along(x, map.left, window.width, base::kPixelBytes),
+        down(y, map.top, window.height, stride);
     VU32 pixels[kTaps][kTaps];
     for (int j = 0; j < kTaps; ++j)
-      for (int i = 0; i < kTaps; ++i) pixels[j][i] = hn::GatherOffset(du32, first_pixel, hn::Add(down.at[j], along.at[i]));
+      for (int i = 0; i < kTaps; ++i)
+        pixels[j][i] = hn::GatherOffset(du32, first_pixel, hn::Add(down.at[j], along.at[i]));
     const VU32 colors = hn::Or(mixed<Filter, 0>(pixels, along.share, down.share),
                                hn::Or(mixed<Filter, 1>(pixels, along.share, down.share),
                                       mixed<Filter, 2>(pixels, along.share, down.share)));
-    const auto inside = hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width)), hn::And(hn::Ge(y, zero), hn::Lt(y, height)));
+    const auto inside =
+        hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width)), hn::And(hn::Ge(y, zero), hn::Lt(y, height)));
     const auto shown = hn::Ne(hn::DemoteTo(d32, hn::IfThenElseZero(inside, hn::Set(df, 1))), hn::Zero(d32));
     const VU32 result = hn::IfThenElse(hn::RebindMask(du32, shown), colors, fill);
     hn::StoreU(hn::BitCast(bytes, result), bytes, out + done * base::kPixelBytes);
@@ -109,9 +115,12 @@ HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<c
   scalar::map_smooth(map, window, columns.subspan(done), row, out + done * base::kPixelBytes);
 }
 
-void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
-  if (map.interpolation == Interpolation::bilinear) map_by<Linear>(map, window, columns, row, out);
-  else map_by<Cubic>(map, window, columns, row, out);
+void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
+                uint8_t* out) {
+  if (map.interpolation == Interpolation::bilinear)
+    map_by<Linear>(map, window, columns, row, out);
+  else
+    map_by<Cubic>(map, window, columns, row, out);
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR
@@ -126,9 +135,11 @@ namespace millrace::transforms {
 
 HWY_EXPORT(map_smooth);
 
-void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
+                uint8_t* out) {
   // Pixels are found by 32-bit offsets; no picture that fits the pixel limits comes near.
-  if (window.stride_bytes * window.height > INT32_MAX) return scalar::map_smooth(map, window, columns, row, out);
+  if (window.stride_bytes * window.height > INT32_MAX)
+    return scalar::map_smooth(map, window, columns, row, out);
   HWY_DYNAMIC_DISPATCH(map_smooth)(map, window, columns, row, out);
 }
 

@@ -33,8 +33,10 @@ InverseAffine rotation_inverse(double angle, const Center& center, PictureSize s
 }
 
 InverseAffine affine_inverse(const AffineParams& affine, const Center& center, PictureSize size) {
-  const double turn = radians(affine.angle), shear_x = radians(affine.shear_x), shear_y = radians(affine.shear_y);
-  const double a = std::cos(turn - shear_y) / std::cos(shear_y), c = std::sin(turn - shear_y) / std::cos(shear_y);
+  const double turn = radians(affine.angle), shear_x = radians(affine.shear_x),
+               shear_y = radians(affine.shear_y);
+  const double a = std::cos(turn - shear_y) / std::cos(shear_y),
+               c = std::sin(turn - shear_y) / std::cos(shear_y);
   const double b = -(a * std::tan(shear_x) + std::sin(turn)), d = std::cos(turn) - c * std::tan(shear_x);
   const auto [x, y] = center_of(center, size);
   const double moved_x = x + affine.translate_x, moved_y = y + affine.translate_y;

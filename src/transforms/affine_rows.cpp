@@ -7,9 +7,12 @@
 namespace millrace::transforms {
 namespace {
 
-int64_t fixed_16(double v, double most) { return static_cast<int64_t>(std::floor(std::clamp(v, -most, most) * 65536.0 + 0.5)); }
+int64_t fixed_16(double v, double most) {
+  return static_cast<int64_t>(std::floor(std::clamp(v, -most, most) * 65536.0 + 0.5));
+}
 
-void map_nearest(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_nearest(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
+                 uint8_t* out) {
   const InverseAffine& m = map.inverse;
   // Larger steps leave the picture at once; with these, steps times positions fit 64 bits.
   const auto step = [](double v) { return fixed_16(v, 1e5); };
@@ -18,8 +21,10 @@ void map_nearest(const AffineMap& map, base::ImageView window, std::span<const i
   const int64_t first_x = place(m[2] + m[0] * 0.5 + m[1] * 0.5) + step(m[1]) * row;
   const int64_t first_y = place(m[5] + m[3] * 0.5 + m[4] * 0.5) + step(m[4]) * row;
   for (const int32_t column : columns) {
-    // The window has every pixel of the picture that is asked for, so what lies outside of it lies outside of the picture.
-    const int64_t x = ((first_x + step_x * column) >> 16) - map.left, y = ((first_y + step_y * column) >> 16) - map.top;
+    // The window has every pixel of the picture that is asked for, so what lies outside of it lies outside of
+    // the picture.
+    const int64_t x = ((first_x + step_x * column) >> 16) - map.left,
+                  y = ((first_y + step_y * column) >> 16) - map.top;
     if (x >= 0 && x < window.width && y >= 0 && y < window.height)
       std::memcpy(out, window.row(static_cast<int32_t>(y)) + x * base::kPixelBytes, base::kPixelBytes);
     else
@@ -42,7 +47,8 @@ struct Cubic {
 };
 
 template <class Filter>
-void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
+void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
+            uint8_t* out) {
   constexpr int kTaps = Filter::kTaps;
   const InverseAffine& m = map.inverse;
   const double row_center = row + 0.5;
@@ -78,15 +84,21 @@ void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_
 }  // namespace
 
 namespace scalar {
-void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
-  if (map.interpolation == Interpolation::bilinear) map_by<Linear>(map, window, columns, row, out);
-  else map_by<Cubic>(map, window, columns, row, out);
+void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
+                uint8_t* out) {
+  if (map.interpolation == Interpolation::bilinear)
+    map_by<Linear>(map, window, columns, row, out);
+  else
+    map_by<Cubic>(map, window, columns, row, out);
 }
 }  // namespace scalar
 
-void map_row(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row, uint8_t* out) {
-  if (map.interpolation == Interpolation::nearest) map_nearest(map, window, columns, row, out);
-  else map_smooth(map, window, columns, row, out);
+void map_row(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
+             uint8_t* out) {
+  if (map.interpolation == Interpolation::nearest)
+    map_nearest(map, window, columns, row, out);
+  else
+    map_smooth(map, window, columns, row, out);
 }
 
 }  // namespace millrace::transforms

@@ -1,5 +1,6 @@
-// The vector kernels across rows and into planes. This file is compiled once per instruction set (Highway's foreach_target) and
-// the best one is chosen at run time. A vector holds neighbouring pixels, one 32-bit lane each.
+// The vector kernels across rows and into planes. This file is compiled once per instruction set (Highway's
+// foreach_target) and the best one is chosen at run time. A vector holds neighbouring pixels, one 32-bit lane
+// each.
 #include "transforms/kernels.h"
 
 #include <algorithm>
@@ -33,14 +34,18 @@ void store_row_u8(const uint8_t* row, int32_t width, const ValueTable& table, vo
 
 #else
 
-struct Channels { V32 r, g, b; };
+struct Channels {
+  V32 r, g, b;
+};
 
 struct BlendSums {
   Sum r, g, b;
   HWY_INLINE BlendSums() {}
   HWY_INLINE void add(const uint8_t* row0, const uint8_t* row1, V16 high, V16 low) {
-    const VU32 first = hn::BitCast(du32, hn::LoadU(d8, row0)), second = hn::BitCast(du32, hn::LoadU(d8, row1));
-    const auto red_green = hn::OddEven(hn::BitCast(du16, hn::ShiftLeft<16>(second)), hn::BitCast(du16, first));
+    const VU32 first = hn::BitCast(du32, hn::LoadU(d8, row0)),
+               second = hn::BitCast(du32, hn::LoadU(d8, row1));
+    const auto red_green =
+        hn::OddEven(hn::BitCast(du16, hn::ShiftLeft<16>(second)), hn::BitCast(du16, first));
     const auto blue = hn::OddEven(hn::BitCast(du16, second), hn::BitCast(du16, hn::ShiftRight<16>(first)));
     const V32 low_bytes = hn::Set(d32, 0x00FF00FF);
     r.add(hn::BitCast(d16, hn::And(hn::BitCast(d32, red_green), low_bytes)), high, low);
@@ -69,7 +74,8 @@ class Blend {
   }
   HWY_INLINE Channels at(int64_t offset) const {
     BlendSums sums;
-    for (int p = 0; p < kPairs; ++p) sums.add(rows_[2 * p] + offset, rows_[2 * p + 1] + offset, high_[p], low_[p]);
+    for (int p = 0; p < kPairs; ++p)
+      sums.add(rows_[2 * p] + offset, rows_[2 * p + 1] + offset, high_[p], low_[p]);
     return sums.rounded();
   }
 
@@ -86,7 +92,8 @@ class AnyBlend {
   HWY_INLINE Channels at(int64_t offset) const {
     BlendSums sums;
     for (int p = 0; p < pairs_; ++p)
-      sums.add(rows_[2 * p] + offset, rows_[2 * p + 1] + offset, broadcast(weights_[p].high), broadcast(weights_[p].low));
+      sums.add(rows_[2 * p] + offset, rows_[2 * p + 1] + offset, broadcast(weights_[p].high),
+               broadcast(weights_[p].low));
     return sums.rounded();
   }
 
@@ -99,7 +106,8 @@ class AnyBlend {
 template <class BlendOf>
 HWY_INLINE void blend(const BlendOf& source, int32_t width, bool clamp, uint8_t* out) {
   for (int32_t x = 0; x < width; x += kLanes) {
-    const int64_t at = int64_t{std::min(x, width - kLanes)} * base::kPixelBytes;  // the last vector overlaps the one before
+    const int64_t at =
+        int64_t{std::min(x, width - kLanes)} * base::kPixelBytes;  // the last vector overlaps the one before
     Channels c = source.at(at);
     if (clamp) c = clamped(c);
     const V32 pixels = hn::Or(c.r, hn::Or(hn::ShiftLeft<8>(c.g), hn::ShiftLeft<16>(c.b)));
@@ -114,7 +122,8 @@ bool any_negative(const TapPair* weights, int n_pairs) {
   return negative;
 }
 
-void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out) {
+void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
+                uint8_t* out) {
   if (width < kLanes || n_pairs > kMostPairs) return scalar::blend_rows(rows, weights, n_pairs, width, out);
   const bool clamp = any_negative(weights, n_pairs);
   switch (n_pairs) {
@@ -132,12 +141,13 @@ HWY_INLINE V32 channel_of(VU32 pixels) {
   return hn::BitCast(d32, hn::And(hn::ShiftRight<8 * kChannel>(pixels), hn::Set(du32, 0xFF)));
 }
 
-// ChannelMath with its constants in registers: the compiler could not keep them there, as any store may change the table.
+// ChannelMath with its constants in registers: the compiler could not keep them there, as any store may
+// change the table.
 class ChannelValues {
  public:
   HWY_INLINE explicit ChannelValues(const ChannelMath& m)
-      : scale_high_(hn::Set(df, m.scale_high)), scale_low_(hn::Set(df, m.scale_low)), mean_(hn::Set(df, m.mean)),
-        inverse_(hn::Set(df, m.inverse)), std_(hn::Set(df, m.std)) {}
+      : scale_high_(hn::Set(df, m.scale_high)), scale_low_(hn::Set(df, m.scale_low)),
+        mean_(hn::Set(df, m.mean)), inverse_(hn::Set(df, m.inverse)), std_(hn::Set(df, m.std)) {}
 
   HWY_INLINE VF of(V32 bytes) const {
     const VF byte = hn::ConvertTo(df, bytes);
@@ -181,7 +191,8 @@ void store_row_u8(const uint8_t* row, int32_t width, const ValueTable& table, vo
 // ---- blend_to_planes
 
 template <class BlendOf>
-HWY_INLINE void blend_values(const BlendOf& source, int32_t width, bool clamp, const ValueTable& table, void* const* planes) {
+HWY_INLINE void blend_values(const BlendOf& source, int32_t width, bool clamp, const ValueTable& table,
+                             void* const* planes) {
   const ChannelValues red(table.math[0]), green(table.math[1]), blue(table.math[2]);
   auto* const r = static_cast<float*>(planes[0]);
   auto* const g = static_cast<float*>(planes[1]);
@@ -196,9 +207,10 @@ HWY_INLINE void blend_values(const BlendOf& source, int32_t width, bool clamp, c
   }
 }
 
-void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
-                     void* const* planes) {
-  if (width < kLanes || n_pairs > kMostPairs) return scalar::blend_to_planes(rows, weights, n_pairs, width, table, planes);
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
+                     const ValueTable& table, void* const* planes) {
+  if (width < kLanes || n_pairs > kMostPairs)
+    return scalar::blend_to_planes(rows, weights, n_pairs, width, table, planes);
   const bool clamp = any_negative(weights, n_pairs);
   switch (n_pairs) {
     case 1: return blend_values(Blend<1>(rows, weights), width, clamp, table, planes);
@@ -223,18 +235,22 @@ HWY_EXPORT(blend_to_planes);
 HWY_EXPORT(store_row_f32);
 HWY_EXPORT(store_row_u8);
 
-void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out) {
+void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
+                uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(blend_rows)(rows, weights, n_pairs, width, out);
 }
 
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
-  if (table.math_is_exact) HWY_DYNAMIC_DISPATCH(store_row_f32)(row, width, table, planes);
-  else if (table.type == base::DType::u8) HWY_DYNAMIC_DISPATCH(store_row_u8)(row, width, table, planes);
-  else scalar::store_row(row, width, table, planes);
+  if (table.math_is_exact)
+    HWY_DYNAMIC_DISPATCH(store_row_f32)(row, width, table, planes);
+  else if (table.type == base::DType::u8)
+    HWY_DYNAMIC_DISPATCH(store_row_u8)(row, width, table, planes);
+  else
+    scalar::store_row(row, width, table, planes);
 }
 
-void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
-                     void* const* planes) {
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
+                     const ValueTable& table, void* const* planes) {
   HWY_DYNAMIC_DISPATCH(blend_to_planes)(rows, weights, n_pairs, width, table, planes);
 }
 

@@ -1,4 +1,5 @@
-// The kernels of blur_kernels.h, compiled once per instruction set (Highway's foreach_target); the best one is chosen at run time.
+// The kernels of blur_kernels.h, compiled once per instruction set (Highway's foreach_target); the best one
+// is chosen at run time.
 #include "transforms/blur_kernels.h"
 
 #include <algorithm>
@@ -22,7 +23,8 @@ const hn::RebindToSigned<decltype(df)> d32;
 const hn::Rebind<uint8_t, decltype(df)> d8;
 using VF = hn::Vec<decltype(df)>;
 
-void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> weights, size_t begin, size_t end, float* out) {
+void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> weights, size_t begin,
+                size_t end, float* out) {
   size_t i = begin;
   for (; i + hn::Lanes(df) <= end; i += hn::Lanes(df)) {
     VF sum = hn::Zero(df);
@@ -37,7 +39,8 @@ void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> we
   scalar::weigh_down(rows, stride, weights, i, end, out);
 }
 
-void weigh_along(const float* in, size_t step, std::span<const float> weights, size_t begin, size_t end, uint8_t* out) {
+void weigh_along(const float* in, size_t step, std::span<const float> weights, size_t begin, size_t end,
+                 uint8_t* out) {
   size_t i = begin;
   for (; i + hn::Lanes(df) <= end; i += hn::Lanes(df)) {
     VF sum = hn::Zero(df);
@@ -62,16 +65,19 @@ namespace millrace::transforms {
 HWY_EXPORT(weigh_down);
 HWY_EXPORT(weigh_along);
 
-void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> weights, size_t begin, size_t end, float* out) {
+void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> weights, size_t begin,
+                size_t end, float* out) {
   HWY_DYNAMIC_DISPATCH(weigh_down)(rows, stride, weights, begin, end, out);
 }
-void weigh_along(const float* in, size_t step, std::span<const float> weights, size_t begin, size_t end, uint8_t* out) {
+void weigh_along(const float* in, size_t step, std::span<const float> weights, size_t begin, size_t end,
+                 uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(weigh_along)(in, step, weights, begin, end, out);
 }
 
 namespace scalar {
 
-void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> weights, size_t begin, size_t end, float* out) {
+void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> weights, size_t begin,
+                size_t end, float* out) {
   for (size_t i = begin; i < end; ++i) {
     float sum = 0;
     const uint8_t* from = rows + i;
@@ -80,7 +86,8 @@ void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> we
   }
 }
 
-void weigh_along(const float* in, size_t step, std::span<const float> weights, size_t begin, size_t end, uint8_t* out) {
+void weigh_along(const float* in, size_t step, std::span<const float> weights, size_t begin, size_t end,
+                 uint8_t* out) {
   for (size_t i = begin; i < end; ++i) {
     float sum = 0;
     for (size_t t = 0; t < weights.size(); ++t) sum += weights[t] * in[i + t * step];

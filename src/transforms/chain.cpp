@@ -10,8 +10,12 @@
 namespace millrace::transforms {
 namespace {
 
-template <class... Ts> struct Overloaded : Ts... { using Ts::operator()...; };
-template <class... Ts> Overloaded(Ts...) -> Overloaded<Ts...>;
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
 
 const char* name_of(const TransformSpec& spec) {
   struct Names {
@@ -42,8 +46,9 @@ class Check {
 
   void require(bool holds, const std::string& rule_and_remedy) const {
     if (!holds)
-      throw Error(ErrorKind::invalid_argument,
-                  std::string(name_) + " (transform " + std::to_string(position_) + " of the chain): " + rule_and_remedy);
+      throw Error(ErrorKind::invalid_argument, std::string(name_) + " (transform " +
+                                                   std::to_string(position_) +
+                                                   " of the chain): " + rule_and_remedy);
   }
 
   void positive_size(int32_t height, int32_t width) const {
@@ -56,10 +61,12 @@ class Check {
   void range(const char* argument, const Range& r, double least, double most) const {
     require(r.min >= least && r.min <= r.max && r.max <= most,
             std::string(argument) + " must be (min, max) with " + text(least) + " <= min <= max" +
-                (most < kAny ? " <= " + text(most) : " and finite") + ", got (" + text(r.min) + ", " + text(r.max) + ")");
+                (most < kAny ? " <= " + text(most) : " and finite") + ", got (" + text(r.min) + ", " +
+                text(r.max) + ")");
   }
   void center(const std::optional<std::array<double, 2>>& at) const {
-    require(!at || (std::abs((*at)[0]) <= kAny && std::abs((*at)[1]) <= kAny), "center must be (x, y), in pixels and finite");
+    require(!at || (std::abs((*at)[0]) <= kAny && std::abs((*at)[1]) <= kAny),
+            "center must be (x, y), in pixels and finite");
   }
 
   static constexpr double kAny = 1e9;  // "finite", and no sum of a few such numbers loses its fractions
@@ -77,8 +84,9 @@ class Check {
 
 template <class T>
 void check_tensor_resize(const T& t, const Check& check) {
-  check.require(!t.of_tensor || t.interpolation != Interpolation::nearest,
-                "a tensor is resized bilinear or bicubic; resize to the nearest before the conversion to a tensor");
+  check.require(
+      !t.of_tensor || t.interpolation != Interpolation::nearest,
+      "a tensor is resized bilinear or bicubic; resize to the nearest before the conversion to a tensor");
 }
 void check_arguments(const RandomResizedCrop& t, const Check& check) {
   check.positive_size(t.height, t.width);
@@ -91,16 +99,19 @@ void check_arguments(const RandomResizedCrop& t, const Check& check) {
 void check_arguments(const Resize& t, const Check& check) {
   check.require(t.height > 0 && t.width >= 0, "height and width must be > 0");
   check.require(t.max_size == 0 || t.width == 0,
-                "max_size should only be passed if size specifies the length of the smaller edge; give one size or no max_size");
+                "max_size should only be passed if size specifies the length of the smaller edge; give one "
+                "size or no max_size");
   check.require(t.max_size == 0 || t.max_size > t.height,
                 "max_size = " + std::to_string(t.max_size) +
-                    " must be strictly greater than the requested size for the smaller edge size = " + std::to_string(t.height));
+                    " must be strictly greater than the requested size for the smaller edge size = " +
+                    std::to_string(t.height));
   check_tensor_resize(t, check);
 }
 void check_arguments(const CenterCrop& t, const Check& check) { check.positive_size(t.height, t.width); }
 void check_arguments(const RandomCrop& t, const Check& check) {
   check.positive_size(t.height, t.width);
-  for (const int32_t side : t.padding) check.require(side >= 0, "padding must be >= 0; to cut borders off, use CenterCrop");
+  for (const int32_t side : t.padding)
+    check.require(side >= 0, "padding must be >= 0; to cut borders off, use CenterCrop");
 }
 void check_arguments(const HorizontalFlip& t, const Check& check) { check.probability(t.p); }
 void check_arguments(const VerticalFlip& t, const Check& check) { check.probability(t.p); }
@@ -133,7 +144,8 @@ void check_arguments(const RandomAffine& t, const Check& check) {
 }
 void check_arguments(const GaussianBlur& t, const Check& check) {
   const auto odd = [](int32_t size) { return size > 0 && size % 2 == 1 && size <= 9999; };
-  check.require(odd(t.kernel_width) && odd(t.kernel_height), "Kernel size value should be an odd and positive number below 10000");
+  check.require(odd(t.kernel_width) && odd(t.kernel_height),
+                "Kernel size value should be an odd and positive number below 10000");
   check.range("sigma", t.sigma, 0, Check::kAny);
   check.probability(t.p);
   check.require(t.sigma.min > 0, "sigma values should be positive and of the form (min, max)");
@@ -143,32 +155,36 @@ void check_arguments(const RandomErasing& t, const Check& check) {
   check.range("scale", t.scale, 0, 1);
   check.range("ratio", t.ratio, 0, Check::kAny);
   check.require(t.ratio.min > 0, "ratio values should be positive, as height / width");
-  check.require(t.value.empty() || t.value.size() == 1 || t.value.size() == 3,
-                "If value is a sequence, it should have either a single value or 3 (number of input channels)");
+  check.require(
+      t.value.empty() || t.value.size() == 1 || t.value.size() == 3,
+      "If value is a sequence, it should have either a single value or 3 (number of input channels)");
 }
 
-// Moving whole pixels is the same before and after ToTensor and Normalize; computing or inventing pixels is not. A padding of
-// zeros is a black byte before Normalize, and no byte at all behind it.
+// Moving whole pixels is the same before and after ToTensor and Normalize; computing or inventing pixels is
+// not. A padding of zeros is a black byte before Normalize, and no byte at all behind it.
 bool commutes_with_tensor(const PictureSpec& spec, bool normalized) {
-  return std::visit(Overloaded{[](const HorizontalFlip&) { return true; }, [](const VerticalFlip&) { return true; },
-                               [&](const CenterCrop&) { return !normalized; },
-                               [&](const RandomCrop& t) {
-                                 const bool pads = t.pad_if_needed || t.padding != std::array<int32_t, 4>{};
-                                 const bool black = t.padding_mode == PaddingMode::constant && t.fill == std::array<uint8_t, 3>{};
-                                 return !pads || t.padding_mode != PaddingMode::constant || (black && !normalized);
-                               },
-                               [](const auto&) { return false; }},
-                    spec);
+  return std::visit(
+      Overloaded{[](const HorizontalFlip&) { return true; }, [](const VerticalFlip&) { return true; },
+                 [&](const CenterCrop&) { return !normalized; },
+                 [&](const RandomCrop& t) {
+                   const bool pads = t.pad_if_needed || t.padding != std::array<int32_t, 4>{};
+                   const bool black =
+                       t.padding_mode == PaddingMode::constant && t.fill == std::array<uint8_t, 3>{};
+                   return !pads || t.padding_mode != PaddingMode::constant || (black && !normalized);
+                 },
+                 [](const auto&) { return false; }},
+      spec);
 }
 
 void check_normalize(const Normalize& t, const Check& check) {
   const auto one_or_three = [](const std::vector<double>& v) { return v.size() == 1 || v.size() == 3; };
   check.require(one_or_three(t.mean) && one_or_three(t.std),
-                "mean and std need one value or one for each of the three channels, got " + std::to_string(t.mean.size()) +
-                    " and " + std::to_string(t.std.size()));
+                "mean and std need one value or one for each of the three channels, got " +
+                    std::to_string(t.mean.size()) + " and " + std::to_string(t.std.size()));
   for (const double v : t.mean) check.require(std::isfinite(v), "mean must be finite");
   for (const double v : t.std) {
-    check.require(v != 0, "std evaluated to zero, leading to division by zero; give each channel's standard deviation");
+    check.require(
+        v != 0, "std evaluated to zero, leading to division by zero; give each channel's standard deviation");
     check.require(std::isfinite(v), "std must be finite");
   }
 }
@@ -206,7 +222,9 @@ Chain check_chain(const std::vector<TransformSpec>& specs) {
                      chain.erasing.push_back({t, static_cast<uint32_t>(i)});
                    },
                    [&](const Normalize& t) {
-                     check.require(tensor, "works on tensors, but no ToTensor stands before it; put ToTensor() in front of it");
+                     check.require(
+                         tensor,
+                         "works on tensors, but no ToTensor stands before it; put ToTensor() in front of it");
                      check.require(chain.to_tensor.type != OutputType::u8,
                                    "Input tensor should be a float tensor. Got torch.uint8; "
                                    "convert with ToTensor() or ToDtype(scale=True) first");
@@ -219,9 +237,10 @@ Chain check_chain(const std::vector<TransformSpec>& specs) {
                      check.require(!std::is_same_v<T, ExifTranspose> || i == 0,
                                    "turns the stored picture upright, so it must stand first");
                      check_arguments(t, check);
-                     check.require(!tensor || commutes_with_tensor(t, chain.normalize.has_value()),
-                                   "stands behind ToTensor, where its result would differ from the one on pixels; "
-                                   "put it before ToTensor");
+                     check.require(
+                         !tensor || commutes_with_tensor(t, chain.normalize.has_value()),
+                         "stands behind ToTensor, where its result would differ from the one on pixels; "
+                         "put it before ToTensor");
                      chain.steps.push_back({t, static_cast<uint32_t>(i)});
                    }},
         specs[i]);

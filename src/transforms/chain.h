@@ -1,6 +1,8 @@
-// Chain: a list of transforms, checked and sorted into what changes pictures, what turns bytes into numbers, and what erases them.
+// Chain: a list of transforms, checked and sorted into what changes pictures, what turns bytes into numbers,
+// and what erases them.
 //
-// check_chain() is where every rule about order and arguments lives; everything behind it may rely on them. Pure, any thread.
+// check_chain() is where every rule about order and arguments lives; everything behind it may rely on them.
+// Pure, any thread.
 #pragma once
 
 #include <optional>
@@ -11,8 +13,9 @@
 
 namespace millrace::transforms {
 
-using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip, ExifTranspose,
-                                 ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine, GaussianBlur>;
+using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip,
+                                 VerticalFlip, ExifTranspose, ColorJitter, Grayscale, RandomGrayscale,
+                                 RandomRotation, RandomAffine, GaussianBlur>;
 
 struct PictureStep {
   PictureSpec spec;

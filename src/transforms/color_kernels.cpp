@@ -1,5 +1,5 @@
-// The vector kernels of colours. This file is compiled once per instruction set (Highway's foreach_target) and the best one is chosen
-// at run time. A vector holds neighbouring pixels, one 32-bit lane each.
+// The vector kernels of colours. This file is compiled once per instruction set (Highway's foreach_target)
+// and the best one is chosen at run time. A vector holds neighbouring pixels, one 32-bit lane each.
 #include "transforms/color_kernels.h"
 
 #include <cstring>
@@ -42,7 +42,9 @@ struct Lanes {
   using VI = hn::Vec<Signed>;
   using VF = hn::Vec<Float>;
 
-  struct Colors { VF r, g, b; };
+  struct Colors {
+    VF r, g, b;
+  };
 
   template <int kChannel>
   static HWY_INLINE VU channel(VU pixels) {
@@ -58,14 +60,16 @@ struct Lanes {
     return hn::Or(byte(c.r), hn::Or(hn::ShiftLeft<8>(byte(c.g)), hn::ShiftLeft<16>(byte(c.b))));
   }
   static HWY_INLINE VU grey(VU pixels) {
-    const auto weighted = [](VU v, uint32_t weight) HWY_ATTR { return hn::Mul(v, hn::Set(Unsigned(), weight)); };
+    const auto weighted = [](VU v, uint32_t weight)
+                              HWY_ATTR { return hn::Mul(v, hn::Set(Unsigned(), weight)); };
     const VU sum = hn::Add(weighted(channel<0>(pixels), 19595),
                            hn::Add(weighted(channel<1>(pixels), 38470), weighted(channel<2>(pixels), 7471)));
     return hn::ShiftRight<16>(hn::Add(sum, hn::Set(Unsigned(), 0x8000)));
   }
 };
 
-// The last pixels of a row that do not fill a vector go through a vector of their own: neither `in` nor `out` is touched outside.
+// The last pixels of a row that do not fill a vector go through a vector of their own: neither `in` nor `out`
+// is touched outside.
 template <class DU, class Change>
 HWY_INLINE void change_row(DU d, const uint8_t* in, int32_t width, uint8_t* out, const Change& change) {
   const auto lanes = static_cast<int32_t>(hn::Lanes(d));
@@ -95,7 +99,8 @@ void blend_with_level(const uint8_t* in, int32_t width, uint8_t level, float fac
   const auto base = hn::Set(L::Float(), level), weight = hn::Set(L::Float(), factor);
   change_row(du32, in, width, out, [&](L::VU pixels) HWY_ATTR {
     const L::Colors c = L::split(pixels);
-    return L::join({blended<L>(base, c.r, weight), blended<L>(base, c.g, weight), blended<L>(base, c.b, weight)});
+    return L::join(
+        {blended<L>(base, c.r, weight), blended<L>(base, c.g, weight), blended<L>(base, c.b, weight)});
   });
 }
 
@@ -105,7 +110,8 @@ void blend_with_grey(const uint8_t* in, int32_t width, float factor, uint8_t* ou
   change_row(du32, in, width, out, [&](L::VU pixels) HWY_ATTR {
     const L::Colors c = L::split(pixels);
     const L::VF grey = L::number(L::grey(pixels));
-    return L::join({blended<L>(grey, c.r, weight), blended<L>(grey, c.g, weight), blended<L>(grey, c.b, weight)});
+    return L::join(
+        {blended<L>(grey, c.r, weight), blended<L>(grey, c.g, weight), blended<L>(grey, c.b, weight)});
   });
 }
 
@@ -120,11 +126,12 @@ uint64_t sum_of_grey(const uint8_t* row, int32_t width) {
     const L::VU grey = L::grey(hn::BitCast(du32, hn::LoadU(bytes, row + int64_t{x} * base::kPixelBytes)));
     sums = hn::Add(sums, hn::SumsOf8(hn::BitCast(bytes, grey)));
   }
-  return hn::GetLane(hn::SumOfLanes(du64, sums)) + scalar::sum_of_grey(row + int64_t{x} * base::kPixelBytes, width - x);
+  return hn::GetLane(hn::SumOfLanes(du64, sums)) +
+         scalar::sum_of_grey(row + int64_t{x} * base::kPixelBytes, width - x);
 }
 
-// ---- hue: f32 where Pillow keeps f32, f64 where it computes in f64. Its divisions by constants are products here; kernels_test and
-// the parity tests find no colour for which that makes a difference.
+// ---- hue: f32 where Pillow keeps f32, f64 where it computes in f64. Its divisions by constants are products
+// here; kernels_test and the parity tests find no colour for which that makes a difference.
 
 using Few = Lanes<decltype(du32_few)>;
 using VF = Few::VF;
@@ -133,9 +140,13 @@ const Few::Float df;
 
 HWY_INLINE VF64 wide(VF v) { return hn::PromoteTo(df64, v); }
 HWY_INLINE VF narrow(VF64 v) { return hn::DemoteTo(df, v); }
-HWY_INLINE VF whole(VF64 v) { return hn::ConvertTo(df, hn::DemoteTo(Few::Signed(), v)); }  // rounded towards 0
+HWY_INLINE VF whole(VF64 v) {
+  return hn::ConvertTo(df, hn::DemoteTo(Few::Signed(), v));
+}  // rounded towards 0
 
-struct Hsv { VF h, s, v; };
+struct Hsv {
+  VF h, s, v;
+};
 
 HWY_INLINE Hsv to_hsv(Few::Colors c) {
   const VF high = hn::Max(c.r, hn::Max(c.g, c.b)), low = hn::Min(c.r, hn::Min(c.g, c.b));
@@ -165,7 +176,8 @@ HWY_INLINE Few::Colors from_hsv(Hsv c) {
   const auto scaled = [&](VF64 less) HWY_ATTR {
     return whole(hn::Add(hn::Mul(v, hn::Sub(one, less)), hn::Set(df64, 0.5)));
   };
-  const VF p = scaled(wide(s)), q = scaled(wide(hn::Mul(s, f))), t = scaled(hn::Mul(wide(s), hn::Sub(one, wide(f))));
+  const VF p = scaled(wide(s)), q = scaled(wide(hn::Mul(s, f))),
+           t = scaled(hn::Mul(wide(s), hn::Sub(one, wide(f))));
   const auto in = [&](float n) HWY_ATTR { return hn::Eq(sector, hn::Set(df, n)); };
   const auto in1 = in(1), in2 = in(2), in3 = in(3), in4 = in(4), in5 = in(5);
   // Sector 0 (and 6, where the circle closes) is v, t, p.
@@ -209,7 +221,9 @@ void blend_with_grey(const uint8_t* in, int32_t width, float factor, uint8_t* ou
 void shift_hue(const uint8_t* in, int32_t width, uint8_t shift, uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(shift_hue)(in, width, shift, out);
 }
-uint64_t sum_of_grey(const uint8_t* row, int32_t width) { return HWY_DYNAMIC_DISPATCH(sum_of_grey)(row, width); }
+uint64_t sum_of_grey(const uint8_t* row, int32_t width) {
+  return HWY_DYNAMIC_DISPATCH(sum_of_grey)(row, width);
+}
 
 }  // namespace millrace::transforms
 #endif  // HWY_ONCE

@@ -1,14 +1,17 @@
-// The inner loops of colour changes: Pillow's 8-bit arithmetic on rows of RGBX, bit for bit (tested for all 2^24 colours).
+// The inner loops of colour changes: Pillow's 8-bit arithmetic on rows of RGBX, bit for bit (tested for all
+// 2^24 colours).
 //
-// Every function exists twice: in `scalar`, which says what is computed, and vectorised by Highway with the same bits. No state, any
-// thread. `out` may be `in`; it has kRowSlack bytes of room behind its last pixel (pixel_buffer.h), and its X is without meaning.
+// Every function exists twice: in `scalar`, which says what is computed, and vectorised by Highway with the
+// same bits. No state, any thread. `out` may be `in`; it has kRowSlack bytes of room behind its last pixel
+// (pixel_buffer.h), and its X is without meaning.
 #pragma once
 
 #include <cstdint>
 
 namespace millrace::transforms {
 
-// Image.blend with a picture of one grey: grey + factor * (v - grey), cut off at 0 and 255 and rounded down. Brightness, contrast.
+// Image.blend with a picture of one grey: grey + factor * (v - grey), cut off at 0 and 255 and rounded down.
+// Brightness, contrast.
 void blend_with_level(const uint8_t* in, int32_t width, uint8_t level, float factor, uint8_t* out);
 
 // The same with each pixel's own grey, which is Pillow's convert("L"). Saturation.

@@ -11,7 +11,9 @@ void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t
       case ColorOp::brightness: blend_with_level(row, width, 0, factor, out); break;
       case ColorOp::saturation: blend_with_grey(row, width, factor, out); break;
       // torchvision adds int(factor * 255) modulo 256.
-      case ColorOp::hue: shift_hue(row, width, static_cast<uint8_t>(static_cast<int>(step.factor * 255)), out); break;
+      case ColorOp::hue:
+        shift_hue(row, width, static_cast<uint8_t>(static_cast<int>(step.factor * 255)), out);
+        break;
       default: break;
     }
     row = out;

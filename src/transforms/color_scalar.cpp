@@ -1,4 +1,5 @@
-// The kernels of color_kernels.h written plainly: what the vector versions must equal, and what runs where there are none.
+// The kernels of color_kernels.h written plainly: what the vector versions must equal, and what runs where
+// there are none.
 #include <algorithm>
 #include <cmath>
 
@@ -17,9 +18,12 @@ uint8_t blended(int level, int value, float factor) {
   return static_cast<uint8_t>(std::clamp(result, 0.0f, 255.0f));
 }
 
-struct Hsv { uint8_t h, s, v; };
+struct Hsv {
+  uint8_t h, s, v;
+};
 
-// Widths of numbers and the order of operations decide about the last bit: f32 where Pillow keeps f32, else f64.
+// Widths of numbers and the order of operations decide about the last bit: f32 where Pillow keeps f32, else
+// f64.
 Hsv to_hsv(const uint8_t* pixel) {
   const int r = pixel[0], g = pixel[1], b = pixel[2];
   const int high = std::max({r, g, b}), low = std::min({r, g, b});
@@ -27,9 +31,12 @@ Hsv to_hsv(const uint8_t* pixel) {
   const auto range = static_cast<float>(high - low);
   const auto below = [&](int c) { return static_cast<float>(high - c) / range; };
   float h;
-  if (r == high) h = below(b) - below(g);
-  else if (g == high) h = static_cast<float>(2.0 + below(r) - below(b));
-  else h = static_cast<float>(4.0 + below(g) - below(r));
+  if (r == high)
+    h = below(b) - below(g);
+  else if (g == high)
+    h = static_cast<float>(2.0 + below(r) - below(b));
+  else
+    h = static_cast<float>(4.0 + below(g) - below(r));
   h = static_cast<float>(std::fmod(h / 6.0 + 1.0, 1.0));
   const float s = range / static_cast<float>(high);
   return {static_cast<uint8_t>(h * 255.0), static_cast<uint8_t>(s * 255.0), static_cast<uint8_t>(high)};
@@ -39,7 +46,9 @@ void from_hsv(Hsv c, uint8_t* pixel) {
   const double sixths = static_cast<float>(c.h) * 6.0 / 255.0;
   const int sector = static_cast<int>(sixths);
   const auto f = static_cast<float>(sixths - static_cast<float>(sector)), s = static_cast<float>(c.s / 255.0);
-  const auto scaled = [&](double share) { return static_cast<uint8_t>(std::round(static_cast<float>(c.v) * share)); };
+  const auto scaled = [&](double share) {
+    return static_cast<uint8_t>(std::round(static_cast<float>(c.v) * share));
+  };
   const uint8_t v = c.v, p = scaled(1.0 - s), q = scaled(1.0 - s * f), t = scaled(1.0 - s * (1.0 - f));
   const auto set = [&](uint8_t r, uint8_t g, uint8_t b) { pixel[0] = r, pixel[1] = g, pixel[2] = b; };
   switch (sector) {

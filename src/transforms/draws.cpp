@@ -28,11 +28,14 @@ base::Rect draw_resized_crop(const RandomResizedCrop& t, PictureSize in, base::P
     box.left = static_cast<int32_t>(random.integer(0, in.width - box.width + 1));
     return box;
   }
-  // No luck: the largest central box of an allowed ratio. Its short side is at least one pixel, where torchvision would fail.
+  // No luck: the largest central box of an allowed ratio. Its short side is at least one pixel, where
+  // torchvision would fail.
   base::Rect box{0, 0, in.width, in.height};
   const double ratio = static_cast<double>(in.width) / in.height;
-  if (ratio < t.ratio_min) box.height = std::clamp(round_half_even(in.width / t.ratio_min), 1, in.height);
-  else if (ratio > t.ratio_max) box.width = std::clamp(round_half_even(in.height * t.ratio_max), 1, in.width);
+  if (ratio < t.ratio_min)
+    box.height = std::clamp(round_half_even(in.width / t.ratio_min), 1, in.height);
+  else if (ratio > t.ratio_max)
+    box.width = std::clamp(round_half_even(in.height * t.ratio_max), 1, in.width);
   box.top = (in.height - box.height) / 2;
   box.left = (in.width - box.width) / 2;
   return box;
@@ -51,7 +54,8 @@ base::Rect draw_crop(const RandomCrop& t, PictureSize in, base::Philox random) {
   return box;
 }
 
-// A factor for each property that is asked for, and these in a random order: torchvision's order of all four, with gaps closed.
+// A factor for each property that is asked for, and these in a random order: torchvision's order of all four,
+// with gaps closed.
 ColorJitterParams draw_colors(const ColorJitter& t, base::Philox random) {
   ColorJitterParams color;
   int count = 0;
@@ -85,7 +89,8 @@ AffineParams draw_affine(const RandomAffine& t, PictureSize in, base::Philox ran
 void require_room_for_blur(const GaussianBlur& t, PictureSize in) {
   if (t.kernel_width / 2 >= in.width || t.kernel_height / 2 >= in.height)
     throw Error(ErrorKind::invalid_argument,
-                "GaussianBlur: Padding size should be less than the corresponding input dimension, but the kernel of " +
+                "GaussianBlur: Padding size should be less than the corresponding input dimension, but the "
+                "kernel of " +
                     text({t.kernel_width, t.kernel_height}) + " reaches over a picture of " + text(in) +
                     " (height, width); use a smaller kernel_size or resize first");
 }
@@ -109,10 +114,14 @@ struct Drawer {
   void operator()(const RandomResizedCrop& t) const {
     decide(OpParams::Kind::resized_crop).box = draw_resized_crop(t, in, random());
   }
-  void operator()(const RandomCrop& t) const { decide(OpParams::Kind::crop).box = draw_crop(t, in, random()); }
+  void operator()(const RandomCrop& t) const {
+    decide(OpParams::Kind::crop).box = draw_crop(t, in, random());
+  }
   void operator()(const HorizontalFlip& t) const { decide_if(OpParams::Kind::flip_horizontal, t.p); }
   void operator()(const VerticalFlip& t) const { decide_if(OpParams::Kind::flip_vertical, t.p); }
-  void operator()(const ExifTranspose&) const { decide(OpParams::Kind::orientation).orientation = orientation; }
+  void operator()(const ExifTranspose&) const {
+    decide(OpParams::Kind::orientation).orientation = orientation;
+  }
   // What is certain draws nothing.
   static bool applies(double p, base::Philox& random) { return p >= 1 || random.uniform() < p; }
   void operator()(const ColorJitter& t) const {
@@ -146,7 +155,8 @@ struct Drawer {
   void operator()(const Grayscale&) const {}
 };
 
-// torchvision's RandomErasing: up to ten rectangles are drawn, the first that is smaller than the picture both ways is erased.
+// torchvision's RandomErasing: up to ten rectangles are drawn, the first that is smaller than the picture
+// both ways is erased.
 OpParams draw_erase(const EraseStep& step, PictureSize in, const base::SampleKey& key) {
   const RandomErasing& t = step.spec;
   OpParams decided;
@@ -174,7 +184,8 @@ OpParams draw_erase(const EraseStep& step, PictureSize in, const base::SampleKey
 
 }  // namespace
 
-SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const base::SampleKey& key) {
+SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation,
+                         const base::SampleKey& key) {
   SampleParams params;
   params.ops.reserve(chain.steps.size() + chain.erasing.size());
   PictureSize size = stored;

@@ -1,4 +1,5 @@
-// draw_params(): every random decision of one sample, with torchvision's distributions, as a function of its key.
+// draw_params(): every random decision of one sample, with torchvision's distributions, as a function of its
+// key.
 //
 // Each transform draws from a stream of its own (key, position in the chain). Pure, any thread.
 #pragma once

@@ -41,8 +41,9 @@ class Values {
 }  // namespace
 
 std::array<float, 4> normal_block(uint64_t noise, uint64_t block) {
-  const auto words = base::Philox::block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                                   {static_cast<uint32_t>(noise), static_cast<uint32_t>(noise >> 32)});
+  const auto words =
+      base::Philox::block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+                          {static_cast<uint32_t>(noise), static_cast<uint32_t>(noise >> 32)});
   std::array<float, 4> normals;
   for (int i = 0; i < 4; i += 2) {
     const float radius = std::sqrt(-2 * std::log((static_cast<float>(words[i]) + 1) * 0x1p-32f));
@@ -60,7 +61,8 @@ void erase(std::span<const Erasure> erasures, PictureSize size, base::DType type
     const base::Rect& box = erasure.box;
     for (int channel = 0; channel < 3; ++channel)
       for (int32_t y = box.top; y < box.bottom(); ++y) {
-        std::byte* to = static_cast<std::byte*>(out) + ((size_t(channel) * size.height + y) * size.width + box.left) * element;
+        std::byte* to = static_cast<std::byte*>(out) +
+                        ((size_t(channel) * size.height + y) * size.width + box.left) * element;
         for (int32_t x = 0; x < box.width; ++x, to += element) store(values.next(channel), type, to);
       }
   }

@@ -1,8 +1,8 @@
 // erase(): rectangles of a finished tensor row overwritten, by values or by noise.
 //
-// The noise is a function of (noise key, element), so it is the same whatever computes it: element e of the rectangle, counted
-// channel by channel and row by row, is normal number e % 4 of Philox block e / 4. Two of them come from two words by Box and
-// Muller (1958). No state, any thread. About 15 ns a number.
+// The noise is a function of (noise key, element), so it is the same whatever computes it: element e of the
+// rectangle, counted channel by channel and row by row, is normal number e % 4 of Philox block e / 4. Two of
+// them come from two words by Box and Muller (1958). No state, any thread. About 15 ns a number.
 #pragma once
 
 #include <array>

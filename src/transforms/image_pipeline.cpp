@@ -23,8 +23,9 @@ namespace {
 
 void check_picture(int32_t width, int32_t height) {
   if (width < 1 || height < 1)
-    throw Error(ErrorKind::invalid_argument, "a picture of " + std::to_string(height) + " x " + std::to_string(width) +
-                                                 " pixels (height x width) cannot be transformed; both must be > 0");
+    throw Error(ErrorKind::invalid_argument,
+                "a picture of " + std::to_string(height) + " x " + std::to_string(width) +
+                    " pixels (height x width) cannot be transformed; both must be > 0");
 }
 
 // The size behind the chain when no picture's own size comes through.
@@ -34,7 +35,8 @@ std::optional<PictureSize> size_for_every_picture(const Chain& chain) {
     const auto* resize = std::get_if<Resize>(&step.spec);
     if (resize && resize->width == 0) {
       if (size) size = resized_size(*resize, *size);
-    } else if (resize || std::holds_alternative<RandomResizedCrop>(step.spec) || std::holds_alternative<CenterCrop>(step.spec) ||
+    } else if (resize || std::holds_alternative<RandomResizedCrop>(step.spec) ||
+               std::holds_alternative<CenterCrop>(step.spec) ||
                std::holds_alternative<RandomCrop>(step.spec)) {
       size = size_after(step, size.value_or(PictureSize{}), nullptr);
     }
@@ -45,8 +47,7 @@ std::optional<PictureSize> size_for_every_picture(const Chain& chain) {
 class CheckedPipeline final : public ImagePipeline {
  public:
   explicit CheckedPipeline(Chain chain)
-      : chain_(std::move(chain)),
-        table_(make_value_table(chain_.to_tensor, chain_.normalize)),
+      : chain_(std::move(chain)), table_(make_value_table(chain_.to_tensor, chain_.normalize)),
         fixed_(size_for_every_picture(chain_)) {
     table_.math_is_exact = math_gives_table(table_);
   }
@@ -59,7 +60,8 @@ class CheckedPipeline final : public ImagePipeline {
   bool needs_orientation() const override { return chain_.needs_orientation(); }
   const Chain& chain() const override { return chain_; }
 
-  SampleParams draw(int32_t width, int32_t height, int orientation, const base::SampleKey& key) const override {
+  SampleParams draw(int32_t width, int32_t height, int orientation,
+                    const base::SampleKey& key) const override {
     check_picture(width, height);
     return draw_params(chain_, {width, height}, orientation, key);
   }
@@ -75,8 +77,8 @@ class CheckedPipeline final : public ImagePipeline {
     if (region.width != need.width || region.height != need.height)
       throw Error(ErrorKind::invalid_argument,
                   "apply() got " + std::to_string(region.height) + " x " + std::to_string(region.width) +
-                      " pixels (height x width) where plan() asked for " + std::to_string(need.height) + " x " +
-                      std::to_string(need.width) + "; decode the region that plan() named");
+                      " pixels (height x width) where plan() asked for " + std::to_string(need.height) +
+                      " x " + std::to_string(need.width) + "; decode the region that plan() named");
     scratch.runner.run(scratch.plan, region, table_, out);
   }
 

@@ -1,13 +1,15 @@
-// ImagePipeline: a checked chain of transforms, run on one picture at a time with only the pixels that are needed.
+// ImagePipeline: a checked chain of transforms, run on one picture at a time with only the pixels that are
+// needed.
 //
 // Three steps, so that the caller can decode between them:
 //   draw   key + picture size -> every random decision, as plain structs (params.h)
 //   plan   decisions -> which rectangle of the stored picture is needed, and the output's size
 //   apply  that rectangle -> CHW tensor row, written in place
-// Pixels equal Pillow 13's to the bit (fixed-point resampling, 8-bit between the passes, Pillow's order of passes, its arithmetic of
-// colours and affine maps), except for GaussianBlur: it adds torch's products in another order, so about one value in 10,000, which lies
-// between two levels, is rounded to the other one. Values equal torch's to the bit.
-// Immutable after create(); any number of threads, each with its own Scratch.
+// Pixels equal Pillow 13's to the bit (fixed-point resampling, 8-bit between the passes, Pillow's order of
+// passes, its arithmetic of colours and affine maps), except for GaussianBlur: it adds torch's products in
+// another order, so about one value in 10,000, which lies between two levels, is rounded to the other one.
+// Values equal torch's to the bit. Immutable after create(); any number of threads, each with its own
+// Scratch.
 #pragma once
 
 #include <memory>
@@ -32,7 +34,8 @@ struct OutputShape {
 
 class ImagePipeline {
  public:
-  // Throws Error(invalid_argument) naming the transform, the rule and the remedy (e.g. Normalize before ToTensor; no ToTensor).
+  // Throws Error(invalid_argument) naming the transform, the rule and the remedy (e.g. Normalize before
+  // ToTensor; no ToTensor).
   static std::unique_ptr<ImagePipeline> create(std::vector<TransformSpec> chain);
   virtual ~ImagePipeline() = default;
 
@@ -43,7 +46,8 @@ class ImagePipeline {
   virtual const Chain& chain() const = 0;      // for those who run the same decisions elsewhere
 
   // `width`, `height`: as stored. `orientation`: 1..8, looked at only when needs_orientation().
-  virtual SampleParams draw(int32_t width, int32_t height, int orientation, const base::SampleKey& key) const = 0;
+  virtual SampleParams draw(int32_t width, int32_t height, int orientation,
+                            const base::SampleKey& key) const = 0;
 
   struct Plan;     // opaque: the geometry of one sample
   struct Scratch;  // opaque: intermediate rows, reused from sample to sample; one per thread
@@ -56,8 +60,8 @@ class ImagePipeline {
   };
   virtual Need plan(int32_t width, int32_t height, const SampleParams& params, Scratch& scratch) const = 0;
 
-  // `region_pixels` holds Need::region. Writes shape.channels x height x width elements of output_type() to `out`, dense CHW.
-  // `out` need not be aligned beyond its element.
+  // `region_pixels` holds Need::region. Writes shape.channels x height x width elements of output_type() to
+  // `out`, dense CHW. `out` need not be aligned beyond its element.
   virtual void apply(base::ImageView region_pixels, Scratch& scratch, void* out) const = 0;
 };
 

@@ -5,7 +5,8 @@
 namespace millrace::transforms {
 namespace {
 
-// numpy.pad's rules, which torchvision uses on pictures: reflections go on for ever, and a single pixel repeats.
+// numpy.pad's rules, which torchvision uses on pictures: reflections go on for ever, and a single pixel
+// repeats.
 int32_t reflected(int32_t i, int32_t size, bool edge_twice) {
   const int32_t period = edge_twice ? 2 * size : std::max(1, 2 * size - 2);
   i %= period;
@@ -32,8 +33,8 @@ void pull_back_crop(IndexList& list, int32_t offset, int32_t size, PaddingMode m
 void pull_back_scale(IndexList& list, double first, double step, int32_t in_size, int32_t fill) {
   const int32_t last = list.empty() ? -1 : *std::max_element(list.begin(), list.end());
   if (last < 0) return;
-  // Pillow steps along in f64 and rounds each position down; the sum's rounding errors are part of the result. A position that
-  // they push over the edge stays unfilled.
+  // Pillow steps along in f64 and rounds each position down; the sum's rounding errors are part of the
+  // result. A position that they push over the edge stays unfilled.
   IndexList table(last + 1);
   double position = first;
   for (int32_t& entry : table) {

@@ -1,7 +1,9 @@
-// The inner loops: the weights of a resize, resampling along a row, blending rows, and rows of bytes to planes of numbers.
+// The inner loops: the weights of a resize, resampling along a row, blending rows, and rows of bytes to
+// planes of numbers.
 //
-// Every function exists twice: in `scalar`, which says what is computed, and vectorised by Highway, which picks the best
-// instruction set at run time and gives the same bits. No state, any thread. Rows are RGBX, the X is without meaning.
+// Every function exists twice: in `scalar`, which says what is computed, and vectorised by Highway, which
+// picks the best instruction set at run time and gives the same bits. No state, any thread. Rows are RGBX,
+// the X is without meaning.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +18,20 @@ void weigh_taps(Taps& taps);
 
 inline constexpr int kRowGroup = 4;  // rows that resample_rows takes at once
 
-// outs[r][o] = sum of taps over rows[r], for every output o of `taps`. 1 <= n_rows <= kRowGroup. `rows` have taps.in_size pixels;
-// `outs` have kRowSlack bytes of room behind their last pixel (pixel_buffer.h).
+// outs[r][o] = sum of taps over rows[r], for every output o of `taps`. 1 <= n_rows <= kRowGroup. `rows` have
+// taps.in_size pixels; `outs` have kRowSlack bytes of room behind their last pixel (pixel_buffer.h).
 void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uint8_t* const* outs);
 
-// out[x] = sum over the 2 * n_pairs `rows` at x, weighted. `out` has kRowSlack bytes of room behind its last pixel.
+// out[x] = sum over the 2 * n_pairs `rows` at x, weighted. `out` has kRowSlack bytes of room behind its last
+// pixel.
 void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out);
 
 // One row to three planes; `planes` point to elements of table.type.
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes);
 
 // blend_rows and store_row in one go, for tables whose math_is_exact: the pixels never leave the registers.
-void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
-                     void* const* planes);
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
+                     const ValueTable& table, void* const* planes);
 
 // Whether the vector kernels' arithmetic gives the table's values, bit for bit, on this machine.
 bool math_gives_table(const ValueTable& table);
@@ -38,8 +41,8 @@ void weigh_taps(Taps& taps);
 void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uint8_t* const* outs);
 void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out);
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes);
-void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
-                     void* const* planes);
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
+                     const ValueTable& table, void* const* planes);
 }  // namespace scalar
 
 }  // namespace millrace::transforms

@@ -1,4 +1,5 @@
-// The kernels of kernels.h written plainly: what the vector versions must equal, bit for bit, and what runs where there are none.
+// The kernels of kernels.h written plainly: what the vector versions must equal, bit for bit, and what runs
+// where there are none.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -64,8 +65,8 @@ void weigh_taps(Taps& taps) {
     }
     TapPair* pairs = taps.weights.data() + int64_t{o} * taps.pairs;
     for (int32_t t = 0; t < count; ++t)
-      set_weight(pairs, shift + (places.mirrored ? count - 1 - t : t), sum != 0 ? places.unscaled[t] / sum : places.unscaled[t],
-                 places.fraction_bits);
+      set_weight(pairs, shift + (places.mirrored ? count - 1 - t : t),
+                 sum != 0 ? places.unscaled[t] / sum : places.unscaled[t], places.fraction_bits);
   }
 }
 
@@ -79,11 +80,13 @@ void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uin
           const uint8_t* pixel = rows[r] + int64_t{std::min(x, taps.in_size - 1)} * base::kPixelBytes;
           for (int c = 0; c < base::kPixelBytes; ++c) sums[c].add(pixel[c], pair, which);
         }
-      for (int c = 0; c < base::kPixelBytes; ++c) outs[r][int64_t{o} * base::kPixelBytes + c] = sums[c].rounded();
+      for (int c = 0; c < base::kPixelBytes; ++c)
+        outs[r][int64_t{o} * base::kPixelBytes + c] = sums[c].rounded();
     }
 }
 
-void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out) {
+void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
+                uint8_t* out) {
   for (int64_t i = 0; i < int64_t{width} * base::kPixelBytes; ++i) {
     Sum sum;
     for (int t = 0; t < 2 * n_pairs; ++t) sum.add(rows[t][i], weights[t / 2], t % 2);
@@ -100,12 +103,13 @@ void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void*
   }
 }
 
-void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, const ValueTable& table,
-                     void* const* planes) {
+void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
+                     const ValueTable& table, void* const* planes) {
   for (int32_t x = 0; x < width; ++x)
     for (int c = 0; c < 3; ++c) {
       Sum sum;
-      for (int t = 0; t < 2 * n_pairs; ++t) sum.add(rows[t][int64_t{x} * base::kPixelBytes + c], weights[t / 2], t % 2);
+      for (int t = 0; t < 2 * n_pairs; ++t)
+        sum.add(rows[t][int64_t{x} * base::kPixelBytes + c], weights[t / 2], t % 2);
       static_cast<float*>(planes[c])[x] = table.value<float>(c, sum.rounded());
     }
 }

@@ -1,4 +1,5 @@
-// SampleParams: the random decisions of one sample, drawn once, as plain structs that CPU and CUDA kernels take alike.
+// SampleParams: the random decisions of one sample, drawn once, as plain structs that CPU and CUDA kernels
+// take alike.
 #pragma once
 
 #include <array>
@@ -9,7 +10,8 @@
 
 namespace millrace::transforms {
 
-// Colours are changed in this order, each by its factor; an operation that is not in the chain is left out of the order.
+// Colours are changed in this order, each by its factor; an operation that is not in the chain is left out of
+// the order.
 enum class ColorOp : uint8_t { brightness, contrast, saturation, hue, none };
 struct ColorJitterParams {
   std::array<ColorOp, 4> order{ColorOp::none, ColorOp::none, ColorOp::none, ColorOp::none};
@@ -17,13 +19,14 @@ struct ColorJitterParams {
   double hue = 0;                                       // turns of the colour circle, -0.5..0.5
 };
 
-// The map from an output pixel's (x, y) back into the input: (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]), as Pillow's AFFINE;
-// x and y are pixel centres, 0.5 to width - 0.5.
+// The map from an output pixel's (x, y) back into the input: (m[0] x + m[1] y + m[2], m[3] x + m[4] y +
+// m[5]), as Pillow's AFFINE; x and y are pixel centres, 0.5 to width - 0.5.
 using InverseAffine = std::array<double, 6>;
 
 // What an InverseAffine was made from, in torchvision's terms.
 struct AffineParams {
-  bool rotation = false;        // by RandomRotation, whose angle is counter-clockwise; else by RandomAffine, clockwise
+  bool rotation =
+      false;  // by RandomRotation, whose angle is counter-clockwise; else by RandomAffine, clockwise
   double angle = 0, scale = 1;  // degrees
   int32_t translate_x = 0, translate_y = 0;
   double shear_x = 0, shear_y = 0;  // degrees
@@ -32,19 +35,28 @@ struct AffineParams {
 // One entry per transform of the chain that decided something, in chain order.
 struct OpParams {
   enum class Kind : uint8_t {
-    resized_crop, crop, flip_horizontal, flip_vertical, orientation, color_jitter, affine, grayscale, blur, erase
+    resized_crop,
+    crop,
+    flip_horizontal,
+    flip_vertical,
+    orientation,
+    color_jitter,
+    affine,
+    grayscale,
+    blur,
+    erase
   };
   Kind kind{};
-  uint32_t op = 0;       // position in the chain
-  base::Rect box{};            // resized_crop, crop: in the coordinates of the picture at that point (crop: after padding)
-                         // erase: in the output
+  uint32_t op = 0;   // position in the chain
+  base::Rect box{};  // resized_crop, crop: in the coordinates of the picture at that point (crop: after
+                     // padding) erase: in the output
   bool applied = false;  // flips, grayscale, erase, color_jitter, blur
   int orientation = 1;   // orientation
   ColorJitterParams color{};
   InverseAffine inverse{1, 0, 0, 0, 1, 0};  // affine (RandomRotation, RandomAffine)
   AffineParams affine{};
-  double sigma = 0;                         // blur, in pixels
-  uint64_t noise = 0;                       // erase with noise: the key of its numbers (erase.h)
+  double sigma = 0;    // blur, in pixels
+  uint64_t noise = 0;  // erase with noise: the key of its numbers (erase.h)
 };
 
 struct SampleParams {

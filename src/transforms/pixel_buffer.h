@@ -1,8 +1,8 @@
 // PixelBuffer: rows of RGBX in memory that is reused from sample to sample.
 //
-// Rows are 64-byte aligned and have at least kRowSlack bytes behind their last pixel, so vector kernels may write whole
-// vectors. Grows; shrinks only from above kKeepBytes, so that one huge picture does not make every thread hold on to its size.
-// Contents are not kept. One owner, one thread.
+// Rows are 64-byte aligned and have at least kRowSlack bytes behind their last pixel, so vector kernels may
+// write whole vectors. Grows; shrinks only from above kKeepBytes, so that one huge picture does not make
+// every thread hold on to its size. Contents are not kept. One owner, one thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ class PixelBuffer {
   static constexpr size_t kAlignment = 64, kRowSlack = 64, kKeepBytes = size_t{64} << 20;
 
   base::ImageView resize(int32_t width, int32_t height) {
-    const size_t stride = (size_t(width) * base::kPixelBytes + kRowSlack + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t stride =
+        (size_t(width) * base::kPixelBytes + kRowSlack + kAlignment - 1) / kAlignment * kAlignment;
     const size_t bytes = base::checked_mul(stride, static_cast<size_t>(height), "a decoded picture");
     if (bytes > capacity_ || (capacity_ > kKeepBytes && bytes < capacity_ / 4)) {
       memory_.reset();

@@ -13,14 +13,15 @@ namespace {
 using Kind = OpParams::Kind;
 
 [[noreturn]] void foreign_params(uint32_t op, PictureSize in) {
-  throw Error(ErrorKind::invalid_argument, "the parameters of transform " + std::to_string(op) + " do not fit a picture of " +
-                                               std::to_string(in.height) + " x " + std::to_string(in.width) +
-                                               " pixels (height x width); draw them for this chain and this picture");
+  throw Error(ErrorKind::invalid_argument,
+              "the parameters of transform " + std::to_string(op) + " do not fit a picture of " +
+                  std::to_string(in.height) + " x " + std::to_string(in.width) +
+                  " pixels (height x width); draw them for this chain and this picture");
 }
 
 bool inside(const base::Rect& box, PictureSize size) {
-  return box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 && box.width <= size.width - box.left &&
-         box.height <= size.height - box.top;
+  return box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 &&
+         box.width <= size.width - box.left && box.height <= size.height - box.top;
 }
 
 // Which kind of entry in SampleParams a step must have.
@@ -48,7 +49,8 @@ struct Fits {
 
   bool operator()(const RandomResizedCrop&) const { return inside(decided.box, in); }
   bool operator()(const RandomCrop& t) const {
-    return inside(decided.box, padded(in, padding_of(t, in))) && decided.box.width == t.width && decided.box.height == t.height;
+    return inside(decided.box, padded(in, padding_of(t, in))) && decided.box.width == t.width &&
+           decided.box.height == t.height;
   }
   bool operator()(const ColorJitter&) const {
     const ColorJitterParams& c = decided.color;
@@ -58,12 +60,16 @@ struct Fits {
   bool operator()(const RandomRotation&) const { return computable_matrix(); }
   bool operator()(const RandomAffine&) const { return computable_matrix(); }
   bool operator()(const GaussianBlur&) const { return !decided.applied || decided.sigma > 0; }
-  template <class Other> bool operator()(const Other&) const { return true; }
+  template <class Other>
+  bool operator()(const Other&) const {
+    return true;
+  }
 
  private:
   // Positions stay finite numbers wherever it is applied.
   bool computable_matrix() const {
-    return std::all_of(decided.inverse.begin(), decided.inverse.end(), [](double v) { return std::abs(v) < 1e100; });
+    return std::all_of(decided.inverse.begin(), decided.inverse.end(),
+                       [](double v) { return std::abs(v) < 1e100; });
   }
 };
 
@@ -97,7 +103,8 @@ std::vector<Erasure> place_erasures(const Chain& chain, PictureSize out, const S
     if (params.ops.size() < count) foreign_params(step.op, out);
     const OpParams& decided = params.ops[params.ops.size() - count + i];
     if (decided.kind != Kind::erase || decided.op != step.op) foreign_params(step.op, out);
-    if (!decided.applied || decided.box.width == 0 || decided.box.height == 0) continue;  // a drawn rectangle may be empty
+    if (!decided.applied || decided.box.width == 0 || decided.box.height == 0)
+      continue;  // a drawn rectangle may be empty
     if (!inside(decided.box, out)) foreign_params(step.op, out);
     erasures.push_back({decided.box, &step.spec, decided.noise});
   }

@@ -1,6 +1,8 @@
-// The steps of a chain together with what one sample does there: parameters matched with their transforms, and checked.
+// The steps of a chain together with what one sample does there: parameters matched with their transforms,
+// and checked.
 //
-// Whoever gets a list from here may rely on it: every decision is there and fits the picture at its place. Pure, any thread.
+// Whoever gets a list from here may rely on it: every decision is there and fits the picture at its place.
+// Pure, any thread.
 #pragma once
 
 #include <vector>
@@ -18,7 +20,7 @@ struct Placed {
 };
 
 struct Erasure {
-  base::Rect box;                   // in the output, not empty
+  base::Rect box;             // in the output, not empty
   const RandomErasing* spec;  // the chain's
   uint64_t noise;
 };

@@ -1,5 +1,6 @@
-// The vector kernel along rows. This file is compiled once per instruction set (Highway's foreach_target) and the best one is
-// chosen at run time. Block r of a vector belongs to row r, so that one weight serves all rows.
+// The vector kernel along rows. This file is compiled once per instruction set (Highway's foreach_target) and
+// the best one is chosen at run time. Block r of a vector belongs to row r, so that one weight serves all
+// rows.
 #include "transforms/kernels.h"
 
 #include <algorithm>
@@ -29,8 +30,10 @@ template <int kBytes>
 HWY_INLINE V8 load_blocks(const uint8_t* const* rows, int64_t offset) {
   const hn::FixedTag<uint8_t, 16> block;
   const auto load = [&](int r) HWY_ATTR {
-    if constexpr (kBytes == 16) return hn::LoadU(block, rows[r] + offset);
-    else return hn::ZeroExtendVector(block, hn::LoadU(hn::FixedTag<uint8_t, 8>(), rows[r] + offset));
+    if constexpr (kBytes == 16)
+      return hn::LoadU(block, rows[r] + offset);
+    else
+      return hn::ZeroExtendVector(block, hn::LoadU(hn::FixedTag<uint8_t, 8>(), rows[r] + offset));
   };
 #if HWY_MAX_BYTES == 64
   const hn::FixedTag<uint8_t, 32> half;
@@ -71,12 +74,14 @@ struct PairShuffles {
   }
 };
 
-HWY_INLINE V16 pair_lanes(V8 pixels, V8 shuffle) { return hn::BitCast(d16, hn::TableLookupBytesOr0(pixels, shuffle)); }
+HWY_INLINE V16 pair_lanes(V8 pixels, V8 shuffle) {
+  return hn::BitCast(d16, hn::TableLookupBytesOr0(pixels, shuffle));
+}
 
 // One output of all rows: block r holds R G B X of row r. kPairs == 0: any number.
 template <int kPairs>
-HWY_INLINE V32 resample_pixel(const uint8_t* const* rows, int32_t start, const TapPair* weights, int any_pairs,
-                              const PairShuffles& shuffles) {
+HWY_INLINE V32 resample_pixel(const uint8_t* const* rows, int32_t start, const TapPair* weights,
+                              int any_pairs, const PairShuffles& shuffles) {
   const int pairs = kPairs ? kPairs : any_pairs;
   Sum sum;
   int64_t offset = int64_t{start} * base::kPixelBytes;
@@ -84,16 +89,19 @@ HWY_INLINE V32 resample_pixel(const uint8_t* const* rows, int32_t start, const T
   for (; p + 2 <= pairs; p += 2, offset += 4 * base::kPixelBytes) {
     const V8 pixels = load_blocks<16>(rows, offset);
     sum.add(pair_lanes(pixels, shuffles.first), broadcast(weights[p].high), broadcast(weights[p].low));
-    sum.add(pair_lanes(pixels, shuffles.second), broadcast(weights[p + 1].high), broadcast(weights[p + 1].low));
+    sum.add(pair_lanes(pixels, shuffles.second), broadcast(weights[p + 1].high),
+            broadcast(weights[p + 1].low));
   }
   if (p < pairs)
-    sum.add(pair_lanes(load_blocks<8>(rows, offset), shuffles.first), broadcast(weights[p].high), broadcast(weights[p].low));
+    sum.add(pair_lanes(load_blocks<8>(rows, offset), shuffles.first), broadcast(weights[p].high),
+            broadcast(weights[p].low));
   return sum.rounded();
 }
 
 // Four pixels of 32-bit channels per block to four pixels of bytes per block, clamped.
 HWY_INLINE V8 pack_pixels(V32 p0, V32 p1, V32 p2, V32 p3) {
-  const auto clamp = [](V16 v) HWY_ATTR { return hn::Min(hn::Max(v, hn::Zero(d16)), hn::Set(d16, int16_t{255})); };
+  const auto clamp = [](V16 v)
+                         HWY_ATTR { return hn::Min(hn::Max(v, hn::Zero(d16)), hn::Set(d16, int16_t{255})); };
   const V16 p01 = clamp(hn::ReorderDemote2To(d16, p0, p1)), p23 = clamp(hn::ReorderDemote2To(d16, p2, p3));
   alignas(16) static constexpr uint8_t kOrder[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
   const V8 mixed = hn::BitCast(d8, hn::Or(p01, hn::ShiftLeft<8>(p23)));
@@ -116,7 +124,8 @@ void resample_blocks(const uint8_t* const* rows, const Taps& taps, uint8_t* cons
 }
 
 void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uint8_t* const* outs) {
-  if (2 * taps.pairs > taps.in_size || taps.pairs > kMostPairs) return scalar::resample_rows(rows, n_rows, taps, outs);
+  if (2 * taps.pairs > taps.in_size || taps.pairs > kMostPairs)
+    return scalar::resample_rows(rows, n_rows, taps, outs);
   for (int first = 0; first < n_rows; first += kBlocks) {
     // A vector always has kBlocks rows; missing ones repeat the last.
     const uint8_t* block_rows[kBlocks];

@@ -70,7 +70,8 @@ void make_taps(const TapsRequest& r, Taps& taps) {
   places.inverse_stretch = 1.0 / filter.stretch;
   places.cubic = r.interpolation == Interpolation::bicubic;
   places.mirrored = r.mirrored;
-  places.fraction_bits = r.of_tensor ? tensor_weight_bits(r.interpolation, r.in_size, r.out_size) : kWeightBits;
+  places.fraction_bits =
+      r.of_tensor ? tensor_weight_bits(r.interpolation, r.in_size, r.out_size) : kWeightBits;
 
   const size_t room = (static_cast<size_t>(taps.count) + kTapGroup - 1) / kTapGroup * kTapGroup;
   taps.start.assign(room, 0);

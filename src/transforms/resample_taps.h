@@ -1,11 +1,12 @@
-// Taps: which input samples make one output sample of a resize along one axis, and how much each counts. Pillow's weights to the
-// last bit, or those of torch's resize of tensors of bytes.
+// Taps: which input samples make one output sample of a resize along one axis, and how much each counts.
+// Pillow's weights to the last bit, or those of torch's resize of tensors of bytes.
 //
-// Algorithm: Pillow's two-pass convolution. The filter is stretched by the scale when shrinking (antialiasing), its weights are
-// computed and normalised in f64, then rounded to fixed point with 22 fractional bits. A weight is kept in two 16-bit parts,
-// weight = high * 2^11 + low, because vector units multiply and add pairs of 16-bit numbers; the sums stay exact.
-// torch rounds weights to 16 bits instead, with as many fractional bits as the axis' largest weight leaves room for. Such a weight
-// shifted left to 22 fractional bits gives the same pixels, as the sum and what is added for rounding are shifted with it.
+// Algorithm: Pillow's two-pass convolution. The filter is stretched by the scale when shrinking
+// (antialiasing), its weights are computed and normalised in f64, then rounded to fixed point with 22
+// fractional bits. A weight is kept in two 16-bit parts, weight = high * 2^11 + low, because vector units
+// multiply and add pairs of 16-bit numbers; the sums stay exact. torch rounds weights to 16 bits instead,
+// with as many fractional bits as the axis' largest weight leaves room for. Such a weight shifted left to 22
+// fractional bits gives the same pixels, as the sum and what is added for rounding are shifted with it.
 // Buffers are reused from sample to sample; one owner, one thread. Cost: about 10 ns an output.
 #pragma once
 
@@ -32,22 +33,24 @@ struct Support {
 // `interpolation`: bilinear or bicubic.
 Support support_of(Interpolation interpolation, int32_t in_size, int32_t out_size, int32_t out_index);
 
-// The fractional bits of the weights of torch's resize of tensors of bytes along one axis: as many as leave its largest weight below 2^15.
+// The fractional bits of the weights of torch's resize of tensors of bytes along one axis: as many as leave
+// its largest weight below 2^15.
 int tensor_weight_bits(Interpolation interpolation, int32_t in_size, int32_t out_size);
 
 // Kernels make outputs in groups of this many; the surplus ones of the last group have weight zero.
 inline constexpr int kTapGroup = 4;
 
-// Where the taps of each output lie, as columns of f64: what weigh_taps() (kernels.h) makes the weights from. Rows behind the
-// last output have count 0.
+// Where the taps of each output lie, as columns of f64: what weigh_taps() (kernels.h) makes the weights from.
+// Rows behind the last output have count 0.
 struct TapPlaces {
   static constexpr int32_t kPadding = 8;  // the length of the columns is a multiple of this
   std::vector<double> center;             // of the filter, in the coordinates of the whole input
   std::vector<double> first, count;       // the inputs under the filter
-  std::vector<double> shift;              // of the first input's weight (the last one's, if mirrored) behind the first tap
-  std::vector<double> unscaled;           // weigh_taps() works in it
+  std::vector<double>
+      shift;  // of the first input's weight (the last one's, if mirrored) behind the first tap
+  std::vector<double> unscaled;  // weigh_taps() works in it
   double inverse_stretch = 1;
-  int fraction_bits = kWeightBits;        // that weights are rounded to, before they are shifted to kWeightBits
+  int fraction_bits = kWeightBits;  // that weights are rounded to, before they are shifted to kWeightBits
   bool cubic = false, mirrored = false;
 
   void resize(int32_t outputs);
@@ -69,8 +72,9 @@ struct Taps {
 // Outputs that lie in a padding behind the resize: no input, the value 0.
 inline bool is_fill(int32_t index) { return index < 0; }
 
-// The taps of the outputs `indices` (any order; fill indices get weight zero) of a resize from in_size to out_size, for an input
-// that is only the window [window_start, window_start + window_size), stored backwards if `mirrored`.
+// The taps of the outputs `indices` (any order; fill indices get weight zero) of a resize from in_size to
+// out_size, for an input that is only the window [window_start, window_start + window_size), stored backwards
+// if `mirrored`.
 struct TapsRequest {
   Interpolation interpolation;
   int32_t in_size, out_size;

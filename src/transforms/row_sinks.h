@@ -1,4 +1,5 @@
-// RowSinks: where the finished rows of a stage go: into a picture, into planes of numbers, or through changes of colour.
+// RowSinks: where the finished rows of a stage go: into a picture, into planes of numbers, or through changes
+// of colour.
 //
 // A row is written between begin() and end(); up to kRowGroup rows may be open. One owner, one thread.
 #pragma once
@@ -20,7 +21,9 @@ class RowSink {
  public:
   virtual ~RowSink() = default;
   virtual uint8_t* begin(int32_t y) = 0;
-  virtual void end(int32_t y, const uint8_t* row) = 0;  // `row`: what begin() gave, or pixels that lie elsewhere ready-made
+  virtual void end(
+      int32_t y,
+      const uint8_t* row) = 0;  // `row`: what begin() gave, or pixels that lie elsewhere ready-made
   // The whole of a row, when it is nothing but a blend of others.
   virtual void blend(int32_t y, const uint8_t* const* rows, std::span<const TapPair> weights, int32_t width) {
     uint8_t* out = begin(y);
@@ -46,15 +49,20 @@ class PlaneSink final : public RowSink {
   PlaneSink(base::ImageView rows, PictureSize size, const ValueTable& table, void* out)
       : rows_(rows), size_(size), table_(table), out_(static_cast<std::byte*>(out)) {}
   uint8_t* begin(int32_t y) override { return rows_.row(y % kRowGroup); }
-  void end(int32_t y, const uint8_t* row) override { store_row(row, size_.width, table_, planes_at(y).data()); }
-  void blend(int32_t y, const uint8_t* const* rows, std::span<const TapPair> weights, int32_t width) override {
+  void end(int32_t y, const uint8_t* row) override {
+    store_row(row, size_.width, table_, planes_at(y).data());
+  }
+  void blend(int32_t y, const uint8_t* const* rows, std::span<const TapPair> weights,
+             int32_t width) override {
     if (!table_.math_is_exact) return RowSink::blend(y, rows, weights, width);
-    blend_to_planes(rows, weights.data(), static_cast<int>(weights.size()), width, table_, planes_at(y).data());
+    blend_to_planes(rows, weights.data(), static_cast<int>(weights.size()), width, table_,
+                    planes_at(y).data());
   }
 
  private:
   std::array<void*, 3> planes_at(int32_t y) const {
-    const size_t element = base::dtype_bytes(table_.type), plane = size_t(size_.width) * size_.height * element;
+    const size_t element = base::dtype_bytes(table_.type),
+                 plane = size_t(size_.width) * size_.height * element;
     std::byte* first = out_ + size_t(y) * size_.width * element;
     return {first, first + plane, first + 2 * plane};
   }
@@ -68,7 +76,8 @@ class PlaneSink final : public RowSink {
 class ColorSink final : public RowSink {
  public:
   // `steps` without contrast.
-  ColorSink(std::span<const ColorStep> steps, int32_t width, RowSink& next) : steps_(steps), width_(width), next_(next) {}
+  ColorSink(std::span<const ColorStep> steps, int32_t width, RowSink& next)
+      : steps_(steps), width_(width), next_(next) {}
   uint8_t* begin(int32_t y) override { return next_.begin(y); }
   void end(int32_t y, const uint8_t* row) override {
     if (!steps_.empty()) {

@@ -12,7 +12,9 @@
 namespace millrace::transforms {
 namespace {
 
-struct Window { int32_t begin, size; };
+struct Window {
+  int32_t begin, size;
+};
 
 // The positions that are really read; one pixel where all is padding, so that no input is ever empty.
 Window window_of(const IndexList& list) {
@@ -66,21 +68,28 @@ class Builder {
 
   // Reached the stored picture: `columns_` and `rows_` are positions in it (turned upright if `transposed_`).
   void finish() {
-    if (pending_ && (transposed_ || !fits_taps(pending_->x, columns_) || !fits_taps(pending_->y, rows_))) complete_resize(1, 1);
+    if (pending_ && (transposed_ || !fits_taps(pending_->x, columns_) || !fits_taps(pending_->y, rows_)))
+      complete_resize(1, 1);
     const Window x = window_of(columns_), y = window_of(rows_);
-    plan_.region = transposed_ ? base::Rect{y.begin, x.begin, y.size, x.size} : base::Rect{x.begin, y.begin, x.size, y.size};
+    plan_.region = transposed_ ? base::Rect{y.begin, x.begin, y.size, x.size}
+                               : base::Rect{x.begin, y.begin, x.size, y.size};
     if (pending_) {
       Stage& stage = current();
       adopt_axis(stage.x, pending_->x, columns_, x);
       adopt_axis(stage.y, pending_->y, rows_, y);
       complete_resize(direction_of(columns_) < 0 ? -1 : 1, direction_of(rows_) < 0 ? -1 : 1);
-    } else if (plan_.stage_count == 0 || transposed_ || !colors_.empty() || direction_of(columns_) != 1 || direction_of(rows_) != 1) {
+    } else if (plan_.stage_count == 0 || transposed_ || !colors_.empty() || direction_of(columns_) != 1 ||
+               direction_of(rows_) != 1) {
       copy(x, y);
     }
   }
 
-  void operator()(const HorizontalFlip&) { if (at_->decided->applied) pull_back_flip(columns_, at_->in.width); }
-  void operator()(const VerticalFlip&) { if (at_->decided->applied) pull_back_flip(rows_, at_->in.height); }
+  void operator()(const HorizontalFlip&) {
+    if (at_->decided->applied) pull_back_flip(columns_, at_->in.width);
+  }
+  void operator()(const VerticalFlip&) {
+    if (at_->decided->applied) pull_back_flip(rows_, at_->in.height);
+  }
   void operator()(const CenterCrop& t) {
     const base::Rect box = center_crop_box(t, at_->in);
     crop(box.left, box.top, PaddingMode::constant, fill({}));
@@ -116,7 +125,9 @@ class Builder {
     }
   }
   void operator()(const Grayscale&) { change_colors({ColorOp::saturation, 0}); }
-  void operator()(const RandomGrayscale&) { if (at_->decided->applied) change_colors({ColorOp::saturation, 0}); }
+  void operator()(const RandomGrayscale&) {
+    if (at_->decided->applied) change_colors({ColorOp::saturation, 0});
+  }
   void operator()(const RandomRotation& t) { map(t.interpolation, t.fill); }
   void operator()(const RandomAffine& t) { map(t.interpolation, t.fill); }
   void operator()(const GaussianBlur& t) {
@@ -136,7 +147,8 @@ class Builder {
 
   Stage& current() { return plan_.stages[plan_.stage_count - 1]; }
 
-  // Later steps get larger numbers, hence smaller entries: where two paddings meet in a corner, the later one is seen.
+  // Later steps get larger numbers, hence smaller entries: where two paddings meet in a corner, the later one
+  // is seen.
   int32_t fill(std::array<uint8_t, 3> colour) {
     const uint32_t op = at_->step->op;
     if (plan_.colours.size() <= op) plan_.colours.resize(op + 1);
@@ -159,10 +171,13 @@ class Builder {
     if (in == out) return;
     begin_stage(Stage::Kind::resample);
     Stage& stage = current();
-    pending_ = PendingResize{interpolation, of_tensor, begin_axis(interpolation, stage.x, columns_, in.width, out.width),
+    pending_ = PendingResize{interpolation, of_tensor,
+                             begin_axis(interpolation, stage.x, columns_, in.width, out.width),
                              begin_axis(interpolation, stage.y, rows_, in.height, out.height)};
-    // Pillow 13's rule for the order of the passes (found by experiment: 5,984 resizes whose result tells, no exception).
-    stage.vertical_first = out.height < in.height && int64_t{in.height} - out.height > 2 * (int64_t{in.width} - out.width);
+    // Pillow 13's rule for the order of the passes (found by experiment: 5,984 resizes whose result tells, no
+    // exception).
+    stage.vertical_first =
+        out.height < in.height && int64_t{in.height} - out.height > 2 * (int64_t{in.width} - out.width);
     if (of_tensor) stage.vertical_first = false;  // torch has no such rule
   }
 
@@ -198,9 +213,13 @@ class Builder {
   void change_colors(ColorStep step) {
     if (pending_) complete_resize(1, 1);
     const auto [width, height] = at_->in;
-    const auto whole = [](const IndexList& list, int32_t size) { return std::ssize(list) == size && direction_of(list) != 0; };
-    if (step.op == ColorOp::contrast && !(whole(columns_, width) && whole(rows_, height))) copy({0, width}, {0, height});
-    else if (has_fill(columns_) || has_fill(rows_)) copy(window_of(columns_), window_of(rows_));
+    const auto whole = [](const IndexList& list, int32_t size) {
+      return std::ssize(list) == size && direction_of(list) != 0;
+    };
+    if (step.op == ColorOp::contrast && !(whole(columns_, width) && whole(rows_, height)))
+      copy({0, width}, {0, height});
+    else if (has_fill(columns_) || has_fill(rows_))
+      copy(window_of(columns_), window_of(rows_));
     colors_.push_back(step);
   }
 
@@ -226,8 +245,8 @@ class Builder {
     close(stage, x.size, y.size);
   }
 
-  // The inputs along one axis that any output in the rectangle may look at, two more each side for cubic filters and one for the
-  // rounding of fixed point numbers.
+  // The inputs along one axis that any output in the rectangle may look at, two more each side for cubic
+  // filters and one for the rounding of fixed point numbers.
   static Window mapped_window(double a, double b, double c, Window x, Window y, int32_t size) {
     const double first = a * (x.begin + 0.5) + b * (y.begin + 0.5) + c;
     const double along_x = a * (x.size - 1), along_y = b * (y.size - 1);
@@ -239,7 +258,8 @@ class Builder {
     return begin < end ? Window{begin, end - begin} : Window{0, 1};
   }
 
-  // The border that torch's reflection puts around a picture is part of the list, so a blur's input carries it.
+  // The border that torch's reflection puts around a picture is part of the list, so a blur's input carries
+  // it.
   void blur_axis(AxisPlan& axis, IndexList& list, int32_t size, int32_t taps, std::vector<float>& weights) {
     const Window out = window_of(list);
     take_list(axis, list, out);
@@ -247,14 +267,17 @@ class Builder {
     pull_back_crop(list, out.begin - taps / 2, size, PaddingMode::reflect, 0);
     weights.resize(taps);
     double sum = 0;
-    const auto density = [&](int32_t i) { return std::exp(-0.5 * std::pow((i - taps / 2) / at_->decided->sigma, 2)); };
+    const auto density = [&](int32_t i) {
+      return std::exp(-0.5 * std::pow((i - taps / 2) / at_->decided->sigma, 2));
+    };
     for (int32_t i = 0; i < taps; ++i) sum += density(i);
     for (int32_t i = 0; i < taps; ++i) weights[i] = static_cast<float>(density(i) / sum);
   }
 
-  // A stage's axis takes over the list behind it and asks for the inputs in front of it. Pillow skips the pass along an axis
-  // whose size stays; such an axis is only a list.
-  PendingAxis begin_axis(Interpolation interpolation, AxisPlan& axis, IndexList& list, int32_t in_size, int32_t out_size) {
+  // A stage's axis takes over the list behind it and asks for the inputs in front of it. Pillow skips the
+  // pass along an axis whose size stays; such an axis is only a list.
+  PendingAxis begin_axis(Interpolation interpolation, AxisPlan& axis, IndexList& list, int32_t in_size,
+                         int32_t out_size) {
     axis.from.swap(list);
     axis.resized = in_size != out_size;
     PendingAxis pending{axis.resized, in_size, out_size, window_of(axis.from)};
@@ -267,7 +290,9 @@ class Builder {
     return pending;
   }
 
-  static bool fits_taps(const PendingAxis& pending, const IndexList& list) { return !pending.resized || direction_of(list) != 0; }
+  static bool fits_taps(const PendingAxis& pending, const IndexList& list) {
+    return !pending.resized || direction_of(list) != 0;
+  }
 
   // An axis that keeps its size reads straight through the list in front of it.
   static void adopt_axis(AxisPlan& axis, PendingAxis& pending, const IndexList& list, Window window) {
@@ -288,8 +313,8 @@ class Builder {
 
   void complete_axis(AxisPlan& axis, const PendingAxis& pending, int direction) {
     if (!axis.resized) return shift(axis.from, pending.window.begin);
-    make_taps({pending_->interpolation, pending.in_size, pending.out_size, axis.from, pending.window.begin, pending.window.size,
-               direction < 0, pending_->of_tensor},
+    make_taps({pending_->interpolation, pending.in_size, pending.out_size, axis.from, pending.window.begin,
+               pending.window.size, direction < 0, pending_->of_tensor},
               axis.taps);
   }
 
@@ -309,7 +334,8 @@ class Builder {
   IndexList columns_, rows_;
   bool transposed_ = false;
   std::optional<PendingResize> pending_;
-  std::vector<ColorStep> colors_;  // between the lists and the stage that is opened next; the last one comes first in time
+  std::vector<ColorStep>
+      colors_;  // between the lists and the stage that is opened next; the last one comes first in time
 };
 
 }  // namespace
@@ -319,9 +345,10 @@ void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams
   const PictureSize out = plan.out = steps.empty() ? stored : steps.back().out;
   plan.erasures = place_erasures(chain, out, params);
   if (int64_t{out.width} * out.height > kMaxOutputPixels)
-    throw Error(ErrorKind::invalid_argument, "the transforms make a picture of " + std::to_string(out.height) + " x " +
-                                                 std::to_string(out.width) + " pixels, more than the limit of " +
-                                                 std::to_string(kMaxOutputPixels) + "; use a smaller size or max_size");
+    throw Error(ErrorKind::invalid_argument,
+                "the transforms make a picture of " + std::to_string(out.height) + " x " +
+                    std::to_string(out.width) + " pixels, more than the limit of " +
+                    std::to_string(kMaxOutputPixels) + "; use a smaller size or max_size");
   Builder builder(plan);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) builder.step_back(*step);
   builder.finish();

@@ -1,11 +1,12 @@
-// SamplePlan: the geometry of one sample as a short list of stages, built backwards from the tensor so that nothing is computed
-// that the tensor does not show.
+// SamplePlan: the geometry of one sample as a short list of stages, built backwards from the tensor so that
+// nothing is computed that the tensor does not show.
 //
-// Between two resizes every transform (flip, crop, padding, nearest resize, upright turn) only says where a pixel comes from. So
-// a list of columns and a list of rows, pulled back through the chain, stands for all of them, and a stage is one resize with
-// the lists behind it. Flips and crops thus cost nothing: they are in the taps. A stage that only copies is left out unless it is
-// the only one, or moves pixels in a way that taps cannot express (padding or a diagonal turn before a resize).
-// Buffers are reused from sample to sample; one owner, one thread. Cost: a few microseconds for usual sizes.
+// Between two resizes every transform (flip, crop, padding, nearest resize, upright turn) only says where a
+// pixel comes from. So a list of columns and a list of rows, pulled back through the chain, stands for all of
+// them, and a stage is one resize with the lists behind it. Flips and crops thus cost nothing: they are in
+// the taps. A stage that only copies is left out unless it is the only one, or moves pixels in a way that
+// taps cannot express (padding or a diagonal turn before a resize). Buffers are reused from sample to sample;
+// one owner, one thread. Cost: a few microseconds for usual sizes.
 #pragma once
 
 #include <array>
@@ -22,8 +23,8 @@
 namespace millrace::transforms {
 
 struct AxisPlan {
-  IndexList from;         // one entry per output; resized: index of the resize's output, else of the stage's input;
-                          // negative: a pixel of a padding, of colour -1 - entry
+  IndexList from;  // one entry per output; resized: index of the resize's output, else of the stage's input;
+                   // negative: a pixel of a padding, of colour -1 - entry
   bool resized = false;
   Taps taps;              // resized only; relative to the stage's input
   bool straight = false;  // not resized, and output i is input i
@@ -35,7 +36,8 @@ struct ColorStep {
   double factor;
 };
 
-// Output pixels are looked up at `inverse` of their positions; the input is the window `in` of a picture of size `picture`.
+// Output pixels are looked up at `inverse` of their positions; the input is the window `in` of a picture of
+// size `picture`.
 struct AffineMap {
   InverseAffine inverse;
   Interpolation interpolation;
@@ -44,7 +46,8 @@ struct AffineMap {
   std::array<uint8_t, 3> fill;
 };
 
-// A weighted mean of the input's pixels to the right of and below each place: the input carries the border. First down, then along.
+// A weighted mean of the input's pixels to the right of and below each place: the input carries the border.
+// First down, then along.
 struct BlurKernels {
   std::vector<float> x, y;
 };
@@ -63,9 +66,10 @@ struct Stage {
 };
 
 struct SamplePlan {
-  base::Rect region;           // of the stored picture
+  base::Rect region;  // of the stored picture
   PictureSize out;
-  std::vector<Stage> stages;  // the first `stage_count` are this sample's, the last one comes first in the list
+  std::vector<Stage>
+      stages;  // the first `stage_count` are this sample's, the last one comes first in the list
   size_t stage_count = 0;
   std::vector<std::array<uint8_t, 3>> colours;  // of fill pixels, by step of the chain
   std::vector<Erasure> erasures;

@@ -47,8 +47,8 @@ void StageRunner::run(const SamplePlan& plan, base::ImageView region, const Valu
   base::ImageView in = region;
   for (size_t i = 0; i + 1 < plan.stage_count; ++i) {
     const Stage& stage = plan.stage(i);
-    const base::ImageView image =
-        between_[i % 2].resize(static_cast<int32_t>(stage.x.from.size()), static_cast<int32_t>(stage.y.from.size()));
+    const base::ImageView image = between_[i % 2].resize(static_cast<int32_t>(stage.x.from.size()),
+                                                         static_cast<int32_t>(stage.y.from.size()));
     ImageSink sink(image);
     run_colored(stage, plan, in, sink);
     in = image;
@@ -61,9 +61,11 @@ void StageRunner::run(const SamplePlan& plan, base::ImageView region, const Valu
 // The mean that contrast needs is known when the last row is done, so the rows wait for it in a picture.
 void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   std::span<const ColorStep> steps = stage.colors;
-  const auto width = static_cast<int32_t>(stage.x.from.size()), height = static_cast<int32_t>(stage.y.from.size());
+  const auto width = static_cast<int32_t>(stage.x.from.size()),
+             height = static_cast<int32_t>(stage.y.from.size());
   const auto before_contrast = [&] {
-    const auto contrast = std::find_if(steps.begin(), steps.end(), [](const ColorStep& s) { return s.op == ColorOp::contrast; });
+    const auto contrast = std::find_if(steps.begin(), steps.end(),
+                                       [](const ColorStep& s) { return s.op == ColorOp::contrast; });
     return steps.first(static_cast<size_t>(contrast - steps.begin()));
   };
   std::span<const ColorStep> ready = before_contrast();
@@ -90,13 +92,18 @@ void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, base::
 }
 
 void StageRunner::run_stage(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
-  if (stage.kind == Stage::Kind::affine) run_affine(stage, plan, in, sink);
-  else if (stage.kind == Stage::Kind::blur) run_blur(stage, plan, in, sink);
-  else if (stage.x.resized && stage.y.resized && !stage.vertical_first) run_horizontal_first(stage, plan, in, sink);
-  else run_by_rows(stage, plan, in, sink);
+  if (stage.kind == Stage::Kind::affine)
+    run_affine(stage, plan, in, sink);
+  else if (stage.kind == Stage::Kind::blur)
+    run_blur(stage, plan, in, sink);
+  else if (stage.x.resized && stage.y.resized && !stage.vertical_first)
+    run_horizontal_first(stage, plan, in, sink);
+  else
+    run_by_rows(stage, plan, in, sink);
 }
 
-// Row r of the picture lies in row r mod source.height of `source`. Surplus taps behind the last row see it again, weightless.
+// Row r of the picture lies in row r mod source.height of `source`. Surplus taps behind the last row see it
+// again, weightless.
 void StageRunner::list_rows(base::ImageView source, int32_t height, const Taps& taps) {
   rows_.resize(size_t(height) + 2 * taps.pairs);
   int32_t slot = 0;
@@ -114,7 +121,8 @@ const uint8_t* StageRunner::vertical(const Stage& stage, base::ImageView in, int
   return to;
 }
 
-// Output by output: the vertical pass (or the row itself), then the horizontal pass (or the row's pixels one by one).
+// Output by output: the vertical pass (or the row itself), then the horizontal pass (or the row's pixels one
+// by one).
 void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   const auto height = static_cast<int32_t>(stage.y.from.size());
   const base::ImageView passes = passes_.resize(in.width, kRowGroup);
@@ -137,8 +145,10 @@ void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, base::
     if (stage.x.resized) resample_rows(upright, n, stage.x.taps, outs);
     for (int r = 0; r < n; ++r) {
       if (!stage.x.resized && !stage.transposed) {
-        if (stage.x.straight && !stage.has_fill) results[r] = upright[r];
-        else gather_row(upright[r], stage.x.from, base::kPixelBytes, outs[r]);
+        if (stage.x.straight && !stage.has_fill)
+          results[r] = upright[r];
+        else
+          gather_row(upright[r], stage.x.from, base::kPixelBytes, outs[r]);
       }
       if (stage.has_fill) paint_padding(stage, plan, y + r, outs[r]);
       sink.end(y + r, results[r]);
@@ -146,13 +156,16 @@ void StageRunner::run_by_rows(const Stage& stage, const SamplePlan& plan, base::
   }
 }
 
-// Horizontally resampled rows live in a ring just large enough for the vertical taps; inputs are taken kRowGroup rows at a time.
-void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
+// Horizontally resampled rows live in a ring just large enough for the vertical taps; inputs are taken
+// kRowGroup rows at a time.
+void StageRunner::run_horizontal_first(const Stage& stage, const SamplePlan& plan, base::ImageView in,
+                                       RowSink& sink) {
   const Taps& taps = stage.y.taps;
   const auto height = static_cast<int32_t>(stage.y.from.size());
   const Order order = order_of(taps);
   const int32_t groups = (in.height + kRowGroup - 1) / kRowGroup;
-  const int32_t ring_groups = order == Order::mixed ? groups : std::min(groups, 2 * taps.pairs / kRowGroup + 2);
+  const int32_t ring_groups =
+      order == Order::mixed ? groups : std::min(groups, 2 * taps.pairs / kRowGroup + 2);
   const int32_t ring_rows = ring_groups * kRowGroup;
   const base::ImageView ring = passes_.resize(static_cast<int32_t>(stage.x.from.size()), ring_rows);
 
@@ -197,7 +210,8 @@ void StageRunner::run_affine(const Stage& stage, const SamplePlan& plan, base::I
 void StageRunner::run_blur(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   const bool as_it_is = stage.x.straight && !stage.has_fill;
   const auto& [along, down] = stage.blur;
-  const size_t in_bytes = size_t(in.width) * base::kPixelBytes, out_bytes = in_bytes - (along.size() - 1) * base::kPixelBytes;
+  const size_t in_bytes = size_t(in.width) * base::kPixelBytes,
+               out_bytes = in_bytes - (along.size() - 1) * base::kPixelBytes;
   uint8_t* const blurred = passes_.resize(in.width, 1).data;
   sums_.resize(in_bytes);
   for (int32_t y = 0; y < std::ssize(stage.y.from); ++y) {

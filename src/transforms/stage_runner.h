@@ -1,7 +1,8 @@
-// StageRunner: runs the stages of a SamplePlan over pixels, the last one straight into the tensor row, and erases there.
+// StageRunner: runs the stages of a SamplePlan over pixels, the last one straight into the tensor row, and
+// erases there.
 //
-// Only a few rows are alive between the passes of a resize, so they stay in the first cache. Buffers are reused from sample to
-// sample; one owner, one thread.
+// Only a few rows are alive between the passes of a resize, so they stay in the first cache. Buffers are
+// reused from sample to sample; one owner, one thread.
 #pragma once
 
 #include <array>
@@ -32,9 +33,9 @@ class StageRunner {
 
   std::array<PixelBuffer, 2> between_;  // pictures between stages, taken in turn
   PixelBuffer waiting_;                 // a picture whose mean is needed
-  PixelBuffer passes_, results_;        // rows between the passes of a resize; rows on their way into a tensor
-  std::vector<float> sums_;             // a row between the passes of a blur
-  std::vector<uint8_t*> rows_;          // where the rows under the vertical taps are
+  PixelBuffer passes_, results_;  // rows between the passes of a resize; rows on their way into a tensor
+  std::vector<float> sums_;       // a row between the passes of a blur
+  std::vector<uint8_t*> rows_;    // where the rows under the vertical taps are
 };
 
 }  // namespace millrace::transforms

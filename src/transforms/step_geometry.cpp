@@ -12,7 +12,8 @@ namespace {
 
 int32_t checked_length(int64_t length, PictureSize in) {
   if (length < 1 || length > std::numeric_limits<int32_t>::max() / 4)
-    throw Error(ErrorKind::invalid_argument, "Resize: a picture of size " + text(in) + " (height, width) would get a side of " +
+    throw Error(ErrorKind::invalid_argument, "Resize: a picture of size " + text(in) +
+                                                 " (height, width) would get a side of " +
                                                  std::to_string(length) +
                                                  " pixels; height and width must be > 0 and fit in memory; "
                                                  "leave such pictures out or give both sizes");
@@ -29,18 +30,24 @@ struct SizeAfter {
   PictureSize operator()(const ExifTranspose&) const {
     return swaps_axes(decided->orientation) ? PictureSize{in.height, in.width} : in;
   }
-  template <class Other> PictureSize operator()(const Other&) const { return in; }
+  template <class Other>
+  PictureSize operator()(const Other&) const {
+    return in;
+  }
 };
 
 }  // namespace
 
-std::string text(PictureSize s) { return "(" + std::to_string(s.height) + ", " + std::to_string(s.width) + ")"; }
+std::string text(PictureSize s) {
+  return "(" + std::to_string(s.height) + ", " + std::to_string(s.width) + ")";
+}
 
 int32_t round_half_even(double x) { return static_cast<int32_t>(std::nearbyint(x)); }
 
 PictureSize resized_size(const Resize& t, PictureSize in) {
   if (t.width > 0) return {t.width, t.height};
-  // Whole numbers give what Python's int(size * long / short) gives: such quotients are too small to round up to the next one.
+  // Whole numbers give what Python's int(size * long / short) gives: such quotients are too small to round up
+  // to the next one.
   const int64_t shorter = std::min(in.width, in.height), longer = std::max(in.width, in.height);
   int64_t new_short = t.height, new_long = new_short * longer / shorter;
   if (t.max_size > 0 && new_long > t.max_size) {
@@ -62,8 +69,8 @@ Padding padding_of(const RandomCrop& t, PictureSize in) {
 PictureSize padded(PictureSize in, const Padding& p) {
   const int64_t width = int64_t{in.width} + p.left + p.right, height = int64_t{in.height} + p.top + p.bottom;
   if (std::max(width, height) > std::numeric_limits<int32_t>::max() / 4)
-    throw Error(ErrorKind::invalid_argument, "RandomCrop: padding makes a picture of " + std::to_string(height) + " x " +
-                                                 std::to_string(width) +
+    throw Error(ErrorKind::invalid_argument, "RandomCrop: padding makes a picture of " +
+                                                 std::to_string(height) + " x " + std::to_string(width) +
                                                  " pixels, more than memory can hold; use a smaller padding");
   return {static_cast<int32_t>(width), static_cast<int32_t>(height)};
 }

@@ -1,4 +1,5 @@
-// What each transform does to sizes and boxes: torchvision's arithmetic, free of pixels and of random numbers. Pure, any thread.
+// What each transform does to sizes and boxes: torchvision's arithmetic, free of pixels and of random
+// numbers. Pure, any thread.
 #pragma once
 
 #include <string>
@@ -23,17 +24,21 @@ inline constexpr int64_t kMaxOutputPixels = 178'956'970;
 
 PictureSize resized_size(const Resize& resize, PictureSize in);
 
-struct Padding { int32_t left = 0, top = 0, right = 0, bottom = 0; };
+struct Padding {
+  int32_t left = 0, top = 0, right = 0, bottom = 0;
+};
 Padding padding_of(const RandomCrop& crop, PictureSize in);
 PictureSize padded(PictureSize in, const Padding& padding);
 
-// The box in the coordinates of the picture; reaches outside where the picture is smaller (and is black there).
+// The box in the coordinates of the picture; reaches outside where the picture is smaller (and is black
+// there).
 base::Rect center_crop_box(const CenterCrop& crop, PictureSize in);
 
 // Orientations 5 to 8 swap width and height.
 inline bool swaps_axes(int orientation) { return orientation >= 5 && orientation <= 8; }
 
-// The picture's size behind `step`. `decided`: the step's entry in SampleParams, null for steps that decide nothing.
+// The picture's size behind `step`. `decided`: the step's entry in SampleParams, null for steps that decide
+// nothing.
 PictureSize size_after(const PictureStep& step, PictureSize in, const OpParams* decided);
 
 }  // namespace millrace::transforms

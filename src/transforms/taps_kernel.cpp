@@ -1,5 +1,6 @@
-// The vector kernel of the weights. This file is compiled once per instruction set (Highway's foreach_target) and the best one
-// is chosen at run time. Every lane is an output, so that sums run in Pillow's order and round as they do there.
+// The vector kernel of the weights. This file is compiled once per instruction set (Highway's foreach_target)
+// and the best one is chosen at run time. Every lane is an output, so that sums run in Pillow's order and
+// round as they do there.
 #include "transforms/kernels.h"
 
 #include <algorithm>
@@ -61,7 +62,8 @@ void weigh(Taps& taps) {
       const int32_t at = places.mirrored ? width - 1 - k : k;
       VD tap = hn::Sub(hn::Set(dd, at), shift);
       if (places.mirrored) tap = hn::Sub(hn::Sub(count, one), tap);
-      const VD x = hn::Abs(hn::Mul(hn::Add(hn::Sub(hn::Add(tap, first), center), hn::Set(dd, 0.5)), inverse_stretch));
+      const VD x =
+          hn::Abs(hn::Mul(hn::Add(hn::Sub(hn::Add(tap, first), center), hn::Set(dd, 0.5)), inverse_stretch));
       const auto inside = hn::And(hn::Ge(tap, zero), hn::Lt(tap, count));
       const VD weight = hn::IfThenElseZero(inside, kCubic ? cubic(x) : triangle(x));
       hn::StoreU(weight, dd, unscaled + static_cast<size_t>(at) * lanes);

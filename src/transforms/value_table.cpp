@@ -27,9 +27,10 @@ struct Single {
 
 void require_nonzero_std(bool nonzero, base::DType type) {
   if (!nonzero)
-    throw Error(ErrorKind::invalid_argument, std::string("Normalize: std evaluated to zero after conversion to torch.") +
-                                                 base::dtype_name(type) +
-                                                 ", leading to division by zero; use a larger std or a wider dtype");
+    throw Error(ErrorKind::invalid_argument,
+                std::string("Normalize: std evaluated to zero after conversion to torch.") +
+                    base::dtype_name(type) +
+                    ", leading to division by zero; use a larger std or a wider dtype");
 }
 
 template <class Rounding>
@@ -79,15 +80,27 @@ ChannelMath channel_math(bool multiply, const std::optional<Normalize>& normaliz
 ValueTable make_value_table(const ToTensor& to_tensor, const std::optional<Normalize>& normalize) {
   ValueTable table;
   switch (to_tensor.type) {
-    case OutputType::u8: table.type = base::DType::u8; fill_u8(table); break;
-    case OutputType::f16: table.type = base::DType::f16; fill_f32_like<Half>(table, to_tensor.multiply, normalize); break;
-    case OutputType::bf16: table.type = base::DType::bf16; fill_f32_like<Brain>(table, to_tensor.multiply, normalize); break;
+    case OutputType::u8:
+      table.type = base::DType::u8;
+      fill_u8(table);
+      break;
+    case OutputType::f16:
+      table.type = base::DType::f16;
+      fill_f32_like<Half>(table, to_tensor.multiply, normalize);
+      break;
+    case OutputType::bf16:
+      table.type = base::DType::bf16;
+      fill_f32_like<Brain>(table, to_tensor.multiply, normalize);
+      break;
     case OutputType::f32:
       table.type = base::DType::f32;
       fill_f32_like<Single>(table, to_tensor.multiply, normalize);
       for (int c = 0; c < 3; ++c) table.math[c] = channel_math(to_tensor.multiply, normalize, c);
       break;
-    case OutputType::f64: table.type = base::DType::f64; fill_f64(table, to_tensor.multiply, normalize); break;
+    case OutputType::f64:
+      table.type = base::DType::f64;
+      fill_f64(table, to_tensor.multiply, normalize);
+      break;
   }
   return table;
 }

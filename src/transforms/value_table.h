@@ -1,7 +1,8 @@
-// ValueTable: what each of the 256 bytes of each channel becomes in the tensor, computed by the very operations torch does.
+// ValueTable: what each of the 256 bytes of each channel becomes in the tensor, computed by the very
+// operations torch does.
 //
-// The table is the truth about ToTensor and Normalize: the vector kernels may compute instead of looking up, but only where they
-// give the table's bits (ChannelMath). 768 elements; immutable after make_value_table().
+// The table is the truth about ToTensor and Normalize: the vector kernels may compute instead of looking up,
+// but only where they give the table's bits (ChannelMath). 768 elements; immutable after make_value_table().
 #pragma once
 
 #include <array>
@@ -16,9 +17,11 @@
 namespace millrace::transforms {
 
 // The same values by arithmetic in f32 with fused multiply-adds:
-//   x = fma(byte, scale_high, byte * scale_low);  d = x - mean;  q = d * inverse;  value = fma(fma(-q, std, d), inverse, q)
-// The first line is a product with a constant of twice f32's precision, the last a division by `std` (Markstein 1990). Both are
-// rounded right nearly always; whether "nearly" is "always" for 256 inputs can be tested, and is.
+//   x = fma(byte, scale_high, byte * scale_low);  d = x - mean;  q = d * inverse;  value = fma(fma(-q, std,
+//   d), inverse, q)
+// The first line is a product with a constant of twice f32's precision, the last a division by `std`
+// (Markstein 1990). Both are rounded right nearly always; whether "nearly" is "always" for 256 inputs can be
+// tested, and is.
 struct ChannelMath {
   float scale_high = 1, scale_low = 0, mean = 0, inverse = 1, std = 1;
 };

@@ -1,7 +1,8 @@
-// What the vector kernels share: tags, and the exact sum of weighted bytes. Compiled once per instruction set, like its users.
+// What the vector kernels share: tags, and the exact sum of weighted bytes. Compiled once per instruction
+// set, like its users.
 //
-// Vectors are treated as rows of 128-bit blocks, which x86, NEON and WASM have and the scalable sets (switched off where the
-// users include foreach_target.h) have not.
+// Vectors are treated as rows of 128-bit blocks, which x86, NEON and WASM have and the scalable sets
+// (switched off where the users include foreach_target.h) have not.
 #include <cstring>
 
 #include "hwy/highway.h"
@@ -52,7 +53,8 @@ HWY_INLINE V32 multiply_add(V32 sum, V16 a, V16 b) {
   return hn::RearrangeToOddPlusEven(even, odd);
 }
 
-// total = (high << 11) + low, so total >> 22 = (high + (low >> 11)) >> 11: exact, as long as `low` itself fits.
+// total = (high << 11) + low, so total >> 22 = (high + (low >> 11)) >> 11: exact, as long as `low` itself
+// fits.
 constexpr int kMostPairs = 2000;  // 4000 * 255 * 2047 + 2^21 < 2^31
 struct Sum {
   V32 low, high;

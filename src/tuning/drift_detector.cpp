@@ -34,8 +34,9 @@ DriftDetector::DriftDetector(const FeedStats& reference, const DriftOptions& opt
       Channels channels{name, stats.together.mean, stats.together.m2, {}, false};
       for (double& each : channels.covariance) each /= static_cast<double>(stats.together.count);
       for (const SeriesStats& each : stats.series)
-        channels.trackers.emplace_back(Expected{each.samples[kLocation].mean, each.samples[kLocation].variance(), each.range(kLocation),
-                                                each.reach(kLocation), samples_of(each), each.design_effect(kLocation)});
+        channels.trackers.emplace_back(
+            Expected{each.samples[kLocation].mean, each.samples[kLocation].variance(), each.range(kLocation),
+                     each.reach(kLocation), samples_of(each), each.design_effect(kLocation)});
       channels_.push_back(std::move(channels));
     }
   }
@@ -44,8 +45,8 @@ DriftDetector::DriftDetector(const FeedStats& reference, const DriftOptions& opt
     collisions_ = static_cast<double>(repeats.recent) / static_cast<double>(repeats.comparisons);
     const double share = std::min(0.5, collisions_ * static_cast<double>(Repeats::kRecent));
     Watched watched{"", "duplicates", 0, {}, {}, true, 0, false};
-    watched.trackers.emplace_back(
-        Expected{0, share * (1 - share), 1, 1, static_cast<double>(repeats.samples), 1, kLeastRepeats * options_.least, true});
+    watched.trackers.emplace_back(Expected{0, share * (1 - share), 1, 1, static_cast<double>(repeats.samples),
+                                           1, kLeastRepeats * options_.least, true});
     watched_.push_back(std::move(watched));
   }
   double features = 24.0 * static_cast<double>(channels_.size());
@@ -58,7 +59,8 @@ const FieldReference* DriftDetector::reference(const std::string& field) const {
   return found == fields_.end() ? nullptr : &found->second.reference;
 }
 
-void DriftDetector::watch_series(const std::string& field, const SeriesStats& stats, int64_t series, bool shape) {
+void DriftDetector::watch_series(const std::string& field, const SeriesStats& stats, int64_t series,
+                                 bool shape) {
   const double samples = samples_of(stats);
   const auto watch = [&](const char* kind, std::vector<FeatureTracker> trackers) {
     fields_[field].watched.push_back(watched_.size());
@@ -67,8 +69,14 @@ void DriftDetector::watch_series(const std::string& field, const SeriesStats& st
   for (int f = 0; f < kFeatures; ++f) {
     const auto feature = static_cast<Feature>(f);
     if (!shape && feature != kLocation) continue;
-    Expected expected{stats.samples[f].mean, stats.samples[f].variance(), stats.range(feature), stats.reach(feature), samples,
-                      stats.design_effect(feature), 0, feature != kLocation && feature != kSpread};
+    Expected expected{stats.samples[f].mean,
+                      stats.samples[f].variance(),
+                      stats.range(feature),
+                      stats.reach(feature),
+                      samples,
+                      stats.design_effect(feature),
+                      0,
+                      feature != kLocation && feature != kSpread};
     expected.least = options_.least * (feature == kLocation ? kLeastMean
                                        : feature == kSpread ? kLeastSpread * std::max(expected.mean, 0.1)
                                        : feature == kZero   ? kLeastZeros
@@ -87,27 +95,35 @@ void DriftDetector::watch_series(const std::string& field, const SeriesStats& st
   watch("histogram", std::move(distances));
 }
 
-void DriftDetector::watch_classes(const std::string& field, const FieldStats& stats, const FieldReference& reference, int64_t series) {
+void DriftDetector::watch_classes(const std::string& field, const FieldStats& stats,
+                                  const FieldReference& reference, int64_t series) {
   Watched watched{field, "classes", series, {}, {}, false, 0, false};
   const auto which = static_cast<size_t>(series);
   watched.labels.resize(reference.class_weights[which].size());
-  for (const auto& [number, place] : reference.classes[which]) watched.labels[static_cast<size_t>(place)] = number;
+  for (const auto& [number, place] : reference.classes[which])
+    watched.labels[static_cast<size_t>(place)] = number;
   for (const double share : reference.class_weights[which])
-    watched.trackers.emplace_back(Expected{share, share * (1 - share), 1, share > 0 ? 1.0 : 0.0, samples_of(stats.series[which]), 1,
-                                           kLeastClass * options_.least, true});
+    watched.trackers.emplace_back(Expected{share, share * (1 - share), 1, share > 0 ? 1.0 : 0.0,
+                                           samples_of(stats.series[which]), 1, kLeastClass * options_.least,
+                                           true});
   fields_[field].watched.push_back(watched_.size());
   watched_.push_back(std::move(watched));
 }
 
-void DriftDetector::begin_batch(int64_t step) { steps_[static_cast<size_t>(count_++ % FeatureTracker::kLongest)] = step; }
+void DriftDetector::begin_batch(int64_t step) {
+  steps_[static_cast<size_t>(count_++ % FeatureTracker::kLongest)] = step;
+}
 
 void DriftDetector::add(const std::string& field, const FieldBatch& batch) {
   const auto found = fields_.find(field);
   if (found == fields_.end()) return;
   for (const size_t which : found->second.watched) {
     Watched& watched = watched_[which];
-    const SeriesBatch& series = watched.series < 0 ? batch.lengths : batch.series[static_cast<size_t>(watched.series)];
-    feed(watched, series, batch.classes.empty() ? nullptr : &batch.classes[static_cast<size_t>(std::max<int64_t>(watched.series, 0))]);
+    const SeriesBatch& series =
+        watched.series < 0 ? batch.lengths : batch.series[static_cast<size_t>(watched.series)];
+    feed(watched, series,
+         batch.classes.empty() ? nullptr
+                               : &batch.classes[static_cast<size_t>(std::max<int64_t>(watched.series, 0))]);
   }
   for (Channels& channels : channels_) {
     if (channels.field != field) continue;
@@ -119,26 +135,31 @@ void DriftDetector::add(const std::string& field, const FieldBatch& batch) {
 void DriftDetector::feed(Watched& watched, const SeriesBatch& batch, const std::vector<double>* classes) {
   const auto rows = static_cast<double>(batch.rows);
   if (watched.kind == "classes") {
-    for (size_t c = 0; c < watched.trackers.size(); ++c) watched.trackers[c].add(classes ? rows : 0, classes ? (*classes)[c] : 0);
+    for (size_t c = 0; c < watched.trackers.size(); ++c)
+      watched.trackers[c].add(classes ? rows : 0, classes ? (*classes)[c] : 0);
   } else if (watched.kind == "histogram") {
     double below = 0;
-    for (size_t bin = 0; bin < watched.trackers.size(); ++bin) watched.trackers[bin].add(rows, below += batch.bins[bin]);
+    for (size_t bin = 0; bin < watched.trackers.size(); ++bin)
+      watched.trackers[bin].add(rows, below += batch.bins[bin]);
   } else {
     const auto kind = std::find(kKinds.begin(), kKinds.end(), watched.kind);
-    watched.trackers[0].add(rows, batch.sums[kind == kKinds.end() ? 0 : static_cast<size_t>(kind - kKinds.begin())]);
+    watched.trackers[0].add(
+        rows, batch.sums[kind == kKinds.end() ? 0 : static_cast<size_t>(kind - kKinds.begin())]);
   }
 }
 
 void DriftDetector::add_repeats(int64_t samples, int64_t again, int64_t comparisons) {
   for (Watched& watched : watched_)
     if (watched.kind == "duplicates")
-      watched.trackers[0].add(static_cast<double>(samples), static_cast<double>(again) - collisions_ * static_cast<double>(comparisons));
+      watched.trackers[0].add(static_cast<double>(samples),
+                              static_cast<double>(again) - collisions_ * static_cast<double>(comparisons));
 }
 
 std::vector<DriftAlarm> DriftDetector::end_batch() {
   std::vector<DriftAlarm> found;
   const auto time = static_cast<double>(count_);
-  const double threshold = std::log(options_.false_alarms * 6 / (std::numbers::pi * std::numbers::pi * time * time) / tests_);
+  const double threshold =
+      std::log(options_.false_alarms * 6 / (std::numbers::pi * std::numbers::pi * time * time) / tests_);
   for (Channels& channels : channels_) examine_channels(channels, threshold, found);
   for (Watched& watched : watched_) examine(watched, threshold, found);
   return found;
@@ -168,7 +189,8 @@ bool DriftDetector::examine(Watched& watched, double threshold, std::vector<Drif
   if (watched.kind == "classes") examine_together(watched, best);
   const bool changed = best.log_p < threshold;
   if (watched.active) {
-    // Back when the shift has been below half its least for kQuiet batches: what hovers around a bound is one alarm.
+    // Back when the shift has been below half its least for kQuiet batches: what hovers around a bound is one
+    // alarm.
     watched.quiet = now < 0.5 ? watched.quiet + 1 : 0;
     if (watched.quiet < kQuiet) return false;
     watched.active = false;
@@ -199,7 +221,8 @@ bool DriftDetector::examine(Watched& watched, double threshold, std::vector<Drif
   return true;
 }
 
-// The distance of all shares together: it changes by at most 1/n with a sample, and is expected to be at most sqrt((places - 1) / n) / 2.
+// The distance of all shares together: it changes by at most 1/n with a sample, and is expected to be at most
+// sqrt((places - 1) / n) / 2.
 void DriftDetector::examine_together(const Watched& watched, DriftAlarm& best) const {
   for (int64_t batches = 1; batches <= FeatureTracker::kLongest && batches <= count_; batches *= 2) {
     double distance = 0, design = 1, rows = 0, expected_samples = 1;
@@ -228,21 +251,24 @@ void DriftDetector::examine_together(const Watched& watched, DriftAlarm& best) c
 }
 
 DriftDetector::Channels* DriftDetector::channels_of(const std::string& field) {
-  const auto found = std::find_if(channels_.begin(), channels_.end(), [&](const Channels& each) { return each.field == field; });
+  const auto found = std::find_if(channels_.begin(), channels_.end(),
+                                  [&](const Channels& each) { return each.field == field; });
   return found == channels_.end() ? nullptr : &*found;
 }
 
 void DriftDetector::examine_channels(Channels& channels, double threshold, std::vector<DriftAlarm>& found) {
   if (channels.active) return;
   DriftAlarm best;
-  for (int64_t batches = 1; batches <= FeatureTracker::kLongest && batches <= count_; batches *= 2) examine_order(channels, batches, best);
+  for (int64_t batches = 1; batches <= FeatureTracker::kLongest && batches <= count_; batches *= 2)
+    examine_order(channels, batches, best);
   if (best.order.empty() || best.log_p >= threshold) return;
   channels.active = true;
   found.push_back(std::move(best));
 }
 
-// Whether the means look like the reference's in another order: along the line from one to the other they are past the middle, and what is
-// left beside that line is small. `best` becomes the order that chance explains least.
+// Whether the means look like the reference's in another order: along the line from one to the other they are
+// past the middle, and what is left beside that line is small. `best` becomes the order that chance explains
+// least.
 void DriftDetector::examine_order(const Channels& channels, int64_t batches, DriftAlarm& best) const {
   const size_t n = channels.mean.size();
   std::vector<double> apart(n);
@@ -287,7 +313,8 @@ void DriftDetector::examine_order(const Channels& channels, int64_t batches, Dri
 }
 
 int64_t DriftDetector::step_before(int64_t batches) const {
-  return steps_[static_cast<size_t>((count_ - std::min<int64_t>(batches, count_)) % FeatureTracker::kLongest)];
+  return steps_[static_cast<size_t>((count_ - std::min<int64_t>(batches, count_)) %
+                                    FeatureTracker::kLongest)];
 }
 
 }  // namespace millrace::tuning

@@ -8,23 +8,28 @@ namespace {
 
 constexpr int64_t kOwnVariation = 8;  // batches from which on a window says how they vary
 constexpr double kForget = 0.25;
-constexpr double kUnseen = 16;  // e^-16 is the probability that kUnseen / n of all samples are further off than any of n
+constexpr double kUnseen =
+    16;  // e^-16 is the probability that kUnseen / n of all samples are further off than any of n
 
 }  // namespace
 
 double bound(const Expected& expected, const Window& window, double shift) {
   const auto like_before = [&](double rest) {
     const double spread = expected.variance + expected.reach * rest / 3;
-    return rest <= 0 ? 0 : spread > 0 ? std::log(2.0) - window.independent * rest * rest / (2 * spread) : -HUGE_VAL;
+    return rest <= 0    ? 0
+           : spread > 0 ? std::log(2.0) - window.independent * rest * rest / (2 * spread)
+                        : -HUGE_VAL;
   };
   if (expected.reach >= 0.9 * expected.range) return std::min(0.0, like_before(shift));
   // Up to `far` samples are off by the whole range, the rest explains what is left; the best split counts.
-  const double weight = expected.range * window.design / window.rows, outliers = kUnseen * window.rows / std::max(expected.samples, 1.0);
+  const double weight = expected.range * window.design / window.rows,
+               outliers = kUnseen * window.rows / std::max(expected.samples, 1.0);
   double best = 0;
   for (int i = 1; i <= 12; ++i) {
     const double far = shift / weight * i / 12;
     if (far < 1 || far <= outliers) continue;
-    const double many = outliers - far + far * std::log(outliers / far), rest = like_before(shift - far * weight);
+    const double many = outliers - far + far * std::log(outliers / far),
+                 rest = like_before(shift - far * weight);
     best = std::min(best, std::max(many, rest) + std::log1p(std::exp(-std::fabs(many - rest))));
   }
   return best;
@@ -38,14 +43,17 @@ void FeatureTracker::add(double rows, double sum) {
   const Sums& last = ends_[static_cast<size_t>(count_ % (kLongest + 1))];
   ++count_;
   Sums& now = ends_[static_cast<size_t>(count_ % (kLongest + 1))];
-  now = {last.batches + (rows > 0), last.rows + rows, last.sum + sum, last.squares + (rows > 0 ? sum * sum / rows : 0)};
-  if (count_ % kOwnVariation == 0) before_ += kForget * (std::max(1.0, between(latest(kOwnVariation))) - before_);
+  now = {last.batches + (rows > 0), last.rows + rows, last.sum + sum,
+         last.squares + (rows > 0 ? sum * sum / rows : 0)};
+  if (count_ % kOwnVariation == 0)
+    before_ += kForget * (std::max(1.0, between(latest(kOwnVariation))) - before_);
 }
 
 FeatureTracker::Sums FeatureTracker::latest(int64_t batches) const {
   const Sums& end = ends_[static_cast<size_t>(count_ % (kLongest + 1))];
   const Sums& begin = ends_[static_cast<size_t>((count_ - batches) % (kLongest + 1))];
-  return {end.batches - begin.batches, end.rows - begin.rows, end.sum - begin.sum, end.squares - begin.squares};
+  return {end.batches - begin.batches, end.rows - begin.rows, end.sum - begin.sum,
+          end.squares - begin.squares};
 }
 
 double FeatureTracker::between(const Sums& sums) const {

@@ -1,14 +1,17 @@
-// FeatureTracker: whether the mean of one bounded feature of samples, over the latest batches, is still what a reference says.
+// FeatureTracker: whether the mean of one bounded feature of samples, over the latest batches, is still what
+// a reference says.
 //
-// Windows of the latest 1, 2, 4, ... 128 examined batches are tested after each one, as in Lai's window-limited tests (IEEE Trans. Inf.
-// Theory 44, 1998). bound() says how probable a shift is at most, whatever the distribution: samples like those of the reference keep to
-// Bernstein's inequality, 2 exp(-n t^2 / (2 (variance + reach t / 3))); samples further off than any that the reference has seen are taken
-// to be 16 in as many as it has (the "rule of three" of Hanley and Lippman-Hand, JAMA 1983, for a probability of e^-16), and their number
-// keeps to Chernoff's bound for Poisson's distribution. So rare values raise no alarm, however few the samples are.
-// n joins the window's samples with the reference's, 1 / (1/n_window + 1/n_reference), divided by the design effect: how much more
-// batches vary than samples drawn one by one would. That is measured in the reference, in the window itself (from 8 batches on), and in
-// the windows before; the greatest counts, so feeds whose batches hang together (shards, sorted runs) need a greater shift.
-// Constant memory and time; the caller keeps threads apart.
+// Windows of the latest 1, 2, 4, ... 128 examined batches are tested after each one, as in Lai's
+// window-limited tests (IEEE Trans. Inf. Theory 44, 1998). bound() says how probable a shift is at most,
+// whatever the distribution: samples like those of the reference keep to Bernstein's inequality, 2 exp(-n t^2
+// / (2 (variance + reach t / 3))); samples further off than any that the reference has seen are taken to be
+// 16 in as many as it has (the "rule of three" of Hanley and Lippman-Hand, JAMA 1983, for a probability of
+// e^-16), and their number keeps to Chernoff's bound for Poisson's distribution. So rare values raise no
+// alarm, however few the samples are. n joins the window's samples with the reference's, 1 / (1/n_window +
+// 1/n_reference), divided by the design effect: how much more batches vary than samples drawn one by one
+// would. That is measured in the reference, in the window itself (from 8 batches on), and in the windows
+// before; the greatest counts, so feeds whose batches hang together (shards, sorted runs) need a greater
+// shift. Constant memory and time; the caller keeps threads apart.
 #pragma once
 
 #include <array>

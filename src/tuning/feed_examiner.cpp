@@ -28,7 +28,8 @@ Sampled sampled(const ExamField& field, const SampleLimits& limits, uint64_t tur
   if (field.views.empty()) return result;
   result.first = field.views[0];
   const bool ragged = result.first.ragged;
-  const size_t step = ragged ? std::max<size_t>(1, field.views.size() / static_cast<size_t>(limits.most_rows)) : 1;
+  const size_t step =
+      ragged ? std::max<size_t>(1, field.views.size() / static_cast<size_t>(limits.most_rows)) : 1;
   const FieldLayout layout = layout_of(result.first);
   for (size_t i = 0; i < field.views.size(); i += step) {
     const BatchView& view = field.views[i];
@@ -47,7 +48,8 @@ void note_sizes(FieldStats& field, const BatchView& view) {
     if (field.row_sizes[d] != view.sizes[d + 1]) field.row_sizes[d] = -1;
 }
 
-// Samples by all their fields together; none where fields disagree about how many there are, or say too little.
+// Samples by all their fields together; none where fields disagree about how many there are, or say too
+// little.
 std::vector<uint64_t> sample_hashes(const std::vector<Sampled>& fields, const std::vector<ExamField>& named) {
   std::vector<uint64_t> hashes;
   int64_t numbers = 0;
@@ -64,7 +66,8 @@ std::vector<uint64_t> sample_hashes(const std::vector<Sampled>& fields, const st
 
 }  // namespace
 
-FeedExaminer::FeedExaminer(const SampleLimits& limits, size_t queue, const FeedStats* reference, const DriftOptions& options)
+FeedExaminer::FeedExaminer(const SampleLimits& limits, size_t queue, const FeedStats* reference,
+                           const DriftOptions& options)
     : limits_(limits), queue_(std::max<size_t>(queue, 1)), generation_(core::fork_generation()) {
   if (reference) detector_ = std::make_unique<DriftDetector>(*reference, options);
   thread_.start("millrace feed", [this] { run(); });
@@ -159,7 +162,8 @@ void FeedExaminer::run() {
 void FeedExaminer::examine(ExamJob job) {
   const double begin = cpu_seconds();
   std::vector<Sampled> fields;
-  for (const ExamField& field : job.fields) fields.push_back(sampled(field, limits_, static_cast<uint64_t>(job.step)));
+  for (const ExamField& field : job.fields)
+    fields.push_back(sampled(field, limits_, static_cast<uint64_t>(job.step)));
   job.keeper.reset();
   const std::vector<uint64_t> hashes = sample_hashes(fields, job.fields);
 
@@ -187,7 +191,8 @@ void FeedExaminer::examine(ExamJob job) {
   for (const uint64_t hash : hashes) stats_.repeats.add(hash);
   if (detector_) {
     const int64_t compared = stats_.repeats.comparisons - comparisons;
-    detector_->add_repeats(compared / static_cast<int64_t>(Repeats::kRecent), stats_.repeats.recent - recent, compared);
+    detector_->add_repeats(compared / static_cast<int64_t>(Repeats::kRecent), stats_.repeats.recent - recent,
+                           compared);
     alarms = detector_->end_batch();
   }
   stats_lock.unlock();

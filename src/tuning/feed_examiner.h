@@ -1,13 +1,15 @@
 // FeedExaminer: a thread that looks at batches while the training loop goes on.
 //
-// Invariant: `mutex_` guards the queue, the alarms and the counts, and is held for moments; `stats_mutex_` the statistics. The thread takes
-// a job out under the first, samples its numbers under none (they are the job's alone), adds them under the second, and says what it found
-// under the first again; it never holds both. So submit() waits for no examination. A job holds what it reads (`keeper`): it is released,
-// on this thread, as soon as its numbers are sampled. At most `queue` jobs wait; submit() says no rather than wait, or waits if told to.
-// Who: any thread, every call but the destructor. End: close(), which the destructor calls, marks and wakes: the thread ends behind
-// its job, a submit() that waits says no, finish() returns; then it drops what waits and joins. In a forked child nothing is done, and
-// End leaks what was made before the fork: a condition variable that a thread of the parent waits for cannot be destroyed there.
-// What goes wrong in a job is kept, and thrown by the next submit() or finish().
+// Invariant: `mutex_` guards the queue, the alarms and the counts, and is held for moments; `stats_mutex_`
+// the statistics. The thread takes a job out under the first, samples its numbers under none (they are the
+// job's alone), adds them under the second, and says what it found under the first again; it never holds
+// both. So submit() waits for no examination. A job holds what it reads (`keeper`): it is released, on this
+// thread, as soon as its numbers are sampled. At most `queue` jobs wait; submit() says no rather than wait,
+// or waits if told to. Who: any thread, every call but the destructor. End: close(), which the destructor
+// calls, marks and wakes: the thread ends behind its job, a submit() that waits says no, finish() returns;
+// then it drops what waits and joins. In a forked child nothing is done, and End leaks what was made before
+// the fork: a condition variable that a thread of the parent waits for cannot be destroyed there. What goes
+// wrong in a job is kept, and thrown by the next submit() or finish().
 #pragma once
 
 #include <condition_variable>
@@ -47,7 +49,8 @@ struct ExaminerCounts {
 class FeedExaminer {
  public:
   // Without `reference` nothing is compared.
-  FeedExaminer(const SampleLimits& limits, size_t queue, const FeedStats* reference, const DriftOptions& options);
+  FeedExaminer(const SampleLimits& limits, size_t queue, const FeedStats* reference,
+               const DriftOptions& options);
   ~FeedExaminer() { close(); }
   FeedExaminer(const FeedExaminer&) = delete;
   FeedExaminer& operator=(const FeedExaminer&) = delete;
@@ -57,8 +60,8 @@ class FeedExaminer {
   };
 
   bool submit(ExamJob job, bool wait);
-  void finish();          // waits until all that was submitted has been looked at
-  FeedStats statistics(); // a copy, settled
+  void finish();           // waits until all that was submitted has been looked at
+  FeedStats statistics();  // a copy, settled
   std::vector<DriftAlarm> take_alarms();
   ExaminerCounts counts();
   void close();

@@ -27,10 +27,12 @@ void Comoments::merge(const Comoments& other) {
     return;
   }
   const size_t n = mean.size();
-  const double ours = static_cast<double>(count), theirs = static_cast<double>(other.count), all = ours + theirs;
+  const double ours = static_cast<double>(count), theirs = static_cast<double>(other.count),
+               all = ours + theirs;
   for (size_t i = 0; i < n; ++i)
     for (size_t j = 0; j < n; ++j)
-      m2[i * n + j] += other.m2[i * n + j] + (other.mean[i] - mean[i]) * (other.mean[j] - mean[j]) * ours * theirs / all;
+      m2[i * n + j] +=
+          other.m2[i * n + j] + (other.mean[i] - mean[i]) * (other.mean[j] - mean[j]) * ours * theirs / all;
   for (size_t i = 0; i < n; ++i) mean[i] += (other.mean[i] - mean[i]) * theirs / all;
   count += other.count;
 }
@@ -45,13 +47,15 @@ void FieldStats::begin(const BatchView& view, bool is_lengths, const FieldRefere
   if (layout.padded || view.ragged) lengths.emplace();
   if (layout.counted) counts.resize(series.size());
   if (reference == nullptr) return;
-  for (size_t s = 0; s < series.size() && s < reference->series.size(); ++s) series[s].frame = reference->series[s].frame;
+  for (size_t s = 0; s < series.size() && s < reference->series.size(); ++s)
+    series[s].frame = reference->series[s].frame;
   if (lengths) lengths->frame = reference->lengths ? reference->lengths->frame : Frame{0, 1, 0};
 }
 
 bool FieldStats::takes(const BatchView& view) const {
   FieldLayout found = layout_of(view);
-  return found.series == layout.series && found.series_axis == layout.series_axis && (is_lengths_ || found.counted == layout.counted);
+  return found.series == layout.series && found.series_axis == layout.series_axis &&
+         (is_lengths_ || found.counted == layout.counted);
 }
 
 FieldBatch FieldStats::add(SampledBatch batch, int64_t rows, const FieldReference* reference) {
@@ -77,7 +81,8 @@ void FieldStats::settle() {
       ends.push_back(row.length);
     }
   const Frame shared = layout.channels ? choose_frame(finite[0]) : Frame{};
-  for (size_t s = 0; s < series.size(); ++s) series[s].frame = layout.channels ? shared : choose_frame(std::move(finite[s]));
+  for (size_t s = 0; s < series.size(); ++s)
+    series[s].frame = layout.channels ? shared : choose_frame(std::move(finite[s]));
   if (lengths) lengths->frame = choose_frame(std::move(ends));
   for (const SampledBatch& batch : std::exchange(opening_, {})) processed(batch, nullptr);
 }
@@ -89,11 +94,14 @@ FieldBatch FieldStats::processed(const SampledBatch& batch, const FieldReference
     for (const auto& weights : reference->class_weights) found.classes.emplace_back(weights.size());
   std::vector<double> locations(series.size());
   for (const SampledRow& row : batch.rows) {
-    if (lengths) lengths->add_sample(&row.length, 1, reference && reference->lengths ? &*reference->lengths : nullptr, found.lengths);
+    if (lengths)
+      lengths->add_sample(&row.length, 1, reference && reference->lengths ? &*reference->lengths : nullptr,
+                          found.lengths);
     if (row.each == 0) continue;
     for (size_t s = 0; s < series.size(); ++s) {
       const double* const numbers = batch.values.data() + row.begin + s * row.each;
-      locations[s] = series[s].add_sample(numbers, row.each, reference ? &reference->series[s] : nullptr, found.series[s]);
+      locations[s] = series[s].add_sample(numbers, row.each, reference ? &reference->series[s] : nullptr,
+                                          found.series[s]);
       if (counts.empty()) continue;
       for (size_t i = 0; i < row.each; ++i) {
         const auto number = static_cast<int64_t>(numbers[i]);
@@ -120,8 +128,9 @@ void FieldStats::merge(const FieldStats& other) {
   }
   if (!(layout == other.layout))
     throw Error(ErrorKind::invalid_argument,
-                "profiles can be merged when their fields have the same kinds of shapes; one has " + std::to_string(layout.series) +
-                    " series, the other " + std::to_string(other.layout.series));
+                "profiles can be merged when their fields have the same kinds of shapes; one has " +
+                    std::to_string(layout.series) + " series, the other " +
+                    std::to_string(other.layout.series));
   samples += other.samples;
   batches += other.batches;
   other_layouts += other.other_layouts;
@@ -136,7 +145,8 @@ void FieldStats::merge(const FieldStats& other) {
 }
 
 bool FieldStats::only_classes(size_t which) const {
-  return which < counts.size() && counts[which].exact() && counts[which].most_frequent(kMostClasses + 1).size() <= kMostClasses;
+  return which < counts.size() && counts[which].exact() &&
+         counts[which].most_frequent(kMostClasses + 1).size() <= kMostClasses;
 }
 
 FieldReference FieldStats::reference() const {
@@ -144,8 +154,10 @@ FieldReference FieldStats::reference() const {
   for (const SeriesStats& each : series) result.series.push_back(each.reference());
   if (lengths) result.lengths = lengths->reference();
   result.rest = kMostClasses;
-  // Numbers that were dropped while counting cannot be told from new ones: all that are not among the most frequent are one class then.
-  const bool exact = std::all_of(counts.begin(), counts.end(), [](const ValueCounts& each) { return each.exact(); });
+  // Numbers that were dropped while counting cannot be told from new ones: all that are not among the most
+  // frequent are one class then.
+  const bool exact =
+      std::all_of(counts.begin(), counts.end(), [](const ValueCounts& each) { return each.exact(); });
   result.unseen = exact ? kMostClasses + 1 : result.rest;
   for (const ValueCounts& each : counts) {
     auto& places = result.classes.emplace_back();
@@ -163,7 +175,8 @@ FieldReference FieldStats::reference() const {
       weights[result.rest] = std::max(0.0, 1 - frequent);
       continue;
     }
-    // New ones are to be expected as often as there were ones that came once (Good, "The population frequencies of species", 1953).
+    // New ones are to be expected as often as there were ones that came once (Good, "The population
+    // frequencies of species", 1953).
     weights[result.unseen] = once;
     weights[result.rest] = std::max(0.0, weights[result.rest] - once);
   }

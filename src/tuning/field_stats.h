@@ -1,8 +1,9 @@
 // FieldStats: the statistics of one field of a feed (a tensor of the batches), and FeedStats: of all fields.
 //
-// Built from the numbers that sample_rows() chose. The first kOpeningRows samples are kept until the frames can be chosen from them;
-// whoever reads before that calls settle(). Merged over workers, epochs and ranks. Bounded: a series takes 27 KiB, whole numbers up to
-// 8,192 counts per series. The caller keeps threads apart.
+// Built from the numbers that sample_rows() chose. The first kOpeningRows samples are kept until the frames
+// can be chosen from them; whoever reads before that calls settle(). Merged over workers, epochs and ranks.
+// Bounded: a series takes 27 KiB, whole numbers up to 8,192 counts per series. The caller keeps threads
+// apart.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,9 @@ struct Comoments {
 struct FieldReference {
   std::vector<SeriesReference> series;
   std::optional<SeriesReference> lengths;
-  std::vector<std::map<int64_t, int>> classes;  // of counted series: numbers that are followed one by one, and their places
-  size_t rest = 0, unseen = 0;                  // the places of all others that the reference has, and of those it has not
+  std::vector<std::map<int64_t, int>>
+      classes;                  // of counted series: numbers that are followed one by one, and their places
+  size_t rest = 0, unseen = 0;  // the places of all others that the reference has, and of those it has not
   std::vector<std::vector<double>> class_weights;
 };
 
@@ -52,13 +54,14 @@ class FieldStats {
   base::DType type = base::DType::f32;
   std::vector<int64_t> row_sizes;  // -1: not the same in all batches
   int64_t samples = 0, batches = 0;
-  int64_t other_layouts = 0;       // batches that were left out because their shape is of another kind
+  int64_t other_layouts = 0;  // batches that were left out because their shape is of another kind
   std::vector<SeriesStats> series;
   std::optional<SeriesStats> lengths;
   std::vector<ValueCounts> counts;
-  Comoments together;              // of the channels' locations
+  Comoments together;  // of the channels' locations
 
-  // `view` says type and shape; `is_lengths`: the field is lengths of something. Frames are the reference's, if there is one.
+  // `view` says type and shape; `is_lengths`: the field is lengths of something. Frames are the reference's,
+  // if there is one.
   void begin(const BatchView& view, bool is_lengths, const FieldReference* reference);
   bool begun() const { return !series.empty(); }
   bool takes(const BatchView& view) const;
@@ -67,7 +70,8 @@ class FieldStats {
   void settle();
   void merge(const FieldStats& other);  // both settled
   FieldReference reference() const;     // settled
-  bool only_classes(size_t which) const;  // few whole numbers: their mean says nothing that their shares do not
+  bool only_classes(
+      size_t which) const;  // few whole numbers: their mean says nothing that their shares do not
 
  private:
   FieldBatch processed(const SampledBatch& batch, const FieldReference* reference);

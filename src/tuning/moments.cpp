@@ -28,8 +28,10 @@ void Moments::add(const double* values, size_t n) {
     part.count = static_cast<int64_t>(size);
     part.mean = lane_sum(block, size, [](double x) { return x; }) / static_cast<double>(size);
     const double middle = part.mean;
-    const double rest = lane_sum(block, size, [middle](double x) { return x - middle; });  // what rounding left of the mean
-    part.m2 = lane_sum(block, size, [middle](double x) { return (x - middle) * (x - middle); }) - rest * rest / static_cast<double>(size);
+    const double rest =
+        lane_sum(block, size, [middle](double x) { return x - middle; });  // what rounding left of the mean
+    part.m2 = lane_sum(block, size, [middle](double x) { return (x - middle) * (x - middle); }) -
+              rest * rest / static_cast<double>(size);
     part.low = rest / static_cast<double>(size);
     merge(part);
   }
@@ -41,11 +43,13 @@ void Moments::merge(const Moments& other) {
     *this = other;
     return;
   }
-  const double ours = static_cast<double>(count), theirs = static_cast<double>(other.count), all = ours + theirs;
+  const double ours = static_cast<double>(count), theirs = static_cast<double>(other.count),
+               all = ours + theirs;
   const double apart = (other.mean - mean) + (other.low - low);
   const double step = apart * (theirs / all) + low, before = mean;
   mean = before + step;
-  low = (before - mean) + step;  // exact but for the last bit: |step| is less than the mean, or the two are of one size (Dekker 1971)
+  low = (before - mean) + step;  // exact but for the last bit: |step| is less than the mean, or the two are
+                                 // of one size (Dekker 1971)
   m2 += other.m2 + apart * apart * (ours * theirs / all);
   count += other.count;
 }

@@ -1,9 +1,9 @@
 // Moments: count, mean and sum of squared deviations, of any number of values, in constant memory.
 //
-// A block is summed in eight lanes and its deviations are taken from its own mean; blocks are joined by the formula of Chan, Golub and
-// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979). The mean is kept in two parts. So nothing
-// cancels, and the result is float64's to about 1e-12 relative, in whatever order parts are merged. Plain data; the caller keeps threads
-// apart.
+// A block is summed in eight lanes and its deviations are taken from its own mean; blocks are joined by the
+// formula of Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+// variances" (1979). The mean is kept in two parts. So nothing cancels, and the result is float64's to about
+// 1e-12 relative, in whatever order parts are merged. Plain data; the caller keeps threads apart.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,9 @@ struct Moments {
 
   void add(const double* values, size_t n);  // finite values
   void merge(const Moments& other);
-  double variance() const { return count > 0 ? m2 / static_cast<double>(count) : 0.0; }  // of the values themselves (n, not n - 1)
+  double variance() const {
+    return count > 0 ? m2 / static_cast<double>(count) : 0.0;
+  }  // of the values themselves (n, not n - 1)
 };
 
 }  // namespace millrace::tuning

@@ -7,8 +7,10 @@
 namespace millrace::tuning {
 
 uint64_t mix_hash(uint64_t a, uint64_t b) {
-  // A product of 128 bits folded to 64 spreads every bit of both; the constants are odd numbers of random bits.
-  const auto product = static_cast<unsigned __int128>(a ^ 0x9e3779b97f4a7c15ull) * (b ^ 0xd1b54a32d192ed03ull);
+  // A product of 128 bits folded to 64 spreads every bit of both; the constants are odd numbers of random
+  // bits.
+  const auto product =
+      static_cast<unsigned __int128>(a ^ 0x9e3779b97f4a7c15ull) * (b ^ 0xd1b54a32d192ed03ull);
   const uint64_t folded = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   return folded ^ std::rotl(folded, 29) ^ std::rotl(a, 17);
 }
@@ -62,7 +64,8 @@ double Repeats::distinct() const {
     empty += rank == 0;
   }
   const double estimate = 0.7213 / (1 + 1.079 / m) * m * m / sum;
-  return estimate <= 2.5 * m && empty > 0 ? m * std::log(m / empty) : estimate;  // few: by the registers that are empty
+  return estimate <= 2.5 * m && empty > 0 ? m * std::log(m / empty)
+                                          : estimate;  // few: by the registers that are empty
 }
 
 }  // namespace millrace::tuning

@@ -1,9 +1,10 @@
 // Repeats: how many different samples there are, and how many came before, by 64-bit hashes of their bytes.
 //
-// Different ones by a HyperLogLog of 4096 registers (Flajolet et al. 2007; standard error 1.6 %), which can be merged. Repeats within an
-// epoch by a table of 65,536 hashes, the newest of each place: it forgets, so it may count too few, never (but for 1 in 2^48) too many.
-// Repeats among the latest 512, which are what drift is judged by: their expected number does not grow with the epoch's length.
-// 580 KiB, of constant size; the caller keeps threads apart.
+// Different ones by a HyperLogLog of 4096 registers (Flajolet et al. 2007; standard error 1.6 %), which can
+// be merged. Repeats within an epoch by a table of 65,536 hashes, the newest of each place: it forgets, so it
+// may count too few, never (but for 1 in 2^48) too many. Repeats among the latest 512, which are what drift
+// is judged by: their expected number does not grow with the epoch's length. 580 KiB, of constant size; the
+// caller keeps threads apart.
 #pragma once
 
 #include <array>
@@ -25,7 +26,8 @@ class Repeats {
   void merge(const Repeats& other);
 
   double distinct() const;
-  // Sums over samples: those seen before in their epoch; those among the latest, once there are 512; comparisons with these.
+  // Sums over samples: those seen before in their epoch; those among the latest, once there are 512;
+  // comparisons with these.
   int64_t samples = 0, repeated = 0, recent = 0;
   int64_t comparisons = 0;
   std::array<uint8_t, kRegisters> registers{};

@@ -10,21 +10,31 @@
 namespace millrace::tuning {
 namespace {
 
-constexpr int64_t kMostChannels = 4, kMostColumns = 256, kMostCountedColumns = 32, kRuns = 16, kHashedBytes = 4096, kHashedRun = 64;
+constexpr int64_t kMostChannels = 4, kMostColumns = 256, kMostCountedColumns = 32, kRuns = 16,
+                  kHashedBytes = 4096, kHashedRun = 64;
 
 bool is_whole(base::DType type) {
-  return type != base::DType::f16 && type != base::DType::bf16 && type != base::DType::f32 && type != base::DType::f64;
+  return type != base::DType::f16 && type != base::DType::bf16 && type != base::DType::f32 &&
+         type != base::DType::f64;
 }
 
-struct Half { uint16_t bits; };
-struct Brain { uint16_t bits; };
-struct Bool { uint8_t bits; };
+struct Half {
+  uint16_t bits;
+};
+struct Brain {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t bits;
+};
 
 double number(Half h) { return base::from_f16(h.bits); }
 double number(Brain b) { return base::from_bf16(b.bits); }
 double number(Bool b) { return b.bits != 0; }
 template <class T>
-double number(T value) { return static_cast<double>(value); }
+double number(T value) {
+  return static_cast<double>(value);
+}
 
 // The dimensions of one series within a row; neighbours in memory are joined.
 struct Inner {
@@ -56,7 +66,8 @@ std::vector<std::pair<int64_t, int64_t>> runs_of(int64_t total, int64_t most, ui
   const double shift = static_cast<double>(mix_hash(turn, 1) >> 11) * 0x1p-53;
   std::vector<std::pair<int64_t, int64_t>> result;
   for (int64_t i = 0; i < runs; ++i) {
-    const auto begin = static_cast<int64_t>((static_cast<double>(i) + shift) * static_cast<double>(total) / static_cast<double>(runs));
+    const auto begin = static_cast<int64_t>((static_cast<double>(i) + shift) * static_cast<double>(total) /
+                                            static_cast<double>(runs));
     result.emplace_back(std::min(begin, total - length), length);
   }
   return result;
@@ -90,13 +101,15 @@ Reader reader_of(base::DType type) {
     case base::DType::bf16: return read<Brain>;
     case base::DType::f32: return read<float>;
     case base::DType::f64: return read<double>;
-    case base::DType::c64: case base::DType::c128: break;
+    case base::DType::c64:
+    case base::DType::c128: break;
   }
-  throw Error(ErrorKind::invalid_argument,
-              std::string("there are no statistics of ") + base::dtype_name(type) + " numbers; leave the field out");
+  throw Error(ErrorKind::invalid_argument, std::string("there are no statistics of ") +
+                                               base::dtype_name(type) + " numbers; leave the field out");
 }
 
-// What is left of a row without a run of equal numbers at one end: of zeros if there is one, else behind, else before.
+// What is left of a row without a run of equal numbers at one end: of zeros if there is one, else behind,
+// else before.
 double unpadded_length(const uint8_t* row, const Inner& inner, Reader reader) {
   const auto at = [&](int64_t place) {
     double value;
@@ -120,7 +133,8 @@ uint64_t hash_of(const uint8_t* row, const Inner& inner, size_t item, uint64_t s
     uint64_t hash = mix_hash(seed, static_cast<uint64_t>(bytes));
     constexpr int64_t runs = kHashedBytes / kHashedRun;
     for (int64_t i = 0; i < runs; ++i)
-      hash = mix_hash(hash, base::xxh64({row + (bytes - kHashedRun) * i / (runs - 1), static_cast<size_t>(kHashedRun)}));
+      hash = mix_hash(
+          hash, base::xxh64({row + (bytes - kHashedRun) * i / (runs - 1), static_cast<size_t>(kHashedRun)}));
     return hash;
   }
   const int64_t most = kHashedBytes / static_cast<int64_t>(item) / 4, numbers = std::min(inner.total, most);
@@ -163,7 +177,8 @@ FieldLayout layout_of(const BatchView& batch) {
   return layout;
 }
 
-void sample_rows(const BatchView& batch, const FieldLayout& layout, const SampleLimits& limits, uint64_t turn, SampledBatch& out) {
+void sample_rows(const BatchView& batch, const FieldLayout& layout, const SampleLimits& limits, uint64_t turn,
+                 SampledBatch& out) {
   const Reader reader = reader_of(batch.type);
   const size_t item = base::dtype_bytes(batch.type);
   const auto item_stride = static_cast<int64_t>(item);
@@ -171,8 +186,10 @@ void sample_rows(const BatchView& batch, const FieldLayout& layout, const Sample
   int64_t series_stride = 0;
   for (size_t d = 1; d < batch.sizes.size(); ++d) {
     whole.append(batch.sizes[d], batch.strides[d]);
-    if (static_cast<int>(d) == layout.series_axis) series_stride = batch.strides[d];
-    else inner.append(batch.sizes[d], batch.strides[d]);
+    if (static_cast<int>(d) == layout.series_axis)
+      series_stride = batch.strides[d];
+    else
+      inner.append(batch.sizes[d], batch.strides[d]);
   }
   const auto runs = runs_of(inner.total, limits.most_values, turn);
   size_t each = 0;

@@ -21,13 +21,15 @@ Moments mapped(Moments moments, double factor, double offset) {
 }
 
 SeriesStats in_frame(SeriesStats stats, const Frame& frame) {
-  const double factor = stats.frame.scale / frame.scale, shift = (stats.frame.center - frame.center) / frame.scale;
+  const double factor = stats.frame.scale / frame.scale,
+               shift = (stats.frame.center - frame.center) / frame.scale;
   for (auto* moments : {&stats.samples, &stats.between}) {
     auto& spread = (*moments)[kSpread];
     spread = mapped(spread, factor * factor, 2 * factor * shift * (*moments)[kLocation].mean + shift * shift);
     (*moments)[kLocation] = mapped((*moments)[kLocation], factor, shift);
   }
-  if (stats.frame.origin != frame.origin) stats.histogram = stats.histogram.moved(frame.origin - stats.frame.origin);
+  if (stats.frame.origin != frame.origin)
+    stats.histogram = stats.histogram.moved(frame.origin - stats.frame.origin);
   for (auto* ends : {&stats.lowest, &stats.highest}) {
     (*ends)[kLocation] = std::clamp(factor * (*ends)[kLocation] + shift, -kMostScore, kMostScore);
     (*ends)[kSpread] = std::clamp(factor * factor * (*ends)[kSpread], 0.0, kMostScore * kMostScore);
@@ -48,19 +50,22 @@ Frame choose_frame(std::vector<double> finite) {
     all.add(finite.data(), finite.size());
     spread = std::sqrt(all.variance());
   }
-  if (!(spread > std::fabs(middle) * 0x1p-40) || !std::isfinite(spread)) spread = std::max(std::fabs(middle) * 0x1p-10, 0x1p-10);
+  if (!(spread > std::fabs(middle) * 0x1p-40) || !std::isfinite(spread))
+    spread = std::max(std::fabs(middle) * 0x1p-10, 0x1p-10);
   frame.scale = std::exp2(std::clamp(std::round(4 * std::log2(spread)) / 4, -1000.0, 1000.0));
   frame.center = std::round(4 * middle / frame.scale) / 4 * frame.scale;
   frame.origin = std::fabs(frame.center) > 8 * frame.scale ? frame.center : 0;
   return frame;
 }
 
-double SeriesStats::add_sample(const double* numbers, size_t count, const SeriesReference* reference, SeriesBatch& batch) {
+double SeriesStats::add_sample(const double* numbers, size_t count, const SeriesReference* reference,
+                               SeriesBatch& batch) {
   std::array<double, 256> finite;
   Features sums{};
   size_t used = 0;
   const double share = 1 / static_cast<double>(count);
-  const auto finite_count = std::count_if(numbers, numbers + count, [](double x) { return std::isfinite(x); });
+  const auto finite_count =
+      std::count_if(numbers, numbers + count, [](double x) { return std::isfinite(x); });
   const double finite_share = 1 / static_cast<double>(std::max<ptrdiff_t>(finite_count, 1));
   for (size_t i = 0; i < count; ++i) {
     const double x = numbers[i];
@@ -109,7 +114,8 @@ double SeriesStats::add_sample(const double* numbers, size_t count, const Series
 void SeriesStats::end_batch(const SeriesBatch& batch) {
   if (batch.rows == 0) return;
   ++batches;
-  for (int f = 0; f < kFeatures; ++f) between[f].merge({batch.rows, batch.sums[f] / static_cast<double>(batch.rows), 0});
+  for (int f = 0; f < kFeatures; ++f)
+    between[f].merge({batch.rows, batch.sums[f] / static_cast<double>(batch.rows), 0});
 }
 
 void SeriesStats::merge(const SeriesStats& other) {

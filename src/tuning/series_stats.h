@@ -1,9 +1,11 @@
 // SeriesStats: what is known of one stream of numbers: of a column, of a channel, of a field's lengths.
 //
-// Beside moments, extremes and a histogram of the values, it has five features of each sample, all bounded: their means over samples obey
-// limits that hold for any distribution, which is what drift is judged by (drift_tracker.h). Bounded means of a Frame: (x - center) /
-// scale, cut off at 2 (Huber's score, "Robust estimation of a location parameter", 1964). A frame comes from the first window's quantiles,
-// rounded to quarters of powers of two, so that ranks which saw different parts mostly agree on it. The caller keeps threads apart.
+// Beside moments, extremes and a histogram of the values, it has five features of each sample, all bounded:
+// their means over samples obey limits that hold for any distribution, which is what drift is judged by
+// (drift_tracker.h). Bounded means of a Frame: (x - center) / scale, cut off at 2 (Huber's score, "Robust
+// estimation of a location parameter", 1964). A frame comes from the first window's quantiles, rounded to
+// quarters of powers of two, so that ranks which saw different parts mostly agree on it. The caller keeps
+// threads apart.
 #pragma once
 
 #include <algorithm>
@@ -44,9 +46,9 @@ inline constexpr int kBins = 16;  // of equal weight in the reference, for compa
 struct SeriesReference {
   Frame frame;
   double low = 0, high = 0;
-  double location = 0;                                 // of samples without a finite number
-  std::vector<uint8_t> bin;                            // of each bucket
-  std::array<double, kBins> weights{};                 // the reference's share of each bin
+  double location = 0;                  // of samples without a finite number
+  std::vector<uint8_t> bin;             // of each bucket
+  std::array<double, kBins> weights{};  // the reference's share of each bin
 };
 
 // One batch's part: sums over its samples.
@@ -64,16 +66,20 @@ struct SeriesStats {
   ValueHistogram histogram;  // of finite numbers, minus the frame's origin
   std::array<Moments, kFeatures> samples;
   std::array<Moments, kFeatures> between;  // of batches' means, weighted by their samples
-  Features lowest = filled(std::numeric_limits<double>::infinity()), highest = filled(-std::numeric_limits<double>::infinity());
+  Features lowest = filled(std::numeric_limits<double>::infinity()),
+           highest = filled(-std::numeric_limits<double>::infinity());
   int64_t batches = 0;
 
   // One sample's numbers; its mean score is returned. The frame has been chosen.
-  double add_sample(const double* numbers, size_t count, const SeriesReference* reference, SeriesBatch& batch);
+  double add_sample(const double* numbers, size_t count, const SeriesReference* reference,
+                    SeriesBatch& batch);
   void end_batch(const SeriesBatch& batch);
-  // Frames may differ: then features are carried over by their linear part, and histograms by the middles of their buckets.
+  // Frames may differ: then features are carried over by their linear part, and histograms by the middles of
+  // their buckets.
   void merge(const SeriesStats& other);
 
-  // How much more a batch's mean varies than it would if its samples were drawn one by one; at least 1. Kish, "Survey Sampling" (1965).
+  // How much more a batch's mean varies than it would if its samples were drawn one by one; at least 1. Kish,
+  // "Survey Sampling" (1965).
   double design_effect(Feature feature) const;
   double reach(Feature feature) const;  // the furthest that a sample was from the mean
   double range(Feature feature) const;  // the furthest that one can be

@@ -37,7 +37,8 @@ void ValueCounts::shrink() {
   std::vector<uint64_t> counts;
   counts.reserve(counts_.size());
   for (const auto& entry : counts_) counts.push_back(entry.second);
-  std::nth_element(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(capacity_), counts.end(), std::greater<>());
+  std::nth_element(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(capacity_), counts.end(),
+                   std::greater<>());
   const uint64_t least = counts[capacity_];
   error_ += least;
   for (auto entry = counts_.begin(); entry != counts_.end();) {

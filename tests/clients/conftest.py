@@ -1,4 +1,6 @@
-"""Frameworks that people drive a DataLoader with. Each test is skipped where its framework is not installed (CLIENTS=1 make test)."""
+"""Frameworks that people drive a DataLoader with. Each test is skipped where its framework is not installed
+(CLIENTS=1 make test).
+"""
 
 import contextlib
 import os
@@ -13,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 # Read when the libraries are imported: nothing here needs a network, or a progress bar.
 os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
+import millrace  # noqa: E402
 from loader_data import make_folder, pictures, torchvision_or_skip  # noqa: E402
 
-import millrace  # noqa: E402
-
 with contextlib.suppress(pytest.skip.Exception):
-    torchvision_or_skip()  # these libraries import it when it is there, so what its import needs must be there first
+    # these libraries import it when it is there, so what its import needs must be there first
+    torchvision_or_skip()
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +39,20 @@ def photos(root):
 
 @pytest.fixture(autouse=True)
 def alone_again():
-    """Lightning leaves variables in the environment by which Accelerate then believes itself one of several ranks, and initialises
-    torch.distributed, for all tests of this process that come later."""
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
+    """Lightning leaves variables in the environment by which Accelerate then believes itself one of several
+    ranks, and initialises
+    torch.distributed, for all tests of this process that come later.
+    """
+    names = (
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "NODE_RANK",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "OMP_NUM_THREADS",
+    )
     before = {name: os.environ.get(name) for name in names}
     yield
     for name, value in before.items():

@@ -1,4 +1,6 @@
-"""Started by torchrun in test_streams_over_ranks.py: what two ranks get of a stream of shards from a framework. Writes JSON."""
+"""Started by torchrun in test_streams_over_ranks.py: what two ranks get of a stream of shards from a
+framework. Writes JSON.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ import torch
 import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
-from loader_data import torchvision_or_skip  # noqa: E402
-
 import millrace  # noqa: E402
+from loader_data import torchvision_or_skip  # noqa: E402
 from millrace.datasets import WebDataset  # noqa: E402
 
 with contextlib.suppress(pytest.skip.Exception):
-    torchvision_or_skip()  # as conftest.py: what its import needs has to be there before transformers and lightning
+    # as conftest.py: what its import needs has to be there before transformers and lightning
+    torchvision_or_skip()
 
 BATCH = 4
 
@@ -34,13 +36,17 @@ def gathered(value):
 
 
 def with_accelerate(urls: str) -> dict:
-    """By (who reads, workers, start of workers, class of the loader): the numbers that each rank got in two epochs."""
+    """By (who reads, workers, start of workers, class of the loader): the numbers that each rank got in two
+    epochs.
+    """
     import accelerate
     from torch.utils.data import DataLoader
 
     found = {}
     for dispatch in (None, False):
-        accelerator = accelerate.Accelerator(cpu=True, dataloader_config=accelerate.DataLoaderConfiguration(dispatch_batches=dispatch))
+        accelerator = accelerate.Accelerator(
+            cpu=True, dataloader_config=accelerate.DataLoaderConfiguration(dispatch_batches=dispatch)
+        )
         for workers, start in ((0, None), (2, "fork"), (2, "spawn")):
             for install in (False, True):
                 if install and start is not None:
@@ -53,7 +59,9 @@ def with_accelerate(urls: str) -> dict:
                 found[f"dispatch={dispatch} workers={workers} {start} installed={install}"] = gathered(epochs)
                 millrace.uninstall()
     loader = millrace.DataLoader(stream(urls), BATCH)  # not prepared: the stream divides itself
-    found["left out"] = gathered([[number for (batch,) in loader for number in batch.tolist()] for _ in range(2)])
+    found["left out"] = gathered(
+        [[number for (batch,) in loader for number in batch.tolist()] for _ in range(2)]
+    )
     return found
 
 
@@ -66,11 +74,20 @@ def with_trainer(urls: str, folder: str) -> dict:
             return model(inputs[0].float().unsqueeze(1)).mean()
 
     arguments = transformers.TrainingArguments(
-        folder, per_device_train_batch_size=BATCH, max_steps=10, dataloader_num_workers=0, use_cpu=True, report_to=[], save_strategy="no",
-        disable_tqdm=True, remove_unused_columns=False,
+        folder,
+        per_device_train_batch_size=BATCH,
+        max_steps=10,
+        dataloader_num_workers=0,
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        remove_unused_columns=False,
     )
     model = torch.nn.Linear(1, 1)
-    trainer = Trainer(model, arguments, train_dataset=stream(urls), data_collator=torch.utils.data.default_collate)
+    trainer = Trainer(
+        model, arguments, train_dataset=stream(urls), data_collator=torch.utils.data.default_collate
+    )
     trainer.seen = []
     trainer.train()
     return {"trainer": gathered([trainer.seen[:20], trainer.seen[20:]])}
@@ -93,7 +110,13 @@ def with_lightning(urls: str) -> dict:
 
     module = Module()
     trainer = lightning.Trainer(
-        max_epochs=2, accelerator="cpu", devices=2, strategy="ddp", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        max_epochs=2,
+        accelerator="cpu",
+        devices=2,
+        strategy="ddp",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
         enable_model_summary=False,
     )
     trainer.fit(module, millrace.DataLoader(stream(urls), BATCH, num_workers=1))

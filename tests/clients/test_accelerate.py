@@ -3,12 +3,11 @@
 import copy
 import pickle
 
+import millrace
 import pytest
 import torch
 import torch.utils.data
 from training import InPython, noted, torchs
-
-import millrace
 
 accelerate = pytest.importorskip("accelerate")
 
@@ -37,7 +36,9 @@ def test_prepare_uses_our_class_when_installed(photos, workers, native):
     finally:
         millrace.uninstall()
     assert type(prepared.base_dataloader) is millrace.DataLoader
-    assert prepared.base_dataloader.stats()["engine"] == (("threads" if native else "processes") if workers else "inline")
+    assert prepared.base_dataloader.stats()["engine"] == (
+        ("threads" if native else "processes") if workers else "inline"
+    )
     assert seen == expected
 
 
@@ -67,7 +68,9 @@ def by_cloudpickle(thing):
 
 
 @pytest.mark.parametrize("dispatch", [False, True])
-@pytest.mark.parametrize("copied", [lambda thing: pickle.loads(pickle.dumps(thing)), by_cloudpickle, copy.deepcopy])
+@pytest.mark.parametrize(
+    "copied", [lambda thing: pickle.loads(pickle.dumps(thing)), by_cloudpickle, copy.deepcopy]
+)
 def test_prepared_loaders_are_pickled(photos, workers, dispatch, copied, installed):
     configuration = accelerate.DataLoaderConfiguration(dispatch_batches=dispatch)
     accelerator = accelerate.Accelerator(cpu=True, dataloader_config=configuration)
@@ -81,7 +84,9 @@ def test_prepared_loaders_are_pickled(photos, workers, dispatch, copied, install
 
 
 def test_a_prepared_loader_goes_on_from_its_state(photos, workers, installed):
-    """Accelerate writes `_iterator_finished` into each state: what was there, where each process has a loader of its own."""
+    """Accelerate writes `_iterator_finished` into each state: what was there, where each process has a loader
+    of its own.
+    """
     accelerator = accelerate.Accelerator(cpu=True)
 
     def made():

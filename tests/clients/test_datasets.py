@@ -1,13 +1,14 @@
-"""Hugging Face Arrow datasets: what is gathered natively is what torch's DataLoader makes of the same dataset."""
+"""Hugging Face Arrow datasets: what is gathered natively is what torch's DataLoader makes of the same
+dataset.
+"""
 
 import gc
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, StackDataset, Subset
-
-import millrace
 
 datasets = pytest.importorskip("datasets")
 datasets.disable_progress_bars()
@@ -21,7 +22,9 @@ def numbers(count=COUNT, first=0):
     """One column of each kind that is recognised; `first` is the number in the first row."""
     value, array, lists = datasets.Value, np.arange(first, first + count), datasets.List
     features = {name: value(name) for name in (*INTS, *FLOATS, "bool")}
-    data = {name: (array * 5).astype(name) for name in INTS} | {name: (array / 3).astype(name) for name in FLOATS}
+    data = {name: (array * 5).astype(name) for name in INTS} | {
+        name: (array / 3).astype(name) for name in FLOATS
+    }
     features |= {
         "label": datasets.ClassLabel(num_classes=100),
         "tokens": lists(value("int32"), length=4),
@@ -58,13 +61,17 @@ VIEWS = {
     "select": lambda dataset, folder: dataset.select([7, 3, 3, 22, 0, 9]),
     "range": lambda dataset, folder: dataset.select(range(3, 17)),
     "shuffle": lambda dataset, folder: dataset.shuffle(seed=3),
-    "shuffle of a range": lambda dataset, folder: dataset.select(range(3, 17)).shuffle(seed=3).select([5, 1, 2]),
+    "shuffle of a range": lambda dataset, folder: (
+        dataset.select(range(3, 17)).shuffle(seed=3).select([5, 1, 2])
+    ),
     "concatenated": lambda dataset, folder: datasets.concatenate_datasets(
         [dataset, numbers(4, 50), dataset.select(range(5, 8))]
     ),
-    "concatenated and shuffled": lambda dataset, folder: datasets.concatenate_datasets(
-        [dataset.shuffle(seed=1), numbers(4, 50)]
-    ).shuffle(seed=2),
+    "concatenated and shuffled": (
+        lambda dataset, folder: datasets.concatenate_datasets(
+            [dataset.shuffle(seed=1), numbers(4, 50)]
+        ).shuffle(seed=2)
+    ),
     "mapped files": from_disk,
     "mapped files, shuffled": lambda dataset, folder: from_disk(dataset, folder).shuffle(seed=5),
 }
@@ -102,7 +109,9 @@ def test_batches_are_torchs(kind, view, tmp_path):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_with_threads_and_wide_rows(workers):
     wide = {"x": np.random.default_rng(0).random((40, 30_000), np.float32), "y": np.arange(40)}
-    features = datasets.Features({"x": datasets.List(datasets.Value("float32"), length=30_000), "y": datasets.Value("int16")})
+    features = datasets.Features(
+        {"x": datasets.List(datasets.Value("float32"), length=30_000), "y": datasets.Value("int16")}
+    )
     dataset = datasets.Dataset.from_dict(wide, features=features).with_format("torch").shuffle(seed=1)
     batches = both(dataset, num_workers=workers, shuffle=True)
     assert batches[0]["x"].dtype is torch.float32 and batches[0]["y"].dtype is torch.int64
@@ -131,7 +140,9 @@ def test_inside_torchs_datasets():
     both(ConcatDataset([dataset, Subset(dataset.shuffle(seed=2), [5, 3]), dataset.select([3, 2])]))
     both(ConcatDataset([numbers().with_format("numpy", columns=["int64", "tokens"])] * 2))
     stack = StackDataset(a=dataset.with_format("numpy"), b=torch.arange(COUNT))
-    ours, theirs = (next(iter(cls(stack, batch_size=5, shuffle=False))) for cls in (millrace.DataLoader, DataLoader))
+    ours, theirs = (
+        next(iter(cls(stack, batch_size=5, shuffle=False))) for cls in (millrace.DataLoader, DataLoader)
+    )
     equal([ours["a"]], [theirs["a"]])
     assert torch.equal(ours["b"], theirs["b"])
     assert millrace.DataLoader(stack, batch_size=5).stats()["engine"] == "inline"
@@ -141,7 +152,9 @@ def test_samples_asked_for_alone_stay_in_python():
     """numpy's formatter gives numbers of a list of samples as int64, but of one sample as they are stored."""
     concatenated = ConcatDataset([numbers().with_format("numpy", columns=["int8"])] * 2)
     assert "concatenate_datasets" in millrace.DataLoader(concatenated, batch_size=4).explain()
-    batches = [next(iter(cls(concatenated, batch_size=4)))["int8"] for cls in (millrace.DataLoader, DataLoader)]
+    batches = [
+        next(iter(cls(concatenated, batch_size=4)))["int8"] for cls in (millrace.DataLoader, DataLoader)
+    ]
     assert batches[0].dtype is batches[1].dtype is torch.int8
 
 
@@ -166,7 +179,11 @@ def test_odd_indices_end_as_with_torch(index, shuffled, workers):
 
 
 def test_memory_of_the_dataset_outlives_it():
-    iterator = iter(millrace.DataLoader(numbers().with_format("torch", columns=["tokens"]), batch_size=4, native="require"))
+    iterator = iter(
+        millrace.DataLoader(
+            numbers().with_format("torch", columns=["tokens"]), batch_size=4, native="require"
+        )
+    )
     first = next(iterator)["tokens"]
     del iterator._dataset
     gc.collect()
@@ -186,7 +203,9 @@ def test_rows_are_read_where_they_lie(tmp_path):
 
 def odd(column, feature, values=None):
     values = [None] * 3 if values is None else values
-    return datasets.Dataset.from_dict({column: values}, features=datasets.Features({column: feature})).with_format("torch")
+    return datasets.Dataset.from_dict(
+        {column: values}, features=datasets.Features({column: feature})
+    ).with_format("torch")
 
 
 REFUSED = {
@@ -194,23 +213,49 @@ REFUSED = {
     "another format": (lambda: numbers().with_format("arrow"), "with_format('torch')"),
     "transform": (lambda: numbers().with_transform(lambda batch: batch), "transform the finished batch"),
     "device": (lambda: numbers().with_format("torch", device="cpu"), "device"),
-    "unformatted columns": (lambda: numbers().with_format("torch", columns=["int8"], output_all_columns=True), "select_columns"),
-    "text": (lambda: odd("title", datasets.Value("string"), ["a", "b", "c"]), "column 'title' is of Arrow type string"),
+    "unformatted columns": (
+        lambda: numbers().with_format("torch", columns=["int8"], output_all_columns=True),
+        "select_columns",
+    ),
+    "text": (
+        lambda: odd("title", datasets.Value("string"), ["a", "b", "c"]),
+        "column 'title' is of Arrow type string",
+    ),
     "lists of different lengths": (
         lambda: odd("tokens", datasets.List(datasets.Value("int32")), [[1], [2, 5], [3]]),
         "column 'tokens' has lists of different lengths; pad them to one length",
     ),
     "inner lists of different lengths": (
-        lambda: odd("boxes", datasets.List(datasets.List(datasets.Value("int32"))), [[[1], [2, 5]], [[1, 2], [3]]]),
+        lambda: odd(
+            "boxes", datasets.List(datasets.List(datasets.Value("int32"))), [[[1], [2, 5]], [[1, 2], [3]]]
+        ),
         "column 'boxes' has lists of different lengths",
     ),
-    "lists of text": (lambda: odd("words", datasets.List(datasets.Value("string")), [["a"], ["b"]]), "column 'words' is of Arrow"),
-    "nulls": (lambda: odd("weight", datasets.Value("float32"), [1.0, None, 2.0]), "column 'weight' has nulls"),
-    "null lists": (lambda: odd("box", datasets.List(datasets.Value("float32"), length=2), [[1, 2], None, [3, 4]]), "has nulls"),
-    "nulls in lists": (lambda: odd("box", datasets.List(datasets.Value("float32"), length=2), [[1, 2], [None, 1]]), "has nulls"),
-    "lists of bools": (lambda: odd("mask", datasets.List(datasets.Value("bool"), length=2), [[True, False]]), "cast it to uint8"),
+    "lists of text": (
+        lambda: odd("words", datasets.List(datasets.Value("string")), [["a"], ["b"]]),
+        "column 'words' is of Arrow",
+    ),
+    "nulls": (
+        lambda: odd("weight", datasets.Value("float32"), [1.0, None, 2.0]),
+        "column 'weight' has nulls",
+    ),
+    "null lists": (
+        lambda: odd("box", datasets.List(datasets.Value("float32"), length=2), [[1, 2], None, [3, 4]]),
+        "has nulls",
+    ),
+    "nulls in lists": (
+        lambda: odd("box", datasets.List(datasets.Value("float32"), length=2), [[1, 2], [None, 1]]),
+        "has nulls",
+    ),
+    "lists of bools": (
+        lambda: odd("mask", datasets.List(datasets.Value("bool"), length=2), [[True, False]]),
+        "cast it to uint8",
+    ),
     "images": (lambda: odd("image", datasets.Image()), "column 'image'"),
-    "open shape": (lambda: odd("x", datasets.Array2D((None, 2), "float32"), [[[1, 2]], [[3, 4]]]), "column 'x'"),
+    "open shape": (
+        lambda: odd("x", datasets.Array2D((None, 2), "float32"), [[[1, 2]], [[3, 4]]]),
+        "column 'x'",
+    ),
     "empty": (lambda: numbers().select([]).with_format("torch"), "no rows"),
     "floats made ints": (lambda: numbers().with_format("torch", dtype=torch.int64), "from float16 to int64"),
 }
@@ -235,7 +280,9 @@ def test_refused_datasets_still_run():
 
 def test_a_replaced_method_runs(monkeypatch):
     dataset = numbers().with_format("torch", columns=["int8"])
-    monkeypatch.setattr(datasets.Dataset, "__getitems__", lambda self, keys: [{"int8": torch.tensor(5)} for _ in keys])
+    monkeypatch.setattr(
+        datasets.Dataset, "__getitems__", lambda self, keys: [{"int8": torch.tensor(5)} for _ in keys]
+    )
     loader = millrace.DataLoader(dataset, batch_size=2)
     assert "__getitems__ was replaced" in loader.explain()
     assert next(iter(loader))["int8"].tolist() == [5, 5]
@@ -245,6 +292,9 @@ def test_importing_millrace_imports_neither_library():
     import subprocess
     import sys
 
-    code = "import sys, torch, millrace; list(millrace.DataLoader(torch.arange(4))); print({'datasets', 'pyarrow'} & set(sys.modules))"
+    code = (
+        "import sys, torch, millrace; list(millrace.DataLoader(torch.arange(4))); print({'datasets',"
+        " 'pyarrow'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

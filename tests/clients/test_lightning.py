@@ -1,12 +1,13 @@
-"""Lightning: it looks at the loader's class and attributes, makes it anew with another sampler, and combines several."""
+"""Lightning: it looks at the loader's class and attributes, makes it anew with another sampler, and combines
+several.
+"""
 
+import millrace
 import pytest
 import torch
 import torch.distributed
 from fake_device import Fake
 from training import InPython, model, noted, torchs
-
-import millrace
 
 lightning = pytest.importorskip("lightning")
 pytest.importorskip("lightning.pytorch")
@@ -39,8 +40,14 @@ class Module(lightning.LightningModule):
 
 def fit(module, loaders=None, ckpt_path=None, enable_checkpointing=False, **options):
     trainer = lightning.Trainer(
-        max_epochs=EPOCHS, accelerator="cpu", devices=1, logger=False, enable_checkpointing=enable_checkpointing,
-        enable_progress_bar=False, enable_model_summary=False, **options,
+        max_epochs=EPOCHS,
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_checkpointing=enable_checkpointing,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **options,
     )
     torch.manual_seed(3)
     try:
@@ -58,15 +65,21 @@ def test_fit(photos, workers, persistent, native):
     seen = {}
     for cls in (torchs(), millrace.DataLoader):
         module = Module()
-        trainer = fit(module, cls(dataset, 4, shuffle=True, num_workers=workers, persistent_workers=persistent))
+        trainer = fit(
+            module, cls(dataset, 4, shuffle=True, num_workers=workers, persistent_workers=persistent)
+        )
         seen[cls] = module.seen
     assert type(trainer.train_dataloader) is millrace.DataLoader
-    assert trainer.train_dataloader.stats()["engine"] == (("threads" if native else "processes") if workers else "inline")
+    assert trainer.train_dataloader.stats()["engine"] == (
+        ("threads" if native else "processes") if workers else "inline"
+    )
     assert seen[millrace.DataLoader] == seen[torchs()] and len(seen[torchs()]) == EPOCHS * 4
 
 
 class Mine(millrace.DataLoader):
-    """A user's subclass, whose arguments Lightning can only know from patching __init__ while its hook runs."""
+    """A user's subclass, whose arguments Lightning can only know from patching __init__ while its hook
+    runs.
+    """
 
     def __init__(self, dataset, size, **options):
         super().__init__(dataset, size, **options)
@@ -89,7 +102,10 @@ def test_distributed_training_puts_its_sampler_in(photos, hook):
         loader = trainer.train_dataloader
         assert isinstance(loader.sampler, torch.utils.data.DistributedSampler)
         seen[cls] = module.seen
-    assert type(loader) is (Mine if hook else millrace.DataLoader) and (loader.native, loader.on_error) == ("require", "replace")
+    assert type(loader) is (Mine if hook else millrace.DataLoader) and (loader.native, loader.on_error) == (
+        "require",
+        "replace",
+    )
     assert loader.stats()["engine"] == "threads"
     assert seen[millrace.DataLoader] == seen[torchs()] and len(seen[torchs()]) == EPOCHS * 4
 
@@ -98,11 +114,17 @@ def test_distributed_training_puts_its_sampler_in(photos, hook):
 def test_combined_loaders(photos, mode, batches):
     seen, loaders = {}, {}
     for cls in (torchs(), millrace.DataLoader):
-        loaders = {"photos": cls(photos, 4, shuffle=True, num_workers=2), "python": cls(InPython(), 2, num_workers=1)}
+        loaders = {
+            "photos": cls(photos, 4, shuffle=True, num_workers=2),
+            "python": cls(InPython(), 2, num_workers=1),
+        }
         module = Module()
         fit(module, lightning.pytorch.utilities.CombinedLoader(loaders, mode))
         seen[cls] = module.seen
-    assert {name: loader.stats()["engine"] for name, loader in loaders.items()} == {"photos": "threads", "python": "processes"}
+    assert {name: loader.stats()["engine"] for name, loader in loaders.items()} == {
+        "photos": "threads",
+        "python": "processes",
+    }
     assert seen[millrace.DataLoader] == seen[torchs()] and len(seen[torchs()]) == EPOCHS * batches
 
 
@@ -113,7 +135,10 @@ def test_fabric_makes_the_loader_anew(photos):
         torch.manual_seed(3)
         loader = fabric.setup_dataloaders(cls(photos, 4, shuffle=True, num_workers=2))
         seen[cls] = [noted(batch) for _ in range(EPOCHS) for batch in loader]
-    assert isinstance(loader._dataloader, millrace.DataLoader) and loader._dataloader.stats()["engine"] == "threads"
+    assert (
+        isinstance(loader._dataloader, millrace.DataLoader)
+        and loader._dataloader.stats()["engine"] == "threads"
+    )
     assert seen[millrace.DataLoader] == seen[torchs()]
 
 
@@ -130,7 +155,9 @@ def test_installed_it_takes_torchs_loaders_and_ours(photos, installed):
 
 
 class Numbers(torch.utils.data.IterableDataset):
-    """Stateful. It has a length: without one Lightning fetches a batch ahead, and its checkpoints count that batch as used."""
+    """Stateful. It has a length: without one Lightning fetches a batch ahead, and its checkpoints count that
+    batch as used.
+    """
 
     def __init__(self):
         self.at = self.start = 0
@@ -187,7 +214,8 @@ def test_a_prefetcher_around_torchs_loader(monkeypatch):
     Fake().install(monkeypatch)
     dataset, seen = InPython(), []
     for wrap in (lambda loader: loader, lambda loader: millrace.DevicePrefetcher(loader, "fake", 2)):
-        module = Module()  # without shuffling: Lightning calls iter() once more for what is not torch's class, which draws
+        # without shuffling: Lightning calls iter() once more for what is not torch's class, which draws
+        module = Module()
         trainer = fit(module, wrap(torchs()(dataset, 4, num_workers=2)))
         seen.append((module.seen, trainer.global_step))
     assert seen[0] == seen[1] and seen[0][1] > 0

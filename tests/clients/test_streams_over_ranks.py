@@ -1,4 +1,6 @@
-"""A stream of shards in two processes: each sample once over the ranks, whoever divides it, the stream or Accelerate's prepare()."""
+"""A stream of shards in two processes: each sample once over the ranks, whoever divides it, the stream or
+Accelerate's prepare().
+"""
 
 import json
 import os
@@ -19,8 +21,21 @@ def launched(tmp_path, framework):
     numbered_shards(tmp_path / "shards", [8] * 6)
     script, urls = Path(__file__).parent / "streams_script.py", f"{tmp_path}/shards/n-{{000..005}}.tar"
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), framework, urls, str(tmp_path)],
-        capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node=2",
+            str(script),
+            framework,
+            urls,
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((tmp_path / "found.json").read_text())
@@ -34,9 +49,13 @@ def test_each_sample_once(tmp_path, framework):
     assert len(found) == (9 if framework == "accelerate" else 1)
     for case, ranks in found.items():
         epochs = [sorted(number for rank in ranks for number in rank[epoch]) for epoch in range(2)]
-        if framework == "trainer":  # counts in steps: 10 of 8 samples are an epoch of 48 and 32 of the next one
+        # counts in steps: 10 of 8 samples are an epoch of 48 and 32 of the next one
+        if framework == "trainer":
             together = [ranks[0][0] + ranks[0][1], ranks[1][0] + ranks[1][1]]
-            steps = [sorted(number for rank in together for number in rank[first : first + 24]) for first in (0, 24)]
+            steps = [
+                sorted(number for rank in together for number in rank[first : first + 24])
+                for first in (0, 24)
+            ]
             assert steps[0] == list(range(SAMPLES)) and len(set(steps[1])) == len(steps[1]) == 32, case
             continue
         assert epochs == [list(range(SAMPLES))] * 2, case

@@ -1,14 +1,15 @@
-"""timm: its create_loader() sets transforms of its own, and MultiEpochsDataLoader switches torch's attribute guard off and on."""
+"""timm: its create_loader() sets transforms of its own, and MultiEpochsDataLoader switches torch's attribute
+guard off and on.
+"""
 
 import importlib
 
+import millrace
 import pytest
 import torch
 import torch.utils.data
 from loader_data import SIZE, torchvision_or_skip
 from training import noted
-
-import millrace
 
 torchvision_or_skip()
 pytest.importorskip("timm")
@@ -30,7 +31,13 @@ def epochs(loader):
 def create(dataset, multi, **options):
     torch.manual_seed(3)
     return timm_loader.create_loader(
-        dataset, (3, SIZE, SIZE), 4, num_workers=2, use_prefetcher=False, use_multi_epochs_loader=multi, **options
+        dataset,
+        (3, SIZE, SIZE),
+        4,
+        num_workers=2,
+        use_prefetcher=False,
+        use_multi_epochs_loader=multi,
+        **options,
     )
 
 
@@ -42,7 +49,9 @@ def test_create_loader(root, multi, training, request):
     request.getfixturevalue("imported_while_installed")
     loader = create(folder(root), multi, is_training=training)
     seen = epochs(loader)
-    assert isinstance(loader, millrace.DataLoader) and loader.stats()["engine"] == "processes", "timm's transforms are Python"
+    assert isinstance(loader, millrace.DataLoader) and loader.stats()["engine"] == "processes", (
+        "timm's transforms are Python"
+    )
     assert seen == expected and len(seen) == 2 * (3 if training else 4)
 
 

@@ -34,7 +34,9 @@ if {install!r}:
 def test_it_is_imported_while_ours_is_installed(workers, engine):
     def run(install):
         script = SCRIPT.format(install=install, workers=workers)
-        return subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=200)
+        return subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=200
+        )
 
     expected, ours = run(""), run("millrace.install()")
     assert ours.stdout.splitlines() == [expected.stdout.strip(), engine, engine], ours.stderr

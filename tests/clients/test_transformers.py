@@ -1,11 +1,12 @@
-"""The Hugging Face Trainer: builds its loaders itself, with its own worker_init_fn, and hands them to Accelerate."""
+"""The Hugging Face Trainer: builds its loaders itself, with its own worker_init_fn, and hands them to
+Accelerate.
+"""
 
+import millrace
 import pytest
 import torch
 import torch.utils.data
 from training import InPython, model, noted
-
-import millrace
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -22,10 +23,20 @@ class Trainer(transformers.Trainer):
 
 def train(dataset, folder, workers):
     arguments = transformers.TrainingArguments(
-        str(folder), per_device_train_batch_size=4, num_train_epochs=2, dataloader_num_workers=workers, use_cpu=True, report_to=[],
-        save_strategy="no", disable_tqdm=True, remove_unused_columns=False, seed=3,
+        str(folder),
+        per_device_train_batch_size=4,
+        num_train_epochs=2,
+        dataloader_num_workers=workers,
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        seed=3,
     )
-    trainer = Trainer(model(), arguments, train_dataset=dataset, data_collator=torch.utils.data.default_collate)
+    trainer = Trainer(
+        model(), arguments, train_dataset=dataset, data_collator=torch.utils.data.default_collate
+    )
     trainer.seen = []
     trainer.train()
     return trainer.callback_handler.train_dataloader, trainer.seen
@@ -42,5 +53,7 @@ def test_trainer(photos, tmp_path, workers, native):
     finally:
         millrace.uninstall()
     assert isinstance(loader, millrace.DataLoader) and type(loader.base_dataloader) is millrace.DataLoader
-    assert loader.base_dataloader.stats()["engine"] == (("threads" if native else "processes") if workers else "inline")
+    assert loader.base_dataloader.stats()["engine"] == (
+        ("threads" if native else "processes") if workers else "inline"
+    )
     assert seen == expected and len(seen) == 8

@@ -1,4 +1,6 @@
-"""Scripts written for the webdataset package give the same with one changed import: `from millrace.datasets import webdataset as wds`."""
+"""Scripts written for the webdataset package give the same with one changed import: `from millrace.datasets
+import webdataset as wds`.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,15 @@ import json
 import warnings
 import wave
 
+import millrace
 import numpy as np
 import pytest
 import torch
 import wds_scripts
 from loader_data import torchvision_or_skip
+from millrace.datasets import webdataset as ours
 from pictures import jpeg_bytes, make_picture
 from shard_data import same
-
-import millrace
-from millrace.datasets import webdataset as ours
 
 wds = pytest.importorskip("webdataset")
 
@@ -62,7 +63,10 @@ def rows(batches):
     found = []
     for batch in batches:
         fields = list(batch.values()) if isinstance(batch, dict) else batch
-        found += [tuple(str(value.tolist() if hasattr(value, "tolist") else value) for value in row) for row in zip(*fields)]
+        found += [
+            tuple(str(value.tolist() if hasattr(value, "tolist") else value) for value in row)
+            for row in zip(*fields)
+        ]
     return sorted(found)
 
 
@@ -86,7 +90,9 @@ def test_shuffled_between_workers(workers, shards):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("name", ["with_transforms", "contrastive_with_transforms", "diffusion_with_transforms"])
+@pytest.mark.parametrize(
+    "name", ["with_transforms", "contrastive_with_transforms", "diffusion_with_transforms"]
+)
 def test_natively(name, workers, shards):
     """The same pixels; with workers, by one reader, in the shards' order."""
     T = torchvision_or_skip().transforms
@@ -100,7 +106,9 @@ def test_natively(name, workers, shards):
         expected = list(script(wds, torch.utils.data.DataLoader, shards, workers, transform))
     if workers == 0:
         assert same(seen, expected)
-    elif name == "contrastive_with_transforms":  # an epoch of so many batches: which samples are in it depends on who reads
+    elif (
+        name == "contrastive_with_transforms"
+    ):  # an epoch of so many batches: which samples are in it depends on who reads
         assert len(seen) == len(expected) == 8
     else:
         assert rows(seen) == rows(expected)

@@ -1,11 +1,12 @@
-"""webdataset: WebLoader makes torch's loader inside a pipeline; its datasets divide their shards by get_worker_info()."""
+"""webdataset: WebLoader makes torch's loader inside a pipeline; its datasets divide their shards by
+get_worker_info().
+"""
 
 import io
 import tarfile
 
-import pytest
-
 import millrace
+import pytest
 
 webdataset = pytest.importorskip("webdataset")
 

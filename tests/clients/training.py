@@ -1,9 +1,10 @@
-"""What the tests of clients share: the two loaders, a data set in Python, and how batches are written down."""
-
-import torch
-import torch.utils.data
+"""What the tests of clients share: the two loaders, a data set in Python, and how batches are written
+down.
+"""
 
 import millrace
+import torch
+import torch.utils.data
 
 
 def torchs():
@@ -28,7 +29,9 @@ def noted(batch):
 
 
 def model():
-    """Takes a batch of pictures; always the same weights, so that making one draws nothing from the test's generator."""
+    """Takes a batch of pictures; always the same weights, so that making one draws nothing from the test's
+    generator.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(5)
         return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 1))

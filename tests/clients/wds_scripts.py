@@ -1,6 +1,8 @@
-"""Training scripts over WebDataset shards as people write them, boiled down: each is a function of the package that it imports as `wds`.
+"""Training scripts over WebDataset shards as people write them, boiled down: each is a function of the
+package that it imports as `wds`.
 
-They take (wds, DataLoader, shards, workers) and return what a training loop would see. What each stands for is in its first line.
+They take (wds, DataLoader, shards, workers) and return what a training loop would see. What each stands for
+is in its first line.
 """
 
 from __future__ import annotations
@@ -50,14 +52,27 @@ def readme(wds, DataLoader, shards, workers):
 def classification(wds, DataLoader, shards, workers):
     """ImageNet in shards: labels that are cast once more, the loader's batches."""
     dataset = wds.WebDataset(shards, shardshuffle=False, handler=wds.warn_and_continue)
-    dataset = dataset.decode("pil", handler=wds.warn_and_continue).to_tuple("jpg;png;jpeg", "cls").map_tuple(to_tensor, lambda y: int(y))
-    return list(DataLoader(dataset, batch_size=3, num_workers=workers, drop_last=True, persistent_workers=workers > 0))
+    dataset = (
+        dataset.decode("pil", handler=wds.warn_and_continue)
+        .to_tuple("jpg;png;jpeg", "cls")
+        .map_tuple(to_tensor, lambda y: int(y))
+    )
+    return list(
+        DataLoader(dataset, batch_size=3, num_workers=workers, drop_last=True, persistent_workers=workers > 0)
+    )
 
 
 def contrastive(wds, DataLoader, shards, workers):
     """CLIP's training: steps in a list, an epoch's batches per worker, metadata on the loader."""
     steps = [wds.SimpleShardList(shards)]
-    steps.extend([wds.split_by_node, wds.split_by_worker, wds.tarfile_to_samples(handler=go_on), wds.shuffle(bufsize=1, initial=1)])
+    steps.extend(
+        [
+            wds.split_by_node,
+            wds.split_by_worker,
+            wds.tarfile_to_samples(handler=go_on),
+            wds.shuffle(bufsize=1, initial=1),
+        ]
+    )
     steps.extend(
         [
             wds.select(has_caption_and_picture),
@@ -71,7 +86,9 @@ def contrastive(wds, DataLoader, shards, workers):
     dataset = wds.DataPipeline(*steps)
     batches = 4 // max(1, workers) * max(1, workers)
     dataset = dataset.with_epoch(batches // max(1, workers))
-    loader = wds.WebLoader(dataset, batch_size=None, shuffle=False, num_workers=workers, persistent_workers=workers > 0)
+    loader = wds.WebLoader(
+        dataset, batch_size=None, shuffle=False, num_workers=workers, persistent_workers=workers > 0
+    )
     loader.num_batches, loader.num_samples = batches, batches * 4
     assert loader.num_batches == batches
     return list(loader)
@@ -95,29 +112,44 @@ def contrastive_validation(wds, DataLoader, shards, workers):
 def repeated_and_cut(wds, DataLoader, shards, workers):
     """Equal steps for all ranks as older scripts made them: the loader's batches twice, cut off."""
     dataset = wds.WebDataset(shards, shardshuffle=False).decode("pil").rename(image="jpg;png", text="txt")
-    dataset = dataset.map_dict(image=to_tensor, text=tokenize).to_tuple("image", "text").batched(4, partial=False)
-    return list(wds.WebLoader(dataset, batch_size=None, shuffle=False, num_workers=workers).repeat(2).slice(9))
+    dataset = (
+        dataset.map_dict(image=to_tensor, text=tokenize).to_tuple("image", "text").batched(4, partial=False)
+    )
+    return list(
+        wds.WebLoader(dataset, batch_size=None, shuffle=False, num_workers=workers).repeat(2).slice(9)
+    )
 
 
 def rebatched(wds, DataLoader, shards, workers):
     """Batches of workers taken apart and made anew; an epoch of so many batches."""
-    dataset = wds.WebDataset(shards, shardshuffle=False).decode("pil").to_tuple("jpg", "cls").map_tuple(to_tensor, wds.utils.identity)
+    dataset = (
+        wds.WebDataset(shards, shardshuffle=False)
+        .decode("pil")
+        .to_tuple("jpg", "cls")
+        .map_tuple(to_tensor, wds.utils.identity)
+    )
     loader = wds.WebLoader(dataset.batched(6), batch_size=None, num_workers=workers)
     return list(loader.unbatched().batched(4).with_epoch(5))
 
 
 def mixed_between_workers(wds, DataLoader, shards, workers):
     """Batches taken apart, shuffled and made anew: every sample once."""
-    dataset = wds.WebDataset(shards, shardshuffle=100).shuffle(1000).decode("pil").to_tuple("jpg", "cls", "__key__")
+    dataset = (
+        wds.WebDataset(shards, shardshuffle=100).shuffle(1000).decode("pil").to_tuple("jpg", "cls", "__key__")
+    )
     loader = wds.WebLoader(dataset.map_tuple(to_tensor).batched(6), batch_size=None, num_workers=workers)
     return list(loader.unbatched().shuffle(1000).batched(4))
 
 
 def dicts_of_a_diffusion_trainer(wds, DataLoader, shards, workers):
-    """Fields through their functions, then a dict of them by a lambda; an iterator that is asked for batches."""
+    """Fields through their functions, then a dict of them by a lambda; an iterator that is asked for
+    batches.
+    """
     fields = [("jpg;png", to_tensor, "image"), ("txt", tokenize, "text")]
     dataset = (
-        wds.WebDataset(shards, shardshuffle=False, handler=wds.handlers.warn_and_continue, nodesplitter=wds.split_by_node)
+        wds.WebDataset(
+            shards, shardshuffle=False, handler=wds.handlers.warn_and_continue, nodesplitter=wds.split_by_node
+        )
         .select(lambda sample: json.loads(sample["json"])["width"] > 21)
         .shuffle(0)
         .decode("pilrgb", handler=wds.warn_and_continue)
@@ -131,11 +163,16 @@ def dicts_of_a_diffusion_trainer(wds, DataLoader, shards, workers):
 
 def read_wave(data):
     with wave.open(io.BytesIO(data)) as file:
-        return torch.frombuffer(bytearray(file.readframes(file.getnframes())), dtype=torch.int16), file.getframerate()
+        return (
+            torch.frombuffer(bytearray(file.readframes(file.getnframes())), dtype=torch.int16),
+            file.getframerate(),
+        )
 
 
 def sound(wds, DataLoader, shards, workers):
-    """Sound by a decoder of one's own beside the table's, a filter over the stream, crops that are several samples of one."""
+    """Sound by a decoder of one's own beside the table's, a filter over the stream, crops that are several
+    samples of one.
+    """
 
     def of_rate(stream):
         for (signal, rate), text, key in stream:
@@ -164,10 +201,14 @@ def sound_with_a_collation(wds, DataLoader, shards, workers):
     """The table's decoder named, samples as dicts, a collation of one's own."""
 
     def collate(samples):
-        return torch.stack([sample["wav"][0][:20] for sample in samples]), [sample["__key__"] for sample in samples]
+        return torch.stack([sample["wav"][0][:20] for sample in samples]), [
+            sample["__key__"] for sample in samples
+        ]
 
     dataset = wds.WebDataset(map(str, shards), shardshuffle=False).select(lambda sample: "wav" in sample)
-    dataset = dataset.decode(wds.autodecode.basichandlers, wds.handle_extension("wav", read_wave)).batched(4, collation_fn=collate)
+    dataset = dataset.decode(wds.autodecode.basichandlers, wds.handle_extension("wav", read_wave)).batched(
+        4, collation_fn=collate
+    )
     return list(DataLoader(dataset, batch_size=None, num_workers=workers))
 
 
@@ -186,7 +227,14 @@ def robot(wds, DataLoader, shards, workers):
         wds.map(prepared),
         wds.batched(4, collation_fn=default_collate, partial=False),
     ]
-    return list(wds.WebLoader(wds.DataPipeline(*steps), batch_size=None, num_workers=workers, prefetch_factor=2 if workers else None))
+    return list(
+        wds.WebLoader(
+            wds.DataPipeline(*steps),
+            batch_size=None,
+            num_workers=workers,
+            prefetch_factor=2 if workers else None,
+        )
+    )
 
 
 def captions_with_prompts(wds, DataLoader, shards, workers):
@@ -198,7 +246,10 @@ def captions_with_prompts(wds, DataLoader, shards, workers):
         wds.decode("pilrgb", handler=wds.warn_and_continue),
         wds.to_tuple("jpg", "json", handler=wds.warn_and_continue),
         wds.map_tuple(to_tensor, handler=wds.warn_and_continue),
-        wds.map(lambda sample: {"image": sample[0], "text_output": sample[1]["caption"]}, handler=wds.warn_and_continue),
+        wds.map(
+            lambda sample: {"image": sample[0], "text_output": sample[1]["caption"]},
+            handler=wds.warn_and_continue,
+        ),
     )
     return list(DataLoader(dataset, batch_size=4, num_workers=workers))
 
@@ -214,34 +265,55 @@ def check_of_pictures(wds, DataLoader, shards, workers):
 
 
 def whole_samples(wds, DataLoader, shards, workers):
-    """One function for the whole sample, which says None for what it cannot use, and a collate_fn for dicts."""
+    """One function for the whole sample, which says None for what it cannot use, and a collate_fn for
+    dicts.
+    """
 
     def decoded(sample):
         try:
             caption = sample["txt"].decode().strip()
             image = Image.open(io.BytesIO(sample["jpg"])).convert("RGB")
-            return None if image.width % 2 else {"image": to_tensor(image), "caption": caption, "key": sample["__key__"]}
+            return (
+                None
+                if image.width % 2
+                else {"image": to_tensor(image), "caption": caption, "key": sample["__key__"]}
+            )
         except KeyError:
             return None
 
     def collated(batch):
         return {name: [sample[name] for sample in batch] for name in batch[0]}
 
-    dataset = wds.WebDataset(shards, shardshuffle=False, empty_check=False).map(decoded).select(lambda x: x is not None)
+    dataset = (
+        wds.WebDataset(shards, shardshuffle=False, empty_check=False)
+        .map(decoded)
+        .select(lambda x: x is not None)
+    )
     return list(DataLoader(dataset, batch_size=3, num_workers=workers, collate_fn=collated))
 
 
 def features(wds, DataLoader, shards, workers):
     """Vectors that were computed before, renamed by patterns or by names."""
-    dataset = wds.WebDataset(shards, shardshuffle=False).decode().rename(vector="action.npy", label="cls").to_tuple("vector", "label")
+    dataset = (
+        wds.WebDataset(shards, shardshuffle=False)
+        .decode()
+        .rename(vector="action.npy", label="cls")
+        .to_tuple("vector", "label")
+    )
     dataset = dataset.map_tuple(torch.from_numpy, None).batched(5, partial=False)
-    kept = wds.WebDataset(shards, shardshuffle=False).rename_keys(vector="*.npy", label="cls", keep_unselected=False).slice(2)
+    kept = (
+        wds.WebDataset(shards, shardshuffle=False)
+        .rename_keys(vector="*.npy", label="cls", keep_unselected=False)
+        .slice(2)
+    )
     keys = wds.WebDataset(shards, shardshuffle=False).extract_keys("*.npy", "*.cls").slice(2)
     return list(wds.WebLoader(dataset, batch_size=None, num_workers=workers)), list(kept), list(keys)
 
 
 def windows(wds, DataLoader, shards, workers):
-    """A step of one's own, made with pipelinefilter, that gives pairs of neighbours; the loader's batches taken apart."""
+    """A step of one's own, made with pipelinefilter, that gives pairs of neighbours; the loader's batches
+    taken apart.
+    """
 
     def _pairs(samples, distance):
         held = []
@@ -252,7 +324,13 @@ def windows(wds, DataLoader, shards, workers):
                 held.pop(0)
 
     pairs = wds.filters.pipelinefilter(_pairs)
-    dataset = wds.WebDataset(shards, shardshuffle=False).decode("torchrgb8").to_tuple("action.npy", "__key__").compose(pairs(2)).batched(3)
+    dataset = (
+        wds.WebDataset(shards, shardshuffle=False)
+        .decode("torchrgb8")
+        .to_tuple("action.npy", "__key__")
+        .compose(pairs(2))
+        .batched(3)
+    )
     return list(wds.WebLoader(dataset, batch_size=None, num_workers=workers).unbatched().batched(4))
 
 
@@ -267,14 +345,20 @@ def chosen_fields_of_json(wds, DataLoader, shards, workers):
             wds.SimpleShardList(shards),
             wds.split_by_worker,
             wds.tarfile_to_samples(handler=wds.warn_and_continue),
-            wds.decode("pilrgb", partial(json_fields, fields=["width", "nothing"]), handler=wds.warn_and_continue),
+            wds.decode(
+                "pilrgb", partial(json_fields, fields=["width", "nothing"]), handler=wds.warn_and_continue
+            ),
             wds.rename(image="jpg;png;jpeg;webp", text="txt"),
             wds.to_tuple("image", "json", "__key__"),
             wds.map_tuple(to_tensor, lambda x: x, lambda x: x),
             wds.batched(4, partial=True),
         ]
     )
-    return list(wds.WebLoader(dataset, batch_size=None, shuffle=False, num_workers=workers, persistent_workers=workers > 0))
+    return list(
+        wds.WebLoader(
+            dataset, batch_size=None, shuffle=False, num_workers=workers, persistent_workers=workers > 0
+        )
+    )
 
 
 def own_split(wds, DataLoader, shards, workers):
@@ -284,7 +368,13 @@ def own_split(wds, DataLoader, shards, workers):
         yield from itertools.islice(source, 0, None, 1)
 
     dataset = (
-        wds.WebDataset(shards, shardshuffle=False, nodesplitter=by_rank, workersplitter=wds.split_by_worker, empty_check=False)
+        wds.WebDataset(
+            shards,
+            shardshuffle=False,
+            nodesplitter=by_rank,
+            workersplitter=wds.split_by_worker,
+            empty_check=False,
+        )
         .decode("pil")
         .to_tuple("__key__", "jpg;JPEG;jpeg;png")
         .map_tuple(lambda key: key, to_tensor)
@@ -298,41 +388,74 @@ def own_split(wds, DataLoader, shards, workers):
 def associated(wds, DataLoader, shards, workers):
     """Further fields by the sample's key, masks beside pictures, tensors of numbers."""
     extra = {f"{i:09d}": {"score": i / 2} for i in range(0, 100, 2)}
-    dataset = wds.WebDataset(shards, shardshuffle=False).compose(wds.associate(extra)).decode("torchl8", only=["jpg"])
-    dataset = dataset.map(lambda sample: {"mean": sample["jpg"].float().mean(), "score": sample.get("score", -1.0)})
+    dataset = (
+        wds.WebDataset(shards, shardshuffle=False)
+        .compose(wds.associate(extra))
+        .decode("torchl8", only=["jpg"])
+    )
+    dataset = dataset.map(
+        lambda sample: {"mean": sample["jpg"].float().mean(), "score": sample.get("score", -1.0)}
+    )
     return list(DataLoader(dataset.to_tuple("mean", "score", "__key__"), batch_size=4, num_workers=workers))
 
 
 def in_turn(wds, DataLoader, shards, workers):
     """Two data sets, one sample of each in turn, until the first ends."""
-    parts = [wds.WebDataset(part, shardshuffle=False).decode().to_tuple("cls", "__key__") for part in (shards[:2], shards[2:])]
+    parts = [
+        wds.WebDataset(part, shardshuffle=False).decode().to_tuple("cls", "__key__")
+        for part in (shards[:2], shards[2:])
+    ]
     loader = wds.WebLoader(wds.RoundRobin(parts), batch_size=4, num_workers=workers)
     return list(loader.with_length(math.ceil(100 / 4)))
 
 
 def with_transforms(wds, DataLoader, shards, workers, transform):
     """Pictures through torchvision's transforms, labels cast: what runs natively."""
-    dataset = wds.WebDataset(shards, shardshuffle=False).decode("pil").to_tuple("jpg;png", "cls", "__key__").map_tuple(transform, int)
+    dataset = (
+        wds.WebDataset(shards, shardshuffle=False)
+        .decode("pil")
+        .to_tuple("jpg;png", "cls", "__key__")
+        .map_tuple(transform, int)
+    )
     return DataLoader(dataset, batch_size=4, num_workers=workers)
 
 
 def contrastive_with_transforms(wds, DataLoader, shards, workers, transform):
     """contrastive(), with torchvision's transforms."""
-    steps = [wds.SimpleShardList(shards), wds.split_by_node, wds.split_by_worker, wds.tarfile_to_samples(handler=go_on)]
-    steps += [wds.select(has_caption_and_picture), wds.decode("pilrgb", handler=go_on), wds.rename(image="jpg;png", text="txt")]
-    steps += [wds.map_dict(image=transform, text=tokenize), wds.to_tuple("image", "text", "__key__"), wds.batched(3, partial=False)]
+    steps = [
+        wds.SimpleShardList(shards),
+        wds.split_by_node,
+        wds.split_by_worker,
+        wds.tarfile_to_samples(handler=go_on),
+    ]
+    steps += [
+        wds.select(has_caption_and_picture),
+        wds.decode("pilrgb", handler=go_on),
+        wds.rename(image="jpg;png", text="txt"),
+    ]
+    steps += [
+        wds.map_dict(image=transform, text=tokenize),
+        wds.to_tuple("image", "text", "__key__"),
+        wds.batched(3, partial=False),
+    ]
     return DataLoader(wds.DataPipeline(*steps).with_epoch(4), batch_size=None, num_workers=workers)
 
 
 def diffusion_with_transforms(wds, DataLoader, shards, workers, transform):
     """Dicts, by the loader's collation."""
     only = {"image": "jpg", "text": "txt", "__key__": "__key__"}
-    dataset = wds.WebDataset(shards, shardshuffle=False).decode("pil").compose(wds.filters.rename(keep=False, **only))
+    dataset = (
+        wds.WebDataset(shards, shardshuffle=False)
+        .decode("pil")
+        .compose(wds.filters.rename(keep=False, **only))
+    )
     return DataLoader(dataset.map_dict(image=transform), batch_size=4, num_workers=workers)
 
 
 class ShuffledByEpoch:
-    """Made a PipelineStage below: the shards in the epoch's order, by a generator of its own and the package's inner function."""
+    """Made a PipelineStage below: the shards in the epoch's order, by a generator of its own and the
+    package's inner function.
+    """
 
     def __init__(self, shuffle):
         self.shuffle, self.epoch = shuffle, -1
@@ -370,15 +493,31 @@ def grouped(files):
 
 
 def read_by_itself(wds, source):
-    return grouped(wds.tariterators.tar_file_expander(wds.tariterators.url_opener(source, handler=go_on), handler=go_on))
+    return grouped(
+        wds.tariterators.tar_file_expander(wds.tariterators.url_opener(source, handler=go_on), handler=go_on)
+    )
 
 
 def own_steps(wds, DataLoader, shards, workers):
     """Contrastive training with the script's own order of shards and its own reading of them."""
     stage = type("Stage", (ShuffledByEpoch, wds.PipelineStage), {})(wds.filters._shuffle)
-    steps = [wds.SimpleShardList(shards), stage, wds.split_by_node, wds.split_by_worker, partial(read_by_itself, wds)]
-    steps += [wds.select(has_caption_and_picture), wds.decode("pilrgb", handler=go_on), wds.rename(image="jpg;png", text="txt")]
-    steps += [wds.map_dict(image=to_tensor, text=tokenize), wds.to_tuple("image", "text"), wds.batched(4, partial=False)]
+    steps = [
+        wds.SimpleShardList(shards),
+        stage,
+        wds.split_by_node,
+        wds.split_by_worker,
+        partial(read_by_itself, wds),
+    ]
+    steps += [
+        wds.select(has_caption_and_picture),
+        wds.decode("pilrgb", handler=go_on),
+        wds.rename(image="jpg;png", text="txt"),
+    ]
+    steps += [
+        wds.map_dict(image=to_tensor, text=tokenize),
+        wds.to_tuple("image", "text"),
+        wds.batched(4, partial=False),
+    ]
     dataset = wds.DataPipeline(*steps).with_epoch(3)
     loader = wds.WebLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
     return [*loader, *loader]
@@ -387,14 +526,33 @@ def own_steps(wds, DataLoader, shards, workers):
 def own_shards(wds, DataLoader, shards, workers):
     """Shards drawn with weights by a data set of the script's own."""
     source = WeightedShards(shards, [1.0, 2.0, 1.0, 3.0][: len(shards)], wds.utils.pytorch_worker_seed)
-    dataset = wds.DataPipeline(source, wds.tarfile_to_samples(handler=go_on), wds.to_tuple("__key__", "txt")).with_epoch(15)
+    dataset = wds.DataPipeline(
+        source, wds.tarfile_to_samples(handler=go_on), wds.to_tuple("__key__", "txt")
+    ).with_epoch(15)
     return [list(map(str, row)) for row in wds.WebLoader(dataset, batch_size=None, num_workers=workers)]
 
 
 #: Scripts whose order is given.
 ORDERED = [
-    own_steps, own_shards,
-    readme, classification, contrastive, contrastive_validation, repeated_and_cut, rebatched, dicts_of_a_diffusion_trainer, sound,
-    sound_with_a_collation, robot, captions_with_prompts, check_of_pictures, whole_samples, features, windows, chosen_fields_of_json,
-    own_split, associated, in_turn,
-]  # fmt: skip
+    own_steps,
+    own_shards,
+    readme,
+    classification,
+    contrastive,
+    contrastive_validation,
+    repeated_and_cut,
+    rebatched,
+    dicts_of_a_diffusion_trainer,
+    sound,
+    sound_with_a_collation,
+    robot,
+    captions_with_prompts,
+    check_of_pictures,
+    whole_samples,
+    features,
+    windows,
+    chosen_fields_of_json,
+    own_split,
+    associated,
+    in_turn,
+]

@@ -15,7 +15,8 @@ class ScratchFolder {
  public:
   ScratchFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "millrace_test.XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a folder under the temporary folder");
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw std::runtime_error("cannot make a folder under the temporary folder");
     path_ = pattern;
   }
   ~ScratchFolder() {

@@ -18,7 +18,8 @@ namespace millrace::tar_bytes {
 
 class MemorySource final : public io::ByteSource {
  public:
-  explicit MemorySource(std::string content, std::string name = "shard.tar") : content_(std::move(content)), name_(std::move(name)) {}
+  explicit MemorySource(std::string content, std::string name = "shard.tar")
+      : content_(std::move(content)), name_(std::move(name)) {}
   const std::string& name() const override { return name_; }
   int64_t size() const override { return static_cast<int64_t>(content_.size()); }
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
@@ -31,7 +32,9 @@ class MemorySource final : public io::ByteSource {
   const std::string content_, name_;
 };
 
-inline std::shared_ptr<const io::ByteSource> memory(std::string content) { return std::make_shared<MemorySource>(std::move(content)); }
+inline std::shared_ptr<const io::ByteSource> memory(std::string content) {
+  return std::make_shared<MemorySource>(std::move(content));
+}
 
 inline std::string octal(int64_t number, size_t digits = 11) {
   std::string text(digits, '0');
@@ -47,7 +50,11 @@ inline std::string base256(int64_t number) {
   return text;
 }
 
-inline const std::string kPosix("ustar\0" "00", 8), kGnu("ustar  \0", 8), kOld(8, '\0');
+inline const std::string kPosix(
+    "ustar\0"
+    "00",
+    8),
+    kGnu("ustar  \0", 8), kOld(8, '\0');
 
 struct Header {
   std::string name;
@@ -60,7 +67,9 @@ struct Header {
 
   std::string bytes() const {
     std::string block(512, '\0');
-    const auto put = [&](size_t at, const std::string& text) { std::copy(text.begin(), text.end(), block.begin() + static_cast<int>(at)); };
+    const auto put = [&](size_t at, const std::string& text) {
+      std::copy(text.begin(), text.end(), block.begin() + static_cast<int>(at));
+    };
     put(0, name.substr(0, 100));
     put(100, "0000644");
     put(124, size);
@@ -81,8 +90,12 @@ inline std::string padded(std::string content) {
   return content;
 }
 
-inline std::string entry(const std::string& name, const std::string& content, char type = '0', const std::string& magic = kPosix) {
-  return Header{.name = name, .size = octal(static_cast<int64_t>(content.size())), .type = type, .magic = magic}.bytes() + padded(content);
+inline std::string entry(const std::string& name, const std::string& content, char type = '0',
+                         const std::string& magic = kPosix) {
+  return Header{
+             .name = name, .size = octal(static_cast<int64_t>(content.size())), .type = type, .magic = magic}
+             .bytes() +
+         padded(content);
 }
 
 inline std::string record(const std::string& key, const std::string& value) {
@@ -92,7 +105,9 @@ inline std::string record(const std::string& key, const std::string& value) {
   return std::to_string(length) + rest;
 }
 
-inline std::string pax(const std::string& records, char type = 'x') { return entry("PaxHeaders/x", records, type); }
+inline std::string pax(const std::string& records, char type = 'x') {
+  return entry("PaxHeaders/x", records, type);
+}
 inline std::string gnu_long(const std::string& name, char type = 'L') {
   return entry("././@LongLink", name + std::string(1, '\0'), type, kGnu);
 }
@@ -122,7 +137,8 @@ inline std::string zstd(const std::string& content) {
 }
 
 // In pieces of `bytes`, a member or frame each.
-inline std::string in_pieces(const std::string& content, size_t bytes, std::string (*pack)(const std::string&)) {
+inline std::string in_pieces(const std::string& content, size_t bytes,
+                             std::string (*pack)(const std::string&)) {
   std::string result;
   for (size_t at = 0; at < content.size(); at += bytes) result += pack(content.substr(at, bytes));
   return result;

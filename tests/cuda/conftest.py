@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from millrace import _core
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "python"))

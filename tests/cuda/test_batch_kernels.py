@@ -3,14 +3,15 @@
 import pytest
 import torch
 from batch_cases import CASES, DTYPES, FLOAT_CASES, LAYOUTS, augmented, images
-
 from millrace.transforms import batch
 
 SIZES = [(30, 41), (64, 64), (1, 1), (7, 8)]
 
 
 def same(on_gpu, on_cpu, name):
-    """The same bits, but for the functions of normal noise, which CUDA's and the C library's mathematics round differently."""
+    """The same bits, but for the functions of normal noise, which CUDA's and the C library's mathematics
+    round differently.
+    """
     assert on_gpu.is_cuda and on_gpu.dtype == on_cpu.dtype and on_gpu.stride() == on_cpu.stride()
     if name == "erase_noise":
         torch.testing.assert_close(on_gpu.cpu(), on_cpu, rtol=1e-2, atol=1e-2)
@@ -24,7 +25,9 @@ def same(on_gpu, on_cpu, name):
 def test_kernels_equal_the_reference(name, layout, size):
     for dtype in DTYPES if name in CASES else DTYPES[1:]:
         for channels in (1, 3):
-            x = images(131, channels, *size, dtype=dtype, layout=layout)  # more than a kernel's argument holds
+            x = images(
+                131, channels, *size, dtype=dtype, layout=layout
+            )  # more than a kernel's argument holds
             case = (CASES | FLOAT_CASES)[name]
             same(case(x.cuda()), case(x), name)
 
@@ -36,7 +39,13 @@ def test_augment_equals_the_reference(interpolation, channels):
     for dtype in DTYPES:
         for channels_last in (False, True):
             normalised = options if dtype.is_floating_point else {}
-            arguments = dict(channels=channels, interpolation=interpolation, dtype=dtype, channels_last=channels_last, **normalised)
+            arguments = dict(
+                channels=channels,
+                interpolation=interpolation,
+                dtype=dtype,
+                channels_last=channels_last,
+                **normalised,
+            )
             same(augmented("cuda", **arguments), augmented("cpu", **arguments), "augment")
 
 
@@ -53,11 +62,18 @@ def test_a_stream_of_ones_own():
 
 
 def test_random_transforms_equal_on_both():
-    chain = batch.Compose([
-        batch.RandomHorizontalFlip(), batch.RandomAffine(10, (0.1, 0.1), (0.8, 1.2), 5, "bilinear"), batch.ColorJitter(0.4, 0.4, 0.4, 0.1),
-        batch.RandomGrayscale(), batch.RandomErasing(), batch.Normalize([0.5] * 3, [0.25] * 3, torch.float16, channels_last=True),
-        batch.CutMix(num_classes=10), batch.MixUp(num_classes=10),
-    ])
+    chain = batch.Compose(
+        [
+            batch.RandomHorizontalFlip(),
+            batch.RandomAffine(10, (0.1, 0.1), (0.8, 1.2), 5, "bilinear"),
+            batch.ColorJitter(0.4, 0.4, 0.4, 0.1),
+            batch.RandomGrayscale(),
+            batch.RandomErasing(),
+            batch.Normalize([0.5] * 3, [0.25] * 3, torch.float16, channels_last=True),
+            batch.CutMix(num_classes=10),
+            batch.MixUp(num_classes=10),
+        ]
+    )
     x, labels = images(32, 3, 96, 96), torch.arange(32) % 10
     on_cpu, on_gpu = chain(x, labels, key=3), chain(x.cuda(), labels.cuda(), key=3)
     same(on_gpu[0], on_cpu[0], "chain")

@@ -3,7 +3,6 @@
 import struct
 
 import pytest
-
 from millrace import _core
 
 pytestmark = pytest.mark.without_gpu

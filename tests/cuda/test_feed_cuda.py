@@ -1,9 +1,10 @@
-"""Feed statistics with a real GPU: millrace's batches are looked at on the host, others' by a few samples that come back."""
-
-import pytest
-import torch
+"""Feed statistics with a real GPU: millrace's batches are looked at on the host, others' by a few samples
+that come back.
+"""
 
 import millrace
+import pytest
+import torch
 from millrace import FeedOptions, watch
 
 EXACT = FeedOptions(every=1, exact=True)
@@ -20,9 +21,16 @@ def test_millraces_batches_before_they_are_copied():
 
 
 def test_batches_of_others_by_samples():
-    batches = [{"x": torch.full((320, 3, 8, 8), float(n), device="cuda"), "n": torch.arange(320, device="cuda")} for n in range(10)]
+    batches = [
+        {"x": torch.full((320, 3, 8, 8), float(n), device="cuda"), "n": torch.arange(320, device="cuda")}
+        for n in range(10)
+    ]
     watched = watch(batches, options=EXACT)
     for batch in watched:
         batch["x"].add_(100)  # behind the copy, on the same stream
     fields = watched.profile().fields
-    assert fields["x"]["samples"] == 320 and fields["x"]["series"][0]["max"] == 9 and fields["n"]["counts"][0]["total"] == 320
+    assert (
+        fields["x"]["samples"] == 320
+        and fields["x"]["series"][0]["max"] == 9
+        and fields["n"]["counts"][0]["total"] == 320
+    )

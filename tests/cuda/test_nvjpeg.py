@@ -2,15 +2,14 @@
 
 import io
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from batch_cases import images
-from PIL import Image
-
-import millrace
 from millrace.gpu_decoder import GpuDecoder
 from millrace.transforms.batch import Augmentation, augment
+from PIL import Image
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +32,11 @@ def by_pillow(data):
 
 
 FILES = [
-    jpeg(100, 131, 1, subsampling="4:4:4"), jpeg(333, 200, 2, subsampling="4:2:0"), jpeg(64, 64, 3, subsampling="4:2:2"),
-    jpeg(211, 97, 4, progressive=True), jpeg(50, 60, 5, mode="L"),
+    jpeg(100, 131, 1, subsampling="4:4:4"),
+    jpeg(333, 200, 2, subsampling="4:2:0"),
+    jpeg(64, 64, 3, subsampling="4:2:2"),
+    jpeg(211, 97, 4, progressive=True),
+    jpeg(50, 60, 5, mode="L"),
 ]
 
 

@@ -1,14 +1,15 @@
-"""Prefetching to a real GPU: right under slow steps, other streams, early frees and CUDA graphs, from every kind of loader."""
+"""Prefetching to a real GPU: right under slow steps, other streams, early frees and CUDA graphs, from every
+kind of loader.
+"""
 
 import gc
 
+import millrace
 import pytest
 import torch
+from millrace import DevicePrefetcher
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, TensorDataset
-
-import millrace
-from millrace import DevicePrefetcher
 
 ROWS, BATCH = 640, 32
 
@@ -24,18 +25,28 @@ class Rows(Dataset):
 
 
 def in_memory():
-    return TensorDataset(torch.arange(float(ROWS)).reshape(-1, 1).expand(ROWS, 37_632).contiguous(), torch.arange(ROWS))
+    return TensorDataset(
+        torch.arange(float(ROWS)).reshape(-1, 1).expand(ROWS, 37_632).contiguous(), torch.arange(ROWS)
+    )
 
 
 def loaders():
     return {
-        "native threads": lambda: millrace.DataLoader(in_memory(), BATCH, shuffle=True, num_workers=2, device="cuda", native="require"),
-        "native inline": lambda: millrace.DataLoader(in_memory(), BATCH, shuffle=True, device="cuda", native="require"),
+        "native threads": lambda: millrace.DataLoader(
+            in_memory(), BATCH, shuffle=True, num_workers=2, device="cuda", native="require"
+        ),
+        "native inline": lambda: millrace.DataLoader(
+            in_memory(), BATCH, shuffle=True, device="cuda", native="require"
+        ),
         "processes": lambda: millrace.DataLoader(Rows(), BATCH, shuffle=True, num_workers=2, device="cuda"),
-        "worker threads": lambda: millrace.DataLoader(Rows(), BATCH, num_workers=2, worker_method="thread", device="cuda"),
+        "worker threads": lambda: millrace.DataLoader(
+            Rows(), BATCH, num_workers=2, worker_method="thread", device="cuda"
+        ),
         "inline": lambda: millrace.DataLoader(Rows(), BATCH, device="cuda"),
         "torch's": lambda: DevicePrefetcher(TorchLoader(Rows(), BATCH, num_workers=2), "cuda"),
-        "torch's, pinned": lambda: DevicePrefetcher(TorchLoader(Rows(), BATCH, num_workers=2, pin_memory=True), "cuda", 4),
+        "torch's, pinned": lambda: DevicePrefetcher(
+            TorchLoader(Rows(), BATCH, num_workers=2, pin_memory=True), "cuda", 4
+        ),
     }
 
 

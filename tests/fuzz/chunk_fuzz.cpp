@@ -1,8 +1,9 @@
-// Fuzz target for chunks of HDF5: whatever the stored bytes are, and through whatever filters, a box of the array is read or refused.
+// Fuzz target for chunks of HDF5: whatever the stored bytes are, and through whatever filters, a box of the
+// array is read or refused.
 //
-// Of the input, byte 0 says how many filters (0 to 4), the next ones which; then come the mask, an element's size, and the stored bytes
-// of the middle one of three chunks. Anything but a box or Error(corrupt_data) is a bug. What was read must be the same twice, and,
-// element by element, the same as in a smaller box.
+// Of the input, byte 0 says how many filters (0 to 4), the next ones which; then come the mask, an element's
+// size, and the stored bytes of the middle one of three chunks. Anything but a box or Error(corrupt_data) is
+// a bug. What was read must be the same twice, and, element by element, the same as in a smaller box.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -23,7 +24,8 @@ using namespace millrace;
 
 constexpr int64_t kRows = 40, kColumns = 6;  // of a chunk; the array has 100 rows
 
-std::optional<std::vector<uint8_t>> read(const arrays::ChunkedArray& array, const std::vector<arrays::AxisRange>& box) {
+std::optional<std::vector<uint8_t>> read(const arrays::ChunkedArray& array,
+                                         const std::vector<arrays::AxisRange>& box) {
   std::vector<uint8_t> out(array.box_bytes(box), 0x11);
   try {
     array.read(box, out);
@@ -45,7 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (size_t i = 0; i < data[0] % 5; ++i) {
     const uint8_t byte = data[1 + i];
     codecs::ChunkFilter filter{static_cast<codecs::ChunkFilter::Kind>(byte % 3), 1u + (byte >> 2) % 17};
-    if (filter.kind == codecs::ChunkFilter::Kind::deflate && deflates) filter.kind = codecs::ChunkFilter::Kind::shuffle;
+    if (filter.kind == codecs::ChunkFilter::Kind::deflate && deflates)
+      filter.kind = codecs::ChunkFilter::Kind::shuffle;
     deflates = deflates || filter.kind == codecs::ChunkFilter::Kind::deflate;
     form.filters.push_back(filter);
   }
@@ -63,8 +66,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check(part.has_value(), "a part of what can be read");
   for (size_t row = 0; row < 20; ++row)
     for (size_t column = 0; column < 2; ++column) {
-      const uint8_t* right = whole->data() + ((35 + 3 * row) * kColumns + 1 + 2 * column) * form.element_bytes;
-      check(std::memcmp(part->data() + (row * 2 + column) * form.element_bytes, right, form.element_bytes) == 0, "a part's element");
+      const uint8_t* right =
+          whole->data() + ((35 + 3 * row) * kColumns + 1 + 2 * column) * form.element_bytes;
+      check(
+          std::memcmp(part->data() + (row * 2 + column) * form.element_bytes, right, form.element_bytes) == 0,
+          "a part's element");
     }
   return 0;
 }

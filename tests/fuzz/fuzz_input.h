@@ -1,4 +1,5 @@
-// What fuzz targets that read from a source share: the input as one, and the end of the process when something is wrong.
+// What fuzz targets that read from a source share: the input as one, and the end of the process when
+// something is wrong.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,8 @@ class FuzzInput final : public io::ByteSource {
   const std::string& name() const override { return name_; }
   int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
-    check(offset >= 0 && offset <= size() && static_cast<int64_t>(into.size()) <= size() - offset, "a read outside the source");
+    check(offset >= 0 && offset <= size() && static_cast<int64_t>(into.size()) <= size() - offset,
+          "a read outside the source");
     std::copy_n(bytes_.begin() + offset, into.size(), into.begin());
   }
 

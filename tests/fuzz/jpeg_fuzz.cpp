@@ -1,7 +1,8 @@
-// Fuzz target for the JPEG path: probe, then decode a region that the input's last bytes choose, by both rules.
+// Fuzz target for the JPEG path: probe, then decode a region that the input's last bytes choose, by both
+// rules.
 //
-// Anything but a picture or Error(corrupt_data) is a bug: the process aborts. What the strict rule takes, the lenient one takes, too, to
-// the same pixels.
+// Anything but a picture or Error(corrupt_data) is a bug: the process aborts. What the strict rule takes, the
+// lenient one takes, too, to the same pixels.
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -14,7 +15,8 @@ namespace {
 
 using namespace millrace;
 
-bool taken(codecs::JpegDecoder& decoder, std::span<const uint8_t> bytes, const codecs::JpegHeader& header, const FuzzRegion& region) {
+bool taken(codecs::JpegDecoder& decoder, std::span<const uint8_t> bytes, const codecs::JpegHeader& header,
+           const FuzzRegion& region) {
   try {
     decoder.decode(bytes, header, region.place, region.pixels());
     return true;
@@ -27,7 +29,8 @@ bool taken(codecs::JpegDecoder& decoder, std::span<const uint8_t> bytes, const c
 void check_same(base::ImageView one, base::ImageView other) {
   for (int32_t y = 0; y < one.height; ++y)
     for (int32_t x = 0; x < one.width; ++x)
-      check(std::memcmp(one.row(y) + x * base::kPixelBytes, other.row(y) + x * base::kPixelBytes, 3) == 0, "pixels by the two rules");
+      check(std::memcmp(one.row(y) + x * base::kPixelBytes, other.row(y) + x * base::kPixelBytes, 3) == 0,
+            "pixels by the two rules");
 }
 
 }  // namespace

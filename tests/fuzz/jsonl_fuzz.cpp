@@ -1,7 +1,9 @@
-// Fuzz target for files of JSON lines: the index and the streaming reader find the same lines, and every line is read or refused.
+// Fuzz target for files of JSON lines: the index and the streaming reader find the same lines, and every line
+// is read or refused.
 //
-// Lines are in buffers of exactly their size and padding. Whatever fields are asked for, a line that one reader takes as a whole is JSON:
-// the others refuse it only for its fields. Anything but Error(corrupt_data) or Error(unavailable) is a bug: the process aborts.
+// Lines are in buffers of exactly their size and padding. Whatever fields are asked for, a line that one
+// reader takes as a whole is JSON: the others refuse it only for its fields. Anything but Error(corrupt_data)
+// or Error(unavailable) is a bug: the process aborts.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -52,14 +54,16 @@ class Readers {
       std::vector<std::vector<uint8_t>> rows(columns.size());
       for (size_t c = 0; c < columns.size(); ++c) {
         columns[c].reset(1);
-        if ((*shared_[i])[c].kind == json::JsonKind::number) rows[c].resize(json::json_row_bytes((*shared_[i])[c]));
+        if ((*shared_[i])[c].kind == json::JsonKind::number)
+          rows[c].resize(json::json_row_bytes((*shared_[i])[c]));
         columns[c].rows = rows[c].data();
       }
       const bool taken = readers_[i].read(exact.get(), bytes, 0, columns);
       if (i == 0) whole = taken;
       check(!taken || whole, "fields of what is no JSON");
       for (const json::JsonColumn& column : columns)
-        check(column.values[0].begin + column.values[0].bytes <= column.bytes.size() || !taken, "a value outside its column");
+        check(column.values[0].begin + column.values[0].bytes <= column.bytes.size() || !taken,
+              "a value outside its column");
     }
   }
 
@@ -88,7 +92,9 @@ void try_file(std::span<const uint8_t> bytes, bool keep_blank) {
   while (reader.next(lines, 3))
     for (const auto& line : lines) {
       check(number < ranges.size(), "more lines in the stream");
-      check(ranges[number].begin == line.offset && ranges[number].end >= line.offset + static_cast<int64_t>(line.bytes), "a line's place");
+      check(ranges[number].begin == line.offset &&
+                ranges[number].end >= line.offset + static_cast<int64_t>(line.bytes),
+            "a line's place");
       readers.try_line(line.data, line.bytes);
       ++number;
     }

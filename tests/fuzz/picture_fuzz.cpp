@@ -1,7 +1,7 @@
 // Fuzz target for PNG and WebP: probe, then decode a region that the input's last bytes choose.
 //
-// Anything but a picture, Error(corrupt_data) or Error(unavailable) is a bug: the process aborts. A PNG is tried as it is, and once
-// more with its checksums put right, without which no damage would come any further.
+// Anything but a picture, Error(corrupt_data) or Error(unavailable) is a bug: the process aborts. A PNG is
+// tried as it is, and once more with its checksums put right, without which no damage would come any further.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -34,7 +34,8 @@ void try_decode(std::span<const uint8_t> bytes) {
 void put_checksums_right(std::vector<uint8_t>& png) {
   size_t at = 8;
   while (at + 12 <= png.size()) {
-    const size_t length = size_t{png[at]} << 24 | size_t{png[at + 1]} << 16 | size_t{png[at + 2]} << 8 | png[at + 3];
+    const size_t length =
+        size_t{png[at]} << 24 | size_t{png[at + 1]} << 16 | size_t{png[at + 2]} << 8 | png[at + 3];
     if (length > png.size() - at - 12) return;
     const uint32_t sum = libdeflate_crc32(0, png.data() + at + 4, length + 4);
     for (size_t i = 0; i < 4; ++i) png[at + 8 + length + i] = static_cast<uint8_t>(sum >> (24 - 8 * i));

@@ -1,8 +1,10 @@
 """Damaged pictures: sound files of every kind, and ways to spoil them. The same seed gives the same mutants.
 
-Sound files are those of tests/data and some made here: pictures of an encoder's other options, with metadata of each kind that Pillow
-reads, in segments, larger than one of its blocks of 64 KiB, and progressive ones whose last scans are cut off, which is a valid file.
+Sound files are those of tests/data and some made here: pictures of an encoder's other options, with metadata
+of each kind that Pillow reads, in segments, larger than one of its blocks of 64 KiB, and progressive ones
+whose last scans are cut off, which is a valid file.
 """
+
 from __future__ import annotations
 
 import io
@@ -14,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
-
 from millrace import _core
+from PIL import Image
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 SUFFIXES = {"jpeg": ".jpg", "png": ".png", "webp": ".webp"}
@@ -34,9 +35,13 @@ class Mutant:
 def _photo(width: int, height: int, seed: int, noise: float = 6.0) -> Image.Image:
     random = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width] / max(width, height)
-    waves = [np.sin(random.uniform(2, 40) * x + random.uniform(2, 40) * y + random.uniform(0, 6)) for _ in range(6)]
+    waves = [
+        np.sin(random.uniform(2, 40) * x + random.uniform(2, 40) * y + random.uniform(0, 6)) for _ in range(6)
+    ]
     pixels = 128 + 55 * np.stack([waves[0] + waves[1], waves[2] + waves[3], waves[4] + waves[5]], -1)
-    return Image.fromarray((pixels + noise * random.standard_normal(pixels.shape)).clip(0, 255).astype(np.uint8))
+    return Image.fromarray(
+        (pixels + noise * random.standard_normal(pixels.shape)).clip(0, 255).astype(np.uint8)
+    )
 
 
 def _saved(picture: Image.Image, kind: str, **options: object) -> bytes:
@@ -51,7 +56,9 @@ def segments(jpeg: bytes) -> list[tuple[int, int, int]]:
     while at + 4 <= len(jpeg) and jpeg[at] == 0xFF and jpeg[at + 1] not in (0xD9, 0):
         end = at + 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big")
         if jpeg[at + 1] == 0xDA:
-            while end + 1 < len(jpeg) and (jpeg[end] != 0xFF or jpeg[end + 1] == 0 or 0xD0 <= jpeg[end + 1] <= 0xD7):
+            while end + 1 < len(jpeg) and (
+                jpeg[end] != 0xFF or jpeg[end + 1] == 0 or 0xD0 <= jpeg[end + 1] <= 0xD7
+            ):
                 end += 1
         found.append((jpeg[at + 1], at, end))
         at = end
@@ -71,21 +78,38 @@ def _segment(marker: int, content: bytes) -> bytes:
 def _with_metadata(jpeg: bytes) -> dict[str, bytes]:
     exif = Image.Exif()
     exif[0x0112], exif[0x0128], exif[0x011A], exif[0x011B], exif[0x010F] = 6, 2, 72.0, 72.0, "maker"
-    resources = b"".join(b"8BIM" + struct.pack(">HH", code, 0) + struct.pack(">I", len(data)) + data
-                         for code, data in [(0x03ED, struct.pack(">IHHIHH", 72 << 16, 1, 1, 72 << 16, 1, 1)), (0x0404, b"caption!")])
-    mpf = b"MPF\0II*\0\x08\0\0\0" + struct.pack("<H", 3) + struct.pack("<HHI4s", 0xB000, 7, 4, b"0100") + struct.pack(
-        "<HHII", 0xB001, 4, 1, 2) + struct.pack("<HHII", 0xB002, 7, 32, 50) + struct.pack("<I", 0)
-    entries = struct.pack("<IIIHH", 0x030000, len(jpeg), 0, 0, 0) + struct.pack("<IIIHH", 0x020002, len(jpeg), len(jpeg), 0, 0)
+    resources = b"".join(
+        b"8BIM" + struct.pack(">HH", code, 0) + struct.pack(">I", len(data)) + data
+        for code, data in [
+            (0x03ED, struct.pack(">IHHIHH", 72 << 16, 1, 1, 72 << 16, 1, 1)),
+            (0x0404, b"caption!"),
+        ]
+    )
+    mpf = (
+        b"MPF\0II*\0\x08\0\0\0"
+        + struct.pack("<H", 3)
+        + struct.pack("<HHI4s", 0xB000, 7, 4, b"0100")
+        + struct.pack("<HHII", 0xB001, 4, 1, 2)
+        + struct.pack("<HHII", 0xB002, 7, 32, 50)
+        + struct.pack("<I", 0)
+    )
+    entries = struct.pack("<IIIHH", 0x030000, len(jpeg), 0, 0, 0) + struct.pack(
+        "<IIIHH", 0x020002, len(jpeg), len(jpeg), 0, 0
+    )
     at = segments(jpeg)[0][2]  # behind JFIF
 
     def insert(*pieces: bytes) -> bytes:
         return jpeg[:at] + b"".join(pieces) + jpeg[at:]
 
     return {
-        "exif": insert(_segment(0xE1, exif.tobytes())), "photoshop": insert(_segment(0xED, b"Photoshop 3.0\0" + resources)),
-        "profile": insert(_segment(0xE2, b"ICC_PROFILE\0\1\1" + bytes(range(200)))), "comment": insert(_segment(0xFE, b"a comment")),
-        "adobe": insert(_segment(0xEE, b"Adobe\0\x64\0\0\0\0\1")), "mpo": insert(_segment(0xE2, mpf + entries)) + jpeg,
-        "padded": insert(b"\xff"), "tail": jpeg + b"some bytes behind the end",
+        "exif": insert(_segment(0xE1, exif.tobytes())),
+        "photoshop": insert(_segment(0xED, b"Photoshop 3.0\0" + resources)),
+        "profile": insert(_segment(0xE2, b"ICC_PROFILE\0\1\1" + bytes(range(200)))),
+        "comment": insert(_segment(0xFE, b"a comment")),
+        "adobe": insert(_segment(0xEE, b"Adobe\0\x64\0\0\0\0\1")),
+        "mpo": insert(_segment(0xE2, mpf + entries)) + jpeg,
+        "padded": insert(b"\xff"),
+        "tail": jpeg + b"some bytes behind the end",
     }
 
 
@@ -94,7 +118,9 @@ def _made_jpegs() -> dict[str, bytes]:
     made = {f"made {name}": data for name, data in _with_metadata(_saved(photo, "JPEG", quality=88)).items()}
     for sampling in ("4:2:0", "4:2:2", "4:4:4"):
         made[f"made {sampling}"] = _saved(photo, "JPEG", quality=92, subsampling=sampling, optimize=True)
-        made[f"made {sampling} progressive"] = _saved(photo, "JPEG", quality=92, subsampling=sampling, progressive=True)
+        made[f"made {sampling} progressive"] = _saved(
+            photo, "JPEG", quality=92, subsampling=sampling, progressive=True
+        )
     made["made restarts"] = _saved(photo, "JPEG", quality=92, restart_marker_blocks=4)
     made["made grey progressive"] = _saved(photo.convert("L"), "JPEG", progressive=True)
     made["made cmyk progressive"] = _saved(photo.convert("CMYK"), "JPEG", progressive=True)
@@ -102,7 +128,9 @@ def _made_jpegs() -> dict[str, bytes]:
     made["made large progressive"] = _saved(large, "JPEG", quality=95, progressive=True)
     made["made large cmyk"] = _saved(large.convert("CMYK"), "JPEG", quality=90)
     for sampling in ("4:2:0", "4:4:4"):  # in segments, as `millrace pack` writes them
-        made[f"made {sampling} packed"] = _core.transcode_jpeg(made[f"made {sampling}"], segment_pixels=64, own_tables=False)
+        made[f"made {sampling} packed"] = _core.transcode_jpeg(
+            made[f"made {sampling}"], segment_pixels=64, own_tables=False
+        )
     for kept in (1, 2, 4, 6, 9):
         made[f"made unfinished {kept}"] = without_last_scans(made["made 4:2:0 progressive"], kept)
     return made
@@ -110,11 +138,16 @@ def _made_jpegs() -> dict[str, bytes]:
 
 def sound_files() -> dict[str, dict[str, bytes]]:
     """format -> name -> bytes"""
-    files = {kind: {path.stem: path.read_bytes() for path in sorted((DATA / kind).glob("*" + suffix))} for kind, suffix in SUFFIXES.items()}
+    files = {
+        kind: {path.stem: path.read_bytes() for path in sorted((DATA / kind).glob("*" + suffix))}
+        for kind, suffix in SUFFIXES.items()
+    }
     files["jpeg"].update(_made_jpegs())
     photo = _photo(83, 61, 3)
     files["png"].update({"made palette": _saved(photo.quantize(60), "PNG"), "made rgb": _saved(photo, "PNG")})
-    files["webp"].update({"made lossy": _saved(photo, "WEBP"), "made lossless": _saved(photo, "WEBP", lossless=True)})
+    files["webp"].update(
+        {"made lossy": _saved(photo, "WEBP"), "made lossless": _saved(photo, "WEBP", lossless=True)}
+    )
     return files
 
 
@@ -155,13 +188,17 @@ def _header_bits(random: np.random.Generator, data: bytearray, _: list[bytes]) -
 
 def _cut(random: np.random.Generator, data: bytearray, _: list[bytes]) -> bytes:
     near = random.integers(3) == 0  # a third lose a few bytes
-    return bytes(data[: len(data) - int(random.integers(1, 40))] if near else data[: int(random.integers(len(data)))])
+    return bytes(
+        data[: len(data) - int(random.integers(1, 40))] if near else data[: int(random.integers(len(data)))]
+    )
 
 
 def _header_of_another(random: np.random.Generator, data: bytearray, others: list[bytes]) -> bytes:
     other = others[int(random.integers(len(others)))]
     head = int(random.integers(1, min(900, len(other))))
-    return other[:head] + bytes(data[head if random.integers(2) else int(random.integers(min(900, len(data)))) :])
+    return other[:head] + bytes(
+        data[head if random.integers(2) else int(random.integers(min(900, len(data)))) :]
+    )
 
 
 def _lost_piece(random: np.random.Generator, data: bytearray, _: list[bytes]) -> bytes:
@@ -188,8 +225,15 @@ def _marker(random: np.random.Generator, data: bytearray, _: list[bytes]) -> byt
 
 
 MUTATIONS: dict[str, Mutation] = {
-    "bit": _one_bit, "bits": _some_bits, "header bits": _header_bits, "cut": _cut, "spliced header": _header_of_another,
-    "lost piece": _lost_piece, "double piece": _double_piece, "run": _byte_run, "marker": _marker,
+    "bit": _one_bit,
+    "bits": _some_bits,
+    "header bits": _header_bits,
+    "cut": _cut,
+    "spliced header": _header_of_another,
+    "lost piece": _lost_piece,
+    "double piece": _double_piece,
+    "run": _byte_run,
+    "marker": _marker,
 }
 
 

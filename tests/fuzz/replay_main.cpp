@@ -1,5 +1,5 @@
-// Stands in for libFuzzer where the compiler has none: runs the fuzz target over all files of the given folders, as they are and
-// with a fixed sequence of mutations.
+// Stands in for libFuzzer where the compiler has none: runs the fuzz target over all files of the given
+// folders, as they are and with a fixed sequence of mutations.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -29,10 +29,13 @@ Bytes mutate(Bytes bytes, std::mt19937& random) {
     switch (random() % 5) {
       case 0: bytes[place()] ^= static_cast<uint8_t>(1u << random() % 8); break;
       case 1: bytes[place()] = static_cast<uint8_t>(random()); break;
-      case 2: bytes[std::min<size_t>(place(), random() % 640)] = static_cast<uint8_t>(random()); break;  // among the tables
+      case 2:
+        bytes[std::min<size_t>(place(), random() % 640)] = static_cast<uint8_t>(random());
+        break;   // among the tables
       case 3: {  // lose a piece
         const size_t at = place(), length = std::min<size_t>(bytes.size() - at, random() % 64);
-        bytes.erase(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.begin() + static_cast<ptrdiff_t>(at + length));
+        bytes.erase(bytes.begin() + static_cast<ptrdiff_t>(at),
+                    bytes.begin() + static_cast<ptrdiff_t>(at + length));
         break;
       }
       default: {  // a marker where none belongs

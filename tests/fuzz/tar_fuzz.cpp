@@ -1,7 +1,9 @@
-// Fuzz target for tar archives: every file of the input read, plain or packed, and the index of a plain one compared with that.
+// Fuzz target for tar archives: every file of the input read, plain or packed, and the index of a plain one
+// compared with that.
 //
-// The input is tried as it is, and once more with the checksums of its headers put right, without which no damage would come any
-// further. Anything but files inside the archive, Error(corrupt_data) or Error(unavailable) is a bug: the process aborts.
+// The input is tried as it is, and once more with the checksums of its headers put right, without which no
+// damage would come any further. Anything but files inside the archive, Error(corrupt_data) or
+// Error(unavailable) is a bug: the process aborts.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -42,7 +44,8 @@ std::optional<std::vector<Found>> walk(const std::shared_ptr<const io::ByteSourc
     packed = reader.packed();
     for (sources::ShardFile file; reader.next(file);) {
       const int64_t size = file.entry.size;
-      check(size >= 0 && size <= sources::kMostEntryBytes && file.entry.offset >= file.entry.header + 512, "an entry's place");
+      check(size >= 0 && size <= sources::kMostEntryBytes && file.entry.offset >= file.entry.header + 512,
+            "an entry's place");
       check(packed || file.entry.offset <= source->size() - size, "an entry behind the end");
       if (file.entry.offset + size > kMostUnpacked) return std::nullopt;
       content.resize(static_cast<size_t>(size));
@@ -74,8 +77,9 @@ void try_archive(std::span<const uint8_t> bytes) {
       for (const sources::TarIndex::File& file : index.files(sample)) {
         check(number < found->size(), "more files in the index");
         const Found& same = (*found)[number++];
-        check(same.key == index.key(sample) && same.suffix == index.suffixes()[file.suffix] && same.offset == file.offset &&
-                  same.size == file.size, "a file in the index");
+        check(same.key == index.key(sample) && same.suffix == index.suffixes()[file.suffix] &&
+                  same.offset == file.offset && same.size == file.size,
+              "a file in the index");
       }
     check(number == found->size(), "fewer files in the index");
   } catch (const Error& error) {

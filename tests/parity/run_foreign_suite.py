@@ -1,8 +1,10 @@
-"""Runs another project's tests with torch's DataLoader and with millrace's installed in its place, and compares the outcome of every test.
+"""Runs another project's tests with torch's DataLoader and with millrace's installed in its place, and
+compares the outcome of every test.
 
     python tests/parity/run_foreign_suite.py path/to/accelerate/tests/test_data_loader.py
 
-See README.md beside this file. The tests are run where they are, by the packages that are installed; nothing is written beside them.
+See README.md beside this file. The tests are run where they are, by the packages that are installed; nothing
+is written beside them.
 """
 
 from __future__ import annotations
@@ -25,23 +27,43 @@ def run_side(installed: bool, arguments: argparse.Namespace, scratch: Path) -> d
     (plugins / "with_millrace.py").write_text(_PLUGIN)
     report = scratch / f"{'millrace' if installed else 'torch'}.xml"
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(plugins), environment.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", f"--junitxml={report}"]
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(plugins), environment.get("PYTHONPATH", "")])
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        f"--junitxml={report}",
+    ]
     command += ["-p", "with_millrace"] if installed else []
     command += ["-k", arguments.select] if arguments.select else []
     root = arguments.suite[0].resolve().parents[1]
     try:
         done = subprocess.run(
             [*command, *(str(suite.resolve()) for suite in arguments.suite)],
-            cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=arguments.timeout, check=False,
-        )  # fmt: skip
+            cwd=root,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=arguments.timeout,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         sys.exit(f"{report.stem}: not done after {arguments.timeout:g} s")
     if not report.exists():
         sys.exit(f"{report.stem}: exit status {done.returncode}\n{done.stdout[-3000:]}")
     outcomes = {}
     for case in ElementTree.parse(report).iter("testcase"):
-        problem = next((case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None)
+        problem = next(
+            (case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None
+        )
         if problem is not None:
             lines = (problem.get("message") or "").strip().splitlines()
             outcome = f"failed: {lines[0][:200]}" if lines else "failed"
@@ -58,10 +80,14 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=1200, help="seconds for each side")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        sides = {name: run_side(name == "millrace", arguments, Path(scratch)) for name in ("torch", "millrace")}
+        sides = {
+            name: run_side(name == "millrace", arguments, Path(scratch)) for name in ("torch", "millrace")
+        }
     for name, outcomes in sides.items():
         kinds = [outcome.split(":")[0] for outcome in outcomes.values()]
-        print(f"{name}: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped")))
+        print(
+            f"{name}: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped"))
+        )
     different = 0
     for test in sorted(set().union(*sides.values())):
         torchs, ours = (outcomes.get(test, "not run") for outcomes in sides.values())

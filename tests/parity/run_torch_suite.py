@@ -1,6 +1,8 @@
-"""Runs torch's own DataLoader tests against torch's class and against millrace's, and compares the outcome of every test.
+"""Runs torch's own DataLoader tests against torch's class and against millrace's, and compares the outcome of
+every test.
 
-See README.md beside this file. Each test class runs in a process of its own, so that a crash or a hang costs one class.
+See README.md beside this file. Each test class runs in a process of its own, so that a crash or a hang costs
+one class.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from pathlib import Path
 
 SIDES = {"torch": "torch.utils.data", "millrace": "millrace"}
 _STATEFUL = "from torchdata.stateful_dataloader import StatefulDataLoader as DataLoader"
-_STATE_TESTS = re.compile(r"^from torchdata\.stateful_dataloader import (Stateful, )?StatefulDataLoader$", re.MULTILINE)
+_STATE_TESTS = re.compile(
+    r"^from torchdata\.stateful_dataloader import (Stateful, )?StatefulDataLoader$", re.MULTILINE
+)
 _IMPORT = re.compile(r"^([ \t]*)from torch\.utils\.data import (\([^)]*\)|[^\n(]*)$", re.MULTILINE)
 
 
-# Beside millrace's variant: whatever has workers must run on millrace's own, also where torch's could step in unseen.
+# Beside millrace's variant: whatever has workers must run on millrace's own, also where torch's could step in
+# unseen.
 _WITHOUT_TORCHS_WORKERS = """
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
@@ -35,7 +40,9 @@ _MultiProcessingDataLoaderIter.__init__ = refuse
 
 
 def with_loader_from(source: str, module: str) -> str:
-    """`source` with the name DataLoader, wherever it is imported, taken from `module`: also in the scripts that tests start."""
+    """`source` with the name DataLoader, wherever it is imported, taken from `module`: also in the scripts
+    that tests start.
+    """
 
     def after(match: re.Match) -> str:
         imported = re.search(r"\bDataLoader\b", match[2])
@@ -43,13 +50,17 @@ def with_loader_from(source: str, module: str) -> str:
 
     if module == "millrace":  # the tests of states compare with torchdata's own class
         source = _STATE_TESTS.sub(
-            lambda found: ("from torchdata.stateful_dataloader import Stateful\n" if found[1] else "")
-            + "from millrace import DataLoader as StatefulDataLoader, DataLoader",
+            lambda found: (
+                ("from torchdata.stateful_dataloader import Stateful\n" if found[1] else "")
+                + "from millrace import DataLoader as StatefulDataLoader, DataLoader"
+            ),
             source,
         )
     source = _IMPORT.sub(after, source)
     source = source.replace(_STATEFUL, f"from {module} import DataLoader")
-    if not re.search(r"import .*\bDataLoader$", source, re.MULTILINE):  # the tests of states use torch's beside the Stateful one
+    if not re.search(
+        r"import .*\bDataLoader$", source, re.MULTILINE
+    ):  # the tests of states use torch's beside the Stateful one
         return source
     return re.sub(r"\btorch\.utils\.data\.DataLoader\b", "DataLoader", source)
 
@@ -59,19 +70,36 @@ def test_classes(suite: Path, environment: dict[str, str]) -> list[str]:
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", suite.name],
         cwd=suite.parent, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    classes = dict.fromkeys(line.split("::")[1] for line in listing.stdout.splitlines() if line.count("::") == 2)
+    classes = dict.fromkeys(
+        line.split("::")[1] for line in listing.stdout.splitlines() if line.count("::") == 2
+    )
     if not classes:
         sys.exit(f"no tests were found:\n{listing.stdout}{listing.stderr}")
     return list(classes)
 
 
-def run_class(suite: Path, name: str, select: str, timeout: float, environment: dict[str, str]) -> dict[str, str]:
+def run_class(
+    suite: Path, name: str, select: str, timeout: float, environment: dict[str, str]
+) -> dict[str, str]:
     """Outcome of each test: "passed", "skipped", or "failed" with the last line of its message."""
     report = suite.parent / f"{name}.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", f"{suite.name}::{name}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        f"{suite.name}::{name}",
+    ]
     with open(suite.parent / f"{name}.log", "w") as log:
         process = subprocess.Popen(
-            command + (["-k", select] if select else []), cwd=suite.parent, env=environment, stdout=log, stderr=log
+            command + (["-k", select] if select else []),
+            cwd=suite.parent,
+            env=environment,
+            stdout=log,
+            stderr=log,
         )
         try:
             process.wait(timeout)
@@ -83,10 +111,14 @@ def run_class(suite: Path, name: str, select: str, timeout: float, environment: 
         return {f"{name}": f"failed: exit status {process.returncode}, see {log.name}"}
     outcomes = {}
     for case in ElementTree.parse(report).iter("testcase"):
-        problem = next((case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None)
+        problem = next(
+            (case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None
+        )
         if problem is not None:
             outcome = (
-                "failed: " + (problem.get("message") or "").strip().splitlines()[0][:100] if problem.get("message") else "failed"
+                "failed: " + (problem.get("message") or "").strip().splitlines()[0][:100]
+                if problem.get("message")
+                else "failed"
             )
         else:
             outcome = "skipped" if case.find("skipped") is not None else "passed"
@@ -114,11 +146,17 @@ def run_side(side: str, arguments: argparse.Namespace, folder: Path) -> dict[str
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suite", type=Path, help="pytorch's test/test_dataloader.py, torchdata's copy of it, or its test_state_dict.py")
+    parser.add_argument(
+        "suite",
+        type=Path,
+        help="pytorch's test/test_dataloader.py, torchdata's copy of it, or its test_state_dict.py",
+    )
     parser.add_argument("-k", dest="select", default="", help="as pytest's -k")
     parser.add_argument("--only", nargs="*", help="test classes")
     parser.add_argument("--timeout", type=float, default=1200, help="seconds for one test class")
-    parser.add_argument("--keep", type=Path, help="folder for the two variants, their logs and reports (must not exist)")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the two variants, their logs and reports (must not exist)"
+    )
     arguments = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -131,9 +169,14 @@ def main() -> int:
     ]
     for side, results in outcomes.items():
         kinds = [_kind(result) for result in results.values()]
-        print(f"{side}: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped")))
+        print(
+            f"{side}: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped"))
+        )
     for name in different:
-        print(f"DIFFERENT {name}\n  torch:    {outcomes['torch'].get(name)}\n  millrace: {outcomes['millrace'].get(name)}")
+        print(
+            f"DIFFERENT {name}\n  torch:    {outcomes['torch'].get(name)}\n  millrace:"
+            f" {outcomes['millrace'].get(name)}"
+        )
     print("same outcome for every test" if not different else f"{len(different)} tests differ")
     return 1 if different else 0
 

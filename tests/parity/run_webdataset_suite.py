@@ -1,6 +1,8 @@
-"""Runs the webdataset package's own tests against the package and against millrace's module in its place, and compares every test.
+"""Runs the webdataset package's own tests against the package and against millrace's module in its place, and
+compares every test.
 
-See README.md beside this file. The tests run in a copy; what they load from the network comes from a server on this machine.
+See README.md beside this file. The tests run in a copy; what they load from the network comes from a server
+on this machine.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from PIL import Image
 
 PYTHON = Path(__file__).resolve().parents[2] / "python"
 SIDES = ("webdataset", "millrace")
-_TRUSTED = {"WDS_SECURE": "0"}  # the package's word for it: its tests read commands and pickles, which millrace refuses by itself
+_TRUSTED = {
+    "WDS_SECURE": "0"
+}  # the package's word for it: its tests read commands and pickles, which millrace refuses by itself
 _OUTSIDE = re.compile(r"https?://storage\.googleapis\.com")
 
 # The package `webdataset` of millrace's side: every module of that name is millrace's.
@@ -36,7 +40,8 @@ import sys
 
 ours = importlib.import_module("millrace.datasets.webdataset")
 for module in pkgutil.iter_modules(ours.__path__):
-    sys.modules[f"webdataset.{module.name}"] = importlib.import_module(f"millrace.datasets.webdataset.{module.name}")
+    ours_of_it = importlib.import_module(f"millrace.datasets.webdataset.{module.name}")
+    sys.modules[f"webdataset.{module.name}"] = ours_of_it
 sys.modules["webdataset"] = ours
 """
 
@@ -45,7 +50,9 @@ sys.modules["webdataset"] = ours
 
 
 def picture(kind: str, width: int, height: int, seed: int) -> bytes:
-    pixels = np.random.default_rng(seed).integers(0, 256, (height // 8 + 1, width // 8 + 1, 3), dtype=np.uint8)
+    pixels = np.random.default_rng(seed).integers(
+        0, 256, (height // 8 + 1, width // 8 + 1, 3), dtype=np.uint8
+    )
     made = io.BytesIO()
     Image.fromarray(pixels).resize((width, height)).save(made, kind)
     return made.getvalue()
@@ -64,7 +71,12 @@ def write_tar(path: Path, samples: list[tuple[str, dict[str, bytes]]]) -> None:
 
 def class_sample(number: int) -> tuple[str, dict[str, bytes]]:
     side = (600, 793) if number == 0 else (64 + number, 72)
-    fields = {"cls": b"%d" % number, "png": picture("PNG", *side, number), "wnid": b"n%08d" % number, "xml": b"<a/>"}
+    fields = {
+        "cls": b"%d" % number,
+        "png": picture("PNG", *side, number),
+        "wnid": b"n%08d" % number,
+        "xml": b"<a/>",
+    }
     return str(10 + number), fields
 
 
@@ -73,13 +85,18 @@ def web_sample(number: int) -> tuple[str, dict[str, bytes]]:
 
 
 def make_data(folder: Path) -> None:
-    """What the tests read: `testdata` has a shard that is too large for many checkouts, `served` what the network would give."""
+    """What the tests read: `testdata` has a shard that is too large for many checkouts, `served` what the
+    network would give.
+    """
     local = folder / "testdata" / "imagenet-000000.tgz"
     if not local.exists():
         write_tar(local, [class_sample(number) for number in range(47)])
     served = folder / "served" / "webdataset"
     for number in [*range(100), 321]:
-        write_tar(served / "openimages" / f"openimages-train-{number:06d}.tar", [web_sample(4 * number + i) for i in range(4)])
+        write_tar(
+            served / "openimages" / f"openimages-train-{number:06d}.tar",
+            [web_sample(4 * number + i) for i in range(4)],
+        )
     write_tar(served / "testdata" / "sample.tgz", [("10", {"cls": b"0", "png": picture("PNG", 40, 30, 1)})])
     shutil.copy(local, served / "testdata" / local.name)
 
@@ -118,9 +135,23 @@ def run_side(side: str, arguments: argparse.Namespace, folder: Path) -> dict[str
         (here / "shim" / "webdataset" / "__init__.py").write_text(_SHIM)
     modules = here / "shim" if side == "millrace" else arguments.checkout / "src"
     paths = [str(modules), str(PYTHON), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join(filter(None, paths)), **_TRUSTED}
+    environment = {
+        **os.environ,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        **_TRUSTED,
+    }
     report = here / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "tests"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        "tests",
+    ]
     with open(here / "log.txt", "w") as log:
         subprocess.run(
             command + (["-k", arguments.select] if arguments.select else []),
@@ -129,7 +160,10 @@ def run_side(side: str, arguments: argparse.Namespace, folder: Path) -> dict[str
     server.shutdown()
     if not report.exists():
         sys.exit(f"{side}: no test ran:\n{(here / 'log.txt').read_text()}")
-    return {f"{case.get('classname')}::{case.get('name')}": outcome_of(case) for case in ElementTree.parse(report).iter("testcase")}
+    return {
+        f"{case.get('classname')}::{case.get('name')}": outcome_of(case)
+        for case in ElementTree.parse(report).iter("testcase")
+    }
 
 
 def outcome_of(case: ElementTree.Element) -> str:
@@ -145,20 +179,30 @@ def kind(outcome: str | None) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("checkout", type=Path, help="of github.com/webdataset/webdataset: its src, tests and testdata are read")
+    parser.add_argument(
+        "checkout",
+        type=Path,
+        help="of github.com/webdataset/webdataset: its src, tests and testdata are read",
+    )
     parser.add_argument("-k", dest="select", default="", help="as pytest's -k")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds for one side")
-    parser.add_argument("--keep", type=Path, help="folder for the copies, their logs and reports (must not exist)")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the copies, their logs and reports (must not exist)"
+    )
     parser.add_argument("--only", choices=SIDES, help="one side, whose failures are printed")
     arguments = parser.parse_args()
     arguments.checkout = arguments.checkout.resolve()
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = (arguments.keep or Path(scratch) / "suite").resolve()
-        outcomes = {side: run_side(side, arguments, folder) for side in SIDES if arguments.only in (None, side)}
+        outcomes = {
+            side: run_side(side, arguments, folder) for side in SIDES if arguments.only in (None, side)
+        }
     for side, results in outcomes.items():
         kinds = [kind(result) for result in results.values()]
-        print(f"{side}: " + ", ".join(f"{kinds.count(name)} {name}" for name in ("passed", "failed", "skipped")))
+        print(
+            f"{side}: " + ", ".join(f"{kinds.count(name)} {name}" for name in ("passed", "failed", "skipped"))
+        )
     names = sorted(set().union(*outcomes.values()))
     if arguments.only:
         for name in names:

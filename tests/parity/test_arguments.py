@@ -2,13 +2,12 @@
 
 import warnings
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from loader_data import Indices, make_folder, outcome, pictures
 from torch.utils.data import IterableDataset
-
-import millrace
 
 
 class Stream(IterableDataset):
@@ -89,12 +88,19 @@ def test_refused_for_streams(arguments):
 
 @pytest.mark.parametrize(
     "dataset, arguments",
-    [([], {"shuffle": True}), ([], {}), (Stream(), {"shuffle": False}), (Stream(7), {"batch_size": 2, "drop_last": True})],
+    [
+        ([], {"shuffle": True}),
+        ([], {}),
+        (Stream(), {"shuffle": False}),
+        (Stream(7), {"batch_size": 2, "drop_last": True}),
+    ],
     ids=str,
 )
 def test_lengths(dataset, arguments):
     def lengths(loader_class):
-        return outcome(lambda: len(loader_class(dataset, **arguments))), outcome(lambda: bool(loader_class(dataset, **arguments)))
+        return outcome(lambda: len(loader_class(dataset, **arguments))), outcome(
+            lambda: bool(loader_class(dataset, **arguments))
+        )
 
     assert lengths(millrace.DataLoader) == lengths(torch.utils.data.DataLoader)
 
@@ -106,7 +112,9 @@ def folder(tmp_path_factory):
     return pictures(str(root))
 
 
-@pytest.mark.parametrize("arguments", [{"prefetch_factor": 0, "num_workers": 1}, {"timeout": 3}, {"batch_sampler": 5}], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [{"prefetch_factor": 0, "num_workers": 1}, {"timeout": 3}, {"batch_sampler": 5}], ids=str
+)
 def test_refused_by_iter(folder, arguments):
     torchs = outcome(lambda: iter(torch.utils.data.DataLoader(DATA, **arguments)))
     assert torchs[0] != "returned"
@@ -122,7 +130,9 @@ def warned(function):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"num_workers": 500}, {"pin_memory": True, "pin_memory_device": "cuda"}, {"pin_memory": True}], ids=str
+    "arguments",
+    [{"num_workers": 500}, {"pin_memory": True, "pin_memory_device": "cuda"}, {"pin_memory": True}],
+    ids=str,
 )
 def test_warnings(folder, arguments, monkeypatch):
     torchs, expected = warned(lambda: torch.utils.data.DataLoader(DATA, **arguments))
@@ -135,7 +145,9 @@ def test_warnings(folder, arguments, monkeypatch):
     assert warned(lambda: iter(ours))[1] == warned(lambda: iter(torchs))[1]
 
 
-@pytest.mark.parametrize("name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"])
+@pytest.mark.parametrize(
+    "name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"]
+)
 def test_what_cannot_be_set(name):
     def assign(loader_class):
         return outcome(lambda: setattr(loader_class(DATA), name, None))
@@ -147,7 +159,9 @@ def test_what_cannot_be_set(name):
 def test_ours_are_refused_with_the_choices():
     with pytest.raises(ValueError, match="native='always' is unknown; use one of 'auto', 'never', 'require'"):
         millrace.DataLoader(DATA, native="always")
-    with pytest.raises(ValueError, match="on_error='ignore' is unknown; use one of 'raise', 'skip', 'replace'"):
+    with pytest.raises(
+        ValueError, match="on_error='ignore' is unknown; use one of 'raise', 'skip', 'replace'"
+    ):
         millrace.DataLoader(DATA, on_error="ignore")
     with pytest.raises(ValueError, match="num_workers='all' is neither a number nor \"auto\""):
         millrace.DataLoader(DATA, num_workers="all")

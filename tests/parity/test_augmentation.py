@@ -1,4 +1,5 @@
-"""What the engine makes of pictures with colour, affine, blur and erasing transforms, against torchvision on PIL images with the same
+"""What the engine makes of pictures with colour, affine, blur and erasing transforms, against torchvision on
+PIL images with the same
 parameters (from `draw`), and the distributions of these parameters against torchvision's own.
 
 Asked for: identical pixels, in any order of transforms; behind a blur one level, rarely.
@@ -12,12 +13,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loader_data import torchvision_or_skip
-from pictures import make_picture
-from PIL import Image
-
 from millrace import _core
 from millrace import transforms as t
 from millrace.lowering.transforms import lower_transform
+from pictures import make_picture
+from PIL import Image
 
 ADJUSTMENTS = {
     "brightness": "adjust_brightness",
@@ -55,11 +55,17 @@ def by_torchvision(F, picture, transforms, decisions):
                 picture = picture.transpose(FLIPS[d["op"]]) if d["flip"] else picture
             case t.RandomCrop():
                 d = next(decided)
-                picture = F.pad(picture, transform.padding and [transform.padding[i] for i in (0, 2, 1, 3)] or 0, transform.fill)
+                picture = F.pad(
+                    picture,
+                    transform.padding and [transform.padding[i] for i in (0, 2, 1, 3)] or 0,
+                    transform.fill,
+                )
                 picture = F.crop(picture, d["top"], d["left"], d["height"], d["width"])
             case t.RandomResizedCrop():
                 d = next(decided)
-                picture = F.resized_crop(picture, d["top"], d["left"], d["height"], d["width"], transform.size)
+                picture = F.resized_crop(
+                    picture, d["top"], d["left"], d["height"], d["width"], transform.size
+                )
             case t.ColorJitter():
                 d = next(decided)
                 for name in d["order"]:
@@ -74,11 +80,21 @@ def by_torchvision(F, picture, transforms, decisions):
                 picture = F.rotate(picture, d["angle"], transform.interpolation, **options)
             case t.RandomAffine():
                 d = next(decided)
-                options = {"center": transform.center, "fill": transform.fill, "interpolation": transform.interpolation}
-                picture = F.affine(picture, d["angle"], list(d["translate"]), d["scale"], list(d["shear"]), **options)
+                options = {
+                    "center": transform.center,
+                    "fill": transform.fill,
+                    "interpolation": transform.interpolation,
+                }
+                picture = F.affine(
+                    picture, d["angle"], list(d["translate"]), d["scale"], list(d["shear"]), **options
+                )
             case t.GaussianBlur():
                 d = next(decided)
-                picture = F.gaussian_blur(picture, list(transform.kernel_size), [d["sigma"]] * 2) if d["applied"] else picture
+                picture = (
+                    F.gaussian_blur(picture, list(transform.kernel_size), [d["sigma"]] * 2)
+                    if d["applied"]
+                    else picture
+                )
     assert next(decided, None) is None
     return np.asarray(picture).transpose(2, 0, 1)
 
@@ -103,28 +119,56 @@ EXACT = {
     "nothing": [t.ColorJitter()],
     "random_grey": [t.RandomGrayscale(0.5)],
     "grey": [t.Grayscale(3)],
-    **{f"rotation_{mode}": [t.RandomRotation(180, mode, fill=(9, 99, 200))] for mode in ("nearest", "bilinear", "bicubic")},
-    **{f"rotation_{angle}": [t.RandomRotation((angle, angle), "bilinear")] for angle in (-90, 0, 90, 180, 270, 360)},
+    **{
+        f"rotation_{mode}": [t.RandomRotation(180, mode, fill=(9, 99, 200))]
+        for mode in ("nearest", "bilinear", "bicubic")
+    },
+    **{
+        f"rotation_{angle}": [t.RandomRotation((angle, angle), "bilinear")]
+        for angle in (-90, 0, 90, 180, 270, 360)
+    },
     "half_turn_nearest": [t.RandomRotation((180, 180))],
     "rotation_around": [t.RandomRotation(40, "bilinear", center=(3, 70.5), fill=7)],
     **{
-        f"affine_{mode}": [t.RandomAffine(40, (0.3, 0.2), (0.5, 2.0), (-20, 20, -10, 10), mode, fill=(9, 8, 7))]
+        f"affine_{mode}": [
+            t.RandomAffine(40, (0.3, 0.2), (0.5, 2.0), (-20, 20, -10, 10), mode, fill=(9, 8, 7))
+        ]
         for mode in ("nearest", "bilinear", "bicubic")
     },
     "affine_scale_only": [t.RandomAffine(0, (0.3, 0.2), (0.5, 2.0), fill=50)],
     "affine_around": [t.RandomAffine(30, shear=15, center=(0, 0), interpolation="bilinear")],
-    "out_of_sight": [t.RandomAffine(0, (1.0, 1.0), (0.01, 0.02), center=(-500, -500), interpolation="bilinear", fill=3)],
+    "out_of_sight": [
+        t.RandomAffine(0, (1.0, 1.0), (0.01, 0.02), center=(-500, -500), interpolation="bilinear", fill=3)
+    ],
     "crop_jitter": [t.RandomResizedCrop((32, 40)), t.RandomHorizontalFlip(), JITTER, t.RandomGrayscale(0.5)],
     "jitter_crop": [JITTER, t.RandomResizedCrop((32, 40))],
-    "padding_is_coloured": [t.RandomCrop(50, padding=9, fill=(200, 100, 50)), JITTER, t.RandomHorizontalFlip()],
+    "padding_is_coloured": [
+        t.RandomCrop(50, padding=9, fill=(200, 100, 50)),
+        JITTER,
+        t.RandomHorizontalFlip(),
+    ],
     "padding_stays": [JITTER, t.RandomCrop(50, padding=9, fill=(200, 100, 50))],
     "two_means": [JITTER, t.CenterCrop((30, 50)), JITTER, t.Resize((20, 33))],
     "padding_between": [JITTER, t.RandomCrop(50, padding=9, fill=8), JITTER, t.Resize((30, 20)), JITTER],
-    "rotation_crop": [t.RandomHorizontalFlip(), t.RandomRotation(30, "bilinear"), t.CenterCrop(30), t.RandomVerticalFlip()],
+    "rotation_crop": [
+        t.RandomHorizontalFlip(),
+        t.RandomRotation(30, "bilinear"),
+        t.CenterCrop(30),
+        t.RandomVerticalFlip(),
+    ],
     "rotation_padding": [t.RandomRotation(30, fill=200), t.CenterCrop((90, 80)), JITTER],
     "resize_rotation_resize": [t.Resize((70, 50)), t.RandomRotation(30, "bilinear"), t.RandomResizedCrop(32)],
-    "sometimes": [t.RandomApply([JITTER]), t.RandomApply([t.RandomApply([t.Grayscale(3)])]), t.RandomApply([t.RandomVerticalFlip()])],
-    "two_maps": [t.RandomRotation(30, "bilinear"), JITTER, t.RandomAffine(20, interpolation="bicubic"), t.Grayscale(3)],
+    "sometimes": [
+        t.RandomApply([JITTER]),
+        t.RandomApply([t.RandomApply([t.Grayscale(3)])]),
+        t.RandomApply([t.RandomVerticalFlip()]),
+    ],
+    "two_maps": [
+        t.RandomRotation(30, "bilinear"),
+        JITTER,
+        t.RandomAffine(20, interpolation="bicubic"),
+        t.Grayscale(3),
+    ],
 }
 BLURRED = {
     "blur": [t.GaussianBlur((5, 7), (0.1, 3.0))],
@@ -132,8 +176,18 @@ BLURRED = {
     "one_pixel": [t.GaussianBlur(1)],
     "crop_blur": [t.RandomCrop(50, padding=9, fill=8), t.GaussianBlur(5), t.RandomHorizontalFlip()],
     "blur_crop": [t.GaussianBlur(5), t.RandomCrop(30), t.RandomVerticalFlip()],
-    "simclr": [t.RandomResizedCrop(32), t.RandomHorizontalFlip(), JITTER, t.RandomGrayscale(0.2), t.GaussianBlur(5)],
-    "sometimes": [t.RandomApply([t.GaussianBlur(5)]), t.RandomResizedCrop(32), t.RandomApply([t.GaussianBlur(7)], 0.3)],
+    "simclr": [
+        t.RandomResizedCrop(32),
+        t.RandomHorizontalFlip(),
+        JITTER,
+        t.RandomGrayscale(0.2),
+        t.GaussianBlur(5),
+    ],
+    "sometimes": [
+        t.RandomApply([t.GaussianBlur(5)]),
+        t.RandomResizedCrop(32),
+        t.RandomApply([t.GaussianBlur(7)], 0.3),
+    ],
     "blur_padding": [t.GaussianBlur(5), t.CenterCrop((90, 100))],
     "rotation_blur": [t.RandomRotation(30), t.GaussianBlur(3), t.CenterCrop(20)],
 }
@@ -142,26 +196,47 @@ BLURRED = {
 @pytest.mark.parametrize("name", EXACT)
 def test_pixels_are_torchvisions(F, name):
     for i in range(8):
-        assert levels_apart(F, EXACT[name], make_picture(61 + i, 83 - i, seed=i), i).max() == 0, f"picture {i}"
+        assert levels_apart(F, EXACT[name], make_picture(61 + i, 83 - i, seed=i), i).max() == 0, (
+            f"picture {i}"
+        )
 
 
 @pytest.mark.parametrize("name", BLURRED)
 def test_blurred_pixels_are_torchvisions_but_for_last_bits(F, name):
-    apart = np.concatenate([levels_apart(F, BLURRED[name], make_picture(61 + i, 83 - i, seed=i), i).ravel() for i in range(8)])
+    apart = np.concatenate(
+        [levels_apart(F, BLURRED[name], make_picture(61 + i, 83 - i, seed=i), i).ravel() for i in range(8)]
+    )
     assert apart.max() <= 1
     assert (apart > 0).mean() < 1e-3
 
 
 ANY_STEP = st.sampled_from(
-    [JITTER, t.ColorJitter(contrast=0.9), t.RandomGrayscale(0.5), t.RandomHorizontalFlip(), t.RandomVerticalFlip(), t.CenterCrop((40, 30)),
-     t.CenterCrop((31, 70)), t.Resize((35, 44)), t.RandomResizedCrop((30, 20)), t.RandomRotation(180, "bilinear", fill=90),
-     t.RandomRotation(20), t.RandomRotation((90, 90)), t.RandomAffine(9, (0.5, 0.5), (0.7, 3), 5, fill=(1, 2, 3)),
-     t.RandomAffine(0, (0.5, 0.5), fill=77), t.RandomAffine(50, scale=(0.1, 0.5), interpolation="bicubic")]
+    [
+        JITTER,
+        t.ColorJitter(contrast=0.9),
+        t.RandomGrayscale(0.5),
+        t.RandomHorizontalFlip(),
+        t.RandomVerticalFlip(),
+        t.CenterCrop((40, 30)),
+        t.CenterCrop((31, 70)),
+        t.Resize((35, 44)),
+        t.RandomResizedCrop((30, 20)),
+        t.RandomRotation(180, "bilinear", fill=90),
+        t.RandomRotation(20),
+        t.RandomRotation((90, 90)),
+        t.RandomAffine(9, (0.5, 0.5), (0.7, 3), 5, fill=(1, 2, 3)),
+        t.RandomAffine(0, (0.5, 0.5), fill=77),
+        t.RandomAffine(50, scale=(0.1, 0.5), interpolation="bicubic"),
+    ]
 )
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(steps=st.lists(ANY_STEP, min_size=1, max_size=6), size=st.tuples(st.integers(1, 90), st.integers(1, 90)), index=st.integers(0, 999))
+@given(
+    steps=st.lists(ANY_STEP, min_size=1, max_size=6),
+    size=st.tuples(st.integers(1, 90), st.integers(1, 90)),
+    index=st.integers(0, 999),
+)
 def test_any_order_gives_torchvisions_pixels(F, steps, size, index):
     assert levels_apart(F, steps, make_picture(*size, seed=index), index).max() == 0
 
@@ -174,46 +249,64 @@ def test_all_colours_turn_as_pillows():
         pixels = colours.view(np.uint8).reshape(-1, 1024, 4)[..., :3]
         pipeline = pipeline_of(t.ColorJitter(hue=(turns, turns)), t.PILToTensor())
         got = pipeline.apply(pixels, 0, 0, 0).permute(1, 2, 0).numpy()
-        assert np.array_equal(got, np.asarray(t.functional.adjust_hue(Image.fromarray(np.ascontiguousarray(pixels)), turns)))
+        assert np.array_equal(
+            got, np.asarray(t.functional.adjust_hue(Image.fromarray(np.ascontiguousarray(pixels)), turns))
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("value", [0.25, (1.5, -2.0, 1e-3), "random"], ids=str)
 def test_erasing(dtype, value):
     base = [t.ToImage(), t.ToDtype(dtype, scale=True), t.Normalize([0.5], [0.25])]
-    plain, erasing = pipeline_of(*base), pipeline_of(*base, t.RandomErasing(0.8, value=value), t.RandomErasing(0.5, value=7))
+    plain, erasing = (
+        pipeline_of(*base),
+        pipeline_of(*base, t.RandomErasing(0.8, value=value), t.RandomErasing(0.5, value=7)),
+    )
     picture = np.asarray(make_picture(60, 50))
     noise = []
     for i in range(40):
         expected, got = plain.apply(picture, 1, 0, i), erasing.apply(picture, 1, 0, i)
         first, second = erasing.draw(60, 50, 1, 0, i)
         if first["applied"]:
-            rows, columns = slice(first["top"], first["top"] + first["height"]), slice(first["left"], first["left"] + first["width"])
+            rows, columns = (
+                slice(first["top"], first["top"] + first["height"]),
+                slice(first["left"], first["left"] + first["width"]),
+            )
             if value == "random":
                 noise.append(got[:, rows, columns].flatten())
                 expected[:, rows, columns] = got[:, rows, columns]
             else:
                 expected[:, rows, columns] = torch.tensor(value).reshape(-1, 1, 1)
         if second["applied"]:
-            rows, columns = slice(second["top"], second["top"] + second["height"]), slice(second["left"], second["left"] + second["width"])
+            rows, columns = (
+                slice(second["top"], second["top"] + second["height"]),
+                slice(second["left"], second["left"] + second["width"]),
+            )
             assert (got[:, rows, columns] == 7).all()
             expected[:, rows, columns] = 7
         assert torch.equal(got, expected)
     if value == "random":
         values = torch.cat(noise).double()
         values = values[values != 7]
-        assert abs(values.mean()) < 0.02 and abs(values.std() - 1) < 0.02 and abs((values**4).mean() - 3) < 0.2
+        assert (
+            abs(values.mean()) < 0.02 and abs(values.std() - 1) < 0.02 and abs((values**4).mean() - 3) < 0.2
+        )
         assert len(values.unique()) > 1000
 
 
-# -- distributions ---------------------------------------------------------------------------------------------------------------
+# -- distributions
+# ------------------------------------------------------------------------------------------------------------
 
 DRAWS = 3000
 
 
 def ours_and_theirs(transform, theirs, fields, size=(200, 100)):
     """[DRAWS, numbers] of our decisions, as `fields` reads them, and of torchvision's make_params."""
-    pipeline = pipeline_of(transform, t.ToTensor()) if not isinstance(transform, t.RandomErasing) else pipeline_of(t.ToTensor(), transform)
+    pipeline = (
+        pipeline_of(transform, t.ToTensor())
+        if not isinstance(transform, t.RandomErasing)
+        else pipeline_of(t.ToTensor(), transform)
+    )
     mine = [fields(pipeline.draw(*size, 11, 0, i)[0]) for i in range(DRAWS)]
     torch.manual_seed(0)
     picture = torch.zeros(3, size[1], size[0])
@@ -225,7 +318,8 @@ def same_distribution(mine, theirs):
     for a, b in zip(mine.T, theirs.T, strict=True):
         values = np.sort(np.concatenate([a, b]))
         distance = np.abs(
-            np.searchsorted(np.sort(a), values, "right") / len(a) - np.searchsorted(np.sort(b), values, "right") / len(b)
+            np.searchsorted(np.sort(a), values, "right") / len(a)
+            - np.searchsorted(np.sort(b), values, "right") / len(b)
         ).max()
         assert distance < math.sqrt(-math.log(1e-4 / 2) / 2) * math.sqrt(2 / DRAWS)
 
@@ -244,7 +338,9 @@ def test_jitter_is_drawn_as_torchvisions(v2):
 
     def theirs(picture):
         params = reference.make_params([picture])
-        return [params[f"{name}_factor"] for name in names] + [params["fn_idx"].tolist().index(i) for i in range(4)]
+        return [params[f"{name}_factor"] for name in names] + [
+            params["fn_idx"].tolist().index(i) for i in range(4)
+        ]
 
     def fields(d):
         return [d[name] for name in names] + [d["order"].index(name) for name in names]
@@ -263,14 +359,24 @@ def test_affine_is_drawn_as_torchvisions(v2):
     def fields(d):
         return [d["angle"], *d["translate"], d["scale"], *d["shear"]]
 
-    same_distribution(*ours_and_theirs(t.RandomAffine(**arguments), lambda p: fields(reference.make_params([p])), fields))
+    same_distribution(
+        *ours_and_theirs(t.RandomAffine(**arguments), lambda p: fields(reference.make_params([p])), fields)
+    )
 
 
 def test_rotation_and_blur_are_drawn_as_torchvisions(v2):
     rotation, blur = v2.RandomRotation((20, 70)), v2.GaussianBlur(3, (0.3, 4.0))
-    same_distribution(*ours_and_theirs(t.RandomRotation((20, 70)), lambda p: [rotation.make_params([p])["angle"]], lambda d: [d["angle"]]))
     same_distribution(
-        *ours_and_theirs(t.GaussianBlur(3, (0.3, 4.0)), lambda p: [blur.make_params([p])["sigma"][0]], lambda d: [d["sigma"]])
+        *ours_and_theirs(
+            t.RandomRotation((20, 70)), lambda p: [rotation.make_params([p])["angle"]], lambda d: [d["angle"]]
+        )
+    )
+    same_distribution(
+        *ours_and_theirs(
+            t.GaussianBlur(3, (0.3, 4.0)),
+            lambda p: [blur.make_params([p])["sigma"][0]],
+            lambda d: [d["sigma"]],
+        )
     )
 
 
@@ -283,11 +389,17 @@ def test_erasing_is_drawn_as_torchvisions(v2, scale):
         return [params[name] for name in "ijhw"] if params["v"] is not None else [0] * 4
 
     mine = t.RandomErasing(1.0, scale=scale)
-    same_distribution(*ours_and_theirs(mine, theirs, lambda d: [d[name] for name in ("top", "left", "height", "width")]))
+    same_distribution(
+        *ours_and_theirs(mine, theirs, lambda d: [d[name] for name in ("top", "left", "height", "width")])
+    )
 
 
 def test_chances():
-    sometimes = [t.RandomApply([JITTER], 0.8), t.RandomApply([t.GaussianBlur(3)], 0.1), t.RandomApply([t.RandomGrayscale(0.5)], 0.5)]
+    sometimes = [
+        t.RandomApply([JITTER], 0.8),
+        t.RandomApply([t.GaussianBlur(3)], 0.1),
+        t.RandomApply([t.RandomGrayscale(0.5)], 0.5),
+    ]
     pipeline = pipeline_of(t.RandomGrayscale(0.3), *sometimes, t.ToTensor(), t.RandomErasing(0.7))
     decisions = [pipeline.draw(200, 200, 2, 0, i) for i in range(DRAWS)]
     for place, p in enumerate([0.3, 0.8, 0.1, 0.25, 0.7]):

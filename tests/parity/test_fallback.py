@@ -3,6 +3,7 @@
 import collections
 import random
 
+import millrace
 import numpy as np
 import pytest
 import torch
@@ -10,8 +11,6 @@ from loader_data import generator_states, outcome
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
-
-import millrace
 
 
 class Noisy(Dataset):
@@ -106,13 +105,17 @@ def test_same_errors_and_going_on(workers):
         iterator, seen = iter(loader_class(Broken(), batch_size=2, num_workers=workers)), []
         for _ in range(5):
             kind, value = outcome(lambda: next(iterator).tolist())
-            seen.append((kind, value if kind == "returned" else str(value).split("\n")[0].split(" process")[0]))
+            seen.append(
+                (kind, value if kind == "returned" else str(value).split("\n")[0].split(" process")[0])
+            )
         return seen
 
     assert walk(millrace.DataLoader) == walk(TorchLoader)
 
 
-@pytest.mark.parametrize("workers, kind", [(0, _SingleProcessDataLoaderIter), (1, _MultiProcessingDataLoaderIter)])
+@pytest.mark.parametrize(
+    "workers, kind", [(0, _SingleProcessDataLoaderIter), (1, _MultiProcessingDataLoaderIter)]
+)
 def test_iterators_keep_their_type_and_name(workers, kind):
     loader = millrace.DataLoader(range(4), num_workers=workers)
     iterator = iter(loader)
@@ -148,7 +151,9 @@ def test_what_python_code_cannot_have_is_refused():
 
 @pytest.mark.parametrize("workers, method", [(0, "auto"), (2, "process"), (2, "thread")])
 def test_samples_that_cannot_be_had_are_replaced(workers, method):
-    loader = millrace.DataLoader(Broken(), batch_size=2, num_workers=workers, worker_method=method, on_error="replace")
+    loader = millrace.DataLoader(
+        Broken(), batch_size=2, num_workers=workers, worker_method=method, on_error="replace"
+    )
     assert [batch.tolist() for batch in loader] == [[0, 1], [3, 3], [4, 5]]
     (error,) = loader.stats()["errors"]
     assert error["index"] == 2 and "KeyError" in error["reason"]

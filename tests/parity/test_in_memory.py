@@ -1,7 +1,10 @@
-"""Data sets in memory: what is gathered natively is what torch fetches and collates, to types, strides, errors and random states."""
+"""Data sets in memory: what is gathered natively is what torch fetches and collates, to types, strides,
+errors and random states.
+"""
 
 import tempfile
 
+import millrace
 import numpy as np
 import pytest
 import torch
@@ -21,15 +24,27 @@ from torch.utils.data import (
 )
 from torch.utils.data.distributed import DistributedSampler
 
-import millrace
-
 COUNT = 23
 X = torch.randn(COUNT, 3, 2, generator=torch.Generator().manual_seed(1))
 Y = torch.arange(COUNT) * 10
 PIXELS = np.arange(COUNT * 12, dtype=np.uint8).reshape(COUNT, 3, 4)
-NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
+NAMES = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 TENSOR_TYPES = [getattr(torch, name) for name in [*NAMES, "bfloat16", "uint16", "uint32", "uint64"]]
-WIDE = torch.randn(COUNT, 30_000, generator=torch.Generator().manual_seed(2))  # batches of 4 take more than 256 KiB
+WIDE = torch.randn(
+    COUNT, 30_000, generator=torch.Generator().manual_seed(2)
+)  # batches of 4 take more than 256 KiB
 
 COLUMNS = torch.randn(20, COUNT, generator=torch.Generator().manual_seed(5)).t()  # as pandas has its values
 IMAGES = torch.arange(COUNT * 60, dtype=torch.uint8).view(COUNT, 5, 4, 3)
@@ -51,22 +66,45 @@ DATASETS = {
         torch.arange(COUNT * 40).view(COUNT * 2, 20)[::2, 3:9], Y[:1].expand(COUNT), X[:1].expand(COUNT, 3, 2)
     ),
     "columns": lambda: TensorDataset(COLUMNS, COLUMNS.double(), Y),
-    "columns of an array": lambda: StackDataset(np.asfortranarray(PIXELS), COLUMNS.numpy().astype(np.float64), Y),
-    "many columns": lambda: TensorDataset(torch.randn(30_000, COUNT, generator=torch.Generator().manual_seed(4)).t()),
-    "every second column": lambda: TensorDataset(COLUMNS[:, ::2], torch.arange(COUNT * 40).view(COUNT, 40)[:, 3:33:3]),
+    "columns of an array": lambda: StackDataset(
+        np.asfortranarray(PIXELS), COLUMNS.numpy().astype(np.float64), Y
+    ),
+    "many columns": lambda: TensorDataset(
+        torch.randn(30_000, COUNT, generator=torch.Generator().manual_seed(4)).t()
+    ),
+    "every second column": lambda: TensorDataset(
+        COLUMNS[:, ::2], torch.arange(COUNT * 40).view(COUNT, 40)[:, 3:33:3]
+    ),
     "axes swapped": lambda: TensorDataset(
-        IMAGES.permute(0, 3, 1, 2), IMAGES.transpose(1, 2), IMAGES.transpose(0, 3).contiguous().transpose(0, 3)
+        IMAGES.permute(0, 3, 1, 2),
+        IMAGES.transpose(1, 2),
+        IMAGES.transpose(0, 3).contiguous().transpose(0, 3),
     ),
     "channels last": lambda: TensorDataset(IMAGES.permute(0, 3, 1, 2).to(memory_format=torch.channels_last)),
-    "expanded rows": lambda: TensorDataset(Y[:, None].expand(COUNT, 5), X[:, :1].expand(COUNT, 4, 2), X[:1, :, :1].expand(COUNT, 3, 6)),
-    "rows in the middle": lambda: TensorDataset(torch.arange(4 * COUNT * 6).view(4, COUNT, 6).transpose(0, 1)),
-    "rows of four axes": lambda: TensorDataset(torch.arange(COUNT * 120).view(COUNT, 5, 2, 3, 4).permute(0, 2, 4, 1, 3), Y),
+    "expanded rows": lambda: TensorDataset(
+        Y[:, None].expand(COUNT, 5), X[:, :1].expand(COUNT, 4, 2), X[:1, :, :1].expand(COUNT, 3, 6)
+    ),
+    "rows in the middle": lambda: TensorDataset(
+        torch.arange(4 * COUNT * 6).view(4, COUNT, 6).transpose(0, 1)
+    ),
+    "rows of four axes": lambda: TensorDataset(
+        torch.arange(COUNT * 120).view(COUNT, 5, 2, 3, 4).permute(0, 2, 4, 1, 3), Y
+    ),
     "column types": lambda: TensorDataset(*((COLUMNS * 9).to(dtype) for dtype in TENSOR_TYPES)),
-    "columns in a mapped file": lambda: StackDataset(mapped(WIDE.numpy()).T[:COUNT, :7], mapped(COLUMNS.t().contiguous().numpy()).T),
-    "columns in a shared file": lambda: TensorDataset(COLUMNS.clone().share_memory_(), Y.clone().share_memory_()),
-    "unsigned arrays": lambda: StackDataset(*(PIXELS.astype(f"uint{bits}") for bits in (16, 32, 64)), Y.numpy().astype(np.uint16),
-                                            (Y.numpy() + 2**32 - 300).astype(np.uint32)),
-    "empty rows in columns": lambda: TensorDataset(torch.empty(4, 0, COUNT).permute(2, 0, 1), torch.empty(0, COUNT).t()),
+    "columns in a mapped file": lambda: StackDataset(
+        mapped(WIDE.numpy()).T[:COUNT, :7], mapped(COLUMNS.t().contiguous().numpy()).T
+    ),
+    "columns in a shared file": lambda: TensorDataset(
+        COLUMNS.clone().share_memory_(), Y.clone().share_memory_()
+    ),
+    "unsigned arrays": lambda: StackDataset(
+        *(PIXELS.astype(f"uint{bits}") for bits in (16, 32, 64)),
+        Y.numpy().astype(np.uint16),
+        (Y.numpy() + 2**32 - 300).astype(np.uint32),
+    ),
+    "empty rows in columns": lambda: TensorDataset(
+        torch.empty(4, 0, COUNT).permute(2, 0, 1), torch.empty(0, COUNT).t()
+    ),
     "part of records": lambda: np.zeros(COUNT, dtype=[("a", "u1"), ("b", "f4", (3,))])["b"],
     "concatenated columns": lambda: ConcatDataset(
         [TensorDataset(COLUMNS[:4]), TensorDataset(COLUMNS[:0].contiguous()), TensorDataset(COLUMNS[9:])]
@@ -79,28 +117,39 @@ DATASETS = {
     "numbers in a tensor": lambda: Y,
     "an array": lambda: PIXELS,
     "a reversed array": lambda: PIXELS[::-1],
-    **{f"numbers in an array of {name}": lambda name=name: (np.arange(COUNT) * 7 - 30).astype(name) for name in NAMES},
+    **{
+        f"numbers in an array of {name}": lambda name=name: (np.arange(COUNT) * 7 - 30).astype(name)
+        for name in NAMES
+    },
     "stacked": lambda: StackDataset(X, PIXELS, Y.numpy(), list(range(COUNT)), [i / 3 for i in range(COUNT)]),
     "stacked by name": lambda: StackDataset(image=PIXELS, label=Y, weight=Y.numpy().astype(np.float16)),
     "stacks of stacks": lambda: StackDataset(TensorDataset(X, Y), StackDataset(b=Y, a=TensorDataset(X)), X),
     "subset": lambda: Subset(TensorDataset(X, Y), [5, -1, 3, 3, 22, -23, 0, 7, 8, 9, 10]),
     "subset of numbers": lambda: Subset(Y, np.array([4, 3, -2, 20, 11])),
-    "subsets of subsets": lambda: Subset(Subset(StackDataset(a=X, b=PIXELS), torch.arange(20, 2, -1)), range(15, 0, -2)),
+    "subsets of subsets": lambda: Subset(
+        Subset(StackDataset(a=X, b=PIXELS), torch.arange(20, 2, -1)), range(15, 0, -2)
+    ),
     "numpy numbers as indices": lambda: Subset(TensorDataset(X, Y), list(np.arange(19, 2, -3))),
     "mapped file": lambda: StackDataset(mapped(PIXELS), mapped(np.arange(COUNT)), mapped(WIDE.numpy()), Y),
-    "mapped file beside memory": lambda: ConcatDataset([StackDataset(mapped(PIXELS), Y), Subset(StackDataset(PIXELS, Y), [3, 1])]),
+    "mapped file beside memory": lambda: ConcatDataset(
+        [StackDataset(mapped(PIXELS), Y), Subset(StackDataset(PIXELS, Y), [3, 1])]
+    ),
     "split": lambda: random_split(TensorDataset(X, Y), [0.7, 0.3], torch.Generator().manual_seed(3))[0],
     "empty subset": lambda: Subset(TensorDataset(X, Y), []),
-    "concatenated": lambda: ConcatDataset([TensorDataset(X[:4], Y[:4]), TensorDataset(X[:0], Y[:0]), TensorDataset(X[9:], Y[9:])]),
+    "concatenated": lambda: ConcatDataset(
+        [TensorDataset(X[:4], Y[:4]), TensorDataset(X[:0], Y[:0]), TensorDataset(X[9:], Y[9:])]
+    ),
     "concatenated subsets": lambda: ConcatDataset(
         [Subset(TensorDataset(X, Y), (3, -1, 8)), TensorDataset(X, Y), Subset(TensorDataset(X, Y), range(4))]
     ),
     "subset of all": lambda: Subset(
-        ConcatDataset([StackDataset(TensorDataset(X), Y), Subset(StackDataset(TensorDataset(X * 2), Y + 1), [9, 8])]),
+        ConcatDataset(
+            [StackDataset(TensorDataset(X), Y), Subset(StackDataset(TensorDataset(X * 2), Y + 1), [9, 8])]
+        ),
         [24, 0, -1, 23, -25, 5],
     ),
     "sum": lambda: TensorDataset(WIDE) + TensorDataset(WIDE * 2),
-}  # fmt: skip
+}
 
 
 def plain(value):
@@ -116,7 +165,9 @@ def plain(value):
 
 
 def both(dataset, use, **arguments):
-    """`use(loader)` for torch's loader and a native one of ours, with the states of all generators afterwards."""
+    """`use(loader)` for torch's loader and a native one of ours, with the states of all generators
+    afterwards.
+    """
     results = []
     for loader_class, extra in (DataLoader, {}), (millrace.DataLoader, {"native": "require"}):
         torch.manual_seed(7), np.random.seed(7)
@@ -159,10 +210,16 @@ SAMPLERS = {
     "drop last": {"shuffle": True, "drop_last": True},
     "in order, drop last": {"drop_last": True},
     "generator": {"shuffle": True, "generator": lambda data: torch.Generator().manual_seed(5)},
-    "generator, drop last": {"shuffle": True, "drop_last": True, "generator": lambda data: torch.Generator().manual_seed(5)},
+    "generator, drop last": {
+        "shuffle": True,
+        "drop_last": True,
+        "generator": lambda data: torch.Generator().manual_seed(5),
+    },
     "replacement": {"sampler": lambda data: RandomSampler(data, replacement=True, num_samples=50)},
     "several rounds": {"sampler": lambda data: RandomSampler(data, num_samples=50)},
-    "own generator": {"sampler": lambda data: RandomSampler(data, generator=torch.Generator().manual_seed(3))},
+    "own generator": {
+        "sampler": lambda data: RandomSampler(data, generator=torch.Generator().manual_seed(3))
+    },
     "subset": {"sampler": lambda data: SubsetRandomSampler([3, 1, 4, 15, 9, 2, 6])},
     "weighted": {"sampler": lambda data: WeightedRandomSampler(torch.arange(1.0, COUNT + 1), 30)},
     "distributed": {"sampler": lambda data: DistributedSampler(data, num_replicas=2, rank=1, seed=11)},
@@ -174,7 +231,12 @@ BATCH_SAMPLERS = {
     "batch sampler": lambda data: BatchSampler(RandomSampler(data), 5, drop_last=True),
     "sequential batches": lambda data: BatchSampler(SequentialSampler(data), 5, drop_last=False),
     "lists": lambda data: [[1, 2], [-1], [3, 3, 3, torch.tensor(4)], (5, 6), [np.int64(7), 8]],
-    "arrays": lambda data: [np.array([1, 2]), torch.tensor([5, -4]), np.array([3, 4], dtype=np.int32), np.arange(9)[::2]],
+    "arrays": lambda data: [
+        np.array([1, 2]),
+        torch.tensor([5, -4]),
+        np.array([3, 4], dtype=np.int32),
+        np.arange(9)[::2],
+    ],
 }
 
 
@@ -182,7 +244,11 @@ BATCH_SAMPLERS = {
 @pytest.mark.parametrize("rows", ["tensors", "wide rows"])
 @pytest.mark.parametrize("sampler", [*SAMPLERS, *BATCH_SAMPLERS])
 def test_every_sampler(sampler, rows, workers):
-    arguments = {"batch_size": 4, **SAMPLERS[sampler]} if sampler in SAMPLERS else {"batch_sampler": BATCH_SAMPLERS[sampler]}
+    arguments = (
+        {"batch_size": 4, **SAMPLERS[sampler]}
+        if sampler in SAMPLERS
+        else {"batch_sampler": BATCH_SAMPLERS[sampler]}
+    )
     (torchs, ours), _ = both(DATASETS[rows](), epochs(2), num_workers=workers, **arguments)
     assert ours == torchs
 
@@ -191,7 +257,13 @@ def test_every_sampler(sampler, rows, workers):
 @pytest.mark.parametrize("generator", [None, lambda data: torch.Generator().manual_seed(5)])
 @pytest.mark.parametrize("batch_size, prefetch", [(4, 2), (50, 1), (1, 3)])
 def test_persistent_workers(rows, generator, batch_size, prefetch):
-    arguments = {"batch_size": batch_size, "shuffle": True, "num_workers": 2, "persistent_workers": True, "prefetch_factor": prefetch}
+    arguments = {
+        "batch_size": batch_size,
+        "shuffle": True,
+        "num_workers": 2,
+        "persistent_workers": True,
+        "prefetch_factor": prefetch,
+    }
     (torchs, ours), _ = both(DATASETS[rows](), epochs(3), generator=generator, **arguments)
     assert ours == torchs
 
@@ -243,20 +315,41 @@ def test_the_sampler_runs_on_torchs_schedule(rows, workers, prefetch):
             events.append(batch[1].tolist())
         return events
 
-    (torchs, ours), _ = both(DATASETS[rows](), use, batch_size=3, num_workers=workers, prefetch_factor=prefetch, sampler=sampler)
+    (torchs, ours), _ = both(
+        DATASETS[rows](), use, batch_size=3, num_workers=workers, prefetch_factor=prefetch, sampler=sampler
+    )
     assert ours == torchs
 
 
-BAD = [COUNT, -COUNT - 1, 2**70, -(2**70), 1.5, "x", None, True, (0, 1), slice(2), np.float32(1), np.int8(2), torch.tensor(3.0)]
+BAD = [
+    COUNT,
+    -COUNT - 1,
+    2**70,
+    -(2**70),
+    1.5,
+    "x",
+    None,
+    True,
+    (0, 1),
+    slice(2),
+    np.float32(1),
+    np.int8(2),
+    torch.tensor(3.0),
+]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("bad", BAD, ids=map(repr, BAD))
-@pytest.mark.parametrize("rows", ["tensors", "wide rows", "stacked", "stacked by name", "concatenated", "subset", "an array", "a tensor"])
+@pytest.mark.parametrize(
+    "rows",
+    ["tensors", "wide rows", "stacked", "stacked by name", "concatenated", "subset", "an array", "a tensor"],
+)
 def test_odd_indices_are_torchs_to_answer(rows, bad, workers):
-    """The batch or the error comes when its turn comes, with torch's type and words, and the next batch follows.
+    """The batch or the error comes when its turn comes, with torch's type and words, and the next batch
+    follows.
 
-    Words are those of no workers: a worker's collate function writes into shared memory, which sometimes says it differently.
+    Words are those of no workers: a worker's collate function writes into shared memory, which sometimes says
+    it differently.
     """
 
     def use(loader):
@@ -270,7 +363,9 @@ def test_odd_indices_are_torchs_to_answer(rows, bad, workers):
                 seen.append((type(error), str(error) if workers == 0 else None))
         return seen
 
-    (torchs, ours), _ = both(DATASETS[rows](), use, num_workers=workers, batch_sampler=[[0, 1], [2, bad], [3]])
+    (torchs, ours), _ = both(
+        DATASETS[rows](), use, num_workers=workers, batch_sampler=[[0, 1], [2, bad], [3]]
+    )
     assert ours == torchs
 
 

@@ -2,14 +2,19 @@
 
 import random
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from loader_data import Indices, generator_states, make_folder, pictures
-from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 from torch.utils.data.distributed import DistributedSampler
-
-import millrace
 
 COUNT = 21
 
@@ -22,7 +27,9 @@ def dataset(tmp_path_factory):
 
 
 def both(dataset, use, **arguments):
-    """`use(loader)` and the generators' states afterwards, for torch's loader and for a native one of ours."""
+    """`use(loader)` and the generators' states afterwards, for torch's loader and for a native one of
+    ours.
+    """
     results = []
     for loader_class, data, extra in (
         (torch.utils.data.DataLoader, Indices(COUNT), {}),
@@ -64,14 +71,30 @@ CASES = {
     "batch larger than all": {"batch_size": 64, "shuffle": True},
     "drop last": {"batch_size": 4, "shuffle": True, "drop_last": True},
     "drop all": {"batch_size": 64, "drop_last": True},
-    "generator": {"batch_size": 4, "shuffle": True, "generator": lambda data: torch.Generator().manual_seed(5)},
-    "replacement": {"batch_size": 8, "sampler": lambda data: RandomSampler(data, replacement=True, num_samples=70)},
+    "generator": {
+        "batch_size": 4,
+        "shuffle": True,
+        "generator": lambda data: torch.Generator().manual_seed(5),
+    },
+    "replacement": {
+        "batch_size": 8,
+        "sampler": lambda data: RandomSampler(data, replacement=True, num_samples=70),
+    },
     "several rounds": {"batch_size": 8, "sampler": lambda data: RandomSampler(data, num_samples=50)},
     "part of a round": {"batch_size": 8, "sampler": lambda data: RandomSampler(data, num_samples=10)},
-    "own generator": {"batch_size": 4, "sampler": lambda data: RandomSampler(data, generator=torch.Generator().manual_seed(3))},
-    "weighted": {"batch_size": 4, "sampler": lambda data: WeightedRandomSampler(torch.arange(1.0, COUNT + 1), 30)},
+    "own generator": {
+        "batch_size": 4,
+        "sampler": lambda data: RandomSampler(data, generator=torch.Generator().manual_seed(3)),
+    },
+    "weighted": {
+        "batch_size": 4,
+        "sampler": lambda data: WeightedRandomSampler(torch.arange(1.0, COUNT + 1), 30),
+    },
     "subset": {"batch_size": 4, "sampler": lambda data: SubsetRandomSampler([3, 1, 4, 15, 9, 2, 6])},
-    "distributed": {"batch_size": 4, "sampler": lambda data: DistributedSampler(data, num_replicas=2, rank=1, seed=11)},
+    "distributed": {
+        "batch_size": 4,
+        "sampler": lambda data: DistributedSampler(data, num_replicas=2, rank=1, seed=11),
+    },
     "batch sampler": {"batch_sampler": lambda data: BatchSampler(RandomSampler(data), 6, drop_last=True)},
     "lists": {"batch_sampler": lambda data: [[1, 2], [-1], [3, 3, 3, torch.tensor(4)]]},
     "arrays": {"batch_sampler": lambda data: [np.array([1, 2]), torch.tensor([5, 4])]},
@@ -88,7 +111,13 @@ def test_epochs(dataset, case, workers):
 
 @pytest.mark.parametrize("generator", [None, lambda data: torch.Generator().manual_seed(5)])
 def test_persistent_epochs(dataset, generator):
-    arguments = {"batch_size": 4, "shuffle": True, "num_workers": 2, "persistent_workers": True, "generator": generator}
+    arguments = {
+        "batch_size": 4,
+        "shuffle": True,
+        "num_workers": 2,
+        "persistent_workers": True,
+        "generator": generator,
+    }
     torchs, ours = both(dataset, epochs(3), **arguments)
     assert ours == torchs
 
@@ -104,7 +133,12 @@ def test_early_break(dataset, workers, persistent):
                 break
         return seen
 
-    arguments = {"batch_size": 2, "shuffle": True, "num_workers": workers, "persistent_workers": persistent and workers > 0}
+    arguments = {
+        "batch_size": 2,
+        "shuffle": True,
+        "num_workers": workers,
+        "persistent_workers": persistent and workers > 0,
+    }
     torchs, ours = both(dataset, use, **arguments)
     assert ours == torchs
 
@@ -164,7 +198,9 @@ class Watched:
 @pytest.mark.parametrize("fails_at", [None, 9])
 @pytest.mark.parametrize("workers, prefetch", [(0, None), (1, 2), (2, 2), (2, 1), (3, 3)])
 def test_sampler_schedule(dataset, workers, prefetch, fails_at, as_batches):
-    """When indices are asked for, between which batches; what an error of the sampler does; that iter() runs as often."""
+    """When indices are asked for, between which batches; what an error of the sampler does; that iter() runs
+    as often.
+    """
     logs = []
 
     def use(loader):
@@ -213,7 +249,9 @@ def test_indices_no_dataset_has(dataset, workers, bad):
             except (TypeError, IndexError) as error:
                 seen.append(type(error))
 
-    torchs, ours = both(dataset, use, num_workers=workers, batch_sampler=lambda data: [[0, 1], [2, bad], [3], [4]])
+    torchs, ours = both(
+        dataset, use, num_workers=workers, batch_sampler=lambda data: [[0, 1], [2, bad], [3], [4]]
+    )
     assert ours == torchs
 
 
@@ -227,12 +265,26 @@ def test_native_permutation_is_torchs(dataset):
         torch.manual_seed(5), generator.manual_seed(6)
         seen = []
         for rows in batches:
-            seen.append((list(map(int, rows)), torch.get_rng_state().tolist(), generator.get_state().tolist()))
+            seen.append(
+                (list(map(int, rows)), torch.get_rng_state().tolist(), generator.get_state().tolist())
+            )
         return seen, torch.get_rng_state().tolist(), generator.get_state().tolist()
 
     own = torch.Generator()
-    for n, size, drop_last in [(1, 1, False), (5, 2, False), (5, 2, True), (6, 2, False), (6, 2, True), (3, 5, True), (1000, 128, False)]:
-        for sampler in RandomSampler(range(n)), RandomSampler(range(n), generator=own), SequentialSampler(range(n)):
+    for n, size, drop_last in [
+        (1, 1, False),
+        (5, 2, False),
+        (5, 2, True),
+        (6, 2, False),
+        (6, 2, True),
+        (3, 5, True),
+        (1000, 128, False),
+    ]:
+        for sampler in (
+            RandomSampler(range(n)),
+            RandomSampler(range(n), generator=own),
+            SequentialSampler(range(n)),
+        ):
             batches = BatchSampler(sampler, size, drop_last)
             lowered = native(batches)
             assert is_plain(batches) and len(lowered) == len(batches)

@@ -1,10 +1,13 @@
-"""Worker processes of millrace against torch's: the same batches, order, errors, and states of the generators left behind."""
+"""Worker processes of millrace against torch's: the same batches, order, errors, and states of the generators
+left behind.
+"""
 
 import dataclasses
 import itertools
 import random
 import warnings
 
+import millrace
 import numpy as np
 import process_data
 import pytest
@@ -12,9 +15,13 @@ import torch
 from loader_data import generator_states
 from process_data import SAMPLES, AtOnce, Failing, Made, Noisy, Restarted, Stream
 from torch.utils.data import DataLoader as TorchLoader
-from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, get_worker_info
-
-import millrace
+from torch.utils.data import (
+    DistributedSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    get_worker_info,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -39,9 +46,22 @@ def plain(value):
     """A value with its types, comparable with ==."""
     if isinstance(value, torch.Tensor):
         layout = (tuple(value.shape), value.stride()) if value.layout == torch.strided else tuple(value.shape)
-        return type(value).__name__, str(value.dtype), layout, value.requires_grad, repr(value.to_dense().tolist())
+        return (
+            type(value).__name__,
+            str(value.dtype),
+            layout,
+            value.requires_grad,
+            repr(value.to_dense().tolist()),
+        )
     if isinstance(value, np.ndarray):
-        return "ndarray", value.dtype.str, value.shape, value.strides, value.flags.writeable, repr(value.tolist())
+        return (
+            "ndarray",
+            value.dtype.str,
+            value.shape,
+            value.strides,
+            value.flags.writeable,
+            repr(value.tolist()),
+        )
     if isinstance(value, dict):
         return type(value).__name__, [(key, plain(part)) for key, part in value.items()]
     if isinstance(value, (list, tuple)):
@@ -52,9 +72,15 @@ def plain(value):
 
 
 def first_lines(error):
-    return type(error).__name__, str(error).split("Original Traceback")[0], [
-        line for line in str(error).splitlines()[-3:] if not line.startswith(" ") and "(raised by dataset[" not in line
-    ][-1:]
+    return (
+        type(error).__name__,
+        str(error).split("Original Traceback")[0],
+        [
+            line
+            for line in str(error).splitlines()[-3:]
+            if not line.startswith(" ") and "(raised by dataset[" not in line
+        ][-1:],
+    )
 
 
 def walk(loader, epochs, stop_after):
@@ -78,12 +104,16 @@ def walk(loader, epochs, stop_after):
 
 
 def both(dataset, epochs=2, stop_after=None, **arguments):
-    """What torch's loader and ours give, with the generators' states afterwards; ours is checked to be ours."""
+    """What torch's loader and ours give, with the generators' states afterwards; ours is checked to be
+    ours.
+    """
     results = []
     for loader_class in (TorchLoader, millrace.DataLoader):
         torch.manual_seed(5), random.seed(5), np.random.seed(5)
-        given = {key: value() if callable(value) and key in ("sampler", "generator", "batch_sampler") else value
-                 for key, value in arguments.items()}
+        given = {
+            key: value() if callable(value) and key in ("sampler", "generator", "batch_sampler") else value
+            for key, value in arguments.items()
+        }
         loader = loader_class(dataset, **given)
         if loader_class is TorchLoader:
             seen = walk(loader, epochs, stop_after)
@@ -113,7 +143,9 @@ def test_samples_fetched_at_once(kind):
     check(AtOnce(kind), epochs=1, batch_size=4, num_workers=2)
 
 
-@pytest.mark.parametrize("kind", ["dict", "array", "tensor", "namedtuple", "str", "None", "dataclass", "sparse", "transposed"])
+@pytest.mark.parametrize(
+    "kind", ["dict", "array", "tensor", "namedtuple", "str", "None", "dataclass", "sparse", "transposed"]
+)
 def test_without_batches(kind):
     check(Made(kind), epochs=1, batch_size=None, num_workers=2)
 
@@ -128,8 +160,16 @@ def stacked(samples):
 
 def views(samples):
     base = torch.arange(24.0).reshape(4, 6) + float(samples[0])
-    return {"t": base.t(), "slice": base[:, 1:3], "expanded": base[:1].expand(5, 6), "same": [base, base],
-            "array": np.arange(5000.0)[::2], "large": np.arange(4000), "nothing": None, "set": {1, 2}}  # fmt: skip
+    return {
+        "t": base.t(),
+        "slice": base[:, 1:3],
+        "expanded": base[:1].expand(5, 6),
+        "same": [base, base],  # fmt: skip
+        "array": np.arange(5000.0)[::2],
+        "large": np.arange(4000),
+        "nothing": None,
+        "set": {1, 2},
+    }
 
 
 def failing_collate(samples):
@@ -147,13 +187,23 @@ def test_own_collate_functions(collate, workers):
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("workers", [0, 1, 2, 4])
 @pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("generator", [None, lambda: torch.Generator().manual_seed(9)], ids=["global", "generator"])
+@pytest.mark.parametrize(
+    "generator", [None, lambda: torch.Generator().manual_seed(9)], ids=["global", "generator"]
+)
 @pytest.mark.parametrize("persistent", [False, True])
 def test_map_style(drop_last, workers, shuffle, generator, persistent):
     if persistent and workers == 0:
         pytest.skip("torch refuses it")
-    check(Noisy(), epochs=3, batch_size=3, drop_last=drop_last, num_workers=workers, shuffle=shuffle, generator=generator,
-          persistent_workers=persistent)  # fmt: skip
+    check(
+        Noisy(),
+        epochs=3,
+        batch_size=3,
+        drop_last=drop_last,
+        num_workers=workers,
+        shuffle=shuffle,
+        generator=generator,
+        persistent_workers=persistent,
+    )
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 4])
@@ -162,7 +212,14 @@ def test_map_style(drop_last, workers, shuffle, generator, persistent):
 def test_iterable_style(workers, batch_size, drop_last, persistent):
     if persistent and workers == 0:
         pytest.skip("torch refuses it")
-    check(Stream(), epochs=2, batch_size=batch_size, drop_last=drop_last, num_workers=workers, persistent_workers=persistent)
+    check(
+        Stream(),
+        epochs=2,
+        batch_size=batch_size,
+        drop_last=drop_last,
+        num_workers=workers,
+        persistent_workers=persistent,
+    )
 
 
 SAMPLERS = {
@@ -179,13 +236,27 @@ SAMPLERS = {
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("prefetch", [1, 3])
 def test_samplers(sampler, workers, prefetch):
-    check(Noisy(), batch_size=2, num_workers=workers, sampler=SAMPLERS[sampler], prefetch_factor=prefetch if workers else None)
+    check(
+        Noisy(),
+        batch_size=2,
+        num_workers=workers,
+        sampler=SAMPLERS[sampler],
+        prefetch_factor=prefetch if workers else None,
+    )
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 3])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_early_ends(stop_after, persistent):
-    check(Noisy(), epochs=3, stop_after=stop_after, batch_size=2, num_workers=2, shuffle=True, persistent_workers=persistent)
+    check(
+        Noisy(),
+        epochs=3,
+        stop_after=stop_after,
+        batch_size=2,
+        num_workers=2,
+        shuffle=True,
+        persistent_workers=persistent,
+    )
 
 
 def seeding(worker_id):
@@ -201,7 +272,13 @@ def failing_init(worker_id):
 @pytest.mark.parametrize("init", [seeding, failing_init])
 def test_worker_init_fn(init):
     # After the first error torch's worker goes on without a fetcher; ours reports the same error again.
-    check(Noisy(), batch_size=2, num_workers=2, worker_init_fn=init, stop_after=2 if init is failing_init else None)
+    check(
+        Noisy(),
+        batch_size=2,
+        num_workers=2,
+        worker_init_fn=init,
+        stop_after=2 if init is failing_init else None,
+    )
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
@@ -218,14 +295,19 @@ def test_errors(how, workers):
 def test_an_epoch_that_cannot_start_is_an_error_and_the_next_one_starts():
     loader = millrace.DataLoader(Restarted(), batch_size=None, num_workers=1, persistent_workers=True)
     assert len(list(loader)) == 3
-    with pytest.raises(OSError, match="Caught OSError in DataLoader worker process 0(.|\n)*the stream is gone"):
+    with pytest.raises(
+        OSError, match="Caught OSError in DataLoader worker process 0(.|\n)*the stream is gone"
+    ):
         list(loader)
     assert len(list(loader)) == 3
 
 
 def test_errors_name_the_sample():
     loader = millrace.DataLoader(Failing("ValueError"), batch_size=2, num_workers=1)
-    with pytest.raises(ValueError, match=r"Caught ValueError in DataLoader worker process 0(.|\n)*wrong\n\(raised by dataset\[3\]\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"Caught ValueError in DataLoader worker process 0(.|\n)*wrong\n\(raised by dataset\[3\]\)",
+    ):
         list(loader)
 
 
@@ -236,7 +318,11 @@ def test_length_warnings_of_iterable_datasets():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             list(loader)
-        return [str(w.message).replace(hex(id(loader.dataset)), "") for w in caught if "Length of IterableDataset" in str(w.message)]
+        return [
+            str(w.message).replace(hex(id(loader.dataset)), "")
+            for w in caught
+            if "Length of IterableDataset" in str(w.message)
+        ]
 
     torchs, ours = warnings_of(TorchLoader), warnings_of(millrace.DataLoader)
     assert len(ours) == len(torchs) > 0
@@ -258,10 +344,15 @@ class Share(torch.utils.data.IterableDataset):
 @pytest.mark.parametrize("method", ["process", "thread"])
 @pytest.mark.parametrize("left_at", range(7))
 def test_an_epoch_of_a_stream_that_is_left_early(left_at, method):
-    """Workers that stay answer what they were asked before, also that they have ended, when the next epoch has begun."""
+    """Workers that stay answer what they were asked before, also that they have ended, when the next epoch
+    has begun.
+    """
     options = {"batch_size": 3, "num_workers": 2, "persistent_workers": True}
     seen = []
-    for loader in (TorchLoader(Share(), **options), millrace.DataLoader(Share(), **options, worker_method=method)):
+    for loader in (
+        TorchLoader(Share(), **options),
+        millrace.DataLoader(Share(), **options, worker_method=method),
+    ):
         epochs = []
         for _ in range(2):
             iterator = iter(loader)
@@ -277,7 +368,9 @@ def test_an_epoch_of_a_stream_that_is_left_early(left_at, method):
 
 
 class Wide(torch.utils.data.Dataset):
-    """Rows that bring their own memory into fresh slots, contiguous and not, beside small ones; one sample of another shape."""
+    """Rows that bring their own memory into fresh slots, contiguous and not, beside small ones; one sample of
+    another shape.
+    """
 
     def __init__(self, odd=-1):
         self.odd = odd
@@ -289,12 +382,24 @@ class Wide(torch.utils.data.Dataset):
         square = np.arange(index, index + 200 * 200, dtype=np.float32).reshape(200, 200)
         wide = torch.full((30_000 + (index == self.odd),), float(index))
         turned = torch.from_numpy(square).T
-        return {"label": index, "wide": wide, "turned": square.T, "tensor": turned, "bytes": square.tobytes()[:9]}
+        return {
+            "label": index,
+            "wide": wide,
+            "turned": square.T,
+            "tensor": turned,
+            "bytes": square.tobytes()[:9],
+        }
 
 
 def sums(batch):
-    return [tuple(value.shape) + (value.double().sum().item(), value[-1].flatten()[:3].tolist()) if isinstance(value, torch.Tensor)
-            else value for value in batch.values()]
+    return [
+        (
+            tuple(value.shape) + (value.double().sum().item(), value[-1].flatten()[:3].tolist())
+            if isinstance(value, torch.Tensor)
+            else value
+        )
+        for value in batch.values()
+    ]
 
 
 @pytest.mark.parametrize("persistent", [False, True])

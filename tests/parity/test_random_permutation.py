@@ -5,7 +5,6 @@ import os
 import numpy as np
 import pytest
 import torch
-
 from millrace import _core
 
 
@@ -31,7 +30,9 @@ def test_rounds_and_any_order_of_questions(n):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 8 * 2**30, reason="takes 3 GB")
+@pytest.mark.skipif(
+    os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 8 * 2**30, reason="takes 3 GB"
+)
 def test_the_size_from_which_torch_draws_otherwise():
     n = (2**32 - 1) // 20
     whole, permutation = randperm(n, 7), _core.RandomPermutation(n, 7)

@@ -1,16 +1,17 @@
-"""torch's samplers, ours, and torch's own objects run natively: the same indices and the same generators afterwards, alone and in a
-loader, for 50 random configurations of each."""
+"""torch's samplers, ours, and torch's own objects run natively: the same indices and the same generators
+afterwards, alone and in a
+loader, for 50 random configurations of each.
+"""
 
 import random
 
+import millrace
 import numpy as np
 import pytest
 import torch
+from millrace import samplers
 from torch.utils import data
 from torch.utils.data.distributed import DistributedSampler
-
-import millrace
-from millrace import samplers
 
 CONFIGURATIONS = 50
 
@@ -44,7 +45,9 @@ def with_replacement(draw):
 
 def subset(draw):
     indices = draw.sample(range(10_000), draw.size())
-    return (draw.choice([indices, tuple(indices), torch.tensor(indices), np.array(indices)]),), {"generator": draw.generator()}
+    return (draw.choice([indices, tuple(indices), torch.tensor(indices), np.array(indices)]),), {
+        "generator": draw.generator()
+    }
 
 
 def weighted(draw):
@@ -102,7 +105,9 @@ def epochs(sampler, walk):
 @cases
 def test_indices(case):
     for number in range(CONFIGURATIONS):
-        torchs, ours, native = made(case, number, lambda sampler: epochs(sampler, lambda s: [int(index) for index in s]))
+        torchs, ours, native = made(
+            case, number, lambda sampler: epochs(sampler, lambda s: [int(index) for index in s])
+        )
         assert ours == torchs, number
         assert native == torchs, number
 
@@ -138,7 +143,9 @@ def test_arrays(case):
                         next(iterator, None)
             return pieces
 
-        torchs, ours, native = made(case, number, lambda s: epochs(s, walk if isinstance(s, samplers.resumable.Resumable) else asked))
+        torchs, ours, native = made(
+            case, number, lambda s: epochs(s, walk if isinstance(s, samplers.resumable.Resumable) else asked)
+        )
         assert ours == torchs, number
         assert native == torchs, number
 
@@ -198,21 +205,37 @@ def test_in_a_loader(case, workers):
             rows = data.TensorDataset(torch.arange(10_000))
             sampler = sampler_class(*arguments, **options)
             extra = {"native": "require"} if loader_class is millrace.DataLoader else {}
-            loader = loader_class(rows, batch_size, sampler=sampler, drop_last=drop_last, num_workers=workers, **extra)
+            loader = loader_class(
+                rows, batch_size, sampler=sampler, drop_last=drop_last, num_workers=workers, **extra
+            )
             orders = batches(loader, getattr(sampler, "set_epoch", lambda epoch: None))
             own = options.get("generator")
-            results.append((orders, torch.get_rng_state().tolist(), own.get_state().tolist() if own else None))
+            results.append(
+                (orders, torch.get_rng_state().tolist(), own.get_state().tolist() if own else None)
+            )
             if extra:
-                assert f"{torchs.__name__} in batches of {batch_size}, torch's order and draws" in str(loader.explain())
+                assert f"{torchs.__name__} in batches of {batch_size}, torch's order and draws" in str(
+                    loader.explain()
+                )
         assert results[1] == results[0], number
         assert results[2] == results[0], number
 
 
-@pytest.mark.parametrize("batch_size, drop_last", [(1, False), (7, False), (7, True), (50, True), (64, False), (64, True)])
+@pytest.mark.parametrize(
+    "batch_size, drop_last", [(1, False), (7, False), (7, True), (50, True), (64, False), (64, True)]
+)
 def test_batch_sampler(batch_size, drop_last):
-    for sampler in (range(50), data.RandomSampler(range(50)), data.RandomSampler(range(50), generator=torch.Generator())):
+    for sampler in (
+        range(50),
+        data.RandomSampler(range(50)),
+        data.RandomSampler(range(50), generator=torch.Generator()),
+    ):
         results = []
-        for make in (data.BatchSampler, samplers.BatchSampler, lambda *a: samplers.native(data.BatchSampler(*a))):
+        for make in (
+            data.BatchSampler,
+            samplers.BatchSampler,
+            lambda *a: samplers.native(data.BatchSampler(*a)),
+        ):
             torch.manual_seed(1)
             if getattr(sampler, "generator", None) is not None:
                 sampler.generator.manual_seed(4)
@@ -300,7 +323,11 @@ def test_subclasses_are_not_taken_for_the_class():
     class Ours(samplers.RandomSampler):
         pass
 
-    assert samplers.native(Mine(range(3))) is None and samplers.native(Ours(range(3))) is None and samplers.native([1, 2]) is None
+    assert (
+        samplers.native(Mine(range(3))) is None
+        and samplers.native(Ours(range(3))) is None
+        and samplers.native([1, 2]) is None
+    )
     ours = samplers.SequentialSampler(range(3))
     assert samplers.native(ours) is ours
 

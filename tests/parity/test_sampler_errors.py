@@ -1,14 +1,22 @@
-"""What a sampler raises is what next() raises, and next() behind it does what torch's does: type, arguments, causes, and the batches."""
+"""What a sampler raises is what next() raises, and next() behind it does what torch's does: type, arguments,
+causes, and the batches.
+"""
 
 import itertools
 import signal
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, RandomSampler, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
-
-import millrace
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 COUNT = 24
 CALLS = 16  # of next(), however many raise
@@ -44,7 +52,11 @@ class Raising:
         return COUNT if self.per_item is None else COUNT // self.per_item
 
     def items(self):
-        return list(range(COUNT)) if self.per_item is None else np.arange(COUNT).reshape(-1, self.per_item).tolist()
+        return (
+            list(range(COUNT))
+            if self.per_item is None
+            else np.arange(COUNT).reshape(-1, self.per_item).tolist()
+        )
 
     def __iter__(self):
         if self.kind == "generator":
@@ -96,15 +108,27 @@ def stop_in_generator():
     next(iter(()))
 
 
-ERRORS = {"Odd": lambda: Odd(3, "three"), "OSError": lambda: OSError(5, "gone", "a file"), "caused": caused, "in context": in_context,
-          "StopIteration": stop_in_generator, "IndexError": lambda: IndexError("pop from somewhere")}  # fmt: skip
+ERRORS = {
+    "Odd": lambda: Odd(3, "three"),
+    "OSError": lambda: OSError(5, "gone", "a file"),
+    "caused": caused,
+    "in context": in_context,
+    # fmt: skip
+    "StopIteration": stop_in_generator,
+    "IndexError": lambda: IndexError("pop from somewhere"),
+}
 
 
 def chain(error):
     """Types along __cause__ and __context__, as a traceback would show them."""
     if error is None:
         return None
-    return type(error), error.args, chain(error.__cause__), None if error.__suppress_context__ else chain(error.__context__)
+    return (
+        type(error),
+        error.args,
+        chain(error.__cause__),
+        None if error.__suppress_context__ else chain(error.__context__),
+    )
 
 
 def plain(value):
@@ -146,8 +170,14 @@ WAYS = {
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_sampler_raises(data, way, workers):
-    cases = [(at, error, kind) for at, error in itertools.product((0, 9, COUNT - 1, COUNT), ("Odd",)) for kind in ("generator", "steps")]
-    cases += [(9, error, "generator") for error in ERRORS] + [(9, error, "steps") for error in ERRORS if error != "StopIteration"]
+    cases = [
+        (at, error, kind)
+        for at, error in itertools.product((0, 9, COUNT - 1, COUNT), ("Odd",))
+        for kind in ("generator", "steps")
+    ]
+    cases += [(9, error, "generator") for error in ERRORS] + [
+        (9, error, "steps") for error in ERRORS if error != "StopIteration"
+    ]
     cases += [(0, error, "begin") for error in ERRORS]
     for at, error, kind in cases if workers == 0 else cases[::3]:
         if kind == "steps" and at == COUNT:  # it ends there, without an error
@@ -164,9 +194,15 @@ ODD_SAMPLERS = {
     "a number, no batches": lambda: {"sampler": 5, "batch_size": None},
     "zero weights": lambda: {"sampler": WeightedRandomSampler([0.0] * COUNT, 8), "batch_size": 4},
     "negative weights": lambda: {"sampler": WeightedRandomSampler([-1.0] * COUNT, 8), "batch_size": 4},
-    "more than there is": lambda: {"sampler": WeightedRandomSampler([1.0] * 4, 8, replacement=False), "batch_size": 4},
+    "more than there is": lambda: {
+        "sampler": WeightedRandomSampler([1.0] * 4, 8, replacement=False),
+        "batch_size": 4,
+    },
     "a generator": lambda: {"sampler": (index for index in range(10)), "batch_size": 4},
-    "a generator that raises": lambda: {"sampler": (10 // (3 - index) for index in range(10)), "batch_size": 2},
+    "a generator that raises": lambda: {
+        "sampler": (10 // (3 - index) for index in range(10)),
+        "batch_size": 2,
+    },
     "text": lambda: {"sampler": "abc", "batch_size": 2},
     "None among indices": lambda: {"sampler": [0, 1, None, 3], "batch_size": 2},
     "out of range": lambda: {"sampler": [0, 1, 99, 3], "batch_size": 2},
@@ -234,7 +270,12 @@ def test_a_signals_handler_that_raises(data, at, workers):
     try:
 
         def arguments():
-            return {"dataset": DATA[data](), "sampler": Interrupted(at), "batch_size": 4, "num_workers": workers}
+            return {
+                "dataset": DATA[data](),
+                "sampler": Interrupted(at),
+                "batch_size": 4,
+                "num_workers": workers,
+            }
 
         assert run(millrace.DataLoader, arguments) == run(DataLoader, arguments)
     finally:
@@ -255,6 +296,8 @@ def test_a_state_behind_a_sampler_error_is_that_of_the_last_batch():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_sampler_error_under_a_policy(policy, workers):
     for kind in ("generator", "begin"):
-        loader = millrace.DataLoader(Numbers(), 4, sampler=Raising(9, ERRORS["Odd"], None, kind), num_workers=workers, on_error=policy)
+        loader = millrace.DataLoader(
+            Numbers(), 4, sampler=Raising(9, ERRORS["Odd"], None, kind), num_workers=workers, on_error=policy
+        )
         with pytest.raises(Odd, match="three"):
             list(loader)

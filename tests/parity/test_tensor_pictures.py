@@ -1,7 +1,8 @@
-"""Transforms on either side of the conversion to a tensor: the engine makes of them what torchvision makes, or leaves them.
+"""Transforms on either side of the conversion to a tensor: the engine makes of them what torchvision makes,
+or leaves them.
 
-Pillow and torch compute many operations in different ways, so each pair of an operation and a conversion is tried in
-both orders.
+Pillow and torch compute many operations in different ways, so each pair of an operation and a conversion is
+tried in both orders.
 """
 
 import sys
@@ -10,11 +11,10 @@ import numpy as np
 import pytest
 import torch
 from loader_data import torchvision_or_skip
-from pictures import make_picture
-
 from millrace import _core
 from millrace.lowering.refusal import NotLowered
 from millrace.lowering.transforms import lower_transform
+from pictures import make_picture
 
 FAMILIES = ["v1", "v2"]
 SIZES = [(61, 47), (40, 90), (33, 33), (128, 57)]
@@ -37,13 +37,17 @@ OPERATIONS = {
     "resize_plain": lambda t, size: t.Resize((25, 31), antialias=False),
     "resize_nearest": lambda t, size: t.Resize((25, 31), t.InterpolationMode.NEAREST),
     "resize_shorter_side": lambda t, size: t.Resize(24, antialias=True),
-    "resized_crop": lambda t, size: t.RandomResizedCrop((29, 23), (1, 1), (size[0] / size[1],) * 2, antialias=True),
+    "resized_crop": lambda t, size: t.RandomResizedCrop(
+        (29, 23), (1, 1), (size[0] / size[1],) * 2, antialias=True
+    ),
     "center_crop": lambda t, size: t.CenterCrop(20),
     "center_padding": lambda t, size: t.CenterCrop((150, 131)),
     "crop": lambda t, size: t.RandomCrop((size[1], size[0])),
     "padded_crop": lambda t, size: t.RandomCrop((size[1] + 6, size[0] + 6), padding=3),
     "filled_crop": lambda t, size: t.RandomCrop((size[1] + 6, size[0] + 6), padding=3, fill=7),
-    "reflected_crop": lambda t, size: t.RandomCrop((size[1] + 6, size[0] + 6), padding=3, padding_mode="reflect"),
+    "reflected_crop": lambda t, size: t.RandomCrop(
+        (size[1] + 6, size[0] + 6), padding=3, padding_mode="reflect"
+    ),
     "edge_crop": lambda t, size: t.RandomCrop((size[1] + 6, size[0] + 6), padding=3, padding_mode="edge"),
     "flip": lambda t, size: t.RandomHorizontalFlip(1.0),
     "vertical_flip": lambda t, size: t.RandomVerticalFlip(1.0),
@@ -54,7 +58,9 @@ OPERATIONS = {
     "grayscale": lambda t, size: t.Grayscale(3),
     "random_grayscale": lambda t, size: t.RandomGrayscale(1.0),
     "rotation": lambda t, size: t.RandomRotation((20, 20), t.InterpolationMode.BILINEAR),
-    "affine": lambda t, size: t.RandomAffine((15, 15), scale=(1.2, 1.2), interpolation=t.InterpolationMode.BILINEAR),
+    "affine": lambda t, size: t.RandomAffine(
+        (15, 15), scale=(1.2, 1.2), interpolation=t.InterpolationMode.BILINEAR
+    ),
     "blur": lambda t, size: t.GaussianBlur(5, (1.5, 1.5)),
     "applied_blur": lambda t, size: t.RandomApply([t.GaussianBlur(5, (1.5, 1.5))], 1.0),
     "applied_jitter": lambda t, size: t.RandomApply([t.ColorJitter(saturation=(1.3, 1.3))], 1.0),
@@ -76,7 +82,16 @@ CONVERSIONS = {
     "to_image_to_float": lambda t: [t.ToImage(), t.ToDtype(torch.float32, scale=True)],
 }
 # Exactly these are native behind a conversion; the others must be refused there, with the reason.
-BEHIND = {"center_crop", "center_padding", "crop", "padded_crop", "reflected_crop", "edge_crop", "flip", "vertical_flip"}
+BEHIND = {
+    "center_crop",
+    "center_padding",
+    "crop",
+    "padded_crop",
+    "reflected_crop",
+    "edge_crop",
+    "flip",
+    "vertical_flip",
+}
 BEHIND_BYTES = {"blur", "applied_blur"}
 BEHIND_BYTES_OF_V2 = {"resize", "resize_cubic", "resize_larger", "resize_shorter_side", "resized_crop"}
 UNKNOWN = {"pad", "perspective", "sharpness", "posterize", "solarize", "invert", "equalize", "autocontrast"}
@@ -122,9 +137,15 @@ def test_an_operation_before_and_behind_a_conversion(family, name, conversion):
         assert (before is None) == (name in UNKNOWN or (name == "lambda"))
         assert before is None or before <= level
         behind = apart(t, [*to_tensor, operation], size)
-        native = name in BEHIND or (bytes_ and name in BEHIND_BYTES) or (bytes_ and family == "v2" and name in BEHIND_BYTES_OF_V2)
+        native = (
+            name in BEHIND
+            or (bytes_ and name in BEHIND_BYTES)
+            or (bytes_ and family == "v2" and name in BEHIND_BYTES_OF_V2)
+        )
         assert (behind is not None) == native, f"native behind {conversion}: {behind is not None}"
-        assert behind is None or behind <= level, f"{name} behind {conversion}: {behind} levels apart at {size}"
+        assert behind is None or behind <= level, (
+            f"{name} behind {conversion}: {behind} levels apart at {size}"
+        )
         if bytes_ and behind is not None:  # and then made floats
             floats = [t.ConvertImageDtype(torch.float32)]
             assert apart(t, [*to_tensor, operation, *floats], size) <= level + 1e-4
@@ -139,12 +160,22 @@ def test_resizing_tensors_of_any_size(interpolation):
     for _ in range(150):
         width, height, new_width, new_height = (int(v) for v in random.integers(2, 140, 4))
         pixels = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
-        flips = [t.RandomHorizontalFlip(float(random.integers(0, 2))), t.RandomVerticalFlip(float(random.integers(0, 2)))]
+        flips = [
+            t.RandomHorizontalFlip(float(random.integers(0, 2))),
+            t.RandomVerticalFlip(float(random.integers(0, 2))),
+        ]
         resize = t.Resize((new_height, new_width), mode, antialias=True)
-        compose = t.Compose([t.ToImage(), *flips, resize, t.RandomHorizontalFlip(float(random.integers(0, 2)))])
+        compose = t.Compose(
+            [t.ToImage(), *flips, resize, t.RandomHorizontalFlip(float(random.integers(0, 2)))]
+        )
         chain = lower_transform(compose)[0]
         got = _core.ImagePipeline(chain).apply(pixels, 0, 0, 0)
-        assert torch.equal(got, compose(pixels).as_subclass(torch.Tensor)), (height, width, new_height, new_width)
+        assert torch.equal(got, compose(pixels).as_subclass(torch.Tensor)), (
+            height,
+            width,
+            new_height,
+            new_width,
+        )
         pillows = [{key: value for key, value in op.items() if key != "of_tensor"} for op in chain]
         differ += not torch.equal(got, _core.ImagePipeline(pillows).apply(pixels, 0, 0, 0))
     assert differ > 50
@@ -161,7 +192,9 @@ def test_random_crops_of_tensors(interpolation):
         pixels = np.asarray(make_picture(width, height, seed=index))
         (box,) = pipeline.draw(width, height, 5, 0, index)
         place = [box[name] for name in ("top", "left", "height", "width")]
-        expected = t.functional.resized_crop(t.functional.to_image(pixels), *place, (40, 37), mode, antialias=True)
+        expected = t.functional.resized_crop(
+            t.functional.to_image(pixels), *place, (40, 37), mode, antialias=True
+        )
         assert torch.equal(pipeline.apply(pixels, 5, 0, index), expected.as_subclass(torch.Tensor)), index
 
 
@@ -186,6 +219,10 @@ def test_the_library_decides_whether_bytes_are_resized(monkeypatch):
     try:
         for mode in (t.InterpolationMode.BILINEAR, t.InterpolationMode.BICUBIC):
             chain, reason = chain_or_reason(t.Compose([t.ToImage(), t.Resize((20, 20), mode)]))
-            assert chain is None and "rounds otherwise on this CPU" in reason and "put Resize before the conversion" in reason
+            assert (
+                chain is None
+                and "rounds otherwise on this CPU" in reason
+                and "put Resize before the conversion" in reason
+            )
     finally:
         tensor_resize.rounds_as_torch.cache_clear()

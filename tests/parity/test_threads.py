@@ -1,10 +1,13 @@
-"""worker_method="thread": what torch's process workers give, as far as threads can, without their processes."""
+"""worker_method="thread": what torch's process workers give, as far as threads can, without their
+processes.
+"""
 
 import gc
 import random
 import threading
 import time
 
+import millrace
 import numpy as np
 import pytest
 import torch
@@ -13,8 +16,6 @@ from process_data import SAMPLES, Failing, Made, Restarted, Stream
 from test_processes import walk
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
-
-import millrace
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -34,13 +35,17 @@ def no_thread_is_left():
     assert get_worker_info() is None
 
 
-# Without worker processes, default_collate widens where it stacks; it does so inside threads as it does with num_workers=0.
+# Without worker processes, default_collate widens where it stacks; it does so inside threads as it does with
+# num_workers=0.
 @pytest.mark.parametrize("kind", [kind for kind in SAMPLES if kind != "two dtypes"])
 def test_same_batches_as_without_workers(kind):
     with_threads = millrace.DataLoader(Made(kind), batch_size=4, num_workers=2, worker_method="thread")
 
     def errors_by_name(seen):
-        return [item[0] if isinstance(item[1], str) and "Caught" in item[1] or len(item) == 3 else item for item in seen]
+        return [
+            item[0] if isinstance(item[1], str) and "Caught" in item[1] or len(item) == 3 else item
+            for item in seen
+        ]
 
     ours = walk(with_threads, 1, None)
     inline = walk(TorchLoader(Made(kind), batch_size=4), 1, None)
@@ -55,7 +60,14 @@ def test_order_draws_and_schedule_are_torchs(shuffle, persistent, workers):
     results = []
     for loader_class, more in ((TorchLoader, {}), (millrace.DataLoader, {"worker_method": "thread"})):
         torch.manual_seed(5), random.seed(5), np.random.seed(5)
-        loader = loader_class(range(17), batch_size=3, shuffle=shuffle, num_workers=workers, persistent_workers=persistent, **more)
+        loader = loader_class(
+            range(17),
+            batch_size=3,
+            shuffle=shuffle,
+            num_workers=workers,
+            persistent_workers=persistent,
+            **more,
+        )
         results.append((walk(loader, 3, None), generator_states()))
         loader._iterator = None
     assert results[1] == results[0]
@@ -63,8 +75,12 @@ def test_order_draws_and_schedule_are_torchs(shuffle, persistent, workers):
 
 @pytest.mark.parametrize("batch_size, drop_last", [(4, False), (4, True), (None, False)])
 def test_iterable_datasets_are_dealt_out(batch_size, drop_last):
-    ours = millrace.DataLoader(Stream(), batch_size=batch_size, drop_last=drop_last, num_workers=2, worker_method="thread")
-    assert walk(ours, 2, None) == walk(TorchLoader(Stream(), batch_size=batch_size, drop_last=drop_last, num_workers=2), 2, None)
+    ours = millrace.DataLoader(
+        Stream(), batch_size=batch_size, drop_last=drop_last, num_workers=2, worker_method="thread"
+    )
+    assert walk(ours, 2, None) == walk(
+        TorchLoader(Stream(), batch_size=batch_size, drop_last=drop_last, num_workers=2), 2, None
+    )
 
 
 class OwnPosition(IterableDataset):
@@ -117,9 +133,18 @@ def test_each_thread_has_worker_info_and_generators_of_its_own():
 
 @pytest.mark.parametrize("how", ["KeyError", "ValueError", "Unicode", "Stop"])
 def test_errors(how):
-    ours = walk(millrace.DataLoader(Failing(how), batch_size=2, num_workers=2, worker_method="thread"), 1, None)
+    ours = walk(
+        millrace.DataLoader(Failing(how), batch_size=2, num_workers=2, worker_method="thread"), 1, None
+    )
     torchs = walk(TorchLoader(Failing(how), batch_size=2, num_workers=2), 1, None)
-    rename = [tuple(str(part).replace("worker thread", "worker process") for part in item) if len(item) == 3 else item for item in ours]
+    rename = [
+        (
+            tuple(str(part).replace("worker thread", "worker process") for part in item)
+            if len(item) == 3
+            else item
+        )
+        for item in ours
+    ]
     assert rename == [tuple(str(part) for part in item) if len(item) == 3 else item for item in torchs]
 
 
@@ -134,7 +159,9 @@ def test_worker_init_fn_runs_and_its_errors_arrive():
 
 
 def test_an_epoch_that_cannot_start_is_an_error_and_the_next_one_starts():
-    loader = millrace.DataLoader(Restarted(), batch_size=None, num_workers=1, persistent_workers=True, worker_method="thread")
+    loader = millrace.DataLoader(
+        Restarted(), batch_size=None, num_workers=1, persistent_workers=True, worker_method="thread"
+    )
     assert len(list(loader)) == 3
     with pytest.raises(OSError, match="in DataLoader worker thread 0(.|\n)*the stream is gone"):
         list(loader)
@@ -164,4 +191,3 @@ def test_a_dropped_iterator_ends_its_threads_and_timeouts_work():
 def test_other_arguments_are_named():
     with pytest.raises(ValueError, match="worker_method='fork' is unknown"):
         millrace.DataLoader([1], worker_method="fork")
-

@@ -1,4 +1,6 @@
-"""Loaders that can be improved in a known way. What they do takes its time by sleeping, so that what a change brings is known, too."""
+"""Loaders that can be improved in a known way. What they do takes its time by sleeping, so that what a change
+brings is known, too.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset
-
 from millrace import DataLoader
 from millrace.advice import Suggestion, throughput
+from torch.utils.data import Dataset
 
 
 class Sleeps(Dataset):
@@ -66,13 +67,17 @@ class Case:
         return DataLoader(self.dataset, **{"batch_size": 2, **self.options, **changes})
 
     def run(self, loader: DataLoader) -> tuple[float, Any]:
-        """(samples per second of the last epoch, behind its first batch, or of all of it; the loader's advice)"""
+        """(samples per second of the last epoch, behind its first batch, or of all of it; the loader's
+        advice)
+        """
         for _ in range(self.epochs):
             for _ in loader:
                 if self.step:
                     time.sleep(self.step)
         ledger = loader.ledger()
-        return (ledger["samples"] / ledger["wall_seconds"] if self.whole else throughput(ledger)), loader.advice()
+        return (
+            ledger["samples"] / ledger["wall_seconds"] if self.whole else throughput(ledger)
+        ), loader.advice()
 
 
 THREADS = {"worker_method": "thread"}
@@ -83,14 +88,35 @@ CASES = [
     Case("no workers, a loop that takes as long", Sleeps(80, 0.01), {}, 0.02, "num_workers"),
     Case("no workers, threads", Sleeps(80, 0.015), THREADS, 0.015, "num_workers"),
     Case("two processes of three", Sleeps(120, 0.02), {"num_workers": 2}, 0.013, "num_workers"),
-    Case("slow collate", Sleeps(80, 0.001), {"num_workers": 1, "collate_fn": slow_collate}, 0.02, "num_workers"),
-    Case("uneven batches", Sleeps(280, 0.015, True), {"num_workers": 3, "prefetch_factor": 1, **THREADS}, 0.015, "prefetch_factor"),
-    Case("a slow sampler", Sleeps(80, 0.0), {"num_workers": 1, "sampler": SlowOrder(80, 0.01)}, 0.015, "sampler"),
+    Case(
+        "slow collate", Sleeps(80, 0.001), {"num_workers": 1, "collate_fn": slow_collate}, 0.02, "num_workers"
+    ),
+    Case(
+        "uneven batches",
+        Sleeps(280, 0.015, True),
+        {"num_workers": 3, "prefetch_factor": 1, **THREADS},
+        0.015,
+        "prefetch_factor",
+    ),
+    Case(
+        "a slow sampler",
+        Sleeps(80, 0.0),
+        {"num_workers": 1, "sampler": SlowOrder(80, 0.01)},
+        0.015,
+        "sampler",
+    ),
     Case("a slow sampler, no workers", Sleeps(80, 0.008), {"sampler": SlowOrder(80, 0.01)}, 0.0, "sampler"),
-    Case("a start in each epoch", Sleeps(80, 0.005), {"num_workers": 2, "worker_init_fn": slow_start}, 0.015,
-         "persistent_workers", 2, True),
+    Case(
+        "a start in each epoch",
+        Sleeps(80, 0.005),
+        {"num_workers": 2, "worker_init_fn": slow_start},
+        0.015,
+        "persistent_workers",
+        2,
+        True,
+    ),
     Case("a slow loop", Sleeps(80, 0.005), {"num_workers": 2, **THREADS}, 0.03, ""),
-]  # fmt: skip
+]
 
 
 def followed(case: Case) -> tuple[float, float, float, Suggestion | None]:

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
+import millrace
 import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch.utils.data import default_collate
 
-import millrace
-
 # The stated table: each of these, in either byte order, becomes the torch dtype of the same name.
-DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+DTYPES = [
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+]
 COMPLEX = ["complex64", "complex128"]
 settings_of_all = {"deadline": None, "derandomize": True}
 
@@ -27,8 +39,8 @@ class Case:
     shape: tuple[int, ...]
     chunk: tuple[int, ...]
     select: tuple[Any, ...]  # for the axes behind the first
-    window: Optional[int]
-    stride: Optional[int]
+    window: int | None
+    stride: int | None
     written: int  # rows; those behind are fill value
 
     def values(self) -> np.ndarray:
@@ -59,14 +71,17 @@ def cases(draw: Any, dtypes: list[str] = DTYPES + COMPLEX) -> Case:
     select = []
     for size in shape[1:]:
         start = draw(st.integers(0, size - 1))
-        part = st.one_of(st.just(slice(None)), st.builds(slice, st.just(start), st.integers(start + 1, size), st.integers(1, 3)))
+        part = st.one_of(
+            st.just(slice(None)),
+            st.builds(slice, st.just(start), st.integers(start + 1, size), st.integers(1, 3)),
+        )
         select.append(draw(st.one_of(part, st.integers(-size, size - 1))))
     window = draw(st.one_of(st.none(), st.integers(1, 5)))
     stride = draw(st.one_of(st.none(), st.integers(1, 6))) if window is not None else None
     return Case(dtype, shape, chunk, tuple(select), window, stride, draw(st.integers(0, shape[0])))
 
 
-def check_dataset(dataset: Any, right: list[np.ndarray], loader_of: Any, name: Optional[str] = None) -> None:
+def check_dataset(dataset: Any, right: list[np.ndarray], loader_of: Any, name: str | None = None) -> None:
     """Single samples, lists of them, and batches of a loader are `right`: their dtype, shape and values."""
     assert len(dataset) == len(right)
     right = [np.asarray(sample, sample.dtype.newbyteorder("=")) for sample in right]
@@ -90,7 +105,9 @@ def in_order(dataset: Any, batch_size: int, **options: Any) -> millrace.DataLoad
 
 
 def check_resuming(dataset: Any) -> None:
-    """`dataset`: the numbers 0 to 102 in chunks. A shuffled run goes on at any batch, and with other ranks and batches."""
+    """`dataset`: the numbers 0 to 102 in chunks. A shuffled run goes on at any batch, and with other ranks
+    and batches.
+    """
 
     def loader(rank: int = 0, ranks: int = 1, batch_size: int = 4, **streams: int) -> millrace.DataLoader:
         sampler = dataset.shuffled(buffer_chunks=3, seed=5, rank=rank, num_replicas=ranks, **streams)
@@ -120,7 +137,9 @@ def check_resuming(dataset: Any) -> None:
         part.load_state_dict(merged)
         rest.append(torch.cat(list(part)).tolist())
     read = [i for step in zip(*rest) for i in step]
-    order = torch.cat(list(loader(batch_size=1, streams=2))).tolist()  # two ranks read two parts of the order side by side
+    order = torch.cat(
+        list(loader(batch_size=1, streams=2))
+    ).tolist()  # two ranks read two parts of the order side by side
     assert read[: 103 - 48] == order[48:]
 
 

@@ -1,7 +1,8 @@
 """Pipelines whose bottleneck is known because it was built in: what the ledger has to find, on every engine.
 
-A case makes a loader; `step` is what the training loop does with each batch. Slow things either wait, as a disk or a network does, or
-compute for as long as they say, by the thread's own CPU time, so that a busy machine changes little.
+A case makes a loader; `step` is what the training loop does with each batch. Slow things either wait, as a
+disk or a network does, or compute for as long as they say, by the thread's own CPU time, so that a busy
+machine changes little.
 """
 
 from __future__ import annotations
@@ -17,17 +18,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import millrace
 import numpy as np
 import torch
 from fault_proxy import FaultProxy
-from PIL import Image
-from pictures import jpeg_bytes, make_picture
-from shard_data import write_tar
-from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
-
-import millrace
 from millrace import DataLoader, transforms
 from millrace.datasets import WebDataset
+from pictures import jpeg_bytes, make_picture
+from PIL import Image
+from shard_data import write_tar
+from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 
 SLOW, LITTLE = 0.004, 0.0003
 
@@ -205,10 +205,26 @@ class Made:
             for i in range(count):
                 (root / name / "a" / f"{i:03}.jpg").write_bytes(data)
         noise = random.Random(0).randbytes(4_000)
-        write_tar(root / "store.tar", [(f"{i:03}.{kind}", data) for i in range(64) for kind, data in (("bin", noise * 8), ("cls", b"1"))])
+        write_tar(
+            root / "store.tar",
+            [
+                (f"{i:03}.{kind}", data)
+                for i in range(64)
+                for kind, data in (("bin", noise * 8), ("cls", b"1"))
+            ],
+        )
         zipped = zlib.compress(noise * 2000, 1)
         text = json.dumps([[i, float(i), str(i)] for i in range(6000)]).encode()
-        return cls(root, big, str(root / "big"), str(root / "small"), str(root / "few"), zipped, text, (root / "store.tar").read_bytes())
+        return cls(
+            root,
+            big,
+            str(root / "big"),
+            str(root / "small"),
+            str(root / "few"),
+            zipped,
+            text,
+            (root / "store.tar").read_bytes(),
+        )
 
 
 @dataclass
@@ -221,11 +237,26 @@ class Case:
 
 
 def python(
-    name: str, stage: str, dataset: Callable[[Made], Any], engines=("processes", "threads", "inline"), hot="", **options
+    name: str,
+    stage: str,
+    dataset: Callable[[Made], Any],
+    engines=("processes", "threads", "inline"),
+    hot="",
+    **options,
 ) -> Iterator[Case]:
     for engine in engines:
-        where = {"processes": {"num_workers": 2}, "threads": {"num_workers": 2, "worker_method": "thread"}, "inline": {}}[engine]
-        yield Case(f"{name}, {engine}", stage, lambda made, _, where=where: DataLoader(dataset(made), 8, **where, **options), 0.0, hot)
+        where = {
+            "processes": {"num_workers": 2},
+            "threads": {"num_workers": 2, "worker_method": "thread"},
+            "inline": {},
+        }[engine]
+        yield Case(
+            f"{name}, {engine}",
+            stage,
+            lambda made, _, where=where: DataLoader(dataset(made), 8, **where, **options),
+            0.0,
+            hot,
+        )
 
 
 def folder(transform, which):
@@ -235,7 +266,9 @@ def folder(transform, which):
 
 def native(name: str, stage: str, dataset: Callable[[Made], Any], step=0.0) -> Iterator[Case]:
     for workers in (2, 0):
-        make = lambda made, _, workers=workers: DataLoader(dataset(made), 8, num_workers=workers, native="require")  # noqa: E731
+        make = lambda made, _, workers=workers: DataLoader(
+            dataset(made), 8, num_workers=workers, native="require"
+        )  # noqa: E731
         yield Case(f"{name}, native, {workers} threads", stage, make, step)
 
 
@@ -253,26 +286,78 @@ def throttled(made, stack, **options):
 CASES = [
     *python("slow disk", "fetch", lambda made: Rows(file=SlowFile), hot="SlowFile.read"),
     Case("slow server, processes", "fetch", over_http),
-    Case("throttled store, a worker process", "fetch", lambda made, stack: throttled(made, stack, num_workers=1, native="never")),
+    Case(
+        "throttled store, a worker process",
+        "fetch",
+        lambda made, stack: throttled(made, stack, num_workers=1, native="never"),
+    ),
     Case("throttled store, inline", "fetch", lambda made, stack: throttled(made, stack)),
     *python("Pillow", "decode", lambda made: Rows(32, decode=opened_by_pillow, data=made.big)),
-    *python("zlib", "decode", lambda made: Rows(48, decode=inflated, data=made.zipped), ("processes", "inline")),
-    *python("json", "decode", lambda made: Rows(64, decode=from_json, data=made.text), ("processes", "inline")),
+    *python(
+        "zlib", "decode", lambda made: Rows(48, decode=inflated, data=made.zipped), ("processes", "inline")
+    ),
+    *python(
+        "json", "decode", lambda made: Rows(64, decode=from_json, data=made.text), ("processes", "inline")
+    ),
     *native("big JPEGs", "decode", folder([transforms.Resize((32, 32))], "big_folder")),
-    *python("a function", "transform", lambda made: Rows(transform=slow_function), ("processes", "inline"), "compute"),
-    *python("a callable in a chain", "transform", lambda made: Rows(transform=Chain(doubled, SlowCallable())), ("processes", "inline")),
-    *python("a waiting function", "transform", lambda made: Rows(transform=slow_wait), ("threads",), "slow_wait"),
-    *python("a lambda", "transform", lambda made: Rows(transform=lambda row: (compute(SLOW), row)[1]), ("processes", "inline")),
+    *python(
+        "a function",
+        "transform",
+        lambda made: Rows(transform=slow_function),
+        ("processes", "inline"),
+        "compute",
+    ),
+    *python(
+        "a callable in a chain",
+        "transform",
+        lambda made: Rows(transform=Chain(doubled, SlowCallable())),
+        ("processes", "inline"),
+    ),
+    *python(
+        "a waiting function", "transform", lambda made: Rows(transform=slow_wait), ("threads",), "slow_wait"
+    ),
+    *python(
+        "a lambda",
+        "transform",
+        lambda made: Rows(transform=lambda row: (compute(SLOW), row)[1]),
+        ("processes", "inline"),
+    ),
     *python("a method", "transform", lambda made: Methods(), ("processes", "inline"), "compute"),
-    *python("inside a Subset", "transform", lambda made: Subset(ConcatDataset([Rows(transform=slow_function)]), range(90)), ("inline",)),
+    *python(
+        "inside a Subset",
+        "transform",
+        lambda made: Subset(ConcatDataset([Rows(transform=slow_function)]), range(90)),
+        ("inline",),
+    ),
     *python("a stream", "transform", lambda made: Stream(64, slow_function), ("processes", "inline")),
-    *native("blur", "transform", folder([transforms.Resize((400, 400)), *3 * [transforms.GaussianBlur(41)]], "few_folder")),
+    *native(
+        "blur",
+        "transform",
+        folder([transforms.Resize((400, 400)), *3 * [transforms.GaussianBlur(41)]], "few_folder"),
+    ),
     *python("waiting", "collate", lambda made: Rows(), collate_fn=slow_collate),
-    *python("computing", "collate", lambda made: Rows(), ("processes", "inline"), "compute", collate_fn=computing_collate),
+    *python(
+        "computing",
+        "collate",
+        lambda made: Rows(),
+        ("processes", "inline"),
+        "compute",
+        collate_fn=computing_collate,
+    ),
     *python("slow sampler", "draw", lambda made: Rows(), ("processes", "inline"), sampler=SlowSampler(96)),
     *python("what nothing is known of", "sample", lambda made: Plain(), ("processes", "inline"), "compute"),
-    Case("slow loop, processes", "consumer", lambda made, _: DataLoader(Rows(96), 8, num_workers=2, persistent_workers=True), 0.1),
-    Case("slow loop, threads", "consumer", lambda made, _: DataLoader(Rows(80), 8, num_workers=2, worker_method="thread"), 0.08),
+    Case(
+        "slow loop, processes",
+        "consumer",
+        lambda made, _: DataLoader(Rows(96), 8, num_workers=2, persistent_workers=True),
+        0.1,
+    ),
+    Case(
+        "slow loop, threads",
+        "consumer",
+        lambda made, _: DataLoader(Rows(80), 8, num_workers=2, worker_method="thread"),
+        0.08,
+    ),
     Case("slow loop, inline", "consumer", lambda made, _: DataLoader(Rows(80), 8), 0.08),
     *native("slow loop", "consumer", folder([transforms.Resize((16, 16))], "small_folder"), 0.06),
 ]

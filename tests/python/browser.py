@@ -1,4 +1,7 @@
-"""A headless Chromium, as tests of pages use it: what a page wrote to its console, its elements when its scripts have run, a picture."""
+"""A headless Chromium, as tests of pages use it: what a page wrote to its console, its elements when its
+scripts have run, a picture.
+"""
+
 from __future__ import annotations
 
 import os
@@ -16,8 +19,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
 
 @dataclass
 class Seen:
-    """console: what was written there, errors of scripts and of the security policy included; elements: the page's HTML in the end;
-    saved: {name: text} of the files that it gave to its reader."""
+    """console: what was written there, errors of scripts and of the security policy included; elements: the
+    page's HTML in the end;
+    saved: {name: text} of the files that it gave to its reader.
+    """
 
     console: list[str]
     elements: str
@@ -36,11 +41,24 @@ def look(page: Path, *, dark: bool = False, height: int = 2400, width: int = 110
     """Opens `page`, for a reader who prefers `dark` or light, and waits until its scripts rest."""
     profile = page.parent / f"profile of {page.stem}"
     picture = page.with_suffix(".png")
-    command = [browser_or_skip(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-extensions",
-               "--no-first-run", "--disable-dev-shm-usage",
-               f"--user-data-dir={profile}", f"--window-size={width},{height}", "--enable-logging=stderr",
-               f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=3000", "--dump-dom",
-               f"--screenshot={picture}", page.as_uri()]
+    command = [
+        browser_or_skip(),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--disable-extensions",
+        "--no-first-run",
+        "--disable-dev-shm-usage",
+        f"--user-data-dir={profile}",
+        f"--window-size={width},{height}",
+        "--enable-logging=stderr",
+        f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+        "--virtual-time-budget=3000",
+        "--dump-dom",
+        f"--screenshot={picture}",
+        page.as_uri(),
+    ]
     home = {**os.environ, "HOME": str(profile)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=home)
     assert done.returncode == 0, done.stderr[-2000:]

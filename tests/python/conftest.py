@@ -1,4 +1,6 @@
-"""Fixtures of several test files. Functions they share are in pictures.py and loader_data.py, which can be imported by name."""
+"""Fixtures of several test files. Functions they share are in pictures.py and loader_data.py, which can be
+imported by name.
+"""
 
 import signal
 
@@ -7,7 +9,8 @@ from loader_data import make_folder, torchvision_or_skip
 from pictures import make_jpeg_folder
 from stream_cases import write_shards
 
-# A shell that starts its jobs in the background tells them to ignore Ctrl-C, and Python then never raises KeyboardInterrupt.
+# A shell that starts its jobs in the background tells them to ignore Ctrl-C, and Python then never raises
+# KeyboardInterrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,6 +1,8 @@
-"""Loaders of every kind, each looped over by a daemon thread while its process ends: `python exit_cases.py KIND FOLDER`.
+"""Loaders of every kind, each looped over by a daemon thread while its process ends: `python exit_cases.py
+KIND FOLDER`.
 
-One process prepares, and forks a child for each round: the child's main thread ends as any script's does, at another moment each time.
+One process prepares, and forks a child for each round: the child's main thread ends as any script's does, at
+another moment each time.
 """
 
 import faulthandler
@@ -11,16 +13,15 @@ import threading
 import time
 from pathlib import Path
 
+import millrace
 import numpy as np
 import stream_cases
 import torch
 from fake_device import Fake, fake_module  # noqa: F401  (for whoever imports this)
 from loader_data import make_folder, pictures
+from millrace.datasets.batches import ChunkedDataset, Field
 from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
-
-import millrace
-from millrace.datasets.batches import ChunkedDataset, Field
 
 ROUNDS = 3
 LIMIT_S = 60.0
@@ -34,7 +35,10 @@ class Slow(Dataset):
 
     def __getitem__(self, index):
         time.sleep(0.001)
-        return np.full(2000, index, np.float32), index  # no call of torch's, which aborts where it comes for the GIL too late
+        return (
+            np.full(2000, index, np.float32),
+            index,
+        )  # no call of torch's, which aborts where it comes for the GIL too late
 
 
 class Chunks(ChunkedDataset):
@@ -74,7 +78,13 @@ def loader(kind, folder):
     name, _, workers = kind.partition(" ")
     options = {"num_workers": int(workers)}
     if name == "tensors":
-        return millrace.DataLoader(TensorDataset(torch.randn(64, 60_000), torch.arange(64)), 4, shuffle=True, native="require", **options)
+        return millrace.DataLoader(
+            TensorDataset(torch.randn(64, 60_000), torch.arange(64)),
+            4,
+            shuffle=True,
+            native="require",
+            **options,
+        )
     if name == "pictures":
         make_folder(folder, 12)
         return millrace.DataLoader(pictures(folder), 3, shuffle=True, native="require", **options)
@@ -112,9 +122,15 @@ class OnDevice:
 
 
 KINDS = [
-    *(f"{name} {workers}" for name in ("tensors", "pictures", "pillow", "stream", "python", "chunks", "lines") for workers in (0, 2)),
-    "threads 2", "watched 2", "device 2",
-]  # fmt: skip
+    *(
+        f"{name} {workers}"
+        for name in ("tensors", "pictures", "pillow", "stream", "python", "chunks", "lines")
+        for workers in (0, 2)
+    ),
+    "threads 2",
+    "watched 2",
+    "device 2",
+]
 
 
 def loops(batches, came):

@@ -3,10 +3,9 @@
 import importlib.util
 from pathlib import Path
 
+import millrace
 import pytest
 import torch
-
-import millrace
 from millrace import _core, prefetch
 from millrace.lowering import decoding
 
@@ -24,13 +23,17 @@ def fake_module():
 
 
 class Fake:
-    """Prefetchers made by it, and every DataLoader(device=...) while `install()` holds, copy to one fake device."""
+    """Prefetchers made by it, and every DataLoader(device=...) while `install()` holds, copy to one fake
+    device.
+    """
 
     def __init__(self, **options):
         self.device = fake_module().FakeDevice(**options)
         self.copiers = []
 
-    def prefetched(self, batches, device, depth, channels_last=False, on_device=None, static_buffers=False, progress=None):
+    def prefetched(
+        self, batches, device, depth, channels_last=False, on_device=None, static_buffers=False, progress=None
+    ):
         self.copiers.append(_core.BatchCopier(self.device.capsule))
         where = torch.device("cpu")
         return prefetch.DeviceIterator(
@@ -46,4 +49,6 @@ class Fake:
         """decode= works on it as well; its decoder refuses files whose size `refuses` divides."""
         self.install(monkeypatch)
         monkeypatch.setattr(decoding, "missing_reason", lambda device: "")
-        monkeypatch.setattr(decoding, "place", lambda device: (self.device.capsule, self.device.decoding(refuses)))
+        monkeypatch.setattr(
+            decoding, "place", lambda device: (self.device.capsule, self.device.decoding(refuses))
+        )

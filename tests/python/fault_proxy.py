@@ -1,13 +1,16 @@
-"""A store that misbehaves: an HTTP server on loopback whose objects are bytes in memory, or another server's, and whose faults are chosen.
+"""A store that misbehaves: an HTTP server on loopback whose objects are bytes in memory, or another server's,
+and whose faults are chosen.
 
 >>> with FaultProxy({"/a.tar": data}) as store:
-...     store.faults = lambda request: "reset"          # called once per GET with its Request; the name of a fault, or None
-...     store.url("a.tar"), store.requests, store.bytes_sent
+...     store.faults = lambda request: "reset"          # called once per GET with its Request; the name of a
+fault, or None ...     store.url("a.tar"), store.requests, store.bytes_sent
 
-Faults: reset (a TCP reset in the middle of the body), stall (nothing more comes), drip (a byte every now and then), truncate (the
-connection ends early), short (Content-Length and body are half of what was asked), other_size (Content-Range names another size),
-other_etag, shifted (Content-Range begins elsewhere), slow (half a second late), whole (ranges are ignored), and any status number; 429 and
-503 with Retry-After. `latency`: seconds before each answer; `bytes_per_second`: of all connections together; `connection_rate`: of each.
+Faults: reset (a TCP reset in the middle of the body), stall (nothing more comes), drip (a byte every now and
+then), truncate (the connection ends early), short (Content-Length and body are half of what was asked),
+other_size (Content-Range names another size), other_etag, shifted (Content-Range begins elsewhere), slow
+(half a second late), whole (ranges are ignored), and any status number; 429 and 503 with Retry-After.
+`latency`: seconds before each answer; `bytes_per_second`: of all connections together; `connection_rate`: of
+    each.
 """
 
 from __future__ import annotations
@@ -34,7 +37,11 @@ class Request:
 
 class FaultProxy:
     def __init__(
-        self, objects: dict[str, bytes], latency: float = 0.0, bytes_per_second: float = 0.0, connection_rate: float = 0.0
+        self,
+        objects: dict[str, bytes],
+        latency: float = 0.0,
+        bytes_per_second: float = 0.0,
+        connection_rate: float = 0.0,
     ) -> None:
         self.objects = dict(objects)
         self.etags = {path: f'"{i}"' for i, path in enumerate(self.objects)}
@@ -104,7 +111,9 @@ class FaultProxy:
     def _answer(self, connection: socket.socket, head: str) -> bool:
         lines = head.split("\r\n")
         method, path, _ = lines[0].split(" ")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
+        }
         data = self.objects.get(path, b"")
         start, end, ranged = 0, len(data), False
         if "range" in headers:

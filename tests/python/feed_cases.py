@@ -8,7 +8,14 @@ class Feed(torch.utils.data.IterableDataset):
     """Batches drawn one after another; from batch `since` on, `change(batch, rng)` is applied."""
 
     def __init__(self, draw, rows, batches, seed, change=None, since=0):
-        self.draw, self.rows, self.batches, self.seed, self.change, self.since = draw, rows, batches, seed, change, since
+        self.draw, self.rows, self.batches, self.seed, self.change, self.since = (
+            draw,
+            rows,
+            batches,
+            seed,
+            change,
+            since,
+        )
 
     def __iter__(self):
         rng = np.random.default_rng(self.seed)
@@ -35,9 +42,19 @@ def pictures_float(rng, rows):
 
 def table_heavy(rng, rows):
     """Columns: normal, log-normal, Cauchy, mostly zero, constant, far from zero."""
-    columns = [rng.normal(5, 2, rows), rng.lognormal(0, 2, rows), rng.standard_cauchy(rows),
-               rng.exponential(1, rows) * (rng.random(rows) < 0.05), np.full(rows, 3.0), 1.7e9 + rng.normal(0, 1000, rows)]  # fmt: skip
-    return {"x": torch.from_numpy(np.stack(columns, 1)), "y": torch.from_numpy(rng.normal(0, 1, rows)).float()}
+    columns = [
+        rng.normal(5, 2, rows),
+        rng.lognormal(0, 2, rows),
+        rng.standard_cauchy(rows),
+        # fmt: skip
+        rng.exponential(1, rows) * (rng.random(rows) < 0.05),
+        np.full(rows, 3.0),
+        1.7e9 + rng.normal(0, 1000, rows),
+    ]
+    return {
+        "x": torch.from_numpy(np.stack(columns, 1)),
+        "y": torch.from_numpy(rng.normal(0, 1, rows)).float(),
+    }
 
 
 def tokens(rng, rows, mean_length=40):
@@ -45,7 +62,10 @@ def tokens(rng, rows, mean_length=40):
     lengths = np.clip(rng.poisson(mean_length, rows), 1, 64)
     ids = np.minimum(rng.zipf(1.3, (rows, 64)), 30_000)
     mask = np.arange(64) < lengths[:, None]
-    return {"input_ids": torch.from_numpy(np.where(mask, ids, 0)), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
+    return {
+        "input_ids": torch.from_numpy(np.where(mask, ids, 0)),
+        "attention_mask": torch.from_numpy(mask.astype(np.int64)),
+    }
 
 
 def imbalanced(rng, rows):
@@ -53,12 +73,22 @@ def imbalanced(rng, rows):
     shares = 0.5 ** np.arange(12.0) + 0.0005
     labels = rng.choice(12, rows, p=shares / shares.sum())
     texts = ["x" * n for n in rng.poisson(30, rows)]
-    return [torch.from_numpy(rng.normal(labels[:, None] * 0.1, 1, (rows, 8))).float(), torch.from_numpy(labels), texts]
+    return [
+        torch.from_numpy(rng.normal(labels[:, None] * 0.1, 1, (rows, 8))).float(),
+        torch.from_numpy(labels),
+        texts,
+    ]
 
 
-FEEDS = {"pictures_uint8": (pictures_uint8, 16), "pictures_float": (pictures_float, 16), "table_heavy": (table_heavy, 64),
-         "tokens": (tokens, 16), "imbalanced": (imbalanced, 32), "imbalanced_small": (imbalanced, 3),
-         "table_small": (table_heavy, 4)}  # fmt: skip
+FEEDS = {
+    "pictures_uint8": (pictures_uint8, 16),
+    "pictures_float": (pictures_float, 16),
+    "table_heavy": (table_heavy, 64),
+    "tokens": (tokens, 16),
+    "imbalanced": (imbalanced, 32),
+    "imbalanced_small": (imbalanced, 3),
+    "table_small": (table_heavy, 4),
+}
 
 
 def changed(batch, name, value):
@@ -84,7 +114,11 @@ def other_balance(batch, rng):
     """A third of the labels become one class."""
     name = "label" if isinstance(batch, dict) else "1"
     labels = of(batch, name)
-    return changed(batch, name, torch.where(torch.from_numpy(rng.random(len(labels)) < 0.33), torch.full_like(labels, 4), labels))
+    return changed(
+        batch,
+        name,
+        torch.where(torch.from_numpy(rng.random(len(labels)) < 0.33), torch.full_like(labels, 4), labels),
+    )
 
 
 def shifted_column(batch, rng):

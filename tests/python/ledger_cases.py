@@ -7,15 +7,14 @@ import os
 import signal
 import time
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from loader_data import make_folder, pictures
+from millrace import DataLoader
 from stream_cases import stream, write_shards
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
-
-import millrace
-from millrace import DataLoader
 
 CONSUMER = {"start", "draw", "wait", "make", "copy", "handover", "step"}
 STAGES = {"fetch", "decode", "transform", "collate", "sample"}
@@ -67,7 +66,9 @@ CASES = {
     "images, inline": lambda f: DataLoader(pictures(f("folder")), 4, native="require"),
     "rows, threads": lambda f: DataLoader(in_memory(), 64, num_workers=2, native="require"),
     "rows, inline": lambda f: DataLoader(in_memory(), 64, native="require"),
-    "lines, threads": lambda f: DataLoader(millrace.datasets.JSONL(f("lines")), 20, num_workers=2, native="require"),
+    "lines, threads": lambda f: DataLoader(
+        millrace.datasets.JSONL(f("lines")), 20, num_workers=2, native="require"
+    ),
     "lines, inline": lambda f: DataLoader(millrace.datasets.JSONL(f("lines")), 20, native="require"),
     "stream, threads": lambda f: DataLoader(stream(f("shards")), 4, num_workers=2, native="require"),
     "stream, inline": lambda f: DataLoader(stream(f("shards")), 4, native="require"),
@@ -77,7 +78,9 @@ CASES = {
     "iterable, fork": lambda f: DataLoader(SleepyStream(), 4, num_workers=2),
     "stream, fork": lambda f: DataLoader(stream(f("shards")), 4, num_workers=2, native="never"),
     "worker threads": lambda f: DataLoader(Sleepy(), 4, num_workers=2, worker_method="thread"),
-    "iterable, worker threads": lambda f: DataLoader(SleepyStream(), 4, num_workers=2, worker_method="thread"),
+    "iterable, worker threads": lambda f: DataLoader(
+        SleepyStream(), 4, num_workers=2, worker_method="thread"
+    ),
     "inline": lambda f: DataLoader(Sleepy(), 4),
     "iterable, inline": lambda f: DataLoader(SleepyStream(), 4),
     "skip, fork": lambda f: DataLoader(Sleepy(broken=(5,)), 4, num_workers=2, on_error="skip"),
@@ -118,7 +121,9 @@ def check(ledger, wall=None):
     assert all(seconds >= 0 for seconds in ledger["consumer"].values())
     assert sum(ledger["consumer"].values()) == pytest.approx(total, rel=0.02)
     if wall is not None:
-        assert wall * 0.98 - 0.05 <= total <= wall  # the iterator's own end comes behind, on a machine that is busy
+        assert (
+            wall * 0.98 - 0.05 <= total <= wall
+        )  # the iterator's own end comes behind, on a machine that is busy
     for worker in ledger["workers"]:
         assert set(worker["seconds"]) <= STAGES | {"send", "idle"}
         assert set(worker["cpu_seconds"]) <= STAGES | {"send"}

@@ -22,7 +22,9 @@ def write_bytes(path, data):
     if str(path).endswith(".gz"):
         data = gzip.compress(data)
     elif str(path).endswith(".zst"):
-        data = subprocess.run([shutil.which("zstd"), "-qc"], input=data, capture_output=True, check=True).stdout
+        data = subprocess.run(
+            [shutil.which("zstd"), "-qc"], input=data, capture_output=True, check=True
+        ).stdout
     path.write_bytes(data)
     return str(path)
 
@@ -42,5 +44,9 @@ def alike(a, b):
     if isinstance(a, float):
         return a == b and math.copysign(1, a) == math.copysign(1, b) or (math.isnan(a) and math.isnan(b))
     if isinstance(a, torch.Tensor):
-        return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a.numpy(), b.numpy(), equal_nan=a.is_floating_point())
+        return (
+            a.dtype == b.dtype
+            and a.shape == b.shape
+            and np.array_equal(a.numpy(), b.numpy(), equal_nan=a.is_floating_point())
+        )
     return a == b

@@ -1,16 +1,17 @@
-"""Small inputs for the loader's tests: a folder of tiny JPEGs, torch's view of its indices, torchvision where it can be had."""
+"""Small inputs for the loader's tests: a folder of tiny JPEGs, torch's view of its indices, torchvision where
+it can be had.
+"""
 
 import random
 import sys
 from pathlib import Path
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-
-import millrace
 from millrace import transforms
+from PIL import Image
 
 SIZE = 16
 
@@ -22,13 +23,17 @@ def make_folder(root, count=21):
         folder = Path(root) / "abc"[i * 3 // count]
         folder.mkdir(parents=True, exist_ok=True)
         pixels = generator.integers(0, 256, (4, 5, 3), dtype=np.uint8)
-        Image.fromarray(pixels).resize((30 + i, 40 - i % 7), Image.Resampling.BICUBIC).save(folder / f"{i:03}.jpg", quality=85)
+        Image.fromarray(pixels).resize((30 + i, 40 - i % 7), Image.Resampling.BICUBIC).save(
+            folder / f"{i:03}.jpg", quality=85
+        )
     return sorted(str(path) for path in Path(root).rglob("*.jpg"))
 
 
 def pictures(root, **options):
     """A millrace ImageFolder whose labels are its indices, so that a batch's labels tell its order."""
-    options.setdefault("transform", transforms.Compose([transforms.Resize((SIZE, SIZE)), transforms.ToTensor()]))
+    options.setdefault(
+        "transform", transforms.Compose([transforms.Resize((SIZE, SIZE)), transforms.ToTensor()])
+    )
     dataset = millrace.datasets.ImageFolder(root, **options)
     dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
     return dataset
@@ -63,7 +68,9 @@ def outcome(function):
 
 
 def torchvision_or_skip():
-    """torchvision, also where its wheel is for another build of torch: the ops its import then misses are declared here."""
+    """torchvision, also where its wheel is for another build of torch: the ops its import then misses are
+    declared here.
+    """
     pytest.importorskip("torch")
     if "torchvision" in sys.modules:
         return sys.modules["torchvision"]

@@ -1,4 +1,5 @@
 """Folders that stand for machines: what their /proc and /sys say, for the doctor's tests."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -17,11 +18,15 @@ def make_root(folder: Path, files: dict[str, str], cpus: int = 8, mask: str = "0
     usual = {
         "/proc/self/status": f"Name:\tpython\nCpus_allowed_list:\t{mask}\n",
         "/proc/self/cgroup": "0::/\n",
-        "/proc/self/limits": "Limit                     Soft Limit           Hard Limit           Units\n"
-                             "Max processes             60000                60000                processes\n"
-                             "Max open files            65536                1048576              files\n"
-                             "Max locked memory         unlimited            unlimited            bytes\n",
-        "/proc/meminfo": "MemTotal:       16777216 kB\nMemAvailable:   12582912 kB\nSwapTotal:             0 kB\n",
+        "/proc/self/limits": (
+            "Limit                     Soft Limit           Hard Limit           Units\n"
+            "Max processes             60000                60000                processes\n"
+            "Max open files            65536                1048576              files\n"
+            "Max locked memory         unlimited            unlimited            bytes\n"
+        ),
+        "/proc/meminfo": (
+            "MemTotal:       16777216 kB\nMemAvailable:   12582912 kB\nSwapTotal:             0 kB\n"
+        ),
         "/proc/cpuinfo": "processor\t: 0\nmodel name\t: Test CPU 9000\n",
         "/proc/loadavg": "0.10 0.10 0.10 1/100 4711\n",
         "/proc/sys/kernel/osrelease": "6.1.0\n",
@@ -41,6 +46,12 @@ def make_root(folder: Path, files: dict[str, str], cpus: int = 8, mask: str = "0
 
 def gpu_files(address: str, node: int, width: int = 16) -> dict[str, str]:
     at = f"/sys/bus/pci/devices/{address}"
-    return {f"{at}/vendor": "0x10de\n", f"{at}/class": "0x030200\n", f"{at}/numa_node": f"{node}\n",
-            f"{at}/current_link_speed": "16.0 GT/s PCIe\n", f"{at}/current_link_width": f"{width}\n",
-            f"{at}/max_link_speed": "32.0 GT/s PCIe\n", f"{at}/max_link_width": "16\n"}
+    return {
+        f"{at}/vendor": "0x10de\n",
+        f"{at}/class": "0x030200\n",
+        f"{at}/numa_node": f"{node}\n",
+        f"{at}/current_link_speed": "16.0 GT/s PCIe\n",
+        f"{at}/current_link_width": f"{width}\n",
+        f"{at}/max_link_speed": "32.0 GT/s PCIe\n",
+        f"{at}/max_link_width": "16\n",
+    }

@@ -1,4 +1,5 @@
 """Documents for tests of packing, and what their packs must be, written down in Python."""
+
 from __future__ import annotations
 
 import keyword
@@ -10,18 +11,22 @@ from hypothesis import strategies as st
 
 IGNORED = -100
 
-layouts = st.fixed_dictionaries({
-    "strategy": st.sampled_from(["best_fit", "first_fit", "concat"]),
-    "separator": st.sampled_from([None, 0, 77]),
-    "targets": st.sampled_from(["shift", "same"]),
-    "max_documents_per_pack": st.sampled_from([None, None, 1, 3]),
-    "seed": st.sampled_from([None, 0, 5]),
-    "window": st.integers(1, 40),
-})
+layouts = st.fixed_dictionaries(
+    {
+        "strategy": st.sampled_from(["best_fit", "first_fit", "concat"]),
+        "separator": st.sampled_from([None, 0, 77]),
+        "targets": st.sampled_from(["shift", "same"]),
+        "max_documents_per_pack": st.sampled_from([None, None, 1, 3]),
+        "seed": st.sampled_from([None, 0, 5]),
+        "window": st.integers(1, 40),
+    }
+)
 
 
 def documents(lengths: list[int], dtype: str = "uint16") -> list[np.ndarray]:
-    """Token ids that say where they are from: no two tokens of all documents are the same, and none is below 100."""
+    """Token ids that say where they are from: no two tokens of all documents are the same, and none is below
+    100.
+    """
     ends = np.cumsum([0, *lengths])
     return [np.arange(100 + begin, 100 + end).astype(dtype) for begin, end in zip(ends, ends[1:])]
 
@@ -29,14 +34,23 @@ def documents(lengths: list[int], dtype: str = "uint16") -> list[np.ndarray]:
 def pieces_of(row: dict[str, Any]) -> list[slice]:
     """Where documents lie in a row, by its document_ids."""
     ids = np.asarray(row["document_ids"])
-    found = [slice(int(np.flatnonzero(ids == n)[0]), int(np.flatnonzero(ids == n)[-1]) + 1) for n in range(ids.max() + 1)]
-    assert [s.start for s in found] == [0, *(s.stop for s in found)][: len(found)], "pieces lie behind one another"
-    assert (ids[found[-1].stop if found else 0:] == -1).all()
+    found = [
+        slice(int(np.flatnonzero(ids == n)[0]), int(np.flatnonzero(ids == n)[-1]) + 1)
+        for n in range(ids.max() + 1)
+    ]
+    assert [s.start for s in found] == [0, *(s.stop for s in found)][: len(found)], (
+        "pieces lie behind one another"
+    )
+    assert (ids[found[-1].stop if found else 0 :] == -1).all()
     return found
 
 
-def check_rows(rows: list[dict[str, Any]], docs: list[np.ndarray], separator: Any, targets: str, most: Any) -> None:
-    """Every token of every document once, separators behind them, positions from 0, and no label of another document."""
+def check_rows(
+    rows: list[dict[str, Any]], docs: list[np.ndarray], separator: Any, targets: str, most: Any
+) -> None:
+    """Every token of every document once, separators behind them, positions from 0, and no label of another
+    document.
+    """
     follows = {}  # token -> what comes behind it
     for doc in docs:
         tokens = [int(token) for token in doc]
@@ -68,4 +82,6 @@ def check_rows(rows: list[dict[str, Any]], docs: list[np.ndarray], separator: An
 def stdlib_texts(count: int = 60) -> list[str]:
     """Sources of Python's standard library, a file each."""
     folder = Path(keyword.__file__).parent
-    return [path.read_text(encoding="utf-8", errors="replace") for path in sorted(folder.glob("*.py"))[:count]]
+    return [
+        path.read_text(encoding="utf-8", errors="replace") for path in sorted(folder.glob("*.py"))[:count]
+    ]

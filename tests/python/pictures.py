@@ -7,7 +7,9 @@ from PIL import Image
 
 
 def make_picture(width, height, seed=0, mode="RGB"):
-    """A PIL image with the statistics of a photo: smooth colours, sharp edges, some noise. Equal for equal arguments."""
+    """A PIL image with the statistics of a photo: smooth colours, sharp edges, some noise. Equal for equal
+    arguments.
+    """
     random = np.random.default_rng(seed)
     y, x = np.ogrid[0:height, 0:width]
     pixels = np.empty((height, width, 3), np.float32)
@@ -16,7 +18,10 @@ def make_picture(width, height, seed=0, mode="RGB"):
         pixels[..., channel] = 128 + 50 * (np.sin(fx * x / width + phase) + np.sin(fy * y / height))
     for _ in range(6):
         left, top = random.integers(0, width), random.integers(0, height)
-        right, bottom = left + random.integers(1, 1 + width // 2 + 1), top + random.integers(1, 1 + height // 2 + 1)
+        right, bottom = (
+            left + random.integers(1, 1 + width // 2 + 1),
+            top + random.integers(1, 1 + height // 2 + 1),
+        )
         pixels[top:bottom, left:right] = random.uniform(0, 255, 3)
     pixels += 8 * random.standard_normal(pixels.shape, np.float32)
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).convert(mode)

@@ -6,15 +6,19 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-
 from millrace import CorruptDataError, _core, transforms
 from millrace.datasets import ImageFolder
 from millrace.datasets.pillow_decode import decode_with_pillow
+from PIL import Image
 
 TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE, 8: Image.Transpose.ROTATE_90,
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
 }  # what makes a picture of that EXIF orientation upright
 
 

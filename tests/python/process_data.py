@@ -38,7 +38,9 @@ SAMPLES = {
     "bfloat16": lambda i: torch.full((5,), float(i), dtype=torch.bfloat16),
     "complex": lambda i: torch.full((5,), complex(i, 1)),
     "transposed": lambda i: torch.arange(6.0).reshape(2, 3).t() + i,
-    "channels last": lambda i: torch.full((1, 3, 4, 4), float(i)).contiguous(memory_format=torch.channels_last)[0],
+    "channels last": lambda i: torch.full((1, 3, 4, 4), float(i)).contiguous(
+        memory_format=torch.channels_last
+    )[0],
     "array": lambda i: np.full((3, 2), i, dtype=np.float32),
     "uint16 array": lambda i: np.full((3,), i, dtype=np.uint16),
     "0-d array": lambda i: np.array(i, dtype=np.int16),
@@ -181,7 +183,9 @@ class Failing(Dataset):
 
 
 class Stuck(Dataset):
-    """Says in a folder that it has begun, then does not come back: sample 0 without the interpreter's lock, sample 1 with it."""
+    """Says in a folder that it has begun, then does not come back: sample 0 without the interpreter's lock,
+    sample 1 with it.
+    """
 
     def __init__(self, folder):
         self.folder = folder

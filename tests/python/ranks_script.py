@@ -1,4 +1,6 @@
-"""Started by torchrun in test_ranks.py: what one rank of a training run does with its loader. Prints nothing; writes JSON."""
+"""Started by torchrun in test_ranks.py: what one rank of a training run does with its loader. Prints nothing;
+writes JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,10 @@ import json
 import sys
 from pathlib import Path
 
+import millrace
 import torch
 import torch.distributed as dist
 from torch.utils.data import Dataset, DistributedSampler
-
-import millrace
 
 SIZE, BATCH, CUT = 101, 4, 3
 
@@ -27,8 +28,12 @@ class Squares(Dataset):
 def loader_of(kind: str, **options) -> millrace.DataLoader:
     data = Squares()
     if kind == "torch":
-        return millrace.DataLoader(data, BATCH, sampler=DistributedSampler(data, seed=4), num_workers=1, **options)
-    return millrace.DataLoader(data, BATCH, sampler=millrace.samplers.PermutationSampler(SIZE, seed=4), **options)
+        return millrace.DataLoader(
+            data, BATCH, sampler=DistributedSampler(data, seed=4), num_workers=1, **options
+        )
+    return millrace.DataLoader(
+        data, BATCH, sampler=millrace.samplers.PermutationSampler(SIZE, seed=4), **options
+    )
 
 
 def gathered(value):
@@ -46,7 +51,9 @@ def run(folder: Path, phase: str) -> dict:
             iterator = iter(loader)
             seen = [index for _ in range(CUT) for index in next(iterator).tolist()]
             state = millrace.gather_state(loader)
-            assert len({hashlib.sha256(json.dumps(each).encode()).hexdigest() for each in gathered(state)}) == 1
+            assert (
+                len({hashlib.sha256(json.dumps(each).encode()).hexdigest() for each in gathered(state)}) == 1
+            )
             (folder / f"{kind}.json").write_text(json.dumps(state))
             rest = [index for batch in iterator for index in batch.tolist()]
             found[kind] = gathered([seen, rest])

@@ -8,11 +8,12 @@ import random
 import numpy as np
 import torch
 from loader_data import generator_states
+from millrace import FlightRecorder, transforms
 from shard_data import same
 
-from millrace import FlightRecorder, transforms
-
-AUGMENTED = transforms.Compose([transforms.RandomResizedCrop(12), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+AUGMENTED = transforms.Compose(
+    [transforms.RandomResizedCrop(12), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+)
 
 
 def seed():
@@ -22,7 +23,9 @@ def seed():
 
 
 def run_with_replays(make, epochs=1, each=4, **recorder):
-    """Equal to a run without replays; each `each`-th step, a step of the past is replayed, and at the end all are."""
+    """Equal to a run without replays; each `each`-th step, a step of the past is replayed, and at the end all
+    are.
+    """
     seed()
     plain = make()
     expected = [list(plain) for _ in range(epochs)]
@@ -39,7 +42,8 @@ def run_with_replays(make, epochs=1, each=4, **recorder):
                 assert generator_states() == before
         assert same(given, expected[epoch])
     count = len(expected[0])
-    steps = sorted({0, count // 2, count - 1}) if loader.stats()["engine"] == "processes" else range(count)  # each takes a new process
+    # each takes a new process
+    steps = sorted({0, count // 2, count - 1}) if loader.stats()["engine"] == "processes" else range(count)
     for epoch, step in itertools.product(range(epochs), steps):
         assert same(loader.replay(step, epoch), expected[epoch][step]), (epoch, step)
     return loader, expected

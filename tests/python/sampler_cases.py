@@ -1,4 +1,5 @@
 """Samplers for tests: how to make each for any number of ranks, and what is known of its global order."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from millrace import samplers
 
 LENGTHS = np.random.default_rng(3).integers(1, 60, 210)
@@ -16,7 +16,9 @@ WEIGHTS = np.random.default_rng(5).random(97) * (np.arange(97) % 5 > 0)
 
 @dataclass(frozen=True)
 class Case:
-    """make(num_replicas, rank, drop_last) -> sampler. `repeats`: what makes the ranks equal is the beginning of the order again."""
+    """make(num_replicas, rank, drop_last) -> sampler. `repeats`: what makes the ranks equal is the beginning
+    of the order again.
+    """
 
     make: Callable[[int, int, bool], Any]
     repeats: bool = True
@@ -33,7 +35,9 @@ def permutation(ranks: int, rank: int, drop_last: bool) -> Any:
 
 
 def weighted(replacement: bool, count: int) -> Callable[[int, int, bool], Any]:
-    return lambda ranks, rank, drop_last: samplers.DistributedWeightedSampler(WEIGHTS, count, replacement, ranks, rank, 2, drop_last)
+    return lambda ranks, rank, drop_last: samplers.DistributedWeightedSampler(
+        WEIGHTS, count, replacement, ranks, rank, 2, drop_last
+    )
 
 
 def shards(ranks: int, rank: int, drop_last: bool) -> Any:
@@ -45,7 +49,9 @@ def two_tier(ranks: int, rank: int, drop_last: bool) -> Any:
 
 
 def chunks(streams: Any) -> Callable[[int, int, bool], Any]:
-    return lambda ranks, rank, drop_last: samplers.ChunkShuffle([20, 1, 0, 33, 40, 7], 2, 5, ranks, rank, drop_last, streams)
+    return lambda ranks, rank, drop_last: samplers.ChunkShuffle(
+        [20, 1, 0, 33, 40, 7], 2, 5, ranks, rank, drop_last, streams
+    )
 
 
 def buffered(ranks: int, rank: int, drop_last: bool) -> Any:
@@ -59,7 +65,9 @@ def mixture(shuffle: bool) -> Callable[[int, int, bool], Any]:
 
 
 def by_length(ranks: int, rank: int, drop_last: bool) -> Any:
-    return samplers.LengthGroupedSampler(LENGTHS, max_tokens=200, seed=1, num_replicas=ranks, rank=rank, drop_last=drop_last)
+    return samplers.LengthGroupedSampler(
+        LENGTHS, max_tokens=200, seed=1, num_replicas=ranks, rank=rank, drop_last=drop_last
+    )
 
 
 GLOBAL_ORDERS = {

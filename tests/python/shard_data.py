@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from pictures import jpeg_bytes, make_picture
+from PIL import Image
 
 
 def write_tar(path, members):

@@ -1,8 +1,10 @@
-"""A loader and its training loop in simulated time: what a Controller is tested with, and a grid of fixed settings beside it.
+"""A loader and its training loop in simulated time: what a Controller is tested with, and a grid of fixed
+settings beside it.
 
-Workers share the CPUs with each other and with the consumer (processor sharing). They claim the pieces of batches in order; a batch is
-begun only while fewer than `slots` are in memory, the consumer's included. A piece waits `latency` seconds (a disk, a store) and then
-takes `cpu` seconds of a CPU. A step of the consumer takes `step_cpu` seconds of a CPU and then `step_else` of something else.
+Workers share the CPUs with each other and with the consumer (processor sharing). They claim the pieces of
+batches in order; a batch is begun only while fewer than `slots` are in memory, the consumer's included. A
+piece waits `latency` seconds (a disk, a store) and then takes `cpu` seconds of a CPU. A step of the consumer
+takes `step_cpu` seconds of a CPU and then `step_else` of something else.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Optional
 
 from millrace.tuning import Bounds, Controller, Setting
 
@@ -139,7 +140,7 @@ def fixed_rate(load: Load, setting: Setting, seconds: float, seed: int = 1) -> f
 
 
 def tuned(
-    load: Load, bounds: Bounds, seconds: float, seed: int = 1, start: Optional[Setting] = None
+    load: Load, bounds: Bounds, seconds: float, seed: int = 1, start: Setting | None = None
 ) -> tuple[Pipeline, Controller, list[tuple[float, Setting]]]:
     """A run of `seconds` under a Controller; (pipeline, controller, [(when, setting)])."""
     controller = Controller(bounds, start or Setting(bounds.threads, 3))

@@ -1,10 +1,12 @@
-"""Loaders, samplers and datasets of every kind, whose states are damaged at random: what comes of each is counted.
+"""Loaders, samplers and datasets of every kind, whose states are damaged at random: what comes of each is
+counted.
 
     python tests/python/state_mutations.py [--count 1500] [--seed 0] [--verify no]
 
-prints a table: how many of the damaged states gave the rest of the epoch all the same, were refused with a sentence, or are the documented
-{}; and how many went on elsewhere, or ended in an error that says nothing, of which there should be none. With `--verify no` the states
-are loaded as hand-made ones, without a look at their checksum: what they hold is all that can be known, and other places are then places.
+prints a table: how many of the damaged states gave the rest of the epoch all the same, were refused with a
+sentence, or are the documented {}; and how many went on elsewhere, or ended in an error that says nothing, of
+which there should be none. With `--verify no` the states are loaded as hand-made ones, without a look at
+their checksum: what they hold is all that can be known, and other places are then places.
 """
 
 from __future__ import annotations
@@ -22,21 +24,29 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
+import millrace
 import numpy as np
 import torch
 from line_data import write_json
 from loader_data import make_folder
+from millrace import DataLoader, DevicePrefetcher, samplers, transforms
+from millrace.datasets import (
+    JSONL,
+    ArrowFile,
+    ImageFolder,
+    JSONLStream,
+    PackedSequences,
+    PackedStream,
+    Tokens,
+    WebDataset,
+)
+from millrace.datasets.webdataset import Mixture
 from sampler_cases import GLOBAL_ORDERS
 from shard_data import make_picture_shards, numbered_shards
 from test_resume import Counting, Growing, Squares
 from torch.utils.data import TensorDataset
-
-import millrace
-from millrace import DataLoader, DevicePrefetcher, samplers, transforms
-from millrace.datasets import JSONL, ArrowFile, ImageFolder, JSONLStream, PackedSequences, PackedStream, Tokens, WebDataset
-from millrace.datasets.webdataset import Mixture
 
 ROWS = TensorDataset(torch.arange(60))
 OUTCOMES = ("same", "refused", "documented", "elsewhere", "no sentence")
@@ -44,7 +54,9 @@ GOOD = OUTCOMES[:3]
 
 
 class Kind(NamedTuple):
-    """`make()`: something with state_dict() and load_state_dict() that is iterated over; `rest`: how; `cut`: behind so many items."""
+    """`make()`: something with state_dict() and load_state_dict() that is iterated over; `rest`: how; `cut`:
+    behind so many items.
+    """
 
     make: Callable[[], Any]
     cut: int = 2
@@ -62,7 +74,13 @@ class TensorState(Squares):
 
     def state_dict(self) -> dict[str, Any]:
         given = self.given
-        return {"given": given, 7: [given, (given, None)], "rows": torch.arange(given), "raw": b"x" * given, "more": {"a": np.ones(given)}}
+        return {
+            "given": given,
+            7: [given, (given, None)],
+            "rows": torch.arange(given),
+            "raw": b"x" * given,
+            "more": {"a": np.ones(given)},
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.given = int(state["given"])
@@ -84,7 +102,9 @@ def kinds(folder: Path) -> dict[str, Kind]:
     np.arange(200, dtype=np.uint16).tofile(folder / "tokens.bin")
     tokens = Tokens(folder / "tokens.bin", 4, "uint16")
     documents = [list(range(n)) for n in (3, 9, 4, 4, 7, 2, 6, 5, 8, 1, 3, 9)]
-    pictures = ImageFolder(folder / "pictures", transforms.Compose([transforms.RandomResizedCrop(16), transforms.ToTensor()]))
+    pictures = ImageFolder(
+        folder / "pictures", transforms.Compose([transforms.RandomResizedCrop(16), transforms.ToTensor()])
+    )
     fixed = transforms.Compose([transforms.Resize((16, 16)), transforms.ToTensor()])
 
     def web() -> Any:
@@ -92,7 +112,9 @@ def kinds(folder: Path) -> dict[str, Kind]:
 
     def shown() -> Any:
         shards = sorted(map(str, (folder / "shards").glob("*.tar")))
-        return WebDataset(shards, seed=4).shuffle(3).decode("pil").to_tuple("jpg", "cls").map_tuple(fixed, int)
+        return (
+            WebDataset(shards, seed=4).shuffle(3).decode("pil").to_tuple("jpg", "cls").map_tuple(fixed, int)
+        )
 
     def mixed() -> Any:
         return Mixture([web(), web()], [2, 1])
@@ -110,9 +132,15 @@ def kinds(folder: Path) -> dict[str, Kind]:
         "rows, own generator": Kind(lambda: DataLoader(ROWS, 3, shuffle=True, generator=own())),
         "rows, threads": loader(lambda: ROWS, num_workers=2, shuffle=True, persistent_workers=True),
         "rows, in order": loader(lambda: ROWS),
-        "rows, weighted": Kind(lambda: DataLoader(ROWS, 3, sampler=torch.utils.data.WeightedRandomSampler(torch.ones(60), 40))),
-        "rows, mixture": Kind(lambda: DataLoader(ROWS, 3, sampler=samplers.MixtureSampler([20, 40], [1, 2], seed=1))),
-        "rows, buffer": Kind(lambda: DataLoader(ROWS, 3, sampler=samplers.ShuffleBuffer(7)(samplers.PermutationSampler(60)))),
+        "rows, weighted": Kind(
+            lambda: DataLoader(ROWS, 3, sampler=torch.utils.data.WeightedRandomSampler(torch.ones(60), 40))
+        ),
+        "rows, mixture": Kind(
+            lambda: DataLoader(ROWS, 3, sampler=samplers.MixtureSampler([20, 40], [1, 2], seed=1))
+        ),
+        "rows, buffer": Kind(
+            lambda: DataLoader(ROWS, 3, sampler=samplers.ShuffleBuffer(7)(samplers.PermutationSampler(60)))
+        ),
         "rows of ranks, merged": Kind(merged),
         "tokens": loader(lambda: tokens, num_workers=2, shuffle=True),
         "packed": loader(lambda: PackedSequences(documents, 10), shuffle=True),
@@ -132,7 +160,11 @@ def kinds(folder: Path) -> dict[str, Kind]:
         "stream": loader(Counting),
         "stream, processes": loader(Counting, num_workers=2),
         "stream, threads": loader(Counting, num_workers=2, worker_method="thread"),
-        "prefetched": Kind(lambda: DevicePrefetcher(DataLoader(ROWS, 3, shuffle=True, num_workers=2), "cpu", channels_last=True)),
+        "prefetched": Kind(
+            lambda: DevicePrefetcher(
+                DataLoader(ROWS, 3, shuffle=True, num_workers=2), "cpu", channels_last=True
+            )
+        ),
         "dataset: shards": Kind(web, 6),
         "dataset: mixture": Kind(mixed, 6),
         "dataset: JSON lines": Kind(lambda: JSONLStream(lines, shuffle_files=True), 6),
@@ -140,7 +172,10 @@ def kinds(folder: Path) -> dict[str, Kind]:
         "sampler: random": Kind(lambda: samplers.RandomSampler(range(40), generator=own()), 6),
         "sampler: batches": Kind(lambda: samplers.BatchSampler(samplers.PermutationSampler(40), 3, False), 4),
         "sampler: buffer of a stream": Kind(lambda: samplers.ShuffleBuffer(6)(web()), 6),
-        **{f"sampler: {name}": Kind(lambda case=case: case.make(2, 1, False), 6) for name, case in GLOBAL_ORDERS.items()},
+        **{
+            f"sampler: {name}": Kind(lambda case=case: case.make(2, 1, False), 6)
+            for name, case in GLOBAL_ORDERS.items()
+        },
     }
     try:
         import pyarrow as pa
@@ -158,12 +193,12 @@ class _Ranks:
 
     def __init__(self) -> None:
         self._ranks = [
-            DataLoader(ROWS, 3, sampler=samplers.PermutationSampler(60, num_replicas=2, rank=rank)) for rank in range(2)
+            DataLoader(ROWS, 3, sampler=samplers.PermutationSampler(60, num_replicas=2, rank=rank))
+            for rank in range(2)
         ]
 
     def __iter__(self) -> Any:
-        for batches in zip(*self._ranks):
-            yield batches
+        yield from zip(*self._ranks)
 
     def state_dict(self) -> Any:
         return millrace.merge_states([rank.state_dict() for rank in self._ranks])
@@ -211,7 +246,9 @@ def kept(state: Any, through: Callable[[Any], Any]) -> Any:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths of all that is in it."""
-    items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items: Any = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
     return [place for key, inner in items for place in ((*path, key), *places(inner, (*path, key)))]
 
 
@@ -228,7 +265,9 @@ def damaged(state: Any, rng: random.Random) -> tuple[Any, str]:
     for key in way:
         holder = holder[key]
     value = holder[last]
-    what = rng.choice(["delete", "change", "change", "change", "swap type", "None", "empty", "cut", "nest", "move"])
+    what = rng.choice(
+        ["delete", "change", "change", "change", "swap type", "None", "empty", "cut", "nest", "move"]
+    )
     if what == "delete":
         del holder[last]
     elif what == "move" and isinstance(holder, dict):
@@ -282,7 +321,7 @@ class Run:
         torch.manual_seed(2)
         return self._make()
 
-    def outcome(self, state: Any, verify: bool = True) -> tuple[str, Optional[BaseException]]:
+    def outcome(self, state: Any, verify: bool = True) -> tuple[str, BaseException | None]:
         resumed = self._new()
         try:
             resumed.load_state_dict(state) if verify else resumed.load_state_dict(state, verify=False)
@@ -307,7 +346,9 @@ def values(items: Any) -> list[str]:
     return found
 
 
-def count_outcomes(runs: dict[str, Run], count: int, seed: int, verify: bool = True, tell: Any = None) -> dict[str, Counter[str]]:
+def count_outcomes(
+    runs: dict[str, Run], count: int, seed: int, verify: bool = True, tell: Any = None
+) -> dict[str, Counter[str]]:
     """`count` damaged states, as many of each kind. `tell(kind, what, outcome, error)` of the bad ones."""
     rng = random.Random(seed)
     table = {name: Counter() for name in runs}
@@ -330,10 +371,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--verify", choices=("yes", "no"), default="yes")
-    parser.add_argument("--traces", action="store_true", help="print where errors without a sentence come from")
+    parser.add_argument(
+        "--traces", action="store_true", help="print where errors without a sentence come from"
+    )
     arguments = parser.parse_args()
 
-    def tell(name: str, what: str, outcome: str, error: Optional[BaseException]) -> None:
+    def tell(name: str, what: str, outcome: str, error: BaseException | None) -> None:
         print(f"{outcome}: {name}: {what}: {error!r}", file=sys.stderr, flush=True)
         if arguments.traces and error is not None:
             traceback.print_exception(error)

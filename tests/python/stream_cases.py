@@ -7,12 +7,11 @@ import io
 import shutil
 import subprocess
 
-from pictures import jpeg_bytes, make_picture
-from shard_data import same, write_tar
-
 import millrace.transforms as T
 from millrace import DataLoader
 from millrace.datasets import WebDataset
+from pictures import jpeg_bytes, make_picture
+from shard_data import same, write_tar
 
 LENGTHS = (7, 5, 1, 6)
 COUNT = sum(LENGTHS)
@@ -30,7 +29,11 @@ def members_of(number):
     picture = make_picture(24 + number % 5, 20 + number % 3, seed=number)
     form = ("jpg", "png", "webp")[number % 3]
     data = jpeg_bytes(picture, quality=90) if form == "jpg" else encoded(picture, form)
-    return [(f"d/{number:03d}.{form}", data), (f"d/{number:03d}.cls", b"%d" % number), (f"d/{number:03d}.txt", b"t" * number)]
+    return [
+        (f"d/{number:03d}.{form}", data),
+        (f"d/{number:03d}.cls", b"%d" % number),
+        (f"d/{number:03d}.txt", b"t" * number),
+    ]
 
 
 def write_shards(folder, damaged=()):

@@ -1,4 +1,6 @@
-"""Arrow columns of every type that tables map, and what samples should hold, said by pyarrow's own to_pylist()."""
+"""Arrow columns of every type that tables map, and what samples should hold, said by pyarrow's own
+to_pylist().
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from hypothesis import strategies as st
-
 from millrace.datasets import ArrowFile, Parquet, Table
 
 INTS = {f"{sign}int{bits}": bits - (sign == "") for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -39,10 +40,16 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "bool": (pa.bool_(), st.booleans()),
     "date32": (pa.date32(), DATES),
     "date64": (pa.date64(), DATES),
-    "time32": (pa.time32("ms"), st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000))),
+    "time32": (
+        pa.time32("ms"),
+        st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000)),
+    ),
     "time64": (pa.time64("us"), st.times()),
     "timestamp": (pa.timestamp("us"), STAMPS),
-    "zoned": (pa.timestamp("ms", "Europe/Berlin"), STAMPS.map(lambda t: int(t.replace(tzinfo=datetime.timezone.utc).timestamp() * 1000))),
+    "zoned": (
+        pa.timestamp("ms", "Europe/Berlin"),
+        STAMPS.map(lambda t: int(t.replace(tzinfo=datetime.timezone.utc).timestamp() * 1000)),
+    ),
     "duration": (pa.duration("us"), st.timedeltas(datetime.timedelta(-1000), datetime.timedelta(1000))),
     "decimal128": (pa.decimal128(20, 2), DECIMALS),
     "decimal256": (pa.decimal256(50, 2), DECIMALS),
@@ -55,8 +62,14 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "large_list": (pa.large_list(pa.float32()), st.lists(st.floats(width=32, allow_nan=False), max_size=4)),
     "pairs": (pa.list_(pa.float64(), 2), st.lists(st.floats(allow_nan=False), min_size=2, max_size=2)),
     "flags": (pa.list_(pa.bool_(), 3), st.lists(st.booleans(), min_size=3, max_size=3)),
-    "matrix": (pa.list_(pa.list_(pa.int16(), 2), 2), st.lists(st.lists(ints("int16"), min_size=2, max_size=2), min_size=2, max_size=2)),
-    "list_of_pairs": (pa.list_(pa.list_(pa.int64(), 2)), st.lists(st.lists(ints("int64"), min_size=2, max_size=2), max_size=3)),
+    "matrix": (
+        pa.list_(pa.list_(pa.int16(), 2), 2),
+        st.lists(st.lists(ints("int16"), min_size=2, max_size=2), min_size=2, max_size=2),
+    ),
+    "list_of_pairs": (
+        pa.list_(pa.list_(pa.int64(), 2)),
+        st.lists(st.lists(ints("int64"), min_size=2, max_size=2), max_size=3),
+    ),
     "words": (pa.list_(pa.string()), st.lists(TEXT, max_size=3)),
     "struct": (
         pa.struct([("x", pa.int32()), ("in", pa.struct([("y", pa.string())]))]),
@@ -64,8 +77,21 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     ),
 }
 ONLY_ARROW = {"string_view": (pa.string_view(), TEXT)}
-DTYPES = {"uint64": "int64", "date32": "int64", "date64": "int64", "time32": "int64", "time64": "int64", "timestamp": "int64"}
-DTYPES |= {"zoned": "int64", "duration": "int64", "decimal128": "float64", "decimal256": "float64", "codes": "int64"}
+DTYPES = {
+    "uint64": "int64",
+    "date32": "int64",
+    "date64": "int64",
+    "time32": "int64",
+    "time64": "int64",
+    "timestamp": "int64",
+}
+DTYPES |= {
+    "zoned": "int64",
+    "duration": "int64",
+    "decimal128": "float64",
+    "decimal256": "float64",
+    "codes": "int64",
+}
 RAGGED = {"list": "int32", "large_list": "float32", "list_of_pairs": "int64"}
 FIXED = {"pairs": "float64", "flags": "bool", "matrix": "int16"}
 
@@ -83,7 +109,15 @@ def expected(name: str, column: pa.ChunkedArray, categories: list[Any]) -> list[
         return [float(value) for value in values]
     if name in RAGGED or name in FIXED:
         dtype = (RAGGED | FIXED)[name]
-        shape = (-1, 2) if name == "list_of_pairs" else (-1,) if name in RAGGED else (2, 2) if name == "matrix" else (kind.list_size,)
+        shape = (
+            (-1, 2)
+            if name == "list_of_pairs"
+            else (-1,)
+            if name in RAGGED
+            else (2, 2)
+            if name == "matrix"
+            else (kind.list_size,)
+        )
         return [np.array(value, dtype).reshape(shape) for value in values]
     return values
 
@@ -91,7 +125,11 @@ def expected(name: str, column: pa.ChunkedArray, categories: list[Any]) -> list[
 def same(value: Any, wanted: Any, dtype: Any = None) -> bool:
     """Whether a sample's value is the one, and of the type that the table says."""
     if isinstance(wanted, np.ndarray):
-        return isinstance(value, torch.Tensor) and value.numpy().dtype == wanted.dtype and np.array_equal(value.numpy(), wanted)
+        return (
+            isinstance(value, torch.Tensor)
+            and value.numpy().dtype == wanted.dtype
+            and np.array_equal(value.numpy(), wanted)
+        )
     if isinstance(wanted, dict):
         return wanted.keys() == value.keys() and all(same(value[key], wanted[key]) for key in wanted)
     if isinstance(wanted, (str, bytes, list)):
@@ -106,8 +144,13 @@ def write_parquet(table: pa.Table, folder: Path, rows: int, **options: Any) -> P
 
 def write_ipc(make: Callable[..., Any], compression: str | None) -> Callable[..., ArrowFile]:
     def write(table: pa.Table, folder: Path, rows: int, **options: Any) -> ArrowFile:
-        choices = pa.ipc.IpcWriteOptions(compression=compression, emit_dictionary_deltas=make is pa.ipc.new_stream)
-        with pa.OSFile(str(folder / "t.arrow"), "wb") as file, make(file, table.schema, options=choices) as writer:
+        choices = pa.ipc.IpcWriteOptions(
+            compression=compression, emit_dictionary_deltas=make is pa.ipc.new_stream
+        )
+        with (
+            pa.OSFile(str(folder / "t.arrow"), "wb") as file,
+            make(file, table.schema, options=choices) as writer,
+        ):
             writer.write_table(table, max_chunksize=rows)
         return ArrowFile(folder / "t.arrow", **options)
 

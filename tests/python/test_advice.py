@@ -6,7 +6,6 @@ import json
 import pytest
 import torch
 from advice_cases import CASES, Sleeps, followed
-
 from millrace import DataLoader, _core
 from millrace.advice import Facts, advise, throughput
 
@@ -34,7 +33,17 @@ def test_what_is_foretold_comes_true():
 # ------------------------------------------------------------------ the model alone
 
 
-def ledger(engine="processes", native=False, workers=2, per_batch=None, cpu=None, consumer=None, batches=100, cores=8.0, **more):
+def ledger(
+    engine="processes",
+    native=False,
+    workers=2,
+    per_batch=None,
+    cpu=None,
+    consumer=None,
+    batches=100,
+    cores=8.0,
+    **more,
+):
     """A ledger of `batches` batches of 8: seconds per batch, of one worker by stage and of the consumer."""
     per_batch, cpu = per_batch or {"decode": 0.04}, cpu or {}
     consumer = {name: seconds * batches for name, seconds in (consumer or {"step": 0.005}).items()}
@@ -51,20 +60,46 @@ def ledger(engine="processes", native=False, workers=2, per_batch=None, cpu=None
         seconds = {stage: value * batches / workers for stage, value in per_batch.items()}
         seconds["idle"] = wall - sum(seconds.values())
         own = {stage: cpu.get(stage, 0.0) * batches / workers for stage in per_batch}
-        rows.append({"name": f"process {number}", "wall_seconds": wall, "seconds": seconds, "cpu_seconds": own})
-    stages = {name: {"wall": 0.0, "cpu": 0.0} for name in ("fetch", "decode", "transform", "collate", "sample")}
+        rows.append(
+            {"name": f"process {number}", "wall_seconds": wall, "seconds": seconds, "cpu_seconds": own}
+        )
+    stages = {
+        name: {"wall": 0.0, "cpu": 0.0} for name in ("fetch", "decode", "transform", "collate", "sample")
+    }
     for stage, value in per_batch.items():
         stages[stage] = {"wall": value * batches, "cpu": cpu.get(stage, 0.0) * batches}
     lost = consumer["wait"] + consumer["make"]
     blame = {stage: lost * value / sum(per_batch.values()) for stage, value in per_batch.items()}
     slowest = max(per_batch, key=per_batch.get)
-    settings = {"num_workers": workers, "prefetch_factor": 2, "batch_size": 8, "pin_memory": False, "device": None, "decode": "cpu"}
+    settings = {
+        "num_workers": workers,
+        "prefetch_factor": 2,
+        "batch_size": 8,
+        "pin_memory": False,
+        "device": None,
+        "decode": "cpu",
+    }
     return {
-        "version": 1, "engine": engine, "native": native, "running": False, "epoch": 0, "settings": {**settings, "cores": cores},
-        "wall_seconds": wall, "samples": 8 * batches, "batches": batches, "bytes": 0, "consumer": consumer, "first_wait": 0.0,
-        "workers": rows, "stages": stages, "hot": [], "blame": blame, "bottleneck": slowest,
-        "queue": {"slots": 8, "overflow_slots": 0}, **more,
-    }  # fmt: skip
+        "version": 1,
+        "engine": engine,
+        "native": native,
+        "running": False,
+        "epoch": 0,
+        "settings": {**settings, "cores": cores},
+        "wall_seconds": wall,
+        "samples": 8 * batches,
+        "batches": batches,
+        "bytes": 0,
+        "consumer": consumer,
+        "first_wait": 0.0,
+        "workers": rows,
+        "stages": stages,
+        "hot": [],
+        "blame": blame,
+        "bottleneck": slowest,
+        "queue": {"slots": 8, "overflow_slots": 0},
+        **more,
+    }
 
 
 def named(advice, argument):
@@ -91,7 +126,9 @@ def test_the_loops_own_cpu_time_is_not_the_workers():
     assert free[0].gain == pytest.approx(2)
     shared = advise(ledger(workers=1, cpu={"decode": 0.04}, cores=2.0, process_cpu_seconds=100 * 0.01))
     assert shared[0].gain == pytest.approx(2 / (0.04 + 0.01) * 0.04)
-    threads = ledger("threads", True, workers=1, cpu={"decode": 0.04}, cores=2.0, process_cpu_seconds=100 * 0.04)
+    threads = ledger(
+        "threads", True, workers=1, cpu={"decode": 0.04}, cores=2.0, process_cpu_seconds=100 * 0.04
+    )
     assert advise(threads)[0].gain == pytest.approx(2), "theirs is part of the process's"
 
 
@@ -108,19 +145,29 @@ def test_other_programs_get_their_share_of_the_cpus():
 
 
 def test_a_loop_that_is_the_bottleneck_has_nothing_to_gain():
-    advice = advise(ledger(consumer={"step": 0.03}), Facts(python=("transform: python — a function",), files=True))
+    advice = advise(
+        ledger(consumer={"step": 0.03}), Facts(python=("transform: python — a function",), files=True)
+    )
     assert not advice
     assert "nothing to gain" in advice.line
 
 
 def test_threads_that_take_turns_are_told_to_be_processes():
-    found = ledger("threads", per_batch={"transform": 0.04}, cpu={"transform": 0.02}, consumer={"step": 0.001})
+    found = ledger(
+        "threads", per_batch={"transform": 0.04}, cpu={"transform": 0.02}, consumer={"step": 0.001}
+    )
     assert named(advise(found), "process").gain == pytest.approx(2, rel=0.05)
     assert not [s for s in advise(found, Facts(gil=False)) if "worker_method" in s.code]
 
 
 def test_packing_a_gpu_and_a_cache_where_there_is_something_for_them():
-    found = ledger("threads", True, per_batch={"fetch": 0.02, "decode": 0.02}, cpu={"fetch": 0.02, "decode": 0.02}, cores=2.0)
+    found = ledger(
+        "threads",
+        True,
+        per_batch={"fetch": 0.02, "decode": 0.02},
+        cpu={"fetch": 0.02, "decode": 0.02},
+        cores=2.0,
+    )
     advice = advise(found, Facts(files=True, gpu=True, remote=True))
     assert {s.what for s in advice} == {"`millrace pack`", "GPU decode", "a disk cache"}
     assert all(s.at_most for s in advice)
@@ -139,7 +186,9 @@ def test_copies_and_small_batches():
     costs = {"step": 0.001, "copy": 0.01, "handover": 0.001}
     found = ledger(consumer=costs, per_batch={"decode": 0.002}, blame={"copy": 1.0, "handover": 0.1})
     assert named(advise(found), "device").at_most
-    found = ledger(consumer={"step": 0.0001, "handover": 0.0004}, per_batch={"decode": 0.0001}, blame={"handover": 0.04})
+    found = ledger(
+        consumer={"step": 0.0001, "handover": 0.0004}, per_batch={"decode": 0.0001}, blame={"handover": 0.04}
+    )
     assert named(advise(found), "batch_size").arguments == {"batch_size": 32}
 
 

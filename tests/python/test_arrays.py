@@ -1,21 +1,34 @@
-"""Arrays: dicts of rows from arrays, tensors and files, gathered natively, equal to numpy's; and what cannot be one."""
+"""Arrays: dicts of rows from arrays, tensors and files, gathered natively, equal to numpy's; and what cannot
+be one.
+"""
 
 from __future__ import annotations
 
 import pickle
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.data import ConcatDataset, Subset
-
-import millrace
 from millrace import CorruptDataError
 from millrace.datasets import Arrays
+from torch.utils.data import ConcatDataset, Subset
 
-NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
+NAMES = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 
 
 def some(dtype, shape, seed=0):
@@ -51,10 +64,14 @@ def test_every_dtype_from_everywhere(tmp_path_factory, dtype, shape, rows, place
     assert np.array_equal(torch.cat([batch["x"] for batch in batches]).numpy(), array)
     assert torch.cat([batch["number"] for batch in batches]).tolist() == list(range(rows))
     for batch, right in zip(torch.utils.data.DataLoader(dataset, 7), batches, strict=True):
-        assert batch.keys() == right.keys() and all(torch.equal(batch[k], right[k]) and batch[k].dtype is right[k].dtype for k in batch)
+        assert batch.keys() == right.keys() and all(
+            torch.equal(batch[k], right[k]) and batch[k].dtype is right[k].dtype for k in batch
+        )
     sample = dataset[-1]
     assert np.array_equal(np.asarray(sample["x"]), array[-1]) and np.asarray(sample["x"]).dtype == array.dtype
-    assert type(sample["x"]) is (torch.Tensor if place == "tensor" else np.ndarray if shape else array.dtype.type)
+    assert type(sample["x"]) is (
+        torch.Tensor if place == "tensor" else np.ndarray if shape else array.dtype.type
+    )
 
 
 def test_members_of_an_archive(tmp_path):

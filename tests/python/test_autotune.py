@@ -1,4 +1,6 @@
-"""num_workers="auto", prefetch_factor="auto" in real loaders: the same data whatever is chosen, budgets, the file, what is told."""
+"""num_workers="auto", prefetch_factor="auto" in real loaders: the same data whatever is chosen, budgets, the
+file, what is told.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,13 @@ import stat
 import threading
 import warnings
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
-
-import millrace
 from millrace.tuning import Auto, Budget, Setting
 from millrace.tuning.tune_file import fingerprint, read_choice, write_choice
+from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 
 AUTO = {"num_workers": "auto", "prefetch_factor": "auto"}
 
@@ -69,7 +70,8 @@ def same(first, second):
             assert torch.equal(x, y)
 
 
-# -- arguments -------------------------------------------------------------------------------------------------------------------
+# -- arguments
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_auto_is_a_number_that_remembers():
@@ -104,13 +106,19 @@ def test_wrong_arguments(arguments, message):
         millrace.DataLoader(range(8), **arguments)
 
 
-# -- the same data ---------------------------------------------------------------------------------------------------------------
+# -- the same data
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 @pytest.mark.parametrize("method", ["process", "thread"])
 def test_workers_batches_do_not_depend_on_what_is_chosen(method):
-    options = {"batch_size": 4, "shuffle": True, "worker_method": method, "persistent_workers": method == "process"}
+    options = {
+        "batch_size": 4,
+        "shuffle": True,
+        "worker_method": method,
+        "persistent_workers": method == "process",
+    }
     fixed = millrace.DataLoader(Drawing(), num_workers=8, prefetch_factor=2, **options)
     tuned = millrace.DataLoader(Drawing(), **AUTO, **options)
     if method == "process":
@@ -132,7 +140,10 @@ def test_an_epoch_that_is_left_early_does_not_hold_up_the_next():
 
 
 def test_streams_of_python_end_as_without_tuning():
-    batches = [list(millrace.DataLoader(Counting(), 4, **options)) for options in ({"num_workers": 4}, {"num_workers": "auto"}, AUTO)]
+    batches = [
+        list(millrace.DataLoader(Counting(), 4, **options))
+        for options in ({"num_workers": 4}, {"num_workers": "auto"}, AUTO)
+    ]
     for other in batches[1:]:
         assert sorted(str(b) for b in batches[0]) == sorted(str(b) for b in other)
 
@@ -147,15 +158,24 @@ def test_native_batches_do_not_depend_on_what_is_chosen(kind, tmp_path):
         (tmp_path / "a").mkdir()
         for i in range(60):
             Image.effect_noise((90, 70), i + 1).convert("RGB").save(tmp_path / "a" / f"{i:03}.jpg")
-        chain = millrace.transforms.Compose([millrace.transforms.RandomResizedCrop(32), millrace.transforms.ToTensor()])
+        chain = millrace.transforms.Compose(
+            [millrace.transforms.RandomResizedCrop(32), millrace.transforms.ToTensor()]
+        )
         dataset, size = millrace.datasets.ImageFolder(str(tmp_path), chain), 3
     else:
         pq, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
-        pq.write_table(pa.table({"x": np.arange(4000), "y": np.random.rand(4000)}), tmp_path / "t.parquet", row_group_size=500)
+        pq.write_table(
+            pa.table({"x": np.arange(4000), "y": np.random.rand(4000)}),
+            tmp_path / "t.parquet",
+            row_group_size=500,
+        )
         dataset, size = millrace.datasets.Parquet(str(tmp_path / "t.parquet")), 50
     fixed = millrace.DataLoader(dataset, size, shuffle=True, num_workers=4, native="require")
     tuned = millrace.DataLoader(dataset, size, shuffle=True, native="require", **AUTO)
-    values = [[list(b.values()) if isinstance(b, dict) else b for b in epoch(*arguments)] for arguments in ((fixed,), (tuned, True))]
+    values = [
+        [list(b.values()) if isinstance(b, dict) else b for b in epoch(*arguments)]
+        for arguments in ((fixed,), (tuned, True))
+    ]
     same(*values)
 
 
@@ -172,7 +192,8 @@ def test_a_resumed_epoch_goes_on_where_it_was():
     assert torch.equal(torch.cat(first + list(again)), torch.cat(whole))
 
 
-# -- budgets ---------------------------------------------------------------------------------------------------------------------
+# -- budgets
+# ------------------------------------------------------------------------------------------------------------
 
 
 class Concurrent(Dataset):
@@ -196,7 +217,9 @@ class Concurrent(Dataset):
 
 def test_memory_is_never_more_than_the_budget():
     batch = 8 * 5000 * 4
-    loader = millrace.DataLoader(Concurrent(), 8, worker_method="thread", memory_budget=5 * batch + 10, **AUTO)
+    loader = millrace.DataLoader(
+        Concurrent(), 8, worker_method="thread", memory_budget=5 * batch + 10, **AUTO
+    )
     for _ in range(3):
         iterator = iter(loader)
         for handed, _ in enumerate(iterator):
@@ -205,7 +228,7 @@ def test_memory_is_never_more_than_the_budget():
             assert sent - handed <= 5  # the one in our hands included
     tuned = loader.stats()["tuned"]
     assert tuned["batch_bytes"] == batch and tuned["peak_bytes"] <= 5 * batch and tuned["slots"] <= 5
-    assert "781 KiB at most" in loader.explain() and 'budget: 4 CPUs, 781 KiB of memory' in loader.explain()
+    assert "781 KiB at most" in loader.explain() and "budget: 4 CPUs, 781 KiB of memory" in loader.explain()
 
 
 def test_native_slots_stay_within_the_budget():
@@ -232,7 +255,8 @@ def test_ranks_of_a_node_share(monkeypatch):
     assert Budget.of_machine(None).memory_bytes == 8000
 
 
-# -- the file --------------------------------------------------------------------------------------------------------------------
+# -- the file
+# ------------------------------------------------------------------------------------------------------------
 
 
 def settle(loader):
@@ -254,12 +278,19 @@ def test_what_was_found_is_where_the_next_run_begins(tmp_path, caplog):
     with caplog.at_level(logging.DEBUG, "millrace.tuning"):
         list(first)
         found = settle(first)
-    assert found.threads == 1 and [r.message for r in caplog.records if r.message.startswith("tuned: 1 of 8 threads")]
+    assert found.threads == 1 and [
+        r.message for r in caplog.records if r.message.startswith("tuned: 1 of 8 threads")
+    ]
     second = millrace.DataLoader(data, 8, tune_file=str(path), **AUTO)
     assert "from the file of tuned settings" in second.explain()
     list(second)
     tuned = second.stats()["tuned"]
-    assert (tuned["threads"], tuned["slots"], tuned["from_file"], tuned["searches"]) == (found.threads, found.slots, True, 0)
+    assert (tuned["threads"], tuned["slots"], tuned["from_file"], tuned["searches"]) == (
+        found.threads,
+        found.slots,
+        True,
+        0,
+    )
     other = millrace.DataLoader(data, 16, tune_file=path, **AUTO)
     list(other)
     assert not other.stats()["tuned"]["from_file"]
@@ -316,7 +347,10 @@ def test_a_folder_that_cannot_be_made_costs_a_warning(tmp_path):
 
 def test_writers_at_once_lose_nothing(tmp_path):
     path = tmp_path / "tune.json"
-    threads = [threading.Thread(target=write_choice, args=(path, {"n": i}, Setting(1 + i, 3), i, 1.0)) for i in range(12)]
+    threads = [
+        threading.Thread(target=write_choice, args=(path, {"n": i}, Setting(1 + i, 3), i, 1.0))
+        for i in range(12)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -324,7 +358,8 @@ def test_writers_at_once_lose_nothing(tmp_path):
     assert [read_choice(path, {"n": i}) for i in range(12)] == [(Setting(1 + i, 3), i) for i in range(12)]
 
 
-# -- what is told, and copies ----------------------------------------------------------------------------------------------------
+# -- what is told, and copies
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_explain_says_what_is_fixed_and_why():

@@ -1,12 +1,13 @@
-"""millrace.transforms.batch.augment on the CPU against Pillow's resize and torchvision's colours of PIL images."""
+"""millrace.transforms.batch.augment on the CPU against Pillow's resize and torchvision's colours of PIL
+images.
+"""
 
 import numpy as np
 import pytest
 import torch
 from batch_cases import augmentations, augmented, pictures
-from PIL import Image
-
 from millrace.transforms.batch import Augmentation, augment
+from PIL import Image
 
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 
@@ -14,7 +15,9 @@ FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BI
 def by_pillow(TF, picture, a, size, interpolation):
     """What the transforms of single pictures make of it: (3, h, w) uint8."""
     left, top, width, height = a.crop or (0, 0, picture.shape[1], picture.shape[0])
-    image = Image.fromarray(np.ascontiguousarray(picture[..., :3].numpy())).crop((left, top, left + width, top + height))
+    image = Image.fromarray(np.ascontiguousarray(picture[..., :3].numpy())).crop(
+        (left, top, left + width, top + height)
+    )
     resized = a.size or size
     image = image.resize((resized[1], resized[0]), FILTERS[interpolation])
     y, x = a.offset
@@ -46,8 +49,12 @@ def test_values_are_normalised():
     for channels_last in (False, True):
         out = augmented(mean=mean, std=std, channels_last=channels_last)
         assert (out - wanted).abs().max() <= 1e-5
-        assert out.is_contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
-        assert torch.equal(augmented(mean=mean, std=std, dtype=torch.bfloat16, channels_last=channels_last), out.bfloat16())
+        assert out.is_contiguous(
+            memory_format=torch.channels_last if channels_last else torch.contiguous_format
+        )
+        assert torch.equal(
+            augmented(mean=mean, std=std, dtype=torch.bfloat16, channels_last=channels_last), out.bfloat16()
+        )
     assert (augmented() - whole / 255).abs().max() <= 1e-6
 
 
@@ -60,12 +67,22 @@ def test_bad_input():
         ([picture.float()], [whole], {}, "must be uint8"),
         ([picture[..., 0]], [whole], {}, "shape"),
         ([picture.permute(1, 0, 2)], [whole], {}, "contiguous"),
-        ([picture], [Augmentation(crop=(1, 0, 30, 20))], {}, "picture 0: the crop does not lie inside its 20 x 30"),
+        (
+            [picture],
+            [Augmentation(crop=(1, 0, 30, 20))],
+            {},
+            "picture 0: the crop does not lie inside its 20 x 30",
+        ),
         ([picture], [Augmentation(size=(0, 3))], {}, "resized to nothing"),
         ([picture], [Augmentation(order=(9, 4, 4, 4))], {}, "order has 9"),
         ([picture], [whole], {"mean": [0.5]}, "both three, or none"),
         ([picture], [whole], {"dtype": torch.float64}, "float64"),
-        ([picture], [whole], {"dtype": torch.uint8, "mean": [0.5] * 3, "std": [0.5] * 3}, "none for a uint8 result"),
+        (
+            [picture],
+            [whole],
+            {"dtype": torch.uint8, "mean": [0.5] * 3, "std": [0.5] * 3},
+            "none for a uint8 result",
+        ),
         ([picture], [whole], {"interpolation": "nearest"}, "nearest"),
         ([torch.zeros(2, 60000, 3, dtype=torch.uint8)], [whole], {}, "too large"),
     ]

@@ -1,10 +1,10 @@
 """BatchMemory lends slots to tensors; copy_rows puts rows into them and refuses what does not fit."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-
 from millrace import _core
 
 TABLE = np.arange(60, dtype=np.int32).reshape(20, 3)
@@ -64,12 +64,27 @@ def test_tables_for_rows_in_any_order_hold_the_same_values():
     ]  # fmt: skip
     table = _core.ChunkTable(arrays, in_any_order=True)
     for array, kept in zip(arrays, table.arrays):
-        assert kept.dtype == array.dtype and kept.shape == array.shape and np.array_equal(kept, array) and kept.flags.aligned
-    assert [kept.strides[0] != array.strides[0] for array, kept in zip(arrays, table.arrays)] == [True, True, True, False, True, False]
+        assert (
+            kept.dtype == array.dtype
+            and kept.shape == array.shape
+            and np.array_equal(kept, array)
+            and kept.flags.aligned
+        )
+    assert [kept.strides[0] != array.strides[0] for array, kept in zip(arrays, table.arrays)] == [
+        True,
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
     with pytest.raises(ValueError, match="read-only"):
         table.arrays[0][0] = 1
     indices = random.permutation(rows)[:1000]
-    out = [torch.empty((1000, *array.shape[1:]), dtype=torch.from_numpy(array[:1].copy()).dtype) for array in arrays]
+    out = [
+        torch.empty((1000, *array.shape[1:]), dtype=torch.from_numpy(array[:1].copy()).dtype)
+        for array in arrays
+    ]
     _core.copy_rows([(shares(indices, [0, rows]), 0, [table], out)])
     kept = table.arrays[0]
     del table
@@ -85,7 +100,11 @@ def test_samples_are_sorted_by_chunk(count):
     indices = random.integers(0, starts[-1], count)
     found = _core.ChunkShares(indices, starts)
     places, rows, chunks, bounds = found.places, found.rows, found.chunks, found.bounds
-    assert sorted(places.tolist()) == list(range(count)) and bounds[-1] == count and chunks == sorted(set(chunks))
+    assert (
+        sorted(places.tolist()) == list(range(count))
+        and bounds[-1] == count
+        and chunks == sorted(set(chunks))
+    )
     for chunk, begin, end in zip(chunks, bounds, bounds[1:]):
         own = places[begin:end]
         assert (np.diff(own) > 0).all() and end > begin
@@ -97,13 +116,23 @@ def test_samples_are_sorted_by_chunk(count):
 
 def test_orders_that_follow_the_data():
     starts = np.array([0, 50, 100])
-    assert shares(range(100), starts).in_order and shares([], starts).in_order and shares([7], starts).in_order
+    assert (
+        shares(range(100), starts).in_order and shares([], starts).in_order and shares([7], starts).in_order
+    )
     assert not shares(range(99, -1, -1), starts).in_order and not shares([3, 90, 12, 55], starts).in_order
 
 
 def test_what_counts_as_indices():
     assert _core.are_indices(np.arange(5), 5) and _core.are_indices(np.arange(0), 0)
-    for wrong in ([0, 1], np.arange(6), np.array([-1]), np.arange(5, dtype=np.int32), np.arange(4).reshape(2, 2), np.arange(5)[::2], None):
+    for wrong in (
+        [0, 1],
+        np.arange(6),
+        np.array([-1]),
+        np.arange(5, dtype=np.int32),
+        np.arange(4).reshape(2, 2),
+        np.arange(5)[::2],
+        None,
+    ):
         assert not _core.are_indices(wrong, 5)
 
 

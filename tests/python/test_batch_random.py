@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from batch_cases import images
-
 from millrace.transforms import batch
 
 EVERY = [
@@ -51,14 +50,21 @@ def test_samples_differ():
 
 def test_probabilities_and_ranges():
     assert abs(draw(batch.RandomHorizontalFlip(0.3))["flipped"].mean() - 0.3) < 0.05
-    assert not draw(batch.RandomGrayscale(0.0))["to_grey"].any() and draw(batch.RandomGrayscale(1.0))["to_grey"].all()
+    assert (
+        not draw(batch.RandomGrayscale(0.0))["to_grey"].any()
+        and draw(batch.RandomGrayscale(1.0))["to_grey"].all()
+    )
     jitter = draw(batch.ColorJitter((0.5, 0.8), 0.4, None, 0.1))
     assert 0.5 <= jitter["factors"][:, 0].min() < 0.51 and 0.79 < jitter["factors"][:, 0].max() <= 0.8
     assert jitter["factors"][:, 1].min() >= 0.6 and np.abs(jitter["factors"][:, 3]).max() <= 0.1
-    assert (np.sort(jitter["order"], axis=1) == [0, 1, 3, 4]).all() and len(np.unique(jitter["order"], axis=0)) == 24
+    assert (np.sort(jitter["order"], axis=1) == [0, 1, 3, 4]).all() and len(
+        np.unique(jitter["order"], axis=0)
+    ) == 24
     affine = draw(batch.RandomAffine((5, 10), (0.25, 0.5), (2, 3), 7))
     assert affine["angle"].min() >= 5 and affine["angle"].max() <= 10 and affine["scale"].min() >= 2
-    assert np.abs(affine["translate"]).max(axis=0).tolist() == [12, 32] and (affine["translate"] % 1 == 0).all()
+    assert (
+        np.abs(affine["translate"]).max(axis=0).tolist() == [12, 32] and (affine["translate"] % 1 == 0).all()
+    )
     assert np.abs(affine["shear"][:, 0]).max() <= 7 and (affine["shear"][:, 1] == 0).all()
 
 
@@ -67,10 +73,14 @@ def test_erased_boxes():
     erased = boxes[boxes[:, 2] > 0]
     left, top, width, height = erased.T
     assert abs(len(erased) / 2000 - 0.7) < 0.05
-    assert (left >= 0).all() and (top >= 0).all() and (left + width <= 48).all() and (top + height <= 64).all()
+    assert (
+        (left >= 0).all() and (top >= 0).all() and (left + width <= 48).all() and (top + height <= 64).all()
+    )
     area, ratio = width * height / (48 * 64), height / width
     assert 0.01 < area.min() < 0.04 and 0.28 < area.max() < 0.36 and ratio.min() < 0.5 and ratio.max() > 2.5
-    assert not draw(batch.RandomErasing(1.0, (1.0, 1.0), (1.0, 1.0)))["boxes"].any(), "nothing fits: nothing is erased, as in torchvision"
+    assert not draw(batch.RandomErasing(1.0, (1.0, 1.0), (1.0, 1.0)))["boxes"].any(), (
+        "nothing fits: nothing is erased, as in torchvision"
+    )
 
 
 @pytest.mark.parametrize("labels", [torch.tensor([0, 1, 2, 3, 1]), torch.eye(4)[[0, 1, 2, 3, 1]]])
@@ -92,7 +102,9 @@ def test_shares_are_of_a_beta_distribution():
 
 
 def test_labels_go_through_a_chain():
-    chain = batch.Compose([batch.RandomHorizontalFlip(), batch.Normalize(0.5, 0.5), batch.CutMix(num_classes=7)])
+    chain = batch.Compose(
+        [batch.RandomHorizontalFlip(), batch.Normalize(0.5, 0.5), batch.CutMix(num_classes=7)]
+    )
     out, labels = chain(images(), torch.arange(5))
     assert out.dtype == torch.float32 and labels.shape == (5, 7)
     out, labels = batch.RandomHorizontalFlip()(images(), "any")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from batch_cases import CASES, DTYPES, FACTORS, FLOAT_CASES, LAYOUTS, ORDERS, images, repeated
-
 from millrace.transforms.batch import functional as F
 from millrace.transforms.batch.geometry import inverse_affine
 
@@ -42,11 +41,15 @@ def test_normalize(TF):
     x = images()
     wanted = TF.normalize(TF.to_dtype(x, torch.float32, scale=True), mean, std)
     assert (F.normalize(x, mean, std) - wanted).abs().max() <= 1e-6
-    assert (F.normalize(x, mean, std, torch.bfloat16).float() - wanted).abs().max() <= 2**-7  # half a step of bfloat16 at 2
+    assert (
+        F.normalize(x, mean, std, torch.bfloat16).float() - wanted
+    ).abs().max() <= 2**-7  # half a step of bfloat16 at 2
     floats = images(dtype=torch.float32)
     assert (F.normalize(floats, mean, std) - TF.normalize(floats, mean, std)).abs().max() <= 1e-6
     out = F.normalize(x, mean, std, torch.float16, channels_last=True)
-    assert out.is_contiguous(memory_format=torch.channels_last) and (out.float() - wanted).abs().max() <= 2**-10
+    assert (
+        out.is_contiguous(memory_format=torch.channels_last) and (out.float() - wanted).abs().max() <= 2**-10
+    )
 
 
 def test_horizontal_flip(TF):
@@ -59,7 +62,9 @@ def test_horizontal_flip(TF):
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_color_jitter(TF, dtype, channels):
-    """Float32 to 1e-5; uint8 to a level per operation, where a factor multiplies the level of the one before."""
+    """Float32 to 1e-5; uint8 to a level per operation, where a factor multiplies the level of the one
+    before.
+    """
     x = images(c=channels, dtype=dtype)
     functions = [TF.adjust_brightness, TF.adjust_contrast, TF.adjust_saturation, TF.adjust_hue]
     for op, adjust in enumerate(functions):
@@ -68,7 +73,9 @@ def test_color_jitter(TF, dtype, channels):
         factors = repeated(FACTORS, 5)
         out = F.color_jitter(x, order, factors)
         for i in range(5):
-            assert levels(out[i], adjust(x[i], float(factors[i, op])), dtype) <= (1 if dtype == torch.uint8 else 255e-5)
+            assert levels(out[i], adjust(x[i], float(factors[i, op])), dtype) <= (
+                1 if dtype == torch.uint8 else 255e-5
+            )
     out = F.color_jitter(x, ORDERS, FACTORS)
     for i, (order, factors) in enumerate(zip(ORDERS, FACTORS)):
         wanted = x[i]
@@ -89,19 +96,26 @@ def test_grayscale(TF):
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_affine(TF, dtype, mode):
-    """Coordinates are computed in another order of f32 operations: nearest may pick the neighbour where two are equally near."""
+    """Coordinates are computed in another order of f32 operations: nearest may pick the neighbour where two
+    are equally near.
+    """
     from torchvision.transforms.v2 import InterpolationMode
 
     x = images(dtype=dtype)
     fill = [17.0, 3.0, 200.0] if dtype == torch.uint8 else [0.1, 0.9, 0.4]
     angle, scale = np.array([0.0, 33.0, -120.0, 7.5, 180.0]), np.array([1.0, 1.3, 0.7, 1.0, 0.9])
-    translate, shear = np.array([[0, 0], [3, -2], [-7, 11], [0, 4], [90, 0]]), np.array([[0, 0], [10, 0], [0, -12], [5, 5], [0, 0]])
+    translate, shear = (
+        np.array([[0, 0], [3, -2], [-7, 11], [0, 4], [90, 0]]),
+        np.array([[0, 0], [10, 0], [0, -12], [5, 5], [0, 0]]),
+    )
     for center in (None, [4.0, 11.0]):
         maps = inverse_affine(angle, translate, scale, shear.astype(float), center, (41, 30))
         out = F.affine(x, maps, mode, fill)
         for i in range(5):
             arguments = dict(interpolation=InterpolationMode(mode), fill=fill, center=center)
-            wanted = TF.affine(x[i], float(angle[i]), translate[i].tolist(), float(scale[i]), shear[i].tolist(), **arguments)
+            wanted = TF.affine(
+                x[i], float(angle[i]), translate[i].tolist(), float(scale[i]), shear[i].tolist(), **arguments
+            )
             if mode == "nearest":
                 assert (out[i] != wanted).any(dim=0).float().mean() <= 0.005, i
             else:
@@ -109,9 +123,8 @@ def test_affine(TF, dtype, mode):
 
 
 def test_rotation(TF):
-    from torchvision.transforms.v2 import InterpolationMode
-
     from millrace.transforms.batch import RandomRotation
+    from torchvision.transforms.v2 import InterpolationMode
 
     x = images(h=32, w=32, dtype=torch.float32)
     angles = np.array([0.0, 20.0, -45.0, 90.0, 180.0])
@@ -119,7 +132,9 @@ def test_rotation(TF):
     for i, angle in enumerate(angles):
         wanted = TF.rotate(x[i], float(angle), interpolation=InterpolationMode.BILINEAR, fill=[0.0])
         difference = (out[i] - wanted).abs()
-        assert difference[:, 1:-1, 1:-1].max() <= 1e-3, angle  # torchvision turns by 90 degrees without interpolation
+        assert difference[:, 1:-1, 1:-1].max() <= 1e-3, (
+            angle
+        )  # torchvision turns by 90 degrees without interpolation
 
 
 def test_erase(TF):
@@ -128,7 +143,10 @@ def test_erase(TF):
     wanted = TF.erase(x, 3, 5, 7, 10, torch.tensor([0.1, 0.2, 0.3])[:, None, None])
     assert torch.equal(out[::2], wanted[::2]) and torch.equal(out[1::2], x[1::2])
     inplace = x.clone()
-    assert F.erase(inplace, repeated([[5, 3, 10, 7]], 5), 0, inplace=True) is inplace and (inplace[:, :, 3:10, 5:15] == 0).all()
+    assert (
+        F.erase(inplace, repeated([[5, 3, 10, 7]], 5), 0, inplace=True) is inplace
+        and (inplace[:, :, 3:10, 5:15] == 0).all()
+    )
 
 
 def test_mixing():

@@ -1,4 +1,6 @@
-"""`millrace bench` from the command line, and millrace.bench(): on datasets that sleep, stream, end, raise, crash and hang."""
+"""`millrace bench` from the command line, and millrace.bench(): on datasets that sleep, stream, end, raise,
+crash and hang.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,10 @@ import textwrap
 import threading
 import time
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
-
-import millrace
 from millrace.__main__ import main as command_line
 from millrace.benching.client import Client, LoadFailed
 from millrace.benching.measure import Batches, NoBatches, samples_in
@@ -28,6 +28,7 @@ from millrace.benching.search import NothingMeasured
 from millrace.benching.server import _Inventory
 from millrace.benching.survey import probe
 from millrace.benching.targets import Source, Target, source_of
+from torch.utils.data import DataLoader, TensorDataset
 
 DATASETS = """
     import os, signal, time
@@ -69,9 +70,11 @@ DATASETS = """
     def pairs(samples):
         return torch.stack([value for value, _ in samples]), [index for _, index in samples]
 
-    sleeps, bad, dies, uneven, empty, few = Sleeps(), Sleeps(bad=range(0, 2000, 20)), Dies(), Uneven(), Sleeps(0), Sleeps(5)
+    sleeps, bad, dies = Sleeps(), Sleeps(bad=range(0, 2000, 20)), Dies()
+        uneven, empty, few = Uneven(), Sleeps(0), Sleeps(5)
     endless, short, nothing = Stream(None), Stream(37), Stream(0)
-    loader = DataLoader(sleeps, batch_size=16, shuffle=True, num_workers=1, collate_fn=pairs, prefetch_factor=3)
+    loader = DataLoader(
+            sleeps, batch_size=16, shuffle=True, num_workers=1, collate_fn=pairs, prefetch_factor=3)
     dropping = DataLoader(few, batch_size=16, drop_last=True)
     number = 7
 
@@ -124,15 +127,31 @@ def bench(capsys, *words):
 
 
 def test_the_best_arguments_reproduce_its_number(capsys, folder):
-    """Of a dataset that sleeps 2 ms a sample, one worker gives 500 samples/s at the most, and the arguments are those of a loader."""
-    words = ["my_datasets:sleeps", "--batch-size", "10", *QUICK, "--out", "all.json", "--html", "page.html", "--method", "process"]
+    """Of a dataset that sleeps 2 ms a sample, one worker gives 500 samples/s at the most, and the arguments
+    are those of a loader.
+    """
+    words = [
+        "my_datasets:sleeps",
+        "--batch-size",
+        "10",
+        *QUICK,
+        "--out",
+        "all.json",
+        "--html",
+        "page.html",
+        "--method",
+        "process",
+    ]
     status, text, lines = bench(capsys, *words)
     assert status == 0, lines
     found = json.loads((folder / "all.json").read_text())
     best = found["best"]
     assert best["num_workers"] in (0, 1) and 250 < best["samples_per_second"] < 510
     assert found["torch"]["repeats"] == best["repeats"] == 2 and 0.5 < found["speedup"] < 2
-    assert text.splitlines()[0] == "my_datasets:sleeps: Sleeps, 2,000 samples, batches of 10; no step: as fast as batches can be had"
+    assert (
+        text.splitlines()[0]
+        == "my_datasets:sleeps: Sleeps, 2,000 samples, batches of 10; no step: as fast as batches can be had"
+    )
     assert text.strip().endswith(best["line"]) and "<- best" in text and "this is printed" not in text
     assert "best so far" in lines and "\033" not in lines, "no terminal: plain lines"
     DataLoader(TensorDataset(torch.zeros(3)), **best["arguments"])
@@ -152,36 +171,56 @@ def test_a_loaders_arguments_are_taken_over(capsys):
 
 @pytest.mark.parametrize("name", ["endless", "short", "few", "make"])
 def test_streams_and_small_datasets(datasets, name):
-    """Endless, shorter than a batch, without a length, made by a function: epochs follow each other, and each window is full."""
-    found = millrace.bench(getattr(datasets, name), workers=[1], seconds=0.1, repeats=1, methods=["thread"], with_torch=False)
+    """Endless, shorter than a batch, without a length, made by a function: epochs follow each other, and each
+    window is full.
+    """
+    found = millrace.bench(
+        getattr(datasets, name), workers=[1], seconds=0.1, repeats=1, methods=["thread"], with_torch=False
+    )
     assert found.rate > 100 and found.best.configuration.workers == 1
 
 
-@pytest.mark.parametrize("name, words", [
-    ("nowhere:x", "No module named 'nowhere'"), ("my_datasets:missing", "my_datasets has no 'missing'"),
-    ("my_datasets:fails", "no such disk"),
-    ("my_datasets:needs", "missing a required argument: 'path'"), ("my_datasets:number", "is of type int: neither a dataset"),
-])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("nowhere:x", "No module named 'nowhere'"),
+        ("my_datasets:missing", "my_datasets has no 'missing'"),
+        ("my_datasets:fails", "no such disk"),
+        ("my_datasets:needs", "missing a required argument: 'path'"),
+        ("my_datasets:number", "is of type int: neither a dataset"),
+    ],
+)
 def test_names_of_no_dataset(datasets, name, words):
     with pytest.raises((ImportError, ValueError, OSError), match=words):
         Target(name).load()
 
 
-@pytest.mark.parametrize("name, words", [
-    ("empty", "the Sleeps is empty"), ("nothing", "the Stream yields no samples"), ("dropping", "5 samples are less than a batch of 16"),
-    ("dies", r"(?s)ended \(by SIGSEGV\).*line 32 in __getitem__"),
-])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("empty", "the Sleeps is empty"),
+        ("nothing", "the Stream yields no samples"),
+        ("dropping", "5 samples are less than a batch of 16"),
+        ("dies", r"(?s)ended \(by SIGSEGV\).*line 32 in __getitem__"),
+    ],
+)
 def test_what_cannot_be_measured(datasets, name, words):
     with pytest.raises(NothingMeasured, match=words):
         millrace.bench(getattr(datasets, name), workers=[0, 1], budget=20)
 
 
-@pytest.mark.parametrize("name, words", [
-    ("my_datasets.py:guarded", "nothing runs here: make it at the top"), ("my_datasets:ends", "it ends the process: SystemExit(3)"),
-])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("my_datasets.py:guarded", "nothing runs here: make it at the top"),
+        ("my_datasets:ends", "it ends the process: SystemExit(3)"),
+    ],
+)
 def test_what_cannot_be_loaded_is_told_in_short(capsys, folder, name, words):
     status, text, lines = bench(capsys, name, *QUICK)
-    assert status == 1 and words in lines.replace(f"{folder}/", "") and "Traceback" not in lines and not text, lines
+    assert (
+        status == 1 and words in lines.replace(f"{folder}/", "") and "Traceback" not in lines and not text
+    ), lines
 
 
 def test_a_script_finds_no_arguments_on_its_command_line(capsys):
@@ -189,15 +228,23 @@ def test_a_script_finds_no_arguments_on_its_command_line(capsys):
     assert status == 0 and json.loads(text)["dataset"]["length"] == 50, lines
 
 
-@pytest.mark.parametrize("words, told", [
-    (["my_datasets"], "write module:name or script.py:name"), (["none.py:x"], "there is no file none.py"),
-    (["my_datasets:sleeps:x"], "write module"),
-    (["my_datasets:sleeps", "--steps", "0"], "0 steps measure nothing"), (["my_datasets:sleeps", "--collate", "x"], "--collate 'x'"),
-    (["my_datasets:sleeps", "--workers", "-1"], "from 0 on"),
-    (["my_datasets:sleeps", "--html", "missing/page.html"], "missing/page.html cannot be written (No such file or directory); nothing was"),
-    (["my_datasets:sleeps", "--out", "/proc/version/x"], "cannot be written (Not a directory)"),
-    (["my_datasets:sleeps", "--png", "/"], "Is a directory"),
-])
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (["my_datasets"], "write module:name or script.py:name"),
+        (["none.py:x"], "there is no file none.py"),
+        (["my_datasets:sleeps:x"], "write module"),
+        (["my_datasets:sleeps", "--steps", "0"], "0 steps measure nothing"),
+        (["my_datasets:sleeps", "--collate", "x"], "--collate 'x'"),
+        (["my_datasets:sleeps", "--workers", "-1"], "from 0 on"),
+        (
+            ["my_datasets:sleeps", "--html", "missing/page.html"],
+            "missing/page.html cannot be written (No such file or directory); nothing was",
+        ),
+        (["my_datasets:sleeps", "--out", "/proc/version/x"], "cannot be written (Not a directory)"),
+        (["my_datasets:sleeps", "--png", "/"], "Is a directory"),
+    ],
+)
 def test_wrong_arguments_are_told_before_anything_is_measured(capsys, words, told):
     begin = time.monotonic()
     status, text, lines = bench(capsys, *words)
@@ -214,17 +261,28 @@ def test_a_sample_that_raises(capsys, folder):
 
 
 def test_on_error_skip_goes_on(datasets):
-    found = millrace.bench(datasets.bad, on_error="skip", methods=["process"], workers=[1], prefetch=[2], seconds=0.1, repeats=1)
-    assert found.torch is None and found.best_arguments["on_error"] == "skip" and found.best_line.endswith("on_error='skip')")
-    assert "torch's loader has no on_error='skip'" in found.text() and "on_error left out" in found.text() and "no file for" in found.text()
+    found = millrace.bench(
+        datasets.bad, on_error="skip", methods=["process"], workers=[1], prefetch=[2], seconds=0.1, repeats=1
+    )
+    assert (
+        found.torch is None
+        and found.best_arguments["on_error"] == "skip"
+        and found.best_line.endswith("on_error='skip')")
+    )
+    assert (
+        "torch's loader has no on_error='skip'" in found.text()
+        and "on_error left out" in found.text()
+        and "no file for" in found.text()
+    )
 
 
 def test_samples_that_do_not_fit_together(datasets):
     with pytest.raises(NothingMeasured, match="read one by one without an error") as caught:
         millrace.bench(datasets.uneven, methods=["process"], workers=[0], repeats=1)
     assert "--collate module:function" in str(caught.value)
-    assert millrace.bench(datasets.uneven, collate_fn=len, methods=["process"], workers=[0], seconds=0.1, repeats=1).best_arguments == {
-        "batch_size": 64, "num_workers": 0, "collate_fn": len}
+    assert millrace.bench(
+        datasets.uneven, collate_fn=len, methods=["process"], workers=[0], seconds=0.1, repeats=1
+    ).best_arguments == {"batch_size": 64, "num_workers": 0, "collate_fn": len}
 
 
 def test_a_slow_first_sample_is_no_slow_dataset():
@@ -287,18 +345,42 @@ def test_a_picture(datasets, folder):
 
 
 def test_ctrl_c_prints_what_was_measured(folder):
-    words = [sys.executable, "-m", "millrace", "bench", "my_datasets:sleeps", "--workers", "0", "--seconds", "0.2", "--repeats", "1000"]
-    process = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    words = [
+        sys.executable,
+        "-m",
+        "millrace",
+        "bench",
+        "my_datasets:sleeps",
+        "--workers",
+        "0",
+        "--seconds",
+        "0.2",
+        "--repeats",
+        "1000",
+    ]
+    process = subprocess.Popen(
+        words,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     for line in process.stderr:
         if "final" in line:
             break
     started = _children(process.pid)
     process.send_signal(signal.SIGINT)
     text, lines = process.communicate(timeout=60)
-    assert process.returncode == 130 and "stopped: this is what was measured until then" in text and "samples/s" in text
+    assert (
+        process.returncode == 130
+        and "stopped: this is what was measured until then" in text
+        and "samples/s" in text
+    )
     assert "stopped" in lines and "Traceback" not in lines
-    assert started and not [pid for pid in started if os.path.exists(f"/proc/{pid}/exe")], "its processes are gone"
+    assert started and not [pid for pid in started if os.path.exists(f"/proc/{pid}/exe")], (
+        "its processes are gone"
+    )
 
 
 def _children(pid):
@@ -332,7 +414,9 @@ def test_what_a_loader_says_comes_over():
     batches = torch.utils.data.BatchSampler(sampler, 2, False)
     assert source_of(DataLoader(rows, batch_sampler=batches), "x").given == {"batch_sampler": batches}
     ours = source_of(millrace.DataLoader(rows, 3, on_error="skip", native="never"), "x")
-    assert ours.given == {"batch_size": 3, "on_error": "skip", "native": "never"} and ours.torchs() == {"batch_size": 3}
+    assert ours.given == {"batch_size": 3, "on_error": "skip", "native": "never"} and ours.torchs() == {
+        "batch_size": 3
+    }
     with pytest.raises(ValueError, match="leave --batch-size out"):
         Target("x", DataLoader(rows, batch_sampler=batches), batch_size=3).load()
     with pytest.raises(ValueError, match="leave --shuffle out"):
@@ -346,10 +430,19 @@ def test_batches_go_on_behind_an_epoch():
         Batches(DataLoader(TensorDataset(torch.arange(3)), 4, drop_last=True)).next()
 
 
-@pytest.mark.parametrize("batch, size, samples", [
-    ([torch.zeros(3, 5), torch.zeros(3)], 4, 3), ({"a": {"b": torch.zeros(2)}}, 4, 2), (["x", "y"], 4, 2), (torch.zeros(9, 2), 4, 4),
-    (torch.zeros(9, 2), None, 1), (object(), 4, 4), (torch.tensor(1.0), 4, 4), ([], 4, 4),
-])
+@pytest.mark.parametrize(
+    "batch, size, samples",
+    [
+        ([torch.zeros(3, 5), torch.zeros(3)], 4, 3),
+        ({"a": {"b": torch.zeros(2)}}, 4, 2),
+        (["x", "y"], 4, 2),
+        (torch.zeros(9, 2), 4, 4),
+        (torch.zeros(9, 2), None, 1),
+        (object(), 4, 4),
+        (torch.tensor(1.0), 4, 4),
+        ([], 4, 4),
+    ],
+)
 def test_samples_of_a_batch(batch, size, samples):
     assert samples_in(batch, size) == samples
 
@@ -364,7 +457,9 @@ def test_a_server_that_is_loading_ends_with_its_parent(folder, tmp_path, live):
         with Client(Target("loads:dataset", live=load if live else None)) as client:
             client.start()
 
-    (folder / "loads.py").write_text(f"import os, time\nopen({str(tmp_path)!r} + f'/loading {{os.getpid()}}', 'w')\ntime.sleep(1000)\n")
+    (folder / "loads.py").write_text(
+        f"import os, time\nopen({str(tmp_path)!r} + f'/loading {{os.getpid()}}', 'w')\ntime.sleep(1000)\n"
+    )
     parent = multiprocessing.get_context("fork").Process(target=run)
     parent.start()
     until = time.monotonic() + 60

@@ -1,9 +1,10 @@
-"""The search of `millrace bench`, over configurations whose rates are made up: what it tries, what it decides, what it says."""
+"""The search of `millrace bench`, over configurations whose rates are made up: what it tries, what it
+decides, what it says.
+"""
 
 from __future__ import annotations
 
 import pytest
-
 from millrace.benching.client import Failed
 from millrace.benching.configurations import Configuration, grid
 from millrace.benching.options import Options
@@ -11,18 +12,39 @@ from millrace.benching.progress import Progress
 from millrace.benching.result import BenchResult
 from millrace.benching.search import DatasetFails, NothingMeasured, Search
 
-FACTS = {"type": "Made", "iterable": False, "length": 1000, "native": False, "explain": "", "batch_size": 8, "is_loader": False,
-         "workers": None, "prefetch": None, "pin": False, "on_error": "raise", "native_argument": "auto", "decides_batches": False,
-         "accelerator": False, "sample_seconds": 0.001, "persistent": True, "failed": False}
+FACTS = {
+    "type": "Made",
+    "iterable": False,
+    "length": 1000,
+    "native": False,
+    "explain": "",
+    "batch_size": 8,
+    "is_loader": False,
+    "workers": None,
+    "prefetch": None,
+    "pin": False,
+    "on_error": "raise",
+    "native_argument": "auto",
+    "decides_batches": False,
+    "accelerator": False,
+    "sample_seconds": 0.001,
+    "persistent": True,
+    "failed": False,
+}
 
 
 class MadeUp:
-    """A client whose measurements come at once: `rate(configuration, how many it is) -> samples/s`, or raises Failed."""
+    """A client whose measurements come at once: `rate(configuration, how many it is) -> samples/s`, or raises
+    Failed.
+    """
 
     def __init__(self, rate, divides=True, survey=None, **facts):
         self.rate, self.facts, self.asked, self.alone_because = rate, {**FACTS, **facts}, [], ""
         self.tasks = []
-        self._divides, self._survey = divides, survey or {"read": 100, "failed": 0, "errors": [], "all": False}
+        self._divides, self._survey = (
+            divides,
+            survey or {"read": 100, "failed": 0, "errors": [], "all": False},
+        )
 
     def start(self):
         pass
@@ -40,9 +62,22 @@ class MadeUp:
         self.asked.append(configuration)
         self.tasks.append(task)
         rate = float(self.rate(configuration, self.asked.count(configuration)))
-        return {"samples": 100, "batches": 12, "seconds": 100 / rate, "rate": rate, "wait_seconds": 50 / rate, "first_seconds": 0.1,
-                "cpu_seconds": 0.01, "memory_bytes": 1 << 20, "epochs": 1, "engine": "inline", "waits": [0.1], "ends": [0.1], "left_out": 0,
-                "errors": []}
+        return {
+            "samples": 100,
+            "batches": 12,
+            "seconds": 100 / rate,
+            "rate": rate,
+            "wait_seconds": 50 / rate,
+            "first_seconds": 0.1,
+            "cpu_seconds": 0.01,
+            "memory_bytes": 1 << 20,
+            "epochs": 1,
+            "engine": "inline",
+            "waits": [0.1],
+            "ends": [0.1],
+            "left_out": 0,
+            "errors": [],
+        }
 
 
 def searched(rate, cpus=2, options=None, **facts):
@@ -55,15 +90,21 @@ def searched(rate, cpus=2, options=None, **facts):
 def scaling(most):
     """So many workers help, further ones do not; threads and torch are slower."""
     factors = {"process": 1.0, "thread": 0.6, "native": 4.0}
-    return lambda c, _: 100 * max(0.5, min(c.workers, most)) * factors[c.method] * (0.8 if c.side == "torch" else 1)
+    return lambda c, _: (
+        100 * max(0.5, min(c.workers, most)) * factors[c.method] * (0.8 if c.side == "torch" else 1)
+    )
 
 
 def test_fewest_workers_of_those_that_tie():
     search, client = searched(scaling(4), cpus=8)
     assert (search.winner.workers, search.winner.method, search.winner.side) == (4, "process", "millrace")
-    assert search.tied == [search.winner, search.runner_up], "eight workers were measured beside it and are no better"
+    assert search.tied == [search.winner, search.runner_up], (
+        "eight workers were measured beside it and are no better"
+    )
     assert (search.torch.side, search.torch.workers) == ("torch", 4)
-    result = BenchResult("made:up", Options(), search, {"num_workers": 4}, "DataLoader(dataset, num_workers=4)")
+    result = BenchResult(
+        "made:up", Options(), search, {"num_workers": 4}, "DataLoader(dataset, num_workers=4)"
+    )
     assert (result.rate, result.best.phase, result.speedup) == (400, "final", pytest.approx(1.25))
     assert "no faster beyond the noise; of equals, the one with fewer workers" in result.text()
 
@@ -90,7 +131,11 @@ def test_more_workers_than_cpus_as_long_as_they_help():
 def test_native_is_tried_where_it_can_be():
     assert searched(scaling(2), native=True)[0].winner.method == "native"
     assert "native" not in {c.method for c in searched(scaling(2))[1].asked}
-    assert {c.method for c in searched(scaling(2), native=True, native_argument="require")[1].asked if c.side != "torch"} == {"native"}
+    assert {
+        c.method
+        for c in searched(scaling(2), native=True, native_argument="require")[1].asked
+        if c.side != "torch"
+    } == {"native"}
     with pytest.raises(NothingMeasured, match="does not run by method native:\ndataset: python"):
         searched(scaling(2), options=Options(methods=["native"]), explain="dataset: python")
 
@@ -98,13 +143,19 @@ def test_native_is_tried_where_it_can_be():
 def test_in_next_is_measured_once_whatever_the_methods():
     asked = searched(scaling(2))[1].asked
     assert {c.method for c in asked if not c.workers} == {"process"}
-    assert {(c.method, c.workers) for c in searched(scaling(1), options=Options(workers=[0], methods=["thread"]))[1].asked
-            if c.side != "torch"} == {("thread", 0)}
+    assert {
+        (c.method, c.workers)
+        for c in searched(scaling(1), options=Options(workers=[0], methods=["thread"]))[1].asked
+        if c.side != "torch"
+    } == {("thread", 0)}
 
 
 def test_prefetch_and_pinning_around_the_best():
     def rate(c, _):
-        return 100 * max(0.5, c.workers) * (1 + 0.2 * (c.prefetch == 4)) * (1 + 0.2 * c.pin) * (c.workers <= 2)  + 1
+        return (
+            100 * max(0.5, c.workers) * (1 + 0.2 * (c.prefetch == 4)) * (1 + 0.2 * c.pin) * (c.workers <= 2)
+            + 1
+        )
 
     search, _ = searched(rate, accelerator=True)
     assert (search.winner.prefetch, search.winner.pin) == (4, True)
@@ -162,13 +213,22 @@ def test_nothing_works():
     def rate(c, n):
         raise Failed("died", "its process ended (by SIGKILL)")
 
-    with pytest.raises(NothingMeasured, match=r"no configuration gave a batch\nall \d+ alike: its process ended"):
+    with pytest.raises(
+        NothingMeasured, match=r"no configuration gave a batch\nall \d+ alike: its process ended"
+    ):
         searched(rate)
 
 
 def test_failing_samples_end_it():
-    found = {"read": 50, "failed": 2, "errors": [{"index": 7, "error": "ValueError: bad", "where": "d.py:3"}], "all": False}
-    with pytest.raises(DatasetFails, match=r"2 of 50 samples .* 4 %:\n  index 7: ValueError: bad \(d.py:3\)\n  and 1 more"):
+    found = {
+        "read": 50,
+        "failed": 2,
+        "errors": [{"index": 7, "error": "ValueError: bad", "where": "d.py:3"}],
+        "all": False,
+    }
+    with pytest.raises(
+        DatasetFails, match=r"2 of 50 samples .* 4 %:\n  index 7: ValueError: bad \(d.py:3\)\n  and 1 more"
+    ):
         searched(scaling(2), failed=True, survey=found)
 
     def rate(c, n):
@@ -189,7 +249,9 @@ def test_a_stream_that_workers_do_not_divide():
     search, client = searched(scaling(8), iterable=True, length=None, divides=False)
     assert max(c.workers for c in client.asked) == 1
     assert any("every worker reads the whole stream" in note for note in search.notes)
-    search, client = searched(scaling(8), iterable=True, length=None, divides=False, options=Options(workers=[2]))
+    search, client = searched(
+        scaling(8), iterable=True, length=None, divides=False, options=Options(workers=[2])
+    )
     assert {c.workers for c in client.asked} == {2}, "what was asked for is measured"
     assert searched(scaling(8), iterable=True, length=None)[0].winner.workers == 8
 
@@ -207,7 +269,9 @@ def test_a_spent_budget_is_said():
         return scaling(2)(c, n)
 
     search, client = searched(rate, options=Options(budget=0.4, repeats=5), cpus=4)
-    assert any("left something out" in note for note in search.notes) and any("of 5 repeats" in note for note in search.notes)
+    assert any("left something out" in note for note in search.notes) and any(
+        "of 5 repeats" in note for note in search.notes
+    )
     assert search.winner is not None and search.torch is not None, "both sides have a number all the same"
     assert "not measured: the budget was spent" in BenchResult("made:up", Options(), search).text()
 
@@ -219,12 +283,23 @@ def test_the_loaders_own_numbers_are_in_the_grid():
     assert grid(1) == [0, 1] and grid(6) == [0, 1, 2, 4, 6] and grid(2, own=8) == [0, 1, 2, 8]
 
 
-@pytest.mark.parametrize("wrong, words", [
-    ({"steps": 0}, "0 steps measure nothing"), ({"seconds": 0}, "0 seconds per point"), ({"step_seconds": -1}, "a step of -1000 ms"),
-    ({"steps": 1, "seconds": 1}, "give one of them"), ({"workers": []}, "at least one"), ({"workers": [-1]}, "from 0 on"),
-    ({"prefetch": [0]}, "from 1 on"), ({"methods": ["fork"]}, "some of native, process, thread"), ({"repeats": 0}, "at least 1"),
-    ({"budget": 0}, "more than 0"), ({"step_on": "tpu"}, "step_on 'tpu'"), ({"step_seconds": float("nan")}, "a step of nan"),
-])
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ({"steps": 0}, "0 steps measure nothing"),
+        ({"seconds": 0}, "0 seconds per point"),
+        ({"step_seconds": -1}, "a step of -1000 ms"),
+        ({"steps": 1, "seconds": 1}, "give one of them"),
+        ({"workers": []}, "at least one"),
+        ({"workers": [-1]}, "from 0 on"),
+        ({"prefetch": [0]}, "from 1 on"),
+        ({"methods": ["fork"]}, "some of native, process, thread"),
+        ({"repeats": 0}, "at least 1"),
+        ({"budget": 0}, "more than 0"),
+        ({"step_on": "tpu"}, "step_on 'tpu'"),
+        ({"step_seconds": float("nan")}, "a step of nan"),
+    ],
+)
 def test_options_that_cannot_be(wrong, words):
     with pytest.raises(ValueError, match=words):
         Options(**wrong)

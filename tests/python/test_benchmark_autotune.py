@@ -1,4 +1,7 @@
-"""The benchmark of autotune: it refuses other batches and a budget that was exceeded, and measures every point of the grid."""
+"""The benchmark of autotune: it refuses other batches and a budget that was exceeded, and measures every
+point of the grid.
+"""
+
 from __future__ import annotations
 
 import dataclasses
@@ -15,7 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.autotune import SCENARIOS, check, check_budget, grid, in_memory, make, measure, table  # noqa: E402
 
-SMALL = dataclasses.replace(SCENARIOS["rows"], dataset=in_memory(lambda: TensorDataset(torch.rand(64, 4))), batch=8)
+SMALL = dataclasses.replace(
+    SCENARIOS["rows"], dataset=in_memory(lambda: TensorDataset(torch.rand(64, 4))), batch=8
+)
 
 
 def test_the_sides_must_give_the_same_batches() -> None:
@@ -28,7 +33,15 @@ def test_the_sides_must_give_the_same_batches() -> None:
 @pytest.mark.parametrize("change", [{"threads": 9}, {"cpus_used": 2.5}, {"slots": 9}, {"peak_bytes": 2000}])
 def test_a_budget_that_is_exceeded_is_no_result(change) -> None:
     budget = {"cpus": 2.0, "threads": 2, "memory_bytes": 1000}
-    tuned = {"threads": 3, "most_threads": 8, "cpus_used": 0.4, "slots": 4, "batch_bytes": 100, "peak_bytes": 800, "budget": budget}
+    tuned = {
+        "threads": 3,
+        "most_threads": 8,
+        "cpus_used": 0.4,
+        "slots": 4,
+        "batch_bytes": 100,
+        "peak_bytes": 800,
+        "budget": budget,
+    }
     check_budget(tuned, 0)
     with pytest.raises(AssertionError):
         check_budget({**tuned, **change}, 0)
@@ -45,5 +58,9 @@ def test_every_point_is_measured() -> None:
     finalists = {r["loader"] for r in records if r["kind"] == "epoch"}
     assert "auto" in finalists and len(finalists) == 4
     for record in records:
-        assert json.loads(json.dumps(record)) == record and record["batches"] == 8 and record["batches_per_s"] > 0
+        assert (
+            json.loads(json.dumps(record)) == record
+            and record["batches"] == 8
+            and record["batches_per_s"] > 0
+        )
     assert "auto reaches" in table(records) and table(records).count("best by hand") == 1

@@ -9,7 +9,17 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_operation_is_checked_and_timed():
-    command = [sys.executable, "-m", "benchmarks.batch_kernels", "--device", "cpu", "--pictures", "2", "--repeats", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.batch_kernels",
+        "--device",
+        "cpu",
+        "--pictures",
+        "2",
+        "--repeats",
+        "1",
+    ]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in run.stdout.splitlines()]
     assert {"copy", "normalize to float16", "augment", "decode"} <= {line["operation"] for line in lines}

@@ -1,4 +1,5 @@
 """The benchmark of formats: it refuses sides that differ, and measures all that it says."""
+
 from __future__ import annotations
 
 import json
@@ -31,7 +32,9 @@ def test_what_pillow_has_to_decode_is_no_result() -> None:
 def test_all_is_measured(photos: str, name: str) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     records = list(bench.measure(photos, name, 3, 1, cpus))
-    assert {(r["kind"], r["loader"]) for r in records} == {(k, s) for k in ("whole", "crop") for s in ("millrace", "pillow")}
+    assert {(r["kind"], r["loader"]) for r in records} == {
+        (k, s) for k in ("whole", "crop") for s in ("millrace", "pillow")
+    }
     assert all(r["cpu_seconds"] >= 0 and r["data"]["pictures"] == 3 for r in records)
     json.dumps(records)
     for record in records:

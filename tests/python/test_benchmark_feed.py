@@ -1,4 +1,7 @@
-"""The benchmark of watching: both sides give the same batches, every repeat is stored, the table has a line per step time."""
+"""The benchmark of watching: both sides give the same batches, every repeat is stored, the table has a line
+per step time.
+"""
+
 from __future__ import annotations
 
 import json
@@ -14,7 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.feed import FeedScenario, check, measure, table  # noqa: E402
 
 
-@pytest.mark.parametrize("name, samples, batch", [("pictures", 80, 16), ("rows", 4_000, 64), ("tokens", 2_000, 8)])
+@pytest.mark.parametrize(
+    "name, samples, batch", [("pictures", 80, 16), ("rows", 4_000, 64), ("tokens", 2_000, 8)]
+)
 def test_both_sides_are_measured(name, samples, batch) -> None:
     scenario = FeedScenario(name, samples, batch, 20)
     records = list(measure(scenario, rounds=1, cpus=sorted(os.sched_getaffinity(0)), steps_ms=[0, 1]))

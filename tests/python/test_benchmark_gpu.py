@@ -12,7 +12,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "benchmarks.gpu", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
 
 def test_a_dry_run_goes_through_every_side():

@@ -1,4 +1,5 @@
 """The benchmark of rows in memory: it refuses epochs that are not whole, and measures all sides."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -30,7 +31,11 @@ def test_an_epoch_must_be_whole_unchanged_and_shuffled() -> None:
             check("wrong", data, batches)
 
 
-SCENARIOS = {"tensors": SMALL, "columns": dataclasses.replace(SMALL, column_major=True), "arrow": dataclasses.replace(SMALL, arrow=True)}
+SCENARIOS = {
+    "tensors": SMALL,
+    "columns": dataclasses.replace(SMALL, column_major=True),
+    "arrow": dataclasses.replace(SMALL, arrow=True),
+}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
@@ -43,6 +48,10 @@ def test_all_sides_are_measured(scenario) -> None:
     for record in records:
         assert json.loads(json.dumps(record)) == record
         slow = record["loader"] in ("torch_0", "torch_2")
-        assert record["rows"] == (256 if slow else 600) and record["rows_per_s"] > 0 and record["kind"] == "epoch"
+        assert (
+            record["rows"] == (256 if slow else 600)
+            and record["rows_per_s"] > 0
+            and record["kind"] == "epoch"
+        )
     lines = table(records).splitlines()
     assert len(lines) == 2 + len(names) and sum("×" in line for line in lines) == len(names) - 1

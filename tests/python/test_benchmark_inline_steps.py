@@ -1,4 +1,5 @@
 """The benchmark of steps without workers: every scenario's sides are compared, and all of them are timed."""
+
 from __future__ import annotations
 
 import os
@@ -16,7 +17,9 @@ from benchmarks import inline_steps  # noqa: E402
 def test_each_scenario_is_measured(scenario: str) -> None:
     cpus = sorted(os.sched_getaffinity(0))[-1:]
     records = list(inline_steps.measure(scenario, 1, cpus, most_steps=25))
-    assert {r["loader"] for r in records} == {"torch", "millrace"} and all(20 <= r["batches"] <= 25 for r in records)
+    assert {r["loader"] for r in records} == {"torch", "millrace"} and all(
+        20 <= r["batches"] <= 25 for r in records
+    )
     assert scenario in inline_steps.table(records)
 
 

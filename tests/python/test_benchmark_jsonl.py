@@ -1,4 +1,5 @@
 """The benchmark of JSON lines: it refuses epochs that are not whole, and measures all sides."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -22,8 +23,12 @@ def test_an_epoch_must_be_whole_unchanged_and_shuffled() -> None:
 
     def batch(order, **changes):
         chosen = [rows[i] for i in order]
-        right = {"id": torch.tensor(order), "label": torch.tensor([r["label"] for r in chosen]), "text": [r["text"] for r in chosen],
-                 "values": torch.tensor([r["values"] for r in chosen])}
+        right = {
+            "id": torch.tensor(order),
+            "label": torch.tensor([r["label"] for r in chosen]),
+            "text": [r["text"] for r in chosen],
+            "values": torch.tensor([r["values"] for r in chosen]),
+        }
         return {**right, **changes}
 
     order = torch.randperm(300, generator=torch.Generator().manual_seed(1)).tolist()

@@ -1,4 +1,5 @@
 """The benchmark of the ledger's cost: it refuses sides that differ, and measures both in turns."""
+
 from __future__ import annotations
 
 import json
@@ -12,9 +13,10 @@ from torch.utils.data import Dataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from millrace import DataLoader, _core  # noqa: E402
+
 from benchmarks import ledger  # noqa: E402
 from benchmarks.ledger import LedgerScenario, check, costs, measure, short, table  # noqa: E402
-from millrace import DataLoader, _core  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +41,11 @@ def test_sides_that_differ_are_refused():
         check(DataLoader(Different(), 2))
 
 
-MAKE = {"process": short(200, num_workers=1), "inline": short(200), "jpegs": lambda folder: ledger.jpegs(folder, 8)}
+MAKE = {
+    "process": short(200, num_workers=1),
+    "inline": short(200),
+    "jpegs": lambda folder: ledger.jpegs(folder, 8),
+}
 
 
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)

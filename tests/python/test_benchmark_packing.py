@@ -1,4 +1,5 @@
 """The benchmark of packing: it refuses rows that lack tokens, and measures all its sides."""
+
 from __future__ import annotations
 
 import json
@@ -41,7 +42,11 @@ def test_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     records = list(bench.measure("definitions", 1, sorted(os.sched_getaffinity(0)), most=200))
     assert {r["loader"] for r in records} == set(bench.sides())
     for record in records:
-        assert json.loads(json.dumps(record)) == record and record["tokens_per_s"] > 0 and 0.5 < record["fill"] <= 1
+        assert (
+            json.loads(json.dumps(record)) == record
+            and record["tokens_per_s"] > 0
+            and 0.5 < record["fill"] <= 1
+        )
     lines = bench.table(records).splitlines()
     assert len(lines) == 2 + len(bench.sides()) and len({line.count("|") for line in lines}) == 1
 

@@ -1,4 +1,5 @@
 """The benchmark of segments: it refuses sides that differ, and measures all that it says."""
+
 from __future__ import annotations
 
 import json
@@ -32,6 +33,8 @@ def test_all_is_measured(sides: dict) -> None:
     assert {r["loader"] for r in records} == set(bench.SIDES) and all(r["images"] == 12 for r in records)
     for record in records:
         assert json.loads(json.dumps(record)) == record
-    rounds = [{**r, "cpu_s_per_1000": r["cpu_s_per_1000"] or 0.01} for r in records]  # so few images may take no tick of the clock
+    rounds = [
+        {**r, "cpu_s_per_1000": r["cpu_s_per_1000"] or 0.01} for r in records
+    ]  # so few images may take no tick of the clock
     lines = bench.table(rounds).splitlines()
     assert len(lines) == 5 and "×" in lines[3] and len({line.count("|") for line in lines}) == 1

@@ -1,4 +1,5 @@
 """The benchmark of tables: it refuses epochs that are not whole, and measures all sides."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -53,7 +54,9 @@ def test_all_sides_are_measured(codec: str, tmp_path: Path) -> None:
     assert {r["loader"] for r in records} == names | {"rate_scan", "rate_scan_1", "rate_gather"}
     for record in records:
         assert json.loads(json.dumps(record)) == record
-        assert record["rows"] == (64 if record["loader"].startswith("hf") else 300) and record["rows_per_s"] > 0
+        assert (
+            record["rows"] == (64 if record["loader"].startswith("hf") else 300) and record["rows_per_s"] > 0
+        )
     sums = {"(scan plus gather)", "(scan_1 plus gather)"}
     shown = table(added_up(records))
     assert all(f"| {name} |" in shown for name in names | sums) and "rate" not in shown
@@ -61,11 +64,29 @@ def test_all_sides_are_measured(codec: str, tmp_path: Path) -> None:
 
 def test_times_of_scan_and_gather_are_added_round_by_round() -> None:
     def record(name: str, repeat: int, seconds: float) -> dict:
-        return {"loader": name, "repeat": repeat, "seconds": seconds, "cpu_seconds": 2 * seconds, "first_s": 1.0, "rows": 60}
+        return {
+            "loader": name,
+            "repeat": repeat,
+            "seconds": seconds,
+            "cpu_seconds": 2 * seconds,
+            "first_s": 1.0,
+            "rows": 60,
+        }
 
-    records = [record(name, repeat, seconds * (repeat + 1)) for repeat in range(2)
-               for name, seconds in (("rate_gather", 2.0), ("rate_scan", 1.0), ("rate_scan_1", 3.0), ("millrace_0", 9.0))]
+    records = [
+        record(name, repeat, seconds * (repeat + 1))
+        for repeat in range(2)
+        for name, seconds in (
+            ("rate_gather", 2.0),
+            ("rate_scan", 1.0),
+            ("rate_scan_1", 3.0),
+            ("millrace_0", 9.0),
+        )
+    ]
     found = {(r["loader"], r["repeat"]): r for r in added_up(records)}
     assert [name for name, _ in found].count("millrace_0") == 2 and len(found) == 6
-    assert found["(scan plus gather)", 0]["rows_per_s"] == 20 and found["(scan plus gather)", 1]["rows_per_s"] == 10
+    assert (
+        found["(scan plus gather)", 0]["rows_per_s"] == 20
+        and found["(scan plus gather)", 1]["rows_per_s"] == 10
+    )
     assert found["(scan_1 plus gather)", 1]["cpu_seconds"] == 20

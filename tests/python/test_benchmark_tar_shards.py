@@ -1,4 +1,5 @@
 """The benchmark of tar shards: it refuses sides that read other bytes, and measures all that it says."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -43,12 +44,18 @@ def test_shards_hold_the_photos_of_the_folder(root: Path) -> None:
         with tarfile.open(shard) as tar:
             found += [(entry.name, tar.extractfile(entry).read()) for entry in tar]
     assert [name for name, _ in found[:3]] == ["000000.jpg", "000000.cls", "000001.jpg"]
-    assert [content for name, content in found if name.endswith("jpg")] == [Path(path).read_bytes() for path, _ in samples]
+    assert [content for name, content in found if name.endswith("jpg")] == [
+        Path(path).read_bytes() for path, _ in samples
+    ]
 
 
 def test_batches_may_be_partial_but_nothing_may_be_missing(root: Path) -> None:
     job = Job(SCENARIOS["tar_train"], str(root), 2, 24)
-    seen = {"shapes": [[10, 3, 224, 224], [14, 3, 224, 224]], "dtypes": ["float32"], "labels": list(range(24))[::-1]}
+    seen = {
+        "shapes": [[10, 3, 224, 224], [14, 3, 224, 224]],
+        "dtypes": ["float32"],
+        "labels": list(range(24))[::-1],
+    }
     check_epoch(job, seen)
     for wrong in {"shapes": seen["shapes"][:1]}, {"shapes": [[24, 224, 224, 3]]}, {"labels": [0, *range(23)]}:
         with pytest.raises(NotTheSame):
@@ -61,7 +68,9 @@ def test_an_epoch_holds_every_photo_once_in_another_order(root: Path, name: str)
         pytest.importorskip("webdataset")
         if importlib.util.find_spec("torchvision") is None:
             pytest.skip("torchvision is not installed")
-    epochs = load(name).open_epochs(Job(SCENARIOS["tar_train"], str(root), 0 if name == "webdataset_torch" else 1, 24))
+    epochs = load(name).open_epochs(
+        Job(SCENARIOS["tar_train"], str(root), 0 if name == "webdataset_torch" else 1, 24)
+    )
     orders = [[int(label) for _, labels in epochs() for label in labels] for _ in range(3)]
     assert all(sorted(order) == list(range(24)) for order in orders) and orders[0] != orders[1] != orders[2]
 
@@ -73,7 +82,9 @@ def test_numbers_of_padded_texts() -> None:
 def test_crops_are_checked_and_timed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.harness.checks, "SAME_STATISTICS", 1.0)  # random crops of so few pictures
     records = list(bench.from_files("indexed", root, 1, Plan(1, 0, 0, images_per_worker=24)))
-    assert [(r["loader"], r["scenario"]) for r in records if r["kind"] == "check"][:2] == [(n, "indexed_check") for n in bench.INDEXED]
+    assert [(r["loader"], r["scenario"]) for r in records if r["kind"] == "check"][:2] == [
+        (n, "indexed_check") for n in bench.INDEXED
+    ]
     assert {r["loader"] for r in records if r["kind"] == "epoch"} == set(bench.INDEXED)
     assert "millrace_indexed" in bench.report(records)
     left_out = {"kind": "left out", "loader": "millrace_tar", "reason": "no labels"}
@@ -111,5 +122,7 @@ def test_raw_sides_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.M
 
 def test_packed_sides_are_equal_and_timed(root: Path) -> None:
     records = list(bench.packed(root, 2, cpu(), 32))
-    assert [r["loader"] for r in records[:4]] == ["plain", "segments", "segments", "plain"] and all(r["images"] == 24 for r in records)
+    assert [r["loader"] for r in records[:4]] == ["plain", "segments", "segments", "plain"] and all(
+        r["images"] == 24 for r in records
+    )
     assert "packed" in bench.report([{**r, "cpu_s_per_1000": 0.1} for r in records])

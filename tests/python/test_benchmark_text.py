@@ -1,4 +1,5 @@
 """The benchmark of texts: it refuses ids that differ, and measures all its sides."""
+
 from __future__ import annotations
 
 import json
@@ -33,7 +34,11 @@ def test_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "VOCABULARY", 300)
     records = list(bench.measure(60, 2, 1, sorted(os.sched_getaffinity(0))))
     assert {(r["loader"], r["kind"]) for r in records} == {
-        ("torch_mapped", "map"), ("millrace", "epoch"), ("torch", "epoch"), ("torch_mapped", "epoch")}
+        ("torch_mapped", "map"),
+        ("millrace", "epoch"),
+        ("torch", "epoch"),
+        ("torch_mapped", "epoch"),
+    }
     for record in records:
         assert json.loads(json.dumps(record)) == record
     lines = bench.table(records).splitlines()
@@ -42,4 +47,7 @@ def test_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_padding() -> None:
     batch = bench.padded([{"input_ids": [1, 2]}, {"input_ids": torch.tensor([3])}])
-    assert batch["input_ids"].tolist() == [[1, 2], [3, 0]] and batch["attention_mask"].tolist() == [[1, 1], [1, 0]]
+    assert batch["input_ids"].tolist() == [[1, 2], [3, 0]] and batch["attention_mask"].tolist() == [
+        [1, 1],
+        [1, 0],
+    ]

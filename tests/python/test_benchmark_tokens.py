@@ -1,4 +1,5 @@
 """The benchmark of tokens: it refuses what are no windows of the file, and measures all sides."""
+
 from __future__ import annotations
 
 import json

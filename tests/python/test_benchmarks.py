@@ -1,4 +1,7 @@
-"""The benchmark harness: it refuses loaders that deliver other data, measures those that do not, and reads back what it wrote."""
+"""The benchmark harness: it refuses loaders that deliver other data, measures those that do not, and reads
+back what it wrote.
+"""
+
 from __future__ import annotations
 
 import json
@@ -37,7 +40,9 @@ def folder(tmp_path: Path) -> str:
 
 @pytest.fixture
 def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """fakes(name, images=..., labels=...) makes an adapter that tampers with what the honest one delivers, and names it."""
+    """fakes(name, images=..., labels=...) makes an adapter that tampers with what the honest one delivers,
+    and names it.
+    """
     (tmp_path / "fakes").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -66,16 +71,22 @@ def test_an_honest_loader_passes(folder: str) -> None:
     todo, seen, images = observed(folder)
     checks.check_epoch(todo, seen)
     checks.check_statistics(seen, seen)
-    assert checks.check_pixels(images, images, Tolerance(0, 0, "the same")) == {"mean_levels": 0, "max_levels": 0}
+    assert checks.check_pixels(images, images, Tolerance(0, 0, "the same")) == {
+        "mean_levels": 0,
+        "max_levels": 0,
+    }
 
 
 @pytest.mark.parametrize("scenario", ["imagenet_train", "imagenet_val"])
-@pytest.mark.parametrize("change, word", [
-    ({"dtypes": ["float64"]}, "float32"),
-    ({"shapes": [[12, 224, 224, 3]]}, "shapes"),
-    ({"shapes": [[11, 3, 224, 224]]}, "shapes"),
-    ({"labels": [0] * 12}, "labels"),
-])
+@pytest.mark.parametrize(
+    "change, word",
+    [
+        ({"dtypes": ["float64"]}, "float32"),
+        ({"shapes": [[12, 224, 224, 3]]}, "shapes"),
+        ({"shapes": [[11, 3, 224, 224]]}, "shapes"),
+        ({"labels": [0] * 12}, "labels"),
+    ],
+)
 def test_a_wrong_epoch_is_refused(folder: str, scenario: str, change: dict, word: str) -> None:
     todo, seen, _ = observed(folder, scenario)
     with pytest.raises(checks.NotTheSame, match=word):
@@ -120,16 +131,24 @@ def test_the_harness_leaves_out_who_is_wrong_and_measures_the_rest(folder: str, 
     assert set(reasons) == {mirrored, mislabelled, broken}
     assert "levels" in reasons[mirrored] and "labels" in reasons[mislabelled] and "ended" in reasons[broken]
     kinds = [r["kind"] for r in records if r["loader"] == "torch_pil"]
-    assert kinds.count("check") == kinds.count("memory") == 1 and 1 <= kinds.count("epoch") <= 2 and kinds.count("first") == 2
+    assert (
+        kinds.count("check") == kinds.count("memory") == 1
+        and 1 <= kinds.count("epoch") <= 2
+        and kinds.count("first") == 2
+    )
 
     for record in records:
         assert json.loads(json.dumps(record)) == record
         assert {"scenario", "workers", "run", "revision", "machine", "data", "loader", "kind"} <= set(record)
-        assert folder not in json.dumps({**record, "reason": ""}), "results say nothing of where the photos lie"
+        assert folder not in json.dumps({**record, "reason": ""}), (
+            "results say nothing of where the photos lie"
+        )
     for record in (r for r in records if r["kind"] == "epoch"):
         assert record["images"] == 12 and record["batches"] == 1 and record["versions"]["torch"]
         assert record["images_per_s"] == pytest.approx(12 / record["seconds"])
-        assert record["cpu_seconds"] > 0 or record["seconds"] < 0.05, "CPU time is counted in hundredths of a second"
+        assert record["cpu_seconds"] > 0 or record["seconds"] < 0.05, (
+            "CPU time is counted in hundredths of a second"
+        )
     memory = next(r for r in records if r["kind"] == "memory")
     assert 20e6 < memory["import_torch_pss_bytes"] < memory["peak_pss_bytes"]
 
@@ -146,16 +165,29 @@ class FakeSide:
 
     def __init__(self, name: str, factor: float, log: list[str]) -> None:
         self.name, self.factor, self.log, self.asked = name, factor, log, 0
-        self.facts = {"loader": name, "scenario": "imagenet_train", "workers": 2, "run": "2026-01-01T00:00:00", "revision": "abc",
-                      "machine": {"cpu": "a CPU & co"}, "data": {"mean_bytes": 110_000}}
+        self.facts = {
+            "loader": name,
+            "scenario": "imagenet_train",
+            "workers": 2,
+            "run": "2026-01-01T00:00:00",
+            "revision": "abc",
+            "machine": {"cpu": "a CPU & co"},
+            "data": {"mean_bytes": 110_000},
+        }
 
     def ask(self, command: str) -> dict:
         assert command == "epoch"
         self.log.append(self.name)
         noisy = self.asked % 3 == 1
         self.asked += 1
-        return {"seconds": self.factor * (3 if noisy else 1), "cpu_seconds": 2.0, "others_share": 0.5 if noisy else 0.0,
-                "images": 1000, "batches": 8, "in_order": False}
+        return {
+            "seconds": self.factor * (3 if noisy else 1),
+            "cpu_seconds": 2.0,
+            "others_share": 0.5 if noisy else 0.0,
+            "images": 1000,
+            "batches": 8,
+            "in_order": False,
+        }
 
 
 @pytest.fixture
@@ -163,7 +195,9 @@ def records(folder: str) -> list[dict]:
     log: list[str] = []
     sides = {"torch_pil": FakeSide("torch_pil", 3.0, log), "millrace": FakeSide("millrace", 1.0, log)}
     out = list(timed_rounds(sides, job(folder, "imagenet_train"), Plan(rounds=4), lambda _: None))
-    assert log[:4] == ["torch_pil", "millrace", "millrace", "torch_pil"], "the sides take turns, in alternating direction"
+    assert log[:4] == ["torch_pil", "millrace", "millrace", "torch_pil"], (
+        "the sides take turns, in alternating direction"
+    )
     return out
 
 
@@ -189,7 +223,11 @@ def test_tables_and_plots(records: list[dict], tmp_path: Path) -> None:
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
     assert "| millrace | **1,000** |" in text and "3.00 × (3.00 – 3.00)" in text
     svg = (tmp_path / "some-imagenet_train-2.svg").read_text()
-    assert "torch_pil" in svg and "a CPU &amp; co" in svg and svg == plot.draw(records, title="imagenet_train: images per second")
+    assert (
+        "torch_pil" in svg
+        and "a CPU &amp; co" in svg
+        and svg == plot.draw(records, title="imagenet_train: images per second")
+    )
     with pytest.raises(ValueError, match="results"):
         compare.replace_block("no such lines", "text")
 
@@ -224,17 +262,22 @@ def test_probes_count_children() -> None:
 
     burn = "import time\nwhile time.process_time() < .3: pass\nprint('done', flush=True)\ninput()"
     before = probes.tree_cpu_seconds(os.getpid())
-    with subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
         child.stdout.readline()
         alive = probes.tree_cpu_seconds(os.getpid()) - before
         assert child.pid in probes.process_tree(os.getpid())
         child.communicate("\n")
-    assert alive >= 0.25 and probes.tree_cpu_seconds(os.getpid()) - before >= 0.25  # ticks of 10 ms, one lost at each end
+    assert (
+        alive >= 0.25 and probes.tree_cpu_seconds(os.getpid()) - before >= 0.25
+    )  # ticks of 10 ms, one lost at each end
     before = probes.tree_pss_bytes(os.getpid())
     with probes.PeakMemory(os.getpid()) as peak:
         held, until = mmap.mmap(-1, 50_000_000), time.monotonic() + 20  # malloc may have as much that it kept
         np.frombuffer(held, np.uint8)[:] = 1
-        while peak.bytes < before + 30e6 and time.monotonic() < until:  # a look at much memory takes a busy machine long
+        # a look at much memory takes a busy machine long
+        while peak.bytes < before + 30e6 and time.monotonic() < until:
             time.sleep(0.02)
         held.close()
     assert peak.bytes > before + 30e6 and peak.bytes > probes.tree_pss_bytes(os.getpid()) + 30e6

@@ -1,8 +1,9 @@
-"""The ledger names the bottleneck of pipelines that have a known one, and its seconds sum to the wall time."""
+"""The ledger names the bottleneck of pipelines that have a known one, and its seconds sum to the wall
+time.
+"""
 
 import pytest
 from bottleneck_cases import CASES, Made, run
-
 from millrace import _core
 
 pytestmark = [

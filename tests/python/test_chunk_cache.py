@@ -1,15 +1,17 @@
 """ChunkCache: its budget, its announced uses, which chunk goes first."""
+
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from millrace.datasets.batches import ChunkCache
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(
-    st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), max_size=40), st.integers(0, 6), st.data()
+    st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), max_size=40),
+    st.integers(0, 6),
+    st.data(),
 )
 def test_cache_keeps_its_budget_and_its_word(uses, budget, data):
     cache = ChunkCache(lambda chunk: [chunk], lambda chunk: 1, budget, len)

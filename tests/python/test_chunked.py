@@ -1,4 +1,7 @@
-"""Datasets in chunks: batches equal default_collate of samples, the cache's budget, errors at their turn, states, forks."""
+"""Datasets in chunks: batches equal default_collate of samples, the cache's budget, errors at their turn,
+states, forks.
+"""
+
 from __future__ import annotations
 
 import contextlib
@@ -15,11 +18,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader as TorchLoader
-from torch.utils.data import Subset, default_collate
-
 from millrace import CorruptDataError, DataLoader
 from millrace.datasets.batches import ChunkedDataset, Field
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import Subset, default_collate
 
 
 class Words:
@@ -75,7 +77,9 @@ def test_batches_equal_torchs(layout, workers, cache_bytes):
     dataset = Numbers(LENGTHS, layout, cache_bytes=cache_bytes)
     generator = torch.Generator().manual_seed(3)
     ours = DataLoader(dataset, 7, shuffle=True, num_workers=workers, native="require", generator=generator)
-    torchs = TorchLoader(Numbers(LENGTHS, layout), 7, shuffle=True, generator=torch.Generator().manual_seed(3))
+    torchs = TorchLoader(
+        Numbers(LENGTHS, layout), 7, shuffle=True, generator=torch.Generator().manual_seed(3)
+    )
     for _ in range(2):
         for a, b in itertools.zip_longest(ours, torchs):
             assert equal(a, b)
@@ -96,7 +100,10 @@ def test_any_indices(lengths, workers, cache_bytes, batch_size, data):
     indices = data.draw(st.lists(st.integers(-count, count - 1), min_size=1, max_size=60))
     loader = DataLoader(dataset, batch_size, sampler=indices, num_workers=workers, native="require")
     batches = list(loader)
-    expected = [default_collate([dataset[i] for i in indices[at : at + batch_size]]) for at in range(0, len(indices), batch_size)]
+    expected = [
+        default_collate([dataset[i] for i in indices[at : at + batch_size]])
+        for at in range(0, len(indices), batch_size)
+    ]
     assert len(batches) == len(expected) and all(map(equal, batches, expected))
 
 
@@ -104,7 +111,9 @@ def test_shuffled_order_reads_each_chunk_once():
     dataset = Numbers([10] * 40, cache_bytes=10 * 66 * 14)
     for workers in (0, 2):
         dataset.reads.clear()
-        loader = DataLoader(dataset, 8, sampler=dataset.shuffled(buffer_chunks=4, seed=1), num_workers=workers)
+        loader = DataLoader(
+            dataset, 8, sampler=dataset.shuffled(buffer_chunks=4, seed=1), num_workers=workers
+        )
         seen = torch.cat([batch["y"] for batch in loader])
         assert sorted(seen.tolist()) == list(range(400)) and seen.tolist() != list(range(400))
         assert len(dataset.reads) <= 40 + 6, "the buffer's chunks fit the cache but for a few stragglers"
@@ -186,7 +195,9 @@ def test_chunks_of_many_rows_in_any_order(workers):
     for batch in DataLoader(dataset, 777, sampler=order, num_workers=workers, native="require"):
         y = batch["y"]
         seen += y.tolist()
-        assert torch.equal(batch["x"], torch.stack([y, y + 0.5], dim=1).float()) and batch["word"] == [f"row {i}" for i in y.tolist()]
+        assert torch.equal(batch["x"], torch.stack([y, y + 0.5], dim=1).float()) and batch["word"] == [
+            f"row {i}" for i in y.tolist()
+        ]
     assert seen == order
 
 
@@ -220,7 +231,9 @@ def test_an_error_among_batches_made_in_one_go_is_its_batchs(workers):
 
 
 def test_skip_leaves_out_what_cannot_be_read():
-    loader = DataLoader(Numbers([10] * 5, broken=(2,)), 5, on_error="skip", worker_method="thread", num_workers=2)
+    loader = DataLoader(
+        Numbers([10] * 5, broken=(2,)), 5, on_error="skip", worker_method="thread", num_workers=2
+    )
     assert "on_error" in loader.explain()
     seen = [y for batch in loader for y in batch["y"].tolist()]
     assert sorted(seen) == [*range(20), *range(30, 50)] and loader.stats()["left_out"] == 10
@@ -243,7 +256,9 @@ def test_subsets_and_collate_functions():
     dataset = Subset(Subset(Numbers(LENGTHS), range(5, 60)), [3, -1, 0])
     loader = DataLoader(dataset, 3, native="require")
     assert next(iter(loader))["y"].tolist() == [8, 59, 5]
-    words = DataLoader(Numbers(LENGTHS), 3, collate_fn=lambda samples: [s["word"] for s in samples], num_workers=2)
+    words = DataLoader(
+        Numbers(LENGTHS), 3, collate_fn=lambda samples: [s["word"] for s in samples], num_workers=2
+    )
     assert words.stats()["engine"] == "processes"
     assert next(iter(words)) == ["row 0", "row 1", "row 2"]
 
@@ -322,10 +337,12 @@ def test_an_epoch_goes_on_under_other_ranks():
 def test_ctrl_c_without_workers_loses_no_batch():
     dataset = Numbers([10] * 3)
     original, interrupts = dataset.read_chunk, [KeyboardInterrupt]
+
     def read(number):
         if number == 1 and interrupts:
             raise interrupts.pop()
         return original(number)
+
     dataset.read_chunk = read
     iterator = iter(DataLoader(dataset, 10))
     next(iterator)
@@ -348,7 +365,11 @@ def test_a_forked_child_leaves_the_threads_alone():
                 os._exit(2)
             del iterator
             gc.collect()
-            status = 0 if dataset[499]["y"] == 499 and len(list(DataLoader(dataset, 50, num_workers=1))) == 10 else 3
+            status = (
+                0
+                if dataset[499]["y"] == 499 and len(list(DataLoader(dataset, 50, num_workers=1))) == 10
+                else 3
+            )
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -357,13 +378,20 @@ def test_a_forked_child_leaves_the_threads_alone():
 
 def test_a_shuffle_that_the_cache_cannot_hold_is_warned_of():
     dataset = Numbers([10] * 50, cache_bytes=10 * 66 * 8)
-    for loader in (DataLoader(dataset, 5, shuffle=True), DataLoader(Subset(dataset, range(9)), 5, shuffle=True, num_workers=1)):
+    for loader in (
+        DataLoader(dataset, 5, shuffle=True),
+        DataLoader(Subset(dataset, range(9)), 5, shuffle=True, num_workers=1),
+    ):
         assert "order: RandomSampler jumps among 50 chunks" in loader.explain()
         with pytest.warns(UserWarning, match=r"sampler=dataset\.shuffled\(\)"):
             iter(loader)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small = Numbers([9] * 5)
-        for good in (DataLoader(dataset, 5), DataLoader(dataset, 5, sampler=dataset.shuffled()), DataLoader(small, shuffle=True)):
+        for good in (
+            DataLoader(dataset, 5),
+            DataLoader(dataset, 5, sampler=dataset.shuffled()),
+            DataLoader(small, shuffle=True),
+        ):
             iter(good)
             assert "order:" not in good.explain()

@@ -1,4 +1,6 @@
-"""default_collate and default_convert in C++ against torch's own: values, types, strides, what is left to torch, and its errors."""
+"""default_collate and default_convert in C++ against torch's own: values, types, strides, what is left to
+torch, and its errors.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,10 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import default_collate, default_convert
-from torch.utils.data._utils.collate import default_collate_fn_map
-
 from millrace import _core
 from millrace.collation import native_collate
+from torch.utils.data import default_collate, default_convert
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 Point = collections.namedtuple("Point", "x y")
 collate, convert = native_collate(default_collate), native_collate(default_convert)
@@ -24,8 +25,18 @@ collate, convert = native_collate(default_collate), native_collate(default_conve
 def assert_same(a, b):
     assert type(a) is type(b), (a, b)
     if isinstance(a, torch.Tensor):
-        assert (a.dtype, a.shape, a.stride(), a.device, a.requires_grad) == (b.dtype, b.shape, b.stride(), b.device, b.requires_grad)
-        assert torch.equal(a, b) and a.storage_offset() == b.storage_offset() and a.is_inference() == b.is_inference()
+        assert (a.dtype, a.shape, a.stride(), a.device, a.requires_grad) == (
+            b.dtype,
+            b.shape,
+            b.stride(),
+            b.device,
+            b.requires_grad,
+        )
+        assert (
+            torch.equal(a, b)
+            and a.storage_offset() == b.storage_offset()
+            and a.is_inference() == b.is_inference()
+        )
     elif isinstance(a, dict):
         assert list(a) == list(b)
         for key in a:
@@ -50,7 +61,9 @@ NATIVE = {
     "views": lambda rng, i: torch.arange(40).reshape(4, 10)[1:3, 2:7],
     "channels last": lambda rng, i: torch.rand(8, 6, 3).permute(2, 0, 1),
     "large channels last": lambda rng, i: torch.rand(80, 90, 3).permute(2, 0, 1),
-    "some channels last": lambda rng, i: torch.rand(8, 6, 3).permute(2, 0, 1) if i % 3 == 1 else torch.rand(3, 8, 6),
+    "some channels last": lambda rng, i: (
+        torch.rand(8, 6, 3).permute(2, 0, 1) if i % 3 == 1 else torch.rand(3, 8, 6)
+    ),
     "expanded": lambda rng, i: torch.tensor([i]).expand(7),
     "large tensor": lambda rng, i: torch.rand(300, 301),
     "large and an int": lambda rng, i: (torch.rand(3, 64, 64), i),
@@ -123,7 +136,15 @@ def test_batches_are_torchs(kind, count):
 @pytest.mark.parametrize("kind", [*NATIVE, *TORCHS])
 def test_converted_samples_are_torchs(kind):
     sample = rows((NATIVE | TORCHS)[kind], 1)[0]
-    samples = [sample, (sample, 1), [sample], {"a": sample}, {"a": [sample]}, Point(sample, {"b": 1}), ((sample,), None)]
+    samples = [
+        sample,
+        (sample, 1),
+        [sample],
+        {"a": sample},
+        {"a": [sample]},
+        Point(sample, {"b": 1}),
+        ((sample,), None),
+    ]
     for each in samples:
         expected = result(default_convert, each)
         found = result(convert, each)
@@ -157,7 +178,9 @@ def test_a_default_device_and_other_modes_are_torchs_affair():
         assert collate([1, 2]).device.type == "meta" and collate([here]).device.type == "cpu"
     assert collate([1, 2]).device.type == "cpu"
     with torch.inference_mode():
-        assert_same(collate([torch.zeros(2), torch.ones(2)]), default_collate([torch.zeros(2), torch.ones(2)]))
+        assert_same(
+            collate([torch.zeros(2), torch.ones(2)]), default_collate([torch.zeros(2), torch.ones(2)])
+        )
 
 
 def test_types_told_to_torch_are_asked(monkeypatch):
@@ -198,7 +221,9 @@ def test_a_list_that_changes_meanwhile_is_no_crash():
 def test_several_threads_at_once():
     samples = [(torch.full((200, 100), i), i, {"a": np.full(30_000, i)}) for i in range(16)]
     expected, found = default_collate(samples), []
-    threads = [threading.Thread(target=lambda: found.extend(collate(samples) for _ in range(20))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: found.extend(collate(samples) for _ in range(20))) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,5 @@
-"""Some hundred damaged files of every format: what a reader raises is of a documented class, and names the file.
+"""Some hundred damaged files of every format: what a reader raises is of a documented class, and names the
+file.
 
 Each format has a process of its own (this file, as a script), which a library that crashes would end.
 """
@@ -7,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
 import resource
 import subprocess
@@ -43,7 +43,13 @@ def write_h5(folder):
 
     with h5py.File(folder / "x.h5", "w") as file:
         file.create_dataset("plain", data=np.arange(400).reshape(100, 4))
-        file.create_dataset("deflated", data=np.arange(400.0).reshape(100, 4), chunks=(30, 4), compression="gzip", shuffle=True)
+        file.create_dataset(
+            "deflated",
+            data=np.arange(400.0).reshape(100, 4),
+            chunks=(30, 4),
+            compression="gzip",
+            shuffle=True,
+        )
         file.create_dataset("checked", data=np.arange(100), chunks=(30,), fletcher32=True)
         file.create_dataset("lzf", data=np.arange(100), chunks=(30,), compression="lzf")
     return folder / "x.h5"
@@ -62,7 +68,15 @@ def table():
 
     texts = [f"text {i}" for i in range(200)]
     lists = pa.array([[i, i + 1] for i in range(200)], pa.list_(pa.int32()))
-    return pa.table({"n": np.arange(200), "f": np.arange(200.0), "t": texts, "l": lists, "d": pa.array(texts).dictionary_encode()})
+    return pa.table(
+        {
+            "n": np.arange(200),
+            "f": np.arange(200.0),
+            "t": texts,
+            "l": lists,
+            "d": pa.array(texts).dictionary_encode(),
+        }
+    )
 
 
 def write_parquet(folder):
@@ -122,7 +136,9 @@ def write_litdata(folder):
 
 def write_jsonl(folder):
     path = folder / "x.jsonl"
-    path.write_text("".join(json.dumps({"n": i, "t": f"text {i}", "f": [i / 2, 1.5]}) + "\n" for i in range(200)))
+    path.write_text(
+        "".join(json.dumps({"n": i, "t": f"text {i}", "f": [i / 2, 1.5]}) + "\n" for i in range(200))
+    )
     return path
 
 
@@ -140,19 +156,26 @@ def write_text(folder):
 def write_tar(folder):
     import shard_data
 
-    return Path(shard_data.write_tar(folder / "x.tar", [(f"{i}.{e}", f"{i}".encode()) for i in range(30) for e in ("cls", "txt")]))
+    return Path(
+        shard_data.write_tar(
+            folder / "x.tar", [(f"{i}.{e}", f"{i}".encode()) for i in range(30) for e in ("cls", "txt")]
+        )
+    )
 
 
 def write_packed_tar(folder):
     import shard_data
 
-    return Path(shard_data.write_tar(folder / "x.tar.gz", [(f"{i}.{e}", f"{i}".encode()) for i in range(30) for e in ("cls", "txt")]))
+    return Path(
+        shard_data.write_tar(
+            folder / "x.tar.gz", [(f"{i}.{e}", f"{i}".encode()) for i in range(30) for e in ("cls", "txt")]
+        )
+    )
 
 
 def write_profile(folder):
-    import torch
-
     import millrace
+    import torch
 
     loader = millrace.DataLoader(millrace.datasets.Arrays(x=torch.arange(64.0)), 8)
     watch = millrace.watch(loader)
@@ -186,36 +209,71 @@ def readers():
         "tokens, megatron": (write_megatron, tokens),
         "tokens, mds": (write_mds, tokens),
         "tokens, litdata": (write_litdata, tokens),
-        "jsonl": (write_jsonl, lambda path: read_all(d.JSONL(path, {"n": int, "t": str, "f": (float, (2,))}, **kept(path)))),
+        "jsonl": (
+            write_jsonl,
+            lambda path: read_all(d.JSONL(path, {"n": int, "t": str, "f": (float, (2,))}, **kept(path))),
+        ),
         "jsonl, fields found": (write_jsonl, lambda path: read_all(d.JSONL(path, **kept(path)))),
         "jsonl, packed": (write_packed_jsonl, lambda path: read_all(d.JSONL(path, {"n": int}, **kept(path)))),
         "jsonl, stream": (write_packed_jsonl, lambda path: list(d.JSONLStream(path, {"n": int}))),
         "text": (write_text, lambda path: read_all(d.Lines(path, **kept(path)))),
         "tar": (write_tar, lambda path: list(d.WebDataset(str(path)))),
         "tar, packed": (write_packed_tar, lambda path: list(d.WebDataset(str(path)))),
-        "tar, indexed": (write_tar, lambda path: read_all(d.WebDataset(str(path)).indexed(index_dir=str(path.parent / "kept")))),
+        "tar, indexed": (
+            write_tar,
+            lambda path: read_all(d.WebDataset(str(path)).indexed(index_dir=str(path.parent / "kept"))),
+        ),
     }
 
 
 NAMES = [
-    "npy", "npz", "npz, packed", "h5", "zarr", "parquet", "arrow", "arrow, stream", "tokens, npy", "tokens, llm.c", "tokens, megatron",
-    "tokens, mds", "tokens, litdata", "jsonl", "jsonl, fields found", "jsonl, packed", "jsonl, stream", "text", "tar", "tar, packed",
+    "npy",
+    "npz",
+    "npz, packed",
+    "h5",
+    "zarr",
+    "parquet",
+    "arrow",
+    "arrow, stream",
+    "tokens, npy",
+    "tokens, llm.c",
+    "tokens, megatron",
+    "tokens, mds",
+    "tokens, litdata",
+    "jsonl",
+    "jsonl, fields found",
+    "jsonl, packed",
+    "jsonl, stream",
+    "text",
+    "tar",
+    "tar, packed",
     "tar, indexed",
-]  # fmt: skip
+]
 NEEDED = {"h5": "h5py", "zarr": "zarr", "parquet": "pyarrow", "arrow": "pyarrow", "arrow, stream": "pyarrow"}
 
 
 def mutant(data, rng):
-    """Bits turned, bytes replaced, cut off or taken out; half of it near the beginning or the end, where formats say what they are."""
+    """Bits turned, bytes replaced, cut off or taken out; half of it near the beginning or the end, where
+    formats say what they are.
+    """
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
         near = min(len(data), rng.choice((64, 512)))
-        at = rng.choice((rng.randrange(near), len(data) - 1 - rng.randrange(near), rng.randrange(len(data)), rng.randrange(len(data))))
+        at = rng.choice(
+            (
+                rng.randrange(near),
+                len(data) - 1 - rng.randrange(near),
+                rng.randrange(len(data)),
+                rng.randrange(len(data)),
+            )
+        )
         what, size = rng.randrange(6), rng.choice((1, 2, 4, 8, 40))
         if what <= 1:
             data[at] ^= 1 << rng.randrange(8)
         elif what == 2:
-            data[at : at + size] = rng.choice((b"\x00", b"\xff", bytes([rng.randrange(256)]))) * len(data[at : at + size])
+            data[at : at + size] = rng.choice((b"\x00", b"\xff", bytes([rng.randrange(256)]))) * len(
+                data[at : at + size]
+            )
         elif what == 3:
             data[at : at + size] = rng.randbytes(len(data[at : at + size]))
         elif what == 4:
@@ -239,7 +297,9 @@ def main(name, folder, seed):
     rng, refused = random.Random(f"{name} {seed}"), 0
     others = {other: other.read_bytes() for other in path.parent.iterdir() if other.is_file()}
     for number in range(MUTANTS):
-        target = rng.choice([other for other in sorted(others) if other.suffix == path.suffix or name.startswith("tokens, ")])
+        target = rng.choice(
+            [other for other in sorted(others) if other.suffix == path.suffix or name.startswith("tokens, ")]
+        )
         target.write_bytes(mutant(others[target], rng))
         (folder / "now").write_text(f"{number}")
         try:
@@ -257,14 +317,19 @@ def main(name, folder, seed):
 
 
 def where(error):
-    return " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(traceback.extract_tb(error.__traceback__)[-4:]))
+    return " < ".join(
+        f"{Path(frame.filename).name}:{frame.lineno}"
+        for frame in reversed(traceback.extract_tb(error.__traceback__)[-4:])
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_name_the_file(name, tmp_path):
     if name in NEEDED:
         pytest.importorskip(NEEDED[name])
-    done = subprocess.run([sys.executable, __file__, name, str(tmp_path), "0"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, __file__, name, str(tmp_path), "0"], capture_output=True, text=True, timeout=300
+    )
     now = (tmp_path / "now").read_text() if (tmp_path / "now").exists() else "none"
     assert done.returncode == 0, f"mutant {now} ends the process: {done.returncode}\n{done.stderr[-2000:]}"
     *wrong, refused = done.stdout.splitlines()

@@ -1,4 +1,6 @@
-"""What users and frameworks do with a loader besides iterating: subclass, inspect, rebuild, copy, pickle, ask."""
+"""What users and frameworks do with a loader besides iterating: subclass, inspect, rebuild, copy, pickle,
+ask.
+"""
 
 import copy
 import functools
@@ -9,17 +11,29 @@ import types
 import warnings
 from typing import Generic, TypeVar
 
+import millrace
 import pytest
 import torch
 from loader_data import SIZE, Indices, make_folder, pictures
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, Subset
-from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
-
-import millrace
+from torch.utils.data.dataloader import (
+    _BaseDataLoaderIter,
+    _MultiProcessingDataLoaderIter,
+    _SingleProcessDataLoaderIter,
+)
 
 COUNT = 10
 TUNING = ["memory_budget", "tune_file"]
-RANKS = ("equal_steps", "auto_epoch", "process_group", "mesh_dim", "device", "prefetch_to_device", "decode", "flight")
+RANKS = (
+    "equal_steps",
+    "auto_epoch",
+    "process_group",
+    "mesh_dim",
+    "device",
+    "prefetch_to_device",
+    "decode",
+    "flight",
+)
 T = TypeVar("T")
 
 
@@ -39,7 +53,8 @@ def order(loader):
     return [labels.tolist() for _, labels in loader]
 
 
-# -- the class -------------------------------------------------------------------------------------------------------------------
+# -- the class
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_it_is_a_torch_loader_and_generic():
@@ -56,8 +71,18 @@ def test_it_is_a_torch_loader_and_generic():
 def test_the_signature_is_torchs_and_ours():
     torchs = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
     ours = inspect.signature(millrace.DataLoader.__init__).parameters
-    assert list(ours) == [*torchs, "native", "on_error", "worker_method", "snapshot_every_n_steps", *RANKS, *TUNING]
-    assert all((ours[name].kind, ours[name].default) == (torchs[name].kind, torchs[name].default) for name in torchs)
+    assert list(ours) == [
+        *torchs,
+        "native",
+        "on_error",
+        "worker_method",
+        "snapshot_every_n_steps",
+        *RANKS,
+        *TUNING,
+    ]
+    assert all(
+        (ours[name].kind, ours[name].default) == (torchs[name].kind, torchs[name].default) for name in torchs
+    )
     assert all(ours[name].kind is inspect.Parameter.KEYWORD_ONLY for name in ("native", "on_error"))
 
 
@@ -89,10 +114,13 @@ def test_auto_workers_are_a_number(monkeypatch):
     assert millrace.DataLoader(range(3), num_workers="auto").num_workers == 48
 
 
-# -- copies and rebuilding -------------------------------------------------------------------------------------------------------
+# -- copies and rebuilding
+# -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))])
+@pytest.mark.parametrize(
+    "clone", [copy.copy, copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))]
+)
 def test_copies_of_a_used_loader_work(dataset, clone):
     loader = millrace.DataLoader(
         dataset, 3, shuffle=True, num_workers=1, generator=torch.Generator().manual_seed(1), native="require"
@@ -106,7 +134,9 @@ def test_copies_of_a_used_loader_work(dataset, clone):
 
 
 def test_lightning_can_rebuild_it(dataset):
-    """Lightning takes vars(loader), keeps what the signature knows, and makes a new one with another sampler."""
+    """Lightning takes vars(loader), keeps what the signature knows, and makes a new one with another
+    sampler.
+    """
     loader = millrace.DataLoader(dataset, batch_size=4, num_workers=1, native="require", on_error="replace")
     list(loader)
     arguments = {k: v for k, v in vars(loader).items() if not k.startswith("_")}
@@ -172,10 +202,13 @@ def test_a_hook_may_patch_the_class(dataset):
     assert len(order(loader)) == 2
 
 
-# -- iterators -------------------------------------------------------------------------------------------------------------------
+# -- iterators
+# ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workers, kind", [(0, _SingleProcessDataLoaderIter), (2, _MultiProcessingDataLoaderIter)])
+@pytest.mark.parametrize(
+    "workers, kind", [(0, _SingleProcessDataLoaderIter), (2, _MultiProcessingDataLoaderIter)]
+)
 def test_iterators_are_torchs_kind(dataset, workers, kind):
     loader = millrace.DataLoader(dataset, 4, num_workers=workers, native="require")
     iterator = iter(loader)
@@ -197,7 +230,9 @@ def test_iterators_are_torchs_kind(dataset, workers, kind):
 
 
 def test_persistent_iterators_are_one(dataset):
-    loader = millrace.DataLoader(dataset, 4, shuffle=True, num_workers=1, persistent_workers=True, native="require")
+    loader = millrace.DataLoader(
+        dataset, 4, shuffle=True, num_workers=1, persistent_workers=True, native="require"
+    )
     assert loader._iterator is None
     first, epochs = iter(loader), []
     seed = loader.seed
@@ -253,20 +288,28 @@ def test_stats_after_the_iterator_is_gone(dataset):
     assert millrace.DataLoader(dataset, num_workers=1, native="never").stats()["engine"] == "processes"
 
 
-# -- samples ---------------------------------------------------------------------------------------------------------------------
+# -- samples
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_rows_are_those_of_at(root, workers, monkeypatch):
-    """The engine's rows are what `at` says for (seed, epoch, index, occurrence), for every number of threads."""
+    """The engine's rows are what `at` says for (seed, epoch, index, occurrence), for every number of
+    threads.
+    """
     monkeypatch.setattr(torch._utils, "cpu_count", lambda: 3)
-    crop = millrace.transforms.Compose([millrace.transforms.RandomResizedCrop(8), millrace.transforms.ToTensor()])
+    crop = millrace.transforms.Compose(
+        [millrace.transforms.RandomResizedCrop(8), millrace.transforms.ToTensor()]
+    )
     dataset = pictures(root, transform=crop)
     part = Subset(Subset(dataset, [9, 1, 4, 7]), (3, 2, 0))
     loader = millrace.DataLoader(part, 2, sampler=[0, 1, 2, 0], num_workers=workers, native="require")
     (first, labels), (second, more) = list(loader)
     assert labels.tolist() + more.tolist() == [7, 4, 9, 7]
-    expected = [dataset.at(index, loader.seed, 0, occurrence)[0] for index, occurrence in ((7, 0), (4, 0), (9, 0), (7, 1))]
+    expected = [
+        dataset.at(index, loader.seed, 0, occurrence)[0]
+        for index, occurrence in ((7, 0), (4, 0), (9, 0), (7, 1))
+    ]
     assert torch.equal(torch.cat([first, second]), torch.stack(expected))
     assert not torch.equal(first[0], second[1])
 
@@ -275,7 +318,9 @@ def test_what_is_assigned_counts_from_the_next_iterator(dataset):
     loader = millrace.DataLoader(dataset, COUNT, num_workers=1, native="require")
     list(loader)
     dataset.samples = [(path, 100) for path, _ in dataset.samples]
-    dataset.transform = millrace.transforms.Compose([millrace.transforms.CenterCrop(4), millrace.transforms.PILToTensor()])
+    dataset.transform = millrace.transforms.Compose(
+        [millrace.transforms.CenterCrop(4), millrace.transforms.PILToTensor()]
+    )
     images, labels = next(iter(loader))
     assert images.shape == (COUNT, 3, 4, 4) and images.dtype == torch.uint8 and set(labels.tolist()) == {100}
 
@@ -290,8 +335,16 @@ def test_native_never_gives_the_same_batches(dataset):
 def test_importing_brings_no_optional_library():
     import subprocess
 
-    code = "import sys, millrace; print([m for m in ('torchvision', 'transformers', 'timm', 'lightning') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import sys, millrace; print([m for m in ('torchvision', 'transformers', 'timm', 'lightning') if m in"
+        " sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -301,10 +354,15 @@ def test_pinning_is_torchs(dataset, workers, monkeypatch):
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
     pinned = []
     monkeypatch.setattr(
-        torch.utils.data._utils.pin_memory, "pin_memory", lambda batch, device: pinned.append(device) or (batch, device)
+        torch.utils.data._utils.pin_memory,
+        "pin_memory",
+        lambda batch, device: pinned.append(device) or (batch, device),
     )
     loader = millrace.DataLoader(dataset, 5, num_workers=workers, pin_memory=True, native="require")
-    assert [(batch[1].tolist(), device) for batch, device in loader] == [([0, 1, 2, 3, 4], "cuda"), ([5, 6, 7, 8, 9], "cuda")]
+    assert [(batch[1].tolist(), device) for batch, device in loader] == [
+        ([0, 1, 2, 3, 4], "cuda"),
+        ([5, 6, 7, 8, 9], "cuda"),
+    ]
     assert pinned == ["cuda", "cuda"]
 
 
@@ -316,4 +374,6 @@ def test_nothing_stands_between_our_next_and_torchs():
 
     for cls in (NativeInlineIter, NativeThreadIter, StreamIter, InlineIter, ProcessIter, ThreadIter):
         behind = cls.__mro__[cls.__mro__.index(TorchsNext) + 1 :]
-        assert {each.__module__ for each in behind if "__next__" in vars(each)} == {"torch.utils.data.dataloader"}, cls
+        assert {each.__module__ for each in behind if "__next__" in vars(each)} == {
+            "torch.utils.data.dataloader"
+        }, cls

@@ -9,11 +9,10 @@ import textwrap
 import threading
 import time
 
+import millrace
 import pytest
 import torch
 from loader_data import make_folder, pictures
-
-import millrace
 
 COUNT = 12
 
@@ -79,7 +78,9 @@ def test_half_built_iterators_end(dataset):
 
     for workers in (0, 1):
         with pytest.raises(LookupError):
-            iter(millrace.DataLoader(dataset, batch_sampler=Refusing(), num_workers=workers, native="require"))
+            iter(
+                millrace.DataLoader(dataset, batch_sampler=Refusing(), num_workers=workers, native="require")
+            )
     gc.collect()
 
 
@@ -221,7 +222,8 @@ SCRIPT = """
     sys.path.insert(0, {tests!r})
     import torch, millrace
     from loader_data import pictures
-    loader = millrace.DataLoader(pictures({root!r}), 2, num_workers=2, persistent_workers={persistent}, native="require")
+    loader = millrace.DataLoader(pictures({root!r}), 2, num_workers=2,
+                                 persistent_workers={persistent}, native="require")
     iterator = iter(loader)
     kept = next(iterator)
     {ending}
@@ -234,8 +236,12 @@ SCRIPT = """
 )
 def test_the_process_may_end_with_a_live_iterator(dataset, tmp_path, persistent, ending, status):
     tests = os.path.dirname(os.path.abspath(__file__))
-    script = textwrap.dedent(SCRIPT).format(tests=tests, root=str(tmp_path), ending=ending, persistent=persistent)
-    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    script = textwrap.dedent(SCRIPT).format(
+        tests=tests, root=str(tmp_path), ending=ending, persistent=persistent
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+    )
     assert process.returncode == status, process.stderr
     assert "terminate" not in process.stderr and "Fatal" not in process.stderr
 
@@ -251,7 +257,9 @@ def test_a_loader_may_run_in_another_thread(dataset):
 
 def test_loaders_may_run_inside_each_other(dataset):
     outer = millrace.DataLoader(dataset, 6, num_workers=1, native="require")
-    assert sum(len(list(millrace.DataLoader(dataset, 6, num_workers=1, native="require"))) for _ in outer) == 4
+    assert (
+        sum(len(list(millrace.DataLoader(dataset, 6, num_workers=1, native="require"))) for _ in outer) == 4
+    )
 
 
 def test_kept_batches_stay_as_they_were(dataset):

@@ -1,4 +1,6 @@
-"""DiskCache: never a wrong byte, never more than its bound, never in the way; the kills are in test_disk_cache_kills.py."""
+"""DiskCache: never a wrong byte, never more than its bound, never in the way; the kills are in
+test_disk_cache_kills.py.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from fault_proxy import FaultProxy
-
 from millrace import stores
 from millrace.stores import DiskCache
 from millrace.stores.disk_cache import _stem
@@ -37,7 +38,9 @@ def read(source: object) -> bytes:
 
 
 def epoch(store: FaultProxy, cache: DiskCache, names: object = SHARDS, **settings: object) -> None:
-    with stores.open_shards([store.url(n[1:]) for n in names], cache=cache, request_bytes=MIB, **settings) as shards:
+    with stores.open_shards(
+        [store.url(n[1:]) for n in names], cache=cache, request_bytes=MIB, **settings
+    ) as shards:
         for name, (_, source) in zip(names, shards):
             assert read(source) == store.objects[name]
 
@@ -90,7 +93,9 @@ def test_what_was_verified_is_known_to_other_processes(store: FaultProxy, tmp_pa
     assert status(in_child(lambda: reads(0, 0))) == 0
 
 
-def test_a_changed_object_is_never_stale_when_the_store_is_always_asked(store: FaultProxy, tmp_path: Path) -> None:
+def test_a_changed_object_is_never_stale_when_the_store_is_always_asked(
+    store: FaultProxy, tmp_path: Path
+) -> None:
     cache = DiskCache(tmp_path, fresh_seconds=0)
     epoch(store, cache)
     assert closed(cache)
@@ -152,7 +157,9 @@ def test_least_recently_used_goes_first(store: FaultProxy, tmp_path: Path) -> No
         assert closed(cache)
         assert cache.stats()["bytes"] <= 7 * MIB + 100_000
         time.sleep(0.02)  # the order is that of file times
-    assert cache.stats()["evicted"] == 1 and store.bytes_sent == sum(map(len, SHARDS.values())), "s1 went, s0 came once"
+    assert cache.stats()["evicted"] == 1 and store.bytes_sent == sum(map(len, SHARDS.values())), (
+        "s1 went, s0 came once"
+    )
 
 
 def test_an_entry_in_use_stays(store: FaultProxy, tmp_path: Path) -> None:
@@ -205,7 +212,12 @@ def test_an_unusable_folder_costs_one_warning(store: FaultProxy, tmp_path: Path)
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
 @pytest.mark.parametrize("options", ["size=4m", "size=4m,ro"])
 def test_a_full_or_read_only_disk_costs_one_warning(store: FaultProxy, tmp_path: Path, options: str) -> None:
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", tmp_path], capture_output=True).returncode != 0:
+    if (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", tmp_path], capture_output=True
+        ).returncode
+        != 0
+    ):
         pytest.skip("this machine does not let us mount")
     try:
         cache = DiskCache(tmp_path, max_bytes=100 * MIB)
@@ -215,9 +227,12 @@ def test_a_full_or_read_only_disk_costs_one_warning(store: FaultProxy, tmp_path:
             epoch(store, cache)
         assert len([w for w in caught if "disk cache" in str(w.message)]) == 1
         if "ro" not in options:
-            # The disk has room for one and a bit: what is there is right, and the default bound would not have filled it.
+            # The disk has room for one and a bit: what is there is right, and the default bound would not
+            # have filled it.
             assert cache.stats()["entries"] >= 1
-            (tmp_path / f"{_stem(store.url('s0.tar'))}.map").unlink(missing_ok=True)  # else nothing need be fetched, and nothing trimmed
+            (tmp_path / f"{_stem(store.url('s0.tar'))}.map").unlink(
+                missing_ok=True
+            )  # else nothing need be fetched, and nothing trimmed
             roomy = DiskCache(tmp_path)
             epoch(store, roomy, ["/s0.tar"])
             assert roomy.stats()["bytes"] <= 3.7 * MIB
@@ -229,7 +244,11 @@ def test_a_full_or_read_only_disk_costs_one_warning(store: FaultProxy, tmp_path:
 def _all_closed(folder: Path) -> bool:
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        opened = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]
+        opened = [
+            os.readlink(f"/proc/self/fd/{fd}")
+            for fd in os.listdir("/proc/self/fd")
+            if os.path.exists(f"/proc/self/fd/{fd}")
+        ]
         if not any(path.startswith(str(folder)) for path in opened):
             return True
         time.sleep(0.02)
@@ -257,12 +276,14 @@ def status(child: int) -> int:
 def test_processes_share_one_download(tmp_path: Path) -> None:
     data = {"/s.tar": RANDOM.randbytes(12 * MIB)}
     with FaultProxy(data, bytes_per_second=40 * MIB) as store:
+
         def body() -> None:
             epoch(store, DiskCache(tmp_path), ["/s.tar"])
 
         children = [in_child(body) for _ in range(4)]
         assert [status(child) for child in children] == [0] * 4
-        # Nothing twice, but what was on its way when a process found that another one has it: part of each first range.
+        # Nothing twice, but what was on its way when a process found that another one has it: part of each
+        # first range.
         assert store.bytes_sent <= 12 * MIB + 3 * 1.5 * MIB
 
 
@@ -301,7 +322,11 @@ def closed_now(cache: DiskCache) -> bool:
 def test_plain_values() -> None:
     cache = pickle.loads(pickle.dumps(DiskCache("/x/y", 5)))
     assert (str(cache.folder), cache.max_bytes) == ("/x/y", 5)
-    assert DiskCache("/x", -1).max_bytes is None and DiskCache.of("/x").folder == Path("/x") and DiskCache.of(None) is None
+    assert (
+        DiskCache("/x", -1).max_bytes is None
+        and DiskCache.of("/x").folder == Path("/x")
+        and DiskCache.of(None) is None
+    )
     with pytest.raises(ValueError, match="max_bytes=0"):
         DiskCache("/x", 0)
     with pytest.raises(ValueError, match="fresh_seconds=-1"):

@@ -1,6 +1,7 @@
 """Readers that share a cache are killed (-9) at random moments: no corrupt read, no hang, no lost space.
 
-MILLRACE_KILLS sets how many; 60 without it. Alone: MILLRACE_KILLS=500 python -m pytest tests/python/test_disk_cache_kills.py
+MILLRACE_KILLS sets how many; 60 without it. Alone: MILLRACE_KILLS=500 python -m pytest
+tests/python/test_disk_cache_kills.py
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from fault_proxy import FaultProxy
-
 from millrace import stores
 from millrace.stores import DiskCache
 
@@ -33,7 +33,9 @@ def reader(urls: dict[str, int], folder: Path, seed: int, report: int) -> None:
     cache = DiskCache(folder, BOUND)
     order = list(urls) * 1000
     draws.shuffle(order)
-    with stores.open_shards(order, cache=cache, request_bytes=MIB, memory=8 * MIB, retries=20, stall_timeout=2) as shards:
+    with stores.open_shards(
+        order, cache=cache, request_bytes=MIB, memory=8 * MIB, retries=20, stall_timeout=2
+    ) as shards:
         for url, source in shards:
             crc = 0
             for at in range(0, source.size, 200_000):
@@ -62,7 +64,9 @@ def test_kills(tmp_path: Path) -> None:
     shards = {f"/s{i}.tar": draws.randbytes(2 * MIB + draws.randrange(2 * MIB)) for i in range(7)}
     faults = random.Random(12)
     with FaultProxy(shards, latency=0.002, bytes_per_second=150 * MIB) as store:
-        store.faults = lambda request: faults.choice(["reset", "truncate", 503]) if faults.random() < 0.02 else None
+        store.faults = lambda request: (
+            faults.choice(["reset", "truncate", 503]) if faults.random() < 0.02 else None
+        )
         urls = {store.url(name[1:]): zlib.crc32(data) for name, data in shards.items()}
         running = [start(urls, tmp_path, seed) for seed in range(READERS)]
         reports, begun = [], time.monotonic()
@@ -80,7 +84,9 @@ def test_kills(tmp_path: Path) -> None:
             assert time.monotonic() - progress < 15, "nobody has read a shard for 15 s"
             child, pipe = running.pop(draws.randrange(len(running)))
             os.kill(child, signal.SIGKILL)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, "a reader ended by itself"
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, (
+                "a reader ended by itself"
+            )
             os.close(pipe)
             killed += 1
             running.append(start(urls, tmp_path, READERS + killed))
@@ -105,4 +111,7 @@ def test_kills(tmp_path: Path) -> None:
         tiny.admit("http://none/", 100_000, "1").close()
         left = {p.name for p in tmp_path.iterdir()}
         assert len(left) == 3 and tiny.stats()["bytes"] < MIB, left
-        print(f"{killed} kills, {right} shards read by those who lived long enough, {time.monotonic() - begun:.0f} s")
+        print(
+            f"{killed} kills, {right} shards read by those who lived long enough,"
+            f" {time.monotonic() - begun:.0f} s"
+        )

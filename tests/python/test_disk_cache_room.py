@@ -1,4 +1,6 @@
-"""Room in the disk cache: what is recorded of it is never too little, entries are looked at only when it is not enough, bounds hold."""
+"""Room in the disk cache: what is recorded of it is never too little, entries are looked at only when it is
+not enough, bounds hold.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from millrace.stores import DiskCache, cache_room, disk_cache
 from millrace.stores.cache_room import Usage, folder_lock, read_usage, write_usage
 
@@ -48,7 +49,9 @@ def truth(cache: DiskCache) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_recorded_is_never_too_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_what_is_recorded_is_never_too_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     draws, looks = random.Random(seed), Looks(monkeypatch)
     bound = 600 * KIB
     monkeypatch.setattr(disk_cache, "MANY", draws.choice([3, 1000]))
@@ -95,7 +98,9 @@ def test_a_cache_with_room_left_looks_once(tmp_path: Path, monkeypatch: pytest.M
     assert looks.count == 2, "what was known before the machine started is not relied on"
 
 
-def test_a_full_cache_of_many_makes_room_for_some_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_cache_of_many_makes_room_for_some_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(disk_cache, "MANY", 100)
     looks, cache = Looks(monkeypatch), DiskCache(tmp_path, 2560 * KIB)
     for number in range(960):
@@ -107,7 +112,9 @@ def test_a_full_cache_of_many_makes_room_for_some_at_once(tmp_path: Path, monkey
     assert 630 - 10 <= cache.stats()["entries"] <= 640
 
 
-def test_a_record_that_cannot_be_written_is_not_relied_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_cannot_be_written_is_not_relied_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = DiskCache(tmp_path, 1000 * KIB)
     cache.admit("http://h/a", 8 * KIB, "1").close()
     assert usage(cache) == Usage(8 * KIB, 8 * KIB)

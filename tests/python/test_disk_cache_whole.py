@@ -1,4 +1,6 @@
-"""Entries that are whole: read without a request while they are fresh, verified, kept while in use, fetched again where damaged."""
+"""Entries that are whole: read without a request while they are fresh, verified, kept while in use, fetched
+again where damaged.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import millrace
 import pytest
 from fault_proxy import FaultProxy
-
-import millrace
 from millrace import stores
 from millrace.datasets import WebDataset
 from millrace.stores import DiskCache
@@ -36,7 +37,9 @@ def store() -> Iterator[FaultProxy]:
 
 
 def read(source: object) -> bytes:
-    return b"".join(source.read_at(at, min(200_000, source.size - at)) for at in range(0, source.size, 200_000))
+    return b"".join(
+        source.read_at(at, min(200_000, source.size - at)) for at in range(0, source.size, 200_000)
+    )
 
 
 def epoch(store: FaultProxy, cache: DiskCache, names: object = SHARDS) -> None:
@@ -113,7 +116,9 @@ def test_a_run_sees_one_version_and_the_next_one_the_new(store: FaultProxy, tmp_
     store.objects["/s00.tar"], store.etags["/s00.tar"] = new, '"new"'
     assert stores.open_source(store.url("s00.tar"), cache=cache).read_at(0, len(old)) == old
     assert stores.open_source(store.url("s00.tar"), cache=DiskCache(tmp_path)).read_at(0, len(new)) == new
-    assert stores.open_source(store.url("s00.tar"), cache=cache).read_at(0, len(new)) == new, "and who asks tells everybody"
+    assert stores.open_source(store.url("s00.tar"), cache=cache).read_at(0, len(new)) == new, (
+        "and who asks tells everybody"
+    )
     store.objects["/s00.tar"] = old
 
 
@@ -154,7 +159,11 @@ def test_an_entry_in_use_stays_and_then_goes(store: FaultProxy, tmp_path: Path) 
     small = DiskCache(tmp_path, 2 * MIB)
     store.objects["/new.tar"], store.etags["/new.tar"] = SHARDS["/s00.tar"], '"n"'
     epoch(store, small, ["/new.tar"])
-    assert small.stats()["entries"] == 1 and small.stats()["evicted"] == len(SHARDS) - 1 and small.stats()["bypassed"] == 1
+    assert (
+        small.stats()["entries"] == 1
+        and small.stats()["evicted"] == len(SHARDS) - 1
+        and small.stats()["bypassed"] == 1
+    )
     assert read(held) == SHARDS["/s04.tar"]
     del held
     epoch(store, small, ["/new.tar"])
@@ -171,14 +180,22 @@ def test_an_entry_that_goes_before_its_turn_is_fetched(store: FaultProxy, tmp_pa
                         os.unlink(tmp_path / f"{_stem(store.url(gone))}.{kind}")
                 sent = store.bytes_sent
             assert read(source) == SHARDS[name]
-    assert store.bytes_sent - sent == len(SHARDS["/s10.tar"]) + len(SHARDS["/s11.tar"]), "s01 was open already"
+    assert store.bytes_sent - sent == len(SHARDS["/s10.tar"]) + len(SHARDS["/s11.tar"]), (
+        "s01 was open already"
+    )
 
 
 def test_what_is_not_whole_is_no_whole_entry(store: FaultProxy, tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     entry = cache.admit("http://h/a", 3 * MIB, '"1"', time.time_ns())
-    assert entry is not None and cache.find_whole("http://h/a") is None and cache.find_whole("http://h/b") is None
-    file = millrace._core.BlockFile("a", 3 * MIB, cache_fd=entry.data_fd, map_fd=entry.map_fd, map_offset=entry.map_offset)
+    assert (
+        entry is not None
+        and cache.find_whole("http://h/a") is None
+        and cache.find_whole("http://h/b") is None
+    )
+    file = millrace._core.BlockFile(
+        "a", 3 * MIB, cache_fd=entry.data_fd, map_fd=entry.map_fd, map_offset=entry.map_offset
+    )
     for at in range(0, 3 * MIB, MIB):
         assert cache.find_whole("http://h/a") is None
         file.write(at, bytes(MIB))

@@ -1,4 +1,6 @@
-"""dump_state() and dump_on_signal(): they tell who hangs, on which sample, for how long, and where in the code."""
+"""dump_state() and dump_on_signal(): they tell who hangs, on which sample, for how long, and where in the
+code.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,12 @@ import textwrap
 import threading
 import time
 
+import millrace
 import pytest
 import torch
 from loader_data import make_folder, pictures
-from torch.utils.data import Dataset, TensorDataset
-
-import millrace
 from millrace import DataLoader
+from torch.utils.data import Dataset, TensorDataset
 
 
 class Hanging(Dataset):
@@ -145,7 +146,11 @@ def test_a_native_read_that_hangs(tmp_path):
     (state, worker), rest = while_it_hangs(loader, feed, look)
     assert worker["path"] == paths[5] and worker["name"] in ("thread 0", "thread 1")
     queue = state["loaders"][0]["queue"]
-    assert queue["unfinished_rows"] == 1 and queue["outstanding"] >= 1 and 0 <= queue["free_slots"] <= queue["slots"]
+    assert (
+        queue["unfinished_rows"] == 1
+        and queue["outstanding"] >= 1
+        and 0 <= queue["free_slots"] <= queue["slots"]
+    )
     assert len(rest) == 9
 
 
@@ -189,7 +194,10 @@ def test_text_json_and_files(tmp_path):
     text = io.StringIO()
     loader.dump_state(text)
     for written in (text.getvalue(), (tmp_path / "state.txt").read_text()):
-        assert written.startswith(f"millrace: state of process {os.getpid()}\nloader 0: TensorDataset, engine inline, 0 workers, iterator")
+        assert written.startswith(
+            f"millrace: state of process {os.getpid()}\nloader 0: TensorDataset, engine inline, 0 workers,"
+            " iterator"
+        )
         assert "epoch 0, 1 batches handed out" in written and "Python thread MainThread" in written
     del batches
     assert loader.dump_state()["loaders"][0]["iterator"] == "gone"
@@ -228,7 +236,10 @@ if __name__ == "__main__":
 def run_stuck(hang, workers, *arguments):
     script = textwrap.dedent(SCRIPT).replace("HANG", hang).replace("WORKERS", str(workers))
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-W", "ignore", "-c", script, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout.readline() == "stuck\n"
     time.sleep(0.3)
@@ -241,7 +252,11 @@ def run_stuck(hang, workers, *arguments):
 def test_a_signal_while_a_worker_hangs_in_c(tmp_path):
     path = tmp_path / "state.json"
     # With the interpreter's lock; a signal ends a call before its time.
-    out, err = run_stuck("end = time.time() + 3\n            while time.time() < end: ctypes.PyDLL(None).usleep(900_000)", 1, str(path))
+    out, err = run_stuck(
+        "end = time.time() + 3\n            while time.time() < end: ctypes.PyDLL(None).usleep(900_000)",
+        1,
+        str(path),
+    )
     assert "mine" in out and out.endswith("28\n")
     assert "in __next__" in err  # this process's stacks
     state = json.loads(path.read_text())
@@ -252,13 +267,16 @@ def test_a_signal_while_a_worker_hangs_in_c(tmp_path):
 def test_a_signal_while_the_training_process_hangs_in_c():
     out, err = run_stuck("ctypes.PyDLL(None).usleep(2_000_000)", 0)
     assert "mine" in out and out.endswith("28\n")
-    assert 'in __getitem__' in err.split("millrace: state of process")[0]  # at once, by the handler
+    assert "in __getitem__" in err.split("millrace: state of process")[0]  # at once, by the handler
 
 
 def test_a_signal_while_next_waits():
     out, err = run_stuck("time.sleep(3)", 2)
     assert "mine" in out and out.endswith("28\n")
-    assert "sample task 1 of samples [2, 3]" in err and "in __getitem__" in err.split("millrace: state of process")[1]
+    assert (
+        "sample task 1 of samples [2, 3]" in err
+        and "in __getitem__" in err.split("millrace: state of process")[1]
+    )
 
 
 def test_it_can_be_taken_back(capfd):
@@ -291,7 +309,11 @@ def test_what_is_refused(tmp_path):
 @pytest.mark.parametrize("method", ["process", "thread"])
 def test_a_sample_that_takes_too_long_is_warned_of_once(tmp_path, caplog, method):
     loader = DataLoader(
-        Hanging(tmp_path / "gate"), 2, num_workers=1, worker_method=method, flight=millrace.FlightRecorder(stuck_after=0.2)
+        Hanging(tmp_path / "gate"),
+        2,
+        num_workers=1,
+        worker_method=method,
+        flight=millrace.FlightRecorder(stuck_after=0.2),
     )
     iterator = iter(loader)
     next(iterator), next(iterator)

@@ -1,18 +1,19 @@
-"""Runs that are cut anywhere and go on with other ranks, workers or batch sizes: the global order goes on as if nothing had happened."""
+"""Runs that are cut anywhere and go on with other ranks, workers or batch sizes: the global order goes on as
+if nothing had happened.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
 
+import millrace
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch.utils.data import Dataset, DistributedSampler, TensorDataset
-
-import millrace
 from millrace import DataLoader, samplers
+from torch.utils.data import Dataset, DistributedSampler, TensorDataset
 
 SIZE = 53
 SHARDS = [10, 20, 23]
@@ -33,13 +34,19 @@ KINDS = {
     "drop_last": lambda **ranks: samplers.DistributedSampler(ROWS, drop_last=True, **ranks),
     "permutation": lambda **ranks: samplers.PermutationSampler(SIZE, seed=3, **ranks),
     "mixture": lambda **ranks: samplers.MixtureSampler([20, 33], [1, 2], num_samples=60, seed=1, **ranks),
-    "shuffle buffer": lambda **ranks: samplers.ShuffleBuffer(7, seed=2)(samplers.PermutationSampler(SIZE, seed=3, **ranks)),
+    "shuffle buffer": lambda **ranks: samplers.ShuffleBuffer(7, seed=2)(
+        samplers.PermutationSampler(SIZE, seed=3, **ranks)
+    ),
     "shards": lambda **ranks: samplers.ShardShuffle(SHARDS, seed=2, **ranks),
     "shards and a buffer": lambda **ranks: samplers.TwoTierShuffle(SHARDS, 5, seed=2, **ranks),
     "chunks": lambda **ranks: samplers.ChunkShuffle(SHARDS, 2, seed=2, streams=2, **ranks),
     "weighted": lambda **ranks: samplers.DistributedWeightedSampler(torch.arange(1.0, SIZE + 1), 60, **ranks),
 }
-_seconds_that_do_not_matter = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+_seconds_that_do_not_matter = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "derandomize": True,
+}
 
 
 def loaders(kind, ranks, batch_size, epoch, dataset=ROWS, **options):
@@ -118,7 +125,13 @@ def test_with_native_threads_running_ahead(kind, epoch, before, cut, after):
 
 @pytest.mark.parametrize("method", ["process", "thread"])
 @settings(max_examples=12, **_seconds_that_do_not_matter)
-@given(kind=st.sampled_from(list(KINDS)), epoch=st.integers(0, 5), before=anyhow, cut=st.integers(0, 20), after=anyhow)
+@given(
+    kind=st.sampled_from(list(KINDS)),
+    epoch=st.integers(0, 5),
+    before=anyhow,
+    cut=st.integers(0, 20),
+    after=anyhow,
+)
 def test_with_python_workers_running_ahead(method, kind, epoch, before, cut, after):
     for _, _, options in (before, after):
         options["worker_method"] = method
@@ -160,7 +173,9 @@ def test_behind_an_epoch():
     for loader in after:
         loader.load_state_dict(merged)
         loader.sampler.set_epoch(1)
-    assert rounds([[i for batch in loader for i in indices(batch)] for loader in after])[:SIZE] == global_order("permutation", 1)
+    assert rounds([[i for batch in loader for i in indices(batch)] for loader in after])[
+        :SIZE
+    ] == global_order("permutation", 1)
 
 
 def states(count=2, cuts=(1, 1), **options):
@@ -200,7 +215,9 @@ def test_states_that_cannot_be_merged():
         millrace.merge_states([loader.state_dict()])
     merged = millrace.merge_states(states())
     with pytest.raises(ValueError, match="this loader has 10"):
-        DataLoader(range(10), 3, sampler=samplers.PermutationSampler(10, num_replicas=2, rank=0)).load_state_dict(merged)
+        DataLoader(
+            range(10), 3, sampler=samplers.PermutationSampler(10, num_replicas=2, rank=0)
+        ).load_state_dict(merged)
 
 
 def test_another_epoch_was_set():

@@ -1,4 +1,6 @@
-"""Loaders that somebody else ends: the interpreter, while a daemon thread loops over them, and another thread, while next() waits."""
+"""Loaders that somebody else ends: the interpreter, while a daemon thread loops over them, and another
+thread, while next() waits.
+"""
 
 import random
 import subprocess
@@ -8,9 +10,8 @@ import time
 from pathlib import Path
 
 import exit_cases
-import pytest
-
 import millrace
+import pytest
 
 
 @pytest.mark.parametrize("kind", exit_cases.KINDS)
@@ -18,12 +19,18 @@ def test_the_process_may_end_while_a_daemon_thread_loops(kind, tmp_path):
     if kind.startswith("device"):
         exit_cases.fake_module()  # or skip
     done = subprocess.run(
-        [sys.executable, exit_cases.__file__, kind, str(tmp_path)], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=300
+        [sys.executable, exit_cases.__file__, kind, str(tmp_path)],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in exit_cases.KINDS if not kind.startswith(("watched", "device"))])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in exit_cases.KINDS if not kind.startswith(("watched", "device"))]
+)
 def test_another_thread_may_close_it_at_any_moment(kind, tmp_path):
     """next() ends with an answer, within moments; without workers it may also go on, as torch's does."""
     loader = exit_cases.loader(kind, str(tmp_path))
@@ -50,7 +57,9 @@ def test_another_thread_may_close_it_at_any_moment(kind, tmp_path):
             joined.join(30)
             assert not joined.is_alive()
         [answer] = answers
-        assert answer is None or "closed" in str(answer) or "Invalid iterator state" in str(answer), repr(answer)
+        assert answer is None or "closed" in str(answer) or "Invalid iterator state" in str(answer), repr(
+            answer
+        )
         assert answer is None or isinstance(answer, (millrace.UnavailableError, AssertionError))
         if not kind.endswith("0"):
             with pytest.raises((AssertionError, StopIteration, millrace.UnavailableError)):

@@ -1,15 +1,16 @@
-"""What must not grow: memory, threads and descriptors over many epochs, many dropped loaders, many kept batches."""
+"""What must not grow: memory, threads and descriptors over many epochs, many dropped loaders, many kept
+batches.
+"""
 
 import gc
 import os
 
+import millrace
 import psutil
 import pytest
 import torch
-from PIL import Image
-
-import millrace
 from millrace import transforms
+from PIL import Image
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +32,9 @@ def folder(tmp_path_factory):
 def dataset(folder, size=64):
     return millrace.datasets.ImageFolder(
         folder,
-        transforms.Compose([transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor()]),
+        transforms.Compose(
+            [transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+        ),
     )
 
 
@@ -41,7 +44,9 @@ def rss():
 
 
 def test_memory_is_flat_over_200_epochs(folder):
-    loader = millrace.DataLoader(dataset(folder), batch_size=16, shuffle=True, num_workers=2, native="require")
+    loader = millrace.DataLoader(
+        dataset(folder), batch_size=16, shuffle=True, num_workers=2, native="require"
+    )
     samples = []
     for epoch in range(200):
         for images, _ in loader:
@@ -51,7 +56,9 @@ def test_memory_is_flat_over_200_epochs(folder):
     assert max(samples) <= samples[0] * 1.02, f"RSS went from {samples[0]} to {max(samples)} bytes"
 
 
-@pytest.mark.parametrize("side", [8, 32])  # images that come and go beside the labels must not leave holes that nothing fits into
+@pytest.mark.parametrize(
+    "side", [8, 32]
+)  # images that come and go beside the labels must not leave holes that nothing fits into
 def test_kept_labels_cost_only_the_labels(folder, side):
     batches, rows = 10_000, 2
     loader = millrace.DataLoader(
@@ -73,7 +80,9 @@ def test_kept_labels_cost_only_the_labels(folder, side):
     theirs = [torch.zeros(rows, dtype=torch.int64) for _ in range(batches)]
     reference = rss() - after
     grown = after - before
-    assert grown <= 1.25 * reference + 2**20, f"{grown} bytes for {len(kept)} label tensors; {len(theirs)} of torch's take {reference}"
+    assert grown <= 1.25 * reference + 2**20, (
+        f"{grown} bytes for {len(kept)} label tensors; {len(theirs)} of torch's take {reference}"
+    )
 
 
 def test_loaders_dropped_in_mid_epoch_leave_nothing(folder):

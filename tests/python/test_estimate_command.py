@@ -1,4 +1,7 @@
-"""millrace estimate: measures datasets and loaders, reads ledgers, and says what is wrong with its arguments."""
+"""millrace estimate: measures datasets and loaders, reads ledgers, and says what is wrong with its
+arguments.
+"""
+
 from __future__ import annotations
 
 import json
@@ -10,7 +13,6 @@ import time
 
 import pytest
 import torch
-
 from millrace.__main__ import main as command_line
 from millrace.measured_rate import loader_of, measure, rate_of_ledger, samples_in
 
@@ -50,17 +52,42 @@ def module(tmp_path, monkeypatch):
 
 
 def test_numbers(capsys):
-    status, text, _ = estimate(capsys, *NUMBERS, "--world-size", 2, "--measured", 40, "--samples", "1,000", "--epochs", "3",
-                               "--price-per-hour", 2)
-    assert status == 0 and "80 samples/s per rank (8 in 100 ms), 160 for 2 ranks" in text and "computes 50% of the time" in text
-    status, text, _ = estimate(capsys, *NUMBERS, "--tokens", "1e6", "--length", 100, "--measured-tokens", 4000, "--json")
+    status, text, _ = estimate(
+        capsys,
+        *NUMBERS,
+        "--world-size",
+        2,
+        "--measured",
+        40,
+        "--samples",
+        "1,000",
+        "--epochs",
+        "3",
+        "--price-per-hour",
+        2,
+    )
+    assert (
+        status == 0
+        and "80 samples/s per rank (8 in 100 ms), 160 for 2 ranks" in text
+        and "computes 50% of the time" in text
+    )
+    status, text, _ = estimate(
+        capsys, *NUMBERS, "--tokens", "1e6", "--length", 100, "--measured-tokens", 4000, "--json"
+    )
     found = json.loads(text)
-    assert status == 0 and found["utilisation"] == 0.5 and found["samples"] == 10_000 and found["measured_by"] == ""
+    assert (
+        status == 0
+        and found["utilisation"] == 0.5
+        and found["samples"] == 10_000
+        and found["measured_by"] == ""
+    )
     assert found["batch_size"] == 8 and found["days_fed"] == pytest.approx(250 / 86400)
 
 
 def test_a_dataset_is_measured(module, capsys):
-    status, text, error = estimate(capsys, *NUMBERS, "--dataset", f"{module}:dataset", "--seconds", 0.6, "--json")
+    status, text, error = estimate(
+        capsys, *NUMBERS, "--dataset", f"{module}:dataset", "--seconds", 0.6, "--json"
+    )
     found = json.loads(text)
     assert status == 0 and 0 < found["measured_per_rank"] < 500 * (os.cpu_count() or 1)
     assert "alone on this machine" in found["measured_by"]
@@ -70,16 +97,25 @@ def test_a_dataset_is_measured(module, capsys):
 def test_a_script_is_named_as_for_bench(module, capsys, monkeypatch):
     for name in ("__main__", "__mp_main__"):  # which a script becomes
         monkeypatch.setitem(sys.modules, name, sys.modules["__main__"])
-    status, text, error = estimate(capsys, *NUMBERS, "--dataset", f"{module}.py:dataset", "--seconds", 0.5, "--json")
+    status, text, error = estimate(
+        capsys, *NUMBERS, "--dataset", f"{module}.py:dataset", "--seconds", 0.5, "--json"
+    )
     assert status == 0 and json.loads(text)["measured_per_rank"] > 0, error
     status, _, error = estimate(capsys, *NUMBERS, "--dataset", f"{module}:none")
     assert status == 1 and error.count(f"{module}:none") == 1 and "has no 'none'" in error
 
 
 def test_a_loader_is_measured_and_says_its_batch_size(module, capsys):
-    status, text, _ = estimate(capsys, "--step-ms", 10, "--loader", f"{module}:loader", "--seconds", 0.5, "--json")
+    status, text, _ = estimate(
+        capsys, "--step-ms", 10, "--loader", f"{module}:loader", "--seconds", 0.5, "--json"
+    )
     found = json.loads(text)
-    assert status == 0 and found["batch_size"] == 16 and found["bottleneck"] == "loader" and 100 < found["measured_per_rank"] < 500
+    assert (
+        status == 0
+        and found["batch_size"] == 16
+        and found["bottleneck"] == "loader"
+        and 100 < found["measured_per_rank"] < 500
+    )
     assert not found["overlaps"], "it has no workers"
 
 
@@ -121,8 +157,17 @@ def test_units_are_refused_and_what_is_missing_is_named(capsys):
 def ledger(**changes):
     """100 batches of 8 in 10 s of work behind 2 s of start; 2 workers."""
     workers = [{"name": f"thread {i}", "wall_seconds": 10.0, "seconds": {"decode": 10.0}} for i in range(2)]
-    made = {"version": 1, "samples": 800, "batches": 100, "wall_seconds": 12.0, "first_wait": 1.5, "workers": workers,
-            "bottleneck": "decode", "settings": {"batch_size": 8}, "consumer": {"start": 0.5, "wait": 8.5, "step": 3.0}}
+    made = {
+        "version": 1,
+        "samples": 800,
+        "batches": 100,
+        "wall_seconds": 12.0,
+        "first_wait": 1.5,
+        "workers": workers,
+        "bottleneck": "decode",
+        "settings": {"batch_size": 8},
+        "consumer": {"start": 0.5, "wait": 8.5, "step": 3.0},
+    }
     return {**made, **changes}
 
 
@@ -130,23 +175,49 @@ def test_a_ledger_of_a_loop_that_waited(tmp_path, capsys):
     (tmp_path / "stats.json").write_text(json.dumps({"engine": "threads", "ledger": ledger()}))
     status, text, _ = estimate(capsys, "--ledger", tmp_path / "stats.json", "--json")
     found = json.loads(text)
-    assert status == 0 and found["measured_per_rank"] == pytest.approx(80) and found["step_seconds"] == pytest.approx(0.03)
-    assert found["batch_size"] == 8 and found["bottleneck"] == "loader" and "names decode" in found["measured_by"]
-    assert json.loads(estimate(capsys, "--ledger", tmp_path / "stats.json", "--step-ms", 200, "--json")[1])["bottleneck"] == "model"
+    assert (
+        status == 0
+        and found["measured_per_rank"] == pytest.approx(80)
+        and found["step_seconds"] == pytest.approx(0.03)
+    )
+    assert (
+        found["batch_size"] == 8
+        and found["bottleneck"] == "loader"
+        and "names decode" in found["measured_by"]
+    )
+    assert (
+        json.loads(estimate(capsys, "--ledger", tmp_path / "stats.json", "--step-ms", 200, "--json")[1])[
+            "bottleneck"
+        ]
+        == "model"
+    )
 
 
 def test_a_ledger_of_idle_workers_and_of_none():
     idle = [{"name": "thread 0", "wall_seconds": 10.0, "seconds": {"decode": 2.5, "idle": 7.5}}]
-    assert rate_of_ledger(ledger(workers=idle)).per_rank == pytest.approx(320), "a quarter of their time gave 80 a second"
-    assert rate_of_ledger(ledger(workers=[], consumer={"start": 0.5, "make": 5.0, "step": 5.0})).per_rank == pytest.approx(160)
+    assert rate_of_ledger(ledger(workers=idle)).per_rank == pytest.approx(320), (
+        "a quarter of their time gave 80 a second"
+    )
+    assert rate_of_ledger(
+        ledger(workers=[], consumer={"start": 0.5, "make": 5.0, "step": 5.0})
+    ).per_rank == pytest.approx(160)
     whole = rate_of_ledger(ledger(settings={"batch_size": None}, first_wait=11.0))
-    assert whole.batch_size == 8 and whole.per_rank == pytest.approx(800 / 12), "what is mostly start is taken as it is"
+    assert whole.batch_size == 8 and whole.per_rank == pytest.approx(800 / 12), (
+        "what is mostly start is taken as it is"
+    )
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    ("not json", "is no JSON"), ("[]", "no ledger"), ("{}", "no ledger"), (json.dumps(ledger(version=7)), "version 7"),
-    (json.dumps(ledger(samples=0)), "0 samples"), (json.dumps(ledger(workers=3)), "no ledger"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("not json", "is no JSON"),
+        ("[]", "no ledger"),
+        ("{}", "no ledger"),
+        (json.dumps(ledger(version=7)), "version 7"),
+        (json.dumps(ledger(samples=0)), "0 samples"),
+        (json.dumps(ledger(workers=3)), "no ledger"),
+    ],
+)
 def test_files_that_are_no_ledger(tmp_path, capsys, content, message):
     (tmp_path / "stats.json").write_text(content)
     status, text, error = estimate(capsys, "--ledger", tmp_path / "stats.json")
@@ -157,11 +228,15 @@ def test_samples_in():
     images, labels = torch.zeros(4, 3, 8, 8), torch.zeros(4)
     assert samples_in((images, labels)) == samples_in({"x": images}) == samples_in(["a", "b", "c", "d"]) == 4
     assert samples_in((images[0], 3), batched=False) == samples_in(torch.tensor(3)) == 1
-    assert samples_in((images, labels), batched=False) == 4 and samples_in((images, labels[:3]), batched=False) == 1
+    assert (
+        samples_in((images, labels), batched=False) == 4
+        and samples_in((images, labels[:3]), batched=False) == 1
+    )
 
 
 def test_measuring_counts_behind_the_first_batch():
     """Epochs that start slowly: 0.15 s before the first of five batches, 10 ms before each other one."""
+
     class Epochs:
         batch_size = 10
 
@@ -176,7 +251,17 @@ def test_measuring_counts_behind_the_first_batch():
 
 
 def test_ctrl_c_ends_it(module, tmp_path):
-    command = [sys.executable, "-m", "millrace", "estimate", *NUMBERS, "--loader", f"{module}:loader", "--seconds", "60"]
+    command = [
+        sys.executable,
+        "-m",
+        "millrace",
+        "estimate",
+        *NUMBERS,
+        "--loader",
+        f"{module}:loader",
+        "--seconds",
+        "60",
+    ]
     program = (tmp_path / "estimated.py").read_text() + "\nopen('ready', 'w').close()\n"
     (tmp_path / "estimated.py").write_text(program)
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)

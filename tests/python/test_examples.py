@@ -1,4 +1,7 @@
-"""The examples and the demo: photos are made once and alike, the script trains, the table appears, Ctrl-C ends everything."""
+"""The examples and the demo: photos are made once and alike, the script trains, the table appears, Ctrl-C
+ends everything.
+"""
+
 from __future__ import annotations
 
 import os
@@ -10,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from pictures import make_jpeg_folder
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -21,7 +24,9 @@ import make_photos  # noqa: E402
 
 from benchmarks.probes import process_tree  # noqa: E402
 
-needs_sources = pytest.mark.skipif(not make_photos.sources_installed(), reason="scikit-image and scikit-learn are not installed")
+needs_sources = pytest.mark.skipif(
+    not make_photos.sources_installed(), reason="scikit-image and scikit-learn are not installed"
+)
 
 
 def run(*command: object) -> subprocess.CompletedProcess:
@@ -66,13 +71,19 @@ def test_the_script_trains(tmp_path: Path) -> None:
     folder = make_jpeg_folder(tmp_path / "photos", per_class=10)
     done = run(EXAMPLES / "train_image_folder.py", folder, "--epochs", "2", "--workers", "1")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"epoch 2: \d+\.\d% of the validation photos right", done.stdout) and "transform: native" in done.stdout
+    assert (
+        re.search(r"epoch 2: \d+\.\d% of the validation photos right", done.stdout)
+        and "transform: native" in done.stdout
+    )
 
 
 def test_resume_tells_its_story() -> None:
     done = run(EXAMPLES / "resume.py")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "resumed in epoch 2, behind step 40" in done.stdout and "losses of all steps are the same" in done.stdout
+    assert (
+        "resumed in epoch 2, behind step 40" in done.stdout
+        and "losses of all steps are the same" in done.stdout
+    )
 
 
 def test_distributed_tells_its_story() -> None:
@@ -123,8 +134,12 @@ def test_object_storage_shows_its_cache() -> None:
     done = run(EXAMPLES / "object_storage.py")
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.split("epoch 2")
-    assert "600 samples" in first and "hit rate of the cache: 0 %" in first and "61 MB came over" in first, done.stdout
-    assert "600 samples" in second and "hit rate of the cache: 100 %" in second and "; 0 MB came over" in second, done.stdout
+    assert "600 samples" in first and "hit rate of the cache: 0 %" in first and "61 MB came over" in first, (
+        done.stdout
+    )
+    assert (
+        "600 samples" in second and "hit rate of the cache: 100 %" in second and "; 0 MB came over" in second
+    ), done.stdout
     assert "no such object in the store" in second
 
 
@@ -152,13 +167,18 @@ def test_zarr_science_learns_to_forecast() -> None:
     assert done.returncode == 0, done.stderr
     losses = [float(loss) for loss in re.findall(r"epoch \d: loss ([0-9.]+)", done.stdout)]
     assert len(losses) == 5 and losses[4] < 0.07, done.stdout
-    assert int(re.search(r"of saying that nothing changes [0-9.]+: (\d+)% of it", done.stdout)[1]) <= 30, done.stdout
+    assert int(re.search(r"of saying that nothing changes [0-9.]+: (\d+)% of it", done.stdout)[1]) <= 30, (
+        done.stdout
+    )
 
 
 def test_packing_loses_nothing() -> None:
     done = run(EXAMPLES / "pack.py")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "60 samples in 3 shards, {'transcoded': 60}" in done.stdout and "all 60 pictures have the pixels of their files" in done.stdout
+    assert (
+        "60 samples in 3 shards, {'transcoded': 60}" in done.stdout
+        and "all 60 pictures have the pixels of their files" in done.stdout
+    )
     losses = [float(loss) for loss in re.findall(r"epoch \d: loss ([0-9.]+)", done.stdout)]
     assert len(losses) == 3 and losses[2] < losses[0], done.stdout
 
@@ -182,7 +202,9 @@ def test_the_demo_shows_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_ctrl_c_ends_the_demo_and_its_children(tmp_path: Path) -> None:
     folder = make_jpeg_folder(tmp_path / "photos", per_class=10)
     command = [sys.executable, EXAMPLES / "demo.py", "--images", folder]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as demo:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as demo:
         try:
             for line in demo.stdout:
                 if line.startswith("3. "):

@@ -1,13 +1,14 @@
-"""Drift: clean runs raise no alarm, injected shifts are reported soon, once, with what a person needs to know."""
+"""Drift: clean runs raise no alarm, injected shifts are reported soon, once, with what a person needs to
+know.
+"""
 
 import warnings
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from feed_cases import FEEDS, SHIFTS, Feed
-
-import millrace
 from millrace import DriftError, DriftWarning, FeedOptions, FeedProfile
 
 _profiles: dict[str, FeedProfile] = {}
@@ -32,7 +33,9 @@ def test_clean_runs_raise_no_alarm(name):
     """Eight runs of 400 batches for each of the seven kinds: 56 in all, each batch looked at."""
     draw, rows = FEEDS[name]
     for seed in range(8):
-        watched = millrace.watch(Feed(draw, rows, 400, seed), reference(name), "raise", FeedOptions(every=1, exact=True))
+        watched = millrace.watch(
+            Feed(draw, rows, 400, seed), reference(name), "raise", FeedOptions(every=1, exact=True)
+        )
         run(watched)
         assert watched.feed_stats()["examined"] == 400 and not watched.alarms
 
@@ -51,21 +54,27 @@ def test_shifts_are_caught_within_200_batches(shift, every):
         found = [alarm for alarm in watched.alarms if alarm.field == field and alarm.kind in kinds]
         assert found, [str(alarm) for alarm in watched.alarms]
         assert since <= found[0].step < since + 200
-        assert since - 8 * every - (found[0].step - since) <= found[0].since <= found[0].step  # windows double
+        assert (
+            since - 8 * every - (found[0].step - since) <= found[0].since <= found[0].step
+        )  # windows double
         assert not [alarm for alarm in watched.alarms if alarm.step < since]
         once = [(alarm.field, alarm.kind, alarm.part) for alarm in watched.alarms if not alarm.ended]
         assert len(once) <= len(set(once)) + sum(alarm.ended for alarm in watched.alarms)
 
 
 def test_sequential_order_of_correlated_batches():
-    """Batches that are each of a place of their own, around the reference's mean, hang together; that alone is no drift."""
+    """Batches that are each of a place of their own, around the reference's mean, hang together; that alone
+    is no drift.
+    """
 
     def walk(rng, rows):
         return torch.from_numpy(rng.normal(rng.normal(0, 0.7), 1, (rows, 2)))
 
     profile = FeedProfile.of(Feed(walk, 32, 200, 1))
     for seed in range(4):
-        assert not run(millrace.watch(Feed(walk, 32, 400, seed + 2), profile, None, FeedOptions(every=1, exact=True))).alarms
+        assert not run(
+            millrace.watch(Feed(walk, 32, 400, seed + 2), profile, None, FeedOptions(every=1, exact=True))
+        ).alarms
 
 
 def test_more_numbers_than_are_counted_one_by_one():
@@ -76,7 +85,9 @@ def test_more_numbers_than_are_counted_one_by_one():
 
     profile = FeedProfile.of(Feed(windows, 16, 200, 1))
     for seed in range(3):
-        assert not run(millrace.watch(Feed(windows, 16, 300, seed + 2), profile, None, FeedOptions(every=1, exact=True))).alarms
+        assert not run(
+            millrace.watch(Feed(windows, 16, 300, seed + 2), profile, None, FeedOptions(every=1, exact=True))
+        ).alarms
 
     def shifted(rng, rows):
         return torch.where(torch.rand(rows, 512) < 0.1, torch.tensor(7), windows(rng, rows))
@@ -91,9 +102,14 @@ def test_ways_to_be_told():
 
     def watched(on_drift, **options):
         feed = Feed(draw, rows, 60, 1, change, 20)
-        return millrace.watch(feed, reference("table_heavy"), on_drift, FeedOptions(every=1, exact=True, **options))
+        return millrace.watch(
+            feed, reference("table_heavy"), on_drift, FeedOptions(every=1, exact=True, **options)
+        )
 
-    with pytest.warns(DriftWarning, match=r'field "x", column \d: .* NaN or infinite, 0 % expected; since batch \d+, seen in'):
+    with pytest.warns(
+        DriftWarning,
+        match=r'field "x", column \d: .* NaN or infinite, 0 % expected; since batch \d+, seen in',
+    ):
         run(watched("warn"))
     told = []
     run(watched(told.append))
@@ -110,7 +126,11 @@ def test_an_error_loses_no_batch():
     draw, rows = FEEDS["table_heavy"]
     feed = Feed(draw, rows, 60, 1, SHIFTS["NaN rows"][1], 20)
     plain = [batch["y"] for batch in feed]
-    iterator, got, errors = iter(millrace.watch(feed, reference("table_heavy"), "raise", FeedOptions(every=1, exact=True))), [], []
+    iterator, got, errors = (
+        iter(millrace.watch(feed, reference("table_heavy"), "raise", FeedOptions(every=1, exact=True))),
+        [],
+        [],
+    )
     while True:
         try:
             got.append(next(iterator)["y"])
@@ -123,9 +143,15 @@ def test_an_error_loses_no_batch():
 
 
 def test_numbers_in_the_messages_are_those_of_the_data():
-    profile = FeedProfile.of(Feed(lambda rng, rows: torch.from_numpy(rng.normal(50, 4, (rows, 2))), 64, 64, 0))
+    profile = FeedProfile.of(
+        Feed(lambda rng, rows: torch.from_numpy(rng.normal(50, 4, (rows, 2))), 64, 64, 0)
+    )
     feed = Feed(lambda rng, rows: torch.from_numpy(rng.normal([50, 53], [4, 4], (rows, 2))), 64, 64, 1)
-    (alarm,) = [a for a in run(millrace.watch(feed, profile, None, FeedOptions(every=1, exact=True))).alarms if a.kind == "mean"]
+    (alarm,) = [
+        a
+        for a in run(millrace.watch(feed, profile, None, FeedOptions(every=1, exact=True))).alarms
+        if a.kind == "mean"
+    ]
     assert (alarm.field, alarm.part) == ("batch", "column 1")
     assert alarm.expected == pytest.approx(50, abs=0.6) and alarm.seen == pytest.approx(53, abs=0.8)
     assert alarm.log_probability < -10 and alarm.samples >= 64
@@ -133,7 +159,11 @@ def test_numbers_in_the_messages_are_those_of_the_data():
 
 def test_a_swap_names_the_order():
     name, change, _, _ = SHIFTS["swapped float"]
-    watched = run(millrace.watch(Feed(*FEEDS[name], 100, 5, change), reference(name), None, FeedOptions(every=1, exact=True)))
+    watched = run(
+        millrace.watch(
+            Feed(*FEEDS[name], 100, 5, change), reference(name), None, FeedOptions(every=1, exact=True)
+        )
+    )
     (alarm,) = [a for a in watched.alarms if a.kind == "channels"]
     assert "in the order [2, 1, 0]" in str(alarm)
     assert not [a for a in watched.alarms if a.kind == "mean"]

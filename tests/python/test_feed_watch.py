@@ -1,4 +1,6 @@
-"""watch(): batches pass through unchanged, what is looked at is a function of the step, nothing is held, nothing is in the way."""
+"""watch(): batches pass through unchanged, what is looked at is a function of the step, nothing is held,
+nothing is in the way.
+"""
 
 import gc
 import multiprocessing
@@ -8,13 +10,12 @@ import sys
 import threading
 import time
 
+import millrace
 import pytest
 import torch
 from loader_data import make_folder, pictures
-from test_rows_in_place import in_child
-
-import millrace
 from millrace import FeedOptions, FeedProfile, watch
+from test_rows_in_place import in_child
 
 EXACT = FeedOptions(every=1, exact=True)
 
@@ -32,7 +33,9 @@ def test_batches_pass_through(loader_class, workers):
         assert torch.equal(rows, data) and torch.equal(numbers, torch.arange(600))
     assert watched.feed_stats()["examined"] == 60
     profile = watched.profile()
-    assert profile.fields["0"]["series"][1]["mean"] == pytest.approx(data[:, 1].double().mean().item(), rel=1e-9)
+    assert profile.fields["0"]["series"][1]["mean"] == pytest.approx(
+        data[:, 1].double().mean().item(), rel=1e-9
+    )
     repeats = profile.to_dict()["repeats"]
     assert repeats["samples"] == 1200 and repeats["repeated"] == 0  # those of another epoch are none
 
@@ -44,7 +47,9 @@ def test_native_pictures(tmp_path):
     watched = watch(loader, options=EXACT)
     assert all(torch.equal(a, b) for a, (b, _) in zip(batches, watched))
     images = torch.cat(batches).double()
-    assert [s["mean"] for s in watched.profile().fields["0"]["series"]] == pytest.approx(images.mean((0, 2, 3)).tolist(), rel=1e-9)
+    assert [s["mean"] for s in watched.profile().fields["0"]["series"]] == pytest.approx(
+        images.mean((0, 2, 3)).tolist(), rel=1e-9
+    )
 
 
 def test_a_profile_made_by_the_command_is_the_loaders(tmp_path):
@@ -61,8 +66,10 @@ def test_every_so_manieth_batch_from_the_first_ones_on():
     watched = watch(data, options=FeedOptions(every=16, first=3, exact=True))
     for _ in watched:
         pass
-    (series, _) = watched.profile().fields["batch"]["series"]
-    assert series["count"] == 4 * 9 and series["mean"] == pytest.approx(sum([0, 1, 2, 16, 32, 48, 64, 80, 96]) / 9)
+    series, _ = watched.profile().fields["batch"]["series"]
+    assert series["count"] == 4 * 9 and series["mean"] == pytest.approx(
+        sum([0, 1, 2, 16, 32, 48, 64, 80, 96]) / 9
+    )
     assert watched.feed_stats()["every"] == [[0, 16]]
     for _ in watched:  # numbers go on: 112 is the next, and the 12th of this epoch
         pass
@@ -125,11 +132,19 @@ def test_fields_of_another_kind_are_named():
         return next(iter(watch([batch], profile, options=FeedOptions(exact=True, **options))))
 
     first({"image": torch.rand(4, 3, 5, 5), "label": torch.arange(4)})
-    with pytest.raises(ValueError, match=r'it has "label", which the batches have not, and the batches have "target", which it has not'):
+    with pytest.raises(
+        ValueError,
+        match=r'it has "label", which the batches have not, and the batches have "target", which it has not',
+    ):
         first({"image": torch.rand(4, 3, 5, 5), "target": torch.arange(4)})
     with pytest.raises(ValueError, match='it has "image", "label"'):
         first([torch.rand(4, 3, 5, 5)])
-    with pytest.raises(ValueError, match=r'"image" is float32 of shape \(4, 1, 5, 5\) here, but the reference profile has float32 of row'):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r'"image" is float32 of shape \(4, 1, 5, 5\) here, but the reference profile has float32 of row'
+        ),
+    ):
         first({"image": torch.rand(4, 1, 5, 5), "label": torch.arange(4)})
     with pytest.raises(ValueError, match='"label" is float32'):
         first({"image": torch.rand(4, 3, 5, 5), "label": torch.rand(4)})
@@ -146,10 +161,17 @@ def test_a_batch_of_another_shape_is_passed_over():
 
 @pytest.mark.parametrize(
     "arguments, message",
-    [({"on_drift": "mail"}, "neither"), ({"reference": "none.json"}, "No such file"), ({"options": {"every": 0}}, "every=0"),
-     ({"options": {"cost": 2}}, "cost=2"), ({"options": {"fields": "x"}}, "list of names"), ({"options": {"rows": 0}}, "rows=0"),
-     ({"options": {"first": -1}}, "first=-1"), ({"options": {"values": 3}}, "values=3")],
-)  # fmt: skip
+    [
+        ({"on_drift": "mail"}, "neither"),
+        ({"reference": "none.json"}, "No such file"),
+        ({"options": {"every": 0}}, "every=0"),
+        ({"options": {"cost": 2}}, "cost=2"),
+        ({"options": {"fields": "x"}}, "list of names"),
+        ({"options": {"rows": 0}}, "rows=0"),
+        ({"options": {"first": -1}}, "first=-1"),
+        ({"options": {"values": 3}}, "values=3"),
+    ],
+)
 def test_wrong_arguments(arguments, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         if "options" in arguments:
@@ -170,7 +192,9 @@ def test_pickles_and_forks():
     watched = watch(data, FeedProfile.of(data), options=EXACT)
     list(watched)
     again = pickle.loads(pickle.dumps(watched))
-    assert again.feed_stats()["examined"] == 0 and len(list(again)) == 4 and again.feed_stats()["examined"] == 4
+    assert (
+        again.feed_stats()["examined"] == 0 and len(list(again)) == 4 and again.feed_stats()["examined"] == 4
+    )
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
 
@@ -192,7 +216,9 @@ def test_batches_for_a_device_are_looked_at_on_the_host(monkeypatch):
     loader = millrace.DataLoader(torch.utils.data.TensorDataset(data), 10, device="meta")
     watched = watch(loader, options=EXACT)
     assert [batch.device.type for (batch,) in watched] == ["meta"] * 10
-    assert watched.profile().fields["0"]["series"][0]["mean"] == pytest.approx(data[:, 0].double().mean().item())
+    assert watched.profile().fields["0"]["series"][0]["mean"] == pytest.approx(
+        data[:, 0].double().mean().item()
+    )
 
 
 def test_states_are_the_loaders():
@@ -236,16 +262,21 @@ def test_two_threads_with_loaders_of_their_own():
 
 
 def test_batches_that_give_their_memory_away():
-    """They are looked at later, by a thread: what the user does to a tensor meanwhile does not take its memory."""
+    """They are looked at later, by a thread: what the user does to a tensor meanwhile does not take its
+    memory.
+    """
 
     def body():
         examiner = millrace._core.FeedExaminer(queue=100)
         for step in range(8):
             batch = torch.full((64, 100_000), 7.0)
             assert examiner.submit(step, False, [("0", [batch], "float32", "data")])
-            (batch.set_, batch.share_memory_, lambda b=batch: b.untyped_storage().resize_(0), lambda b=batch: b.resize_(200_000, 64))[
-                step % 4
-            ]()
+            (
+                batch.set_,
+                batch.share_memory_,
+                lambda b=batch: b.untyped_storage().resize_(0),
+                lambda b=batch: b.resize_(200_000, 64),
+            )[step % 4]()
             torch.full((64, 100_000), -1.0)
         examiner.finish()
         (series,) = examiner.statistics().to_dict()["fields"]["0"]["series"][:1]

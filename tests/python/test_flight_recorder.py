@@ -6,17 +6,16 @@ import copy
 import json
 import pickle
 
+import millrace
 import pytest
 import torch
 from loader_data import pictures
+from millrace import DataLoader, FlightRecorder, samplers
 from replay_cases import AUGMENTED, run_with_replays, seed
 from shard_data import same
 from stream_cases import stream
 from test_resume import DATA, ORDERS
 from torch.utils.data import TensorDataset
-
-import millrace
-from millrace import DataLoader, FlightRecorder, samplers
 
 # ---------------------------------------------------------------- resumed runs, other processes
 

@@ -16,13 +16,12 @@ import time
 from collections import namedtuple
 from pathlib import Path
 
+import millrace
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loader_data import make_folder, torchvision_or_skip
-
-import millrace
 from millrace import columns
 from millrace.heavy_lists import heavy_lists
 
@@ -79,20 +78,39 @@ def test_it_reads_like_the_list(name):
     frozen = millrace.frozen(items)
     assert len(frozen) == len(items) and bool(frozen) == bool(items)
     assert same(list(frozen), items) and same([frozen[i] for i in range(len(items))], items)
-    assert same([frozen[i - len(items)] for i in range(len(items))], items) and same(list(reversed(frozen)), items[::-1])
-    assert frozen == items and items == frozen and frozen == millrace.frozen(list(items)) and not frozen != items
+    assert same([frozen[i - len(items)] for i in range(len(items))], items) and same(
+        list(reversed(frozen)), items[::-1]
+    )
+    assert (
+        frozen == items and items == frozen and frozen == millrace.frozen(list(items)) and not frozen != items
+    )
     assert frozen != [*items, 1] and frozen != tuple(items)
     for item in items:
-        assert item in frozen and frozen.index(item) == items.index(item) and frozen.count(item) == items.count(item)
+        assert (
+            item in frozen
+            and frozen.index(item) == items.index(item)
+            and frozen.count(item) == items.count(item)
+        )
     assert "elsewhere" not in frozen
     for outside in (len(items), -len(items) - 1):
-        with pytest.raises(IndexError, match=f"index {outside} is outside this frozen list of {len(items)} items"):
+        with pytest.raises(
+            IndexError, match=f"index {outside} is outside this frozen list of {len(items)} items"
+        ):
             frozen[outside]
     with pytest.raises(TypeError):
         frozen["a"]
 
 
-@given(st.lists(st.text(st.characters()) | st.binary() | st.integers() | st.none() | st.tuples(st.text(), st.integers()), max_size=20))
+@given(
+    st.lists(
+        st.text(st.characters())
+        | st.binary()
+        | st.integers()
+        | st.none()
+        | st.tuples(st.text(), st.integers()),
+        max_size=20,
+    )
+)
 @settings(max_examples=60, deadline=None)
 def test_any_list(items):
     assert same(list(millrace.frozen(items)), items)
@@ -122,7 +140,12 @@ def test_slices_are_views():
 
 def test_it_cannot_be_changed():
     frozen = millrace.frozen(["a", "b"])
-    for change in (lambda: operator.setitem(frozen, 0, "c"), lambda: operator.delitem(frozen, 0), lambda: frozen.append("c"), frozen.sort):
+    for change in (
+        lambda: operator.setitem(frozen, 0, "c"),
+        lambda: operator.delitem(frozen, 0),
+        lambda: frozen.append("c"),
+        frozen.sort,
+    ):
         with pytest.raises(TypeError, match="frozen list cannot be changed; make a list of it"):
             change()
     with pytest.raises(TypeError, match="unhashable"):
@@ -135,7 +158,10 @@ def test_it_cannot_be_changed():
 def test_the_memory_is_sealed():
     shared = millrace.frozen(["abc"])._shared
     descriptor = shared._descriptor()
-    for change in (lambda: os.pwrite(descriptor, b"x", 0), *(lambda n=n: os.ftruncate(descriptor, n) for n in (1, 1 << 20))):
+    for change in (
+        lambda: os.pwrite(descriptor, b"x", 0),
+        *(lambda n=n: os.ftruncate(descriptor, n) for n in (1, 1 << 20)),
+    ):
         with pytest.raises(PermissionError):
             change()
 
@@ -220,7 +246,9 @@ def test_workers_share_it(method, cut):
     assert torch.cat([lengths for lengths, _ in batches]).tolist() == list(range(300))[cut]
     assert all(shared.all() for _, shared in batches), "the same pages, not a copy"
     del batches
-    assert descriptors() <= before + (3 if method != "fork" else 0), "spawn's own helpers may stay, one descriptor each"
+    assert descriptors() <= before + (3 if method != "fork" else 0), (
+        "spawn's own helpers may stay, one descriptor each"
+    )
 
 
 def test_it_outlives_the_parents_object():
@@ -250,7 +278,8 @@ def test_torchvisions_folder_may_hold_frozen_samples(tmp_path):
     assert [int(label) for _, label in loader] == expected[3:]
 
 
-# -- memory ----------------------------------------------------------------------------------------------------------------------
+# -- memory
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_million_strings_are_frozen_quickly_and_without_a_second_copy():
@@ -263,7 +292,9 @@ def test_a_million_strings_are_frozen_quickly_and_without_a_second_copy():
         frozen = millrace.frozen(items)
         print(time.process_time() - started, peak() - before)
     """)
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=200, check=True
+    )
     seconds, megabytes = map(float, run.stdout.split())
     assert megabytes < 75, "41 MB of characters, 4 or 8 of ends, and blocks"
     assert seconds < 5
@@ -281,15 +312,20 @@ def test_reading_is_quick():
     assert best / len(places) < 3e-6, "about 0.4 us on an idle machine"
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="reads proportional set sizes from /proc")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/smaps_rollup"), reason="reads proportional set sizes from /proc"
+)
 def test_an_epoch_copies_nothing():
-    """500,000 strings: as a list, the workers come to copy 84 to 107 MB; frozen, as many as without strings, give or take 7 MB."""
+    """500,000 strings: as a list, the workers come to copy 84 to 107 MB; frozen, as many as without strings,
+    give or take 7 MB.
+    """
     growth = {kind: memory.measure_apart(kind, "millrace", 500_000)["growth_mb"] for kind in memory.KINDS}
     assert growth["frozen"] - growth["indices"] < 24
     assert growth["list"] - growth["frozen"] > 40, "the measure sees what it is made for"
 
 
-# -- the advice ------------------------------------------------------------------------------------------------------------------
+# -- the advice
+# ------------------------------------------------------------------------------------------------------------
 
 
 class Holder(torch.utils.data.Dataset):
@@ -312,9 +348,11 @@ def test_heavy_lists_are_found_and_weighed(paths):
     labels = [i % 1000 for i in range(1000)] * 300
     pairs = list(zip(paths, labels))
     table = {path: [float(i)] for i, path in enumerate(paths)}
-    dataset = Holder(paths=paths, labels=labels, short=paths[:100], array=torch.zeros(10**7), frozen=millrace.frozen(paths))
+    dataset = Holder(
+        paths=paths, labels=labels, short=paths[:100], array=torch.zeros(10**7), frozen=millrace.frozen(paths)
+    )
     text = sum(map(sys.getsizeof, paths))
-    (name, count, size), = heavy_lists(dataset)
+    ((name, count, size),) = heavy_lists(dataset)
     assert (name, count) == ("dataset.paths", 300_000) and 0.8 < size / text < 1.2
 
     parts = [Holder(), Holder(pairs=pairs, again=pairs), Holder(table=table)]
@@ -322,7 +360,11 @@ def test_heavy_lists_are_found_and_weighed(paths):
     found = {name: size for name, _, size in heavy_lists(nested)}
     assert set(found) == {"dataset.dataset.datasets[1].pairs", "dataset.dataset.datasets[2].table"}
     assert 0.7 < found["dataset.dataset.datasets[1].pairs"] / (text + 300_000 * sys.getsizeof((1, 2))) < 1.3
-    assert heavy_lists(paths)[0][0] == "dataset" and heavy_lists(range(10**9)) == [] and heavy_lists(millrace.frozen(paths)) == []
+    assert (
+        heavy_lists(paths)[0][0] == "dataset"
+        and heavy_lists(range(10**9)) == []
+        and heavy_lists(millrace.frozen(paths)) == []
+    )
 
     started = time.process_time()
     heavy_lists(nested)
@@ -333,7 +375,11 @@ def test_explain_says_when_freezing_helps(paths):
     dataset = Holder(paths=paths)
 
     def memory_lines(dataset, **options):
-        return [line for line in millrace.DataLoader(dataset, **options).explain().splitlines() if line.startswith("memory:")]
+        return [
+            line
+            for line in millrace.DataLoader(dataset, **options).explain().splitlines()
+            if line.startswith("memory:")
+        ]
 
     (line,) = memory_lines(dataset, num_workers=2)
     assert line.startswith("memory: python — ") and "dataset.paths (300,000 items, about " in line

@@ -1,16 +1,17 @@
-"""DataLoader(device=..., decode=...) on the tests' fake device and decoder: the CPU path's batches, states, errors and policies."""
+"""DataLoader(device=..., decode=...) on the tests' fake device and decoder: the CPU path's batches, states,
+errors and policies.
+"""
 
 import json
 from pathlib import Path
 
+import millrace
 import pytest
 import torch
 from fake_device import Fake
 from loader_data import outcome, pictures
-from pictures import jpeg_bytes, make_picture
-
-import millrace
 from millrace import transforms
+from pictures import jpeg_bytes, make_picture
 
 CHAIN = [
     transforms.RandomResizedCrop(24),
@@ -42,7 +43,9 @@ def damaged(root, tmp_path_factory):
         folder = copy / path.parent.name
         folder.mkdir(exist_ok=True)
         data = path.read_bytes()
-        (folder / path.name).write_bytes(data[: len(data) // 3] + b"\xff\xd9" * (i % 2) if i % 8 == 6 else data)
+        (folder / path.name).write_bytes(
+            data[: len(data) // 3] + b"\xff\xd9" * (i % 2) if i % 8 == 6 else data
+        )
     return copy
 
 
@@ -106,7 +109,9 @@ def test_errors_are_the_cpus(damaged, fake, on_error):
 @pytest.mark.parametrize("persistent", [False, True])
 def test_epochs_that_are_left_early(root, fake, persistent):
     arguments = {"persistent_workers": persistent}
-    there, here = (walk(loader(root, decode, **arguments), epochs=3, stop_after=2) for decode in ("gpu", "cpu"))
+    there, here = (
+        walk(loader(root, decode, **arguments), epochs=3, stop_after=2) for decode in ("gpu", "cpu")
+    )
     assert there == here
 
 
@@ -124,7 +129,12 @@ def test_a_run_goes_on_where_its_state_was_taken(root, fake, workers):
 
 
 def test_floats_are_the_cpus_but_for_the_last_bits(root, fake):
-    chain = [transforms.Resize(40), transforms.CenterCrop(32), transforms.ToTensor(), transforms.Normalize([0.5], [0.25])]
+    chain = [
+        transforms.Resize(40),
+        transforms.CenterCrop(32),
+        transforms.ToTensor(),
+        transforms.Normalize([0.5], [0.25]),
+    ]
     there, here = (list(loader(root, decode, chain, shuffle=False)) for decode in ("gpu", "cpu"))
     for (mine, _), (theirs, _) in zip(there, here):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
@@ -146,7 +156,9 @@ def test_what_one_pass_cannot_do_is_the_cpus_or_refused(root, fake):
     assert auto.explain().splitlines()[-1].startswith("decode: cpu — one pass on the GPU")
     assert walk(auto) == walk(loader(root, "cpu", chain))
     assert fake.device.decoded == 0
-    with pytest.raises(millrace.UnavailableError, match='decode="gpu" is not possible here: one pass on the GPU'):
+    with pytest.raises(
+        millrace.UnavailableError, match='decode="gpu" is not possible here: one pass on the GPU'
+    ):
         iter(loader(root, "gpu", chain))
     with pytest.raises(millrace.UnavailableError, match="only image folders"):
         iter(millrace.DataLoader(torch.arange(6), device="cuda", decode="gpu"))
@@ -161,7 +173,9 @@ def test_without_a_gpu_it_says_so(root):
 
 def test_arguments_are_checked(root):
     for arguments in ({"decode": "tpu"}, {"decode": "gpu"}, {"decode": "auto", "device": "cpu"}):
-        kind, text = outcome(lambda arguments=arguments: millrace.DataLoader(pictures(Path(root)), **arguments))
+        kind, text = outcome(
+            lambda arguments=arguments: millrace.DataLoader(pictures(Path(root)), **arguments)
+        )
         assert kind is ValueError and "decode=" in text
 
 

@@ -1,15 +1,20 @@
-"""GpuDecoder where there is no GPU: the library is found, what is missing is said. tests/cuda has the rest."""
-
-import pytest
+"""GpuDecoder where there is no GPU: the library is found, what is missing is said. tests/cuda has the
+rest.
+"""
 
 import millrace
+import pytest
 from millrace import _core
 from millrace.gpu_decoder import GpuDecoder, nvjpeg_library
 
 
 def test_the_newest_library_is_found(tmp_path):
     assert nvjpeg_library([str(tmp_path)]) == ""
-    for name in ("nvidia/nvjpeg/lib/libnvjpeg.so.12", "nvidia/cu13/lib/libnvjpeg.so.13", "nvidia/cu13/lib/libnvjpeg.so.9"):
+    for name in (
+        "nvidia/nvjpeg/lib/libnvjpeg.so.12",
+        "nvidia/cu13/lib/libnvjpeg.so.13",
+        "nvidia/cu13/lib/libnvjpeg.so.9",
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

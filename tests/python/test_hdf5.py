@@ -1,4 +1,6 @@
-"""HDF5: values as h5py gives them, for every dtype, layout and cut; who reads what; workers of every kind; resuming."""
+"""HDF5: values as h5py gives them, for every dtype, layout and cut; who reads what; workers of every kind;
+resuming.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ import torch
 from array_cases import Case, cases, check_dataset, check_resuming, in_order, settings_of_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from millrace import DataLoader
 from millrace.datasets import HDF5
 
@@ -59,12 +60,16 @@ def science(tmp_path):
     """Images in gzipped chunks, labels that are contiguous, a time series with named axes, text."""
     path, random = tmp_path / "science.h5", np.random.default_rng(1)
     with h5py.File(path, "w") as file:
-        file.create_dataset("images", data=random.integers(0, 255, (50, 6, 8), np.uint8), chunks=(7, 6, 8), compression="gzip")
+        file.create_dataset(
+            "images", data=random.integers(0, 255, (50, 6, 8), np.uint8), chunks=(7, 6, 8), compression="gzip"
+        )
         file.create_dataset("labels", data=np.arange(50))
         file.create_dataset("name", data=[f"sample {i}" for i in range(50)])
         record = file.create_dataset("record", (50,), np.dtype([("id", "<i4"), ("xy", ">f4", (2,))]))
         record["id"] = np.arange(50)
-        series = file.create_dataset("weather/t2m", data=random.standard_normal((40, 5, 4)).astype("f4"), chunks=(3, 5, 2))
+        series = file.create_dataset(
+            "weather/t2m", data=random.standard_normal((40, 5, 4)).astype("f4"), chunks=(3, 5, 2)
+        )
         for axis, name in enumerate(("time", "lat", "lon")):
             file[f"weather/{name}"] = np.arange(series.shape[axis], dtype="f8")
             file[f"weather/{name}"].make_scale(name)
@@ -82,7 +87,10 @@ def test_fields_of_several_kinds(science):
     assert [name for b in batches for name in b["name"]] == [f"sample {i}" for i in range(50)]
     sample = dataset[7]
     assert sample["name"] == "sample 7" and sample["labels"] == 7 and type(sample["labels"]) is np.int64
-    assert dataset.readers["images"] == dataset.readers["labels"] == "native" and "h5py, under one lock" in dataset.readers["name"]
+    assert (
+        dataset.readers["images"] == dataset.readers["labels"] == "native"
+        and "h5py, under one lock" in dataset.readers["name"]
+    )
     assert dataset.chunk_lengths.tolist() == [7] * 7 + [1]
     renamed = HDF5(science, {"x": "images", "y": "labels"})
     assert set(renamed[0]) == {"x", "y"} and torch.equal(renamed[0]["x"], images[0])
@@ -95,7 +103,13 @@ def test_records_are_dicts(science):
 
 
 def test_axes_have_names(science):
-    dataset = HDF5(science, "weather/t2m", select={"lat": slice(1, 4), "lon": 2, "time": slice(2, 30)}, window=6, stride=2)
+    dataset = HDF5(
+        science,
+        "weather/t2m",
+        select={"lat": slice(1, 4), "lon": 2, "time": slice(2, 30)},
+        window=6,
+        stride=2,
+    )
     with h5py.File(science) as file:
         cut = file["weather/t2m"][2:30, 1:4, 2]
     check_dataset(dataset, [cut[i : i + 6] for i in range(0, 23, 2)], in_order)
@@ -112,7 +126,9 @@ def test_files_are_counted_through(tmp_path):
     for field in "x", "y":
         check_dataset(HDF5(tmp_path / "run-*.h5", field), [np.int64(i) for i in right], in_order)
     windows = HDF5([tmp_path / f"run-{i}.h5" for i in range(3)], "y", window=4)
-    assert [w[0].item() for w in windows] == [0, 4, 100, 104, 200, 204], "no window crosses from one file to the next"
+    assert [w[0].item() for w in windows] == [0, 4, 100, 104, 200, 204], (
+        "no window crosses from one file to the next"
+    )
 
 
 def test_contiguous_rows_are_gathered_in_place(tmp_path):
@@ -123,9 +139,13 @@ def test_contiguous_rows_are_gathered_in_place(tmp_path):
     assert "copied row by row" in loader.explain()
     batches = list(loader)
     order = torch.cat([b["y"] for b in batches])
-    assert torch.equal(torch.cat([b["x"] for b in batches])[:, 0], 6.0 * order) and sorted(order.tolist()) == list(range(100))
+    assert torch.equal(torch.cat([b["x"] for b in batches])[:, 0], 6.0 * order) and sorted(
+        order.tolist()
+    ) == list(range(100))
     windows = HDF5(path, "x", window=5, stride=1)
-    check_dataset(windows, [np.arange(6 * i, 6 * i + 30, dtype=np.float32).reshape(5, 6) for i in range(96)], in_order)
+    check_dataset(
+        windows, [np.arange(6 * i, 6 * i + 30, dtype=np.float32).reshape(5, 6) for i in range(96)], in_order
+    )
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "gzip", "lzf"])
@@ -163,7 +183,9 @@ def test_pickles_hold_no_handle(science):
 
 
 def test_forked_while_others_read(tmp_path):
-    """A child that is forked while threads are in the middle of reading, and hold every lock there is, reads on its own."""
+    """A child that is forked while threads are in the middle of reading, and hold every lock there is, reads
+    on its own.
+    """
     script = f"""
         import os, sys, threading
         import h5py, numpy as np
@@ -197,4 +219,3 @@ def test_a_run_goes_on_where_it_was(tmp_path, layout):
         file.create_dataset("x", data=np.arange(103), **options)
     dataset = HDF5(path, "x")
     check_resuming(dataset)
-

@@ -6,11 +6,10 @@ import os
 import shutil
 import warnings
 
+import millrace
 import numpy as np
 import pytest
 import torch
-
-import millrace
 from millrace import CorruptDataError, DataLoader
 from millrace.datasets import HDF5
 
@@ -20,7 +19,9 @@ h5py = pytest.importorskip("h5py")
 @pytest.fixture
 def path(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("x", data=np.arange(4000, dtype=np.int32).reshape(100, 40), chunks=(10, 40), compression="gzip")
+        file.create_dataset(
+            "x", data=np.arange(4000, dtype=np.int32).reshape(100, 40), chunks=(10, 40), compression="gzip"
+        )
         file.create_dataset("y", data=np.arange(99))
         file.create_dataset("rows", data=np.arange(500_000).reshape(1000, 500))
         file["one"] = 3.5
@@ -96,7 +97,11 @@ def test_files_that_are_not_there_or_no_hdf5(path, tmp_path):
 
 
 def test_files_that_differ(path, tmp_path):
-    for name, data in {"wide": np.zeros((5, 41), np.int32), "floats": np.zeros((5, 40), np.float32), "text": ["a", "b"]}.items():
+    for name, data in {
+        "wide": np.zeros((5, 41), np.int32),
+        "floats": np.zeros((5, 40), np.float32),
+        "text": ["a", "b"],
+    }.items():
         with h5py.File(tmp_path / f"{name}.h5", "w") as file:
             file["x"] = data
         with pytest.raises(ValueError, match=rf"field 'x' differs between files: rows of .*{name}.h5 are"):
@@ -108,7 +113,9 @@ def test_a_damaged_chunk_is_named(path, threads):
     damage(path)
     dataset = HDF5(path, "x")
     assert dataset[29][0] == 1160
-    with pytest.raises(CorruptDataError, match=r"x\.h5: chunk \[30:40, 0:40\] of dataset 'x', at byte \d+, is damaged") as caught:
+    with pytest.raises(
+        CorruptDataError, match=r"x\.h5: chunk \[30:40, 0:40\] of dataset 'x', at byte \d+, is damaged"
+    ) as caught:
         dataset[30]
     assert caught.value.path == str(path) and caught.value.offset > 0
     loader = DataLoader(dataset, 10, native="require", num_workers=threads)
@@ -153,8 +160,14 @@ def test_a_file_that_changed(path, tmp_path, field):
     assert len(next(iter(loader))) == 10
     shutil.copy(path, tmp_path / "copy.h5")
     os.utime(path, ns=(1, 1))
-    for ask in (lambda: dataset[50], lambda: list(loader), lambda: next(iter(torch.utils.data.DataLoader(dataset, 4)))):
-        with pytest.raises(CorruptDataError, match="x.h5 was changed since it was opened; make the HDF5 dataset anew"):
+    for ask in (
+        lambda: dataset[50],
+        lambda: list(loader),
+        lambda: next(iter(torch.utils.data.DataLoader(dataset, 4))),
+    ):
+        with pytest.raises(
+            CorruptDataError, match="x.h5 was changed since it was opened; make the HDF5 dataset anew"
+        ):
             ask()
     os.remove(path)
     with pytest.raises(FileNotFoundError):
@@ -177,7 +190,9 @@ def test_strings_in_place_of_numbers(tmp_path):
         file.create_dataset("fixed", data=np.array([b"ab", b"c"] * 2)[:3])
     batch = next(iter(DataLoader(HDF5(tmp_path / "x.h5"), 3, native="require")))
     assert batch == {"text": ["1", "2", "3"], "fixed": ["ab", "c", "ab"]}
-    with pytest.raises(ValueError, match="'text' in .* is no array of numbers, of which windows could be made"):
+    with pytest.raises(
+        ValueError, match="'text' in .* is no array of numbers, of which windows could be made"
+    ):
         HDF5(tmp_path / "x.h5", "text", window=2)
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pictures import jpeg_bytes, make_jpeg_folder, make_picture
-from PIL import Image, ImageOps
-
 from millrace import CorruptDataError, UnavailableError, transforms
 from millrace.datasets import IMG_EXTENSIONS, ImageFolder
+from pictures import jpeg_bytes, make_jpeg_folder, make_picture
+from PIL import Image, ImageOps
 
 TINY = jpeg_bytes(make_picture(9, 7))
 
@@ -27,11 +26,24 @@ def touch(root, *names):
 
 @pytest.fixture()
 def messy(tmp_path):
-    """Nested folders, upper-case endings, links, other files, names that sort differently by byte, by case or as numbers."""
+    """Nested folders, upper-case endings, links, other files, names that sort differently by byte, by case or
+    as numbers.
+    """
     root = tmp_path / "root"
     touch(root, "b/2.jpg", "b/10.jpg", "b/1.JPG", "b/x.jpeg")
     touch(root, "b/deep/er/z.png", "b/deep/a.jpg", "b/deep.d/a.jpg", "b/deep-d/a.jpg")
-    touch(root, "B/a.webp", "B/.hidden.jpg", "B/notes.txt", "B/jpg", "B/a.jpg.bak", "B/x.tiff", "B/x.TiF", "B/x.pgm", "B/x.gif")
+    touch(
+        root,
+        "B/a.webp",
+        "B/.hidden.jpg",
+        "B/notes.txt",
+        "B/jpg",
+        "B/a.jpg.bak",
+        "B/x.tiff",
+        "B/x.TiF",
+        "B/x.pgm",
+        "B/x.gif",
+    )
     touch(root, "äther/ü.jpg", "äther/ÿ.bmp", "äther/𝄞.jpg", "äther/￿.jpg", "with space/a b.jpg")
     touch(root, "10/a.jpg", "9/a.jpg", ".hidden/a.jpg", "stray.jpg")
     touch(tmp_path, "elsewhere/l1.jpg", "elsewhere/sub/l2.jpg")
@@ -51,12 +63,19 @@ def v1(torchvision):
 
 def same_listing(mine, theirs):
     assert mine.samples == theirs.samples
-    assert (mine.classes, mine.class_to_idx, mine.extensions) == (theirs.classes, theirs.class_to_idx, theirs.extensions)
+    assert (mine.classes, mine.class_to_idx, mine.extensions) == (
+        theirs.classes,
+        theirs.class_to_idx,
+        theirs.extensions,
+    )
     assert mine.targets == theirs.targets and mine.imgs == theirs.imgs and len(mine) == len(theirs)
 
 
-@pytest.mark.parametrize("spell", [str, Path, lambda r: f"{r}/", lambda r: f"{r}//", lambda r: f"{r}/../root", os.path.relpath],
-                         ids=["str", "path", "slash", "two_slashes", "dots", "relative"])
+@pytest.mark.parametrize(
+    "spell",
+    [str, Path, lambda r: f"{r}/", lambda r: f"{r}//", lambda r: f"{r}/../root", os.path.relpath],
+    ids=["str", "path", "slash", "two_slashes", "dots", "relative"],
+)
 def test_listing_equals_torchvision(v1, messy, spell):
     same_listing(ImageFolder(spell(messy)), v1.ImageFolder(spell(messy)))
 
@@ -84,7 +103,9 @@ def test_is_valid_file_equals_torchvision(v1, messy):
     def valid(path):
         return "a" in os.path.basename(path)
 
-    mine, theirs = (base(messy, is_valid_file=valid, allow_empty=True) for base in (ImageFolder, v1.ImageFolder))
+    mine, theirs = (
+        base(messy, is_valid_file=valid, allow_empty=True) for base in (ImageFolder, v1.ImageFolder)
+    )
     same_listing(mine, theirs)
 
 
@@ -100,8 +121,10 @@ def test_overridden_find_classes_equals_torchvision(v1, messy):
 
 
 def test_own_extensions(messy):
-    assert {os.path.basename(path) for path, _ in ImageFolder(messy, extensions=(".GIF", ".txt"), allow_empty=True).samples} == {
-        "x.gif", "notes.txt"}
+    assert {
+        os.path.basename(path)
+        for path, _ in ImageFolder(messy, extensions=(".GIF", ".txt"), allow_empty=True).samples
+    } == {"x.gif", "notes.txt"}
     assert len(ImageFolder(messy, extensions=".bmp", allow_empty=True)) == 1
 
 
@@ -115,7 +138,9 @@ def test_empty_classes(v1, messy):
             ImageFolder(str(messy), **options)
         assert str(mine.value) == str(theirs.value)
         assert "null, void" in str(mine.value)
-        same_listing(*(base(str(messy), allow_empty=True, **options) for base in (ImageFolder, v1.ImageFolder)))
+        same_listing(
+            *(base(str(messy), allow_empty=True, **options) for base in (ImageFolder, v1.ImageFolder))
+        )
 
 
 def test_missing_folder_and_no_classes(v1, tmp_path):
@@ -133,7 +158,9 @@ def test_missing_folder_and_no_classes(v1, tmp_path):
 def test_wrong_arguments(jpeg_folder):
     with pytest.raises(TypeError, match="unexpected keyword argument 'transforms'"):
         ImageFolder(jpeg_folder, transforms=None)
-    with pytest.raises(ValueError, match="Both extensions and is_valid_file cannot be None or not None at the same time"):
+    with pytest.raises(
+        ValueError, match="Both extensions and is_valid_file cannot be None or not None at the same time"
+    ):
         ImageFolder(jpeg_folder, extensions=(".jpg",), is_valid_file=os.path.exists)
     with pytest.raises(ValueError, match="exif=True needs the default loader"):
         ImageFolder(jpeg_folder, loader=Image.open, exif=True)
@@ -141,13 +168,21 @@ def test_wrong_arguments(jpeg_folder):
         ImageFolder.make_dataset(jpeg_folder, None)
 
 
-@pytest.mark.parametrize("options", [{}, {"transform": transforms.Compose([transforms.Resize(8), transforms.ToTensor()])},
-                                     {"target_transform": transforms.Resize(8), "transform": transforms.Resize(9)}], ids=len)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"transform": transforms.Compose([transforms.Resize(8), transforms.ToTensor()])},
+        {"target_transform": transforms.Resize(8), "transform": transforms.Resize(9)},
+    ],
+    ids=len,
+)
 def test_repr_equals_torchvision(v1, jpeg_folder, options):
     assert repr(ImageFolder(jpeg_folder, **options)) == repr(v1.ImageFolder(jpeg_folder, **options))
 
 
-# -- samples and targets -------------------------------------------------------------------------------------------------------
+# -- samples and targets
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_samples_read_like_a_list(jpeg_folder):
@@ -162,8 +197,16 @@ def test_samples_read_like_a_list(jpeg_folder):
         for outside in (24, -25):
             with pytest.raises(IndexError):
                 lazy[outside]
-        assert lazy == plain and plain == lazy and lazy != plain[1:] and lazy != plain[1:] + plain[:1] and lazy != 5
-        assert lazy + [1] == plain + [1] and [1] + lazy == [1] + plain and lazy + lazy == plain * 2 == lazy * 2
+        assert (
+            lazy == plain
+            and plain == lazy
+            and lazy != plain[1:]
+            and lazy != plain[1:] + plain[:1]
+            and lazy != 5
+        )
+        assert (
+            lazy + [1] == plain + [1] and [1] + lazy == [1] + plain and lazy + lazy == plain * 2 == lazy * 2
+        )
         assert plain[9] in lazy
         assert (lazy.index(plain[9]), lazy.count(plain[9])) == (plain.index(plain[9]), plain.count(plain[9]))
         assert len(repr(lazy)) < 300 and "21 more" in repr(lazy)
@@ -174,15 +217,26 @@ def test_samples_read_like_a_list(jpeg_folder):
     assert array.dtype == np.int64 and array.tolist() == targets
     array[:] = 77
     assert data.targets == targets
-    assert torch.tensor(data.targets).tolist() == targets and np.array(data.targets, dtype=np.float32).dtype == np.float32
+    assert (
+        torch.tensor(data.targets).tolist() == targets
+        and np.array(data.targets, dtype=np.float32).dtype == np.float32
+    )
 
 
 def test_samples_refuse_writes(jpeg_folder):
     data = ImageFolder(jpeg_folder)
     for name in ("samples", "targets"):
         lazy = getattr(data, name)
-        for method, *arguments in (("__setitem__", 0, 1), ("__delitem__", 0), ("append", 1), ("sort",), ("pop",)):
-            with pytest.raises(TypeError, match=f"{name} cannot be changed in place; assign a new list.*`dataset.{name} = "):
+        for method, *arguments in (
+            ("__setitem__", 0, 1),
+            ("__delitem__", 0),
+            ("append", 1),
+            ("sort",),
+            ("pop",),
+        ):
+            with pytest.raises(
+                TypeError, match=f"{name} cannot be changed in place; assign a new list.*`dataset.{name} = "
+            ):
                 getattr(lazy, method)(*arguments)
 
 
@@ -236,7 +290,8 @@ def test_assigning_both_in_either_order(jpeg_folder):
     assert data[3][1] == 9
 
 
-# -- items in Python -----------------------------------------------------------------------------------------------------------
+# -- items in Python
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_items_without_transform_equal_torchvision(v1, jpeg_folder):
@@ -294,10 +349,16 @@ def test_bad_files_are_named_in_python(tmp_path):
 
 
 def test_pickles_and_copies(jpeg_folder):
-    data = ImageFolder(jpeg_folder, transforms.Compose([transforms.RandomResizedCrop(16), transforms.ToTensor()]))
+    data = ImageFolder(
+        jpeg_folder, transforms.Compose([transforms.RandomResizedCrop(16), transforms.ToTensor()])
+    )
     expected = data.at(4, 3, 2)
     for clone in (pickle.loads(pickle.dumps(data)), copy.deepcopy(data), copy.copy(data)):
-        assert clone.samples == data.samples and clone.classes == data.classes and clone.extensions == IMG_EXTENSIONS
+        assert (
+            clone.samples == data.samples
+            and clone.classes == data.classes
+            and clone.extensions == IMG_EXTENSIONS
+        )
         assert torch.equal(clone.at(4, 3, 2)[0], expected[0])
     clone = copy.copy(data)
     clone.samples = clone.samples[:2]

@@ -6,11 +6,10 @@ import os
 import numpy as np
 import pytest
 import torch
-from pictures import jpeg_bytes, make_picture
-from PIL import Image, ImageOps
-
 from millrace import CorruptDataError, DataLoader, UnavailableError, transforms
 from millrace.datasets import IMG_EXTENSIONS, ImageFolder
+from pictures import jpeg_bytes, make_picture
+from PIL import Image, ImageOps
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -21,7 +20,9 @@ def train_chain(size=32):
 
 
 def val_chain(size=32):
-    return transforms.Compose([transforms.Resize(size + 8), transforms.CenterCrop(size), transforms.ToTensor()])
+    return transforms.Compose(
+        [transforms.Resize(size + 8), transforms.CenterCrop(size), transforms.ToTensor()]
+    )
 
 
 def drawn_seed(seed):
@@ -31,12 +32,22 @@ def drawn_seed(seed):
 
 def augmenting_chain(t, size=32):
     """Every kind of augmentation, from millrace's or torchvision's classes."""
-    pictures = [t.RandomResizedCrop(size), t.ColorJitter(0.4, 0.4, 0.4, 0.1), t.RandomGrayscale(0.2), t.GaussianBlur(3)]
-    pictures += [t.RandomAffine(10, (0.1, 0.1)), t.RandomRotation(15, t.InterpolationMode.BILINEAR), t.RandomHorizontalFlip()]
+    pictures = [
+        t.RandomResizedCrop(size),
+        t.ColorJitter(0.4, 0.4, 0.4, 0.1),
+        t.RandomGrayscale(0.2),
+        t.GaussianBlur(3),
+    ]
+    pictures += [
+        t.RandomAffine(10, (0.1, 0.1)),
+        t.RandomRotation(15, t.InterpolationMode.BILINEAR),
+        t.RandomHorizontalFlip(),
+    ]
     return t.Compose([*pictures, t.ToTensor(), t.Normalize(MEAN, STD), t.RandomErasing(0.5, value="random")])
 
 
-# -- keys ----------------------------------------------------------------------------------------------------------------------
+# -- keys
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_item_takes_its_key_from_the_global_generator(jpeg_folder):
@@ -50,25 +61,39 @@ def test_item_takes_its_key_from_the_global_generator(jpeg_folder):
 
 @pytest.mark.parametrize("family", ["millrace", "torchvision"])
 def test_augmented_batches_are_rows_of_their_keys(jpeg_folder, torchvision, family):
-    data = ImageFolder(jpeg_folder, augmenting_chain(transforms if family == "millrace" else torchvision.transforms))
+    data = ImageFolder(
+        jpeg_folder, augmenting_chain(transforms if family == "millrace" else torchvision.transforms)
+    )
     loader = DataLoader(data, batch_size=5, num_workers=2, native="require")
     for i, (images, targets) in enumerate(loader):
         for j, (image, target) in enumerate(zip(images, targets, strict=True)):
             expected, label = data.at(5 * i + j, loader.seed, loader.epoch)
             assert torch.equal(image, expected) and target == label
-    ops = ["random_resized_crop", "color_jitter", "random_grayscale", "gaussian_blur", "random_affine", "random_rotation"]
+    ops = [
+        "random_resized_crop",
+        "color_jitter",
+        "random_grayscale",
+        "gaussian_blur",
+        "random_affine",
+        "random_rotation",
+    ]
     assert [d["op"] for d in data.draw(0, 0, 0)] == [*ops, "horizontal_flip", "random_erasing"]
     alone = ImageFolder(jpeg_folder, transforms.Compose([transforms.ColorJitter(0.5), transforms.ToTensor()]))
     assert not torch.equal(alone[0][0], alone[0][0])
 
 
 def test_arguments_that_only_python_can_refuse_run_in_python(jpeg_folder):
-    data = ImageFolder(jpeg_folder, transforms.Compose([transforms.RandomRotation((30, -30)), transforms.ToTensor()]))
+    data = ImageFolder(
+        jpeg_folder, transforms.Compose([transforms.RandomRotation((30, -30)), transforms.ToTensor()])
+    )
     with pytest.raises(UnavailableError, match="degrees must be \\(min, max\\)"):
         data.at(0, 0, 0)
     with pytest.raises(RuntimeError, match="uniform_"):
         data[0]
-    blurred = ImageFolder(jpeg_folder, transforms.Compose([transforms.Resize((3, 3)), transforms.GaussianBlur(9), transforms.ToTensor()]))
+    blurred = ImageFolder(
+        jpeg_folder,
+        transforms.Compose([transforms.Resize((3, 3)), transforms.GaussianBlur(9), transforms.ToTensor()]),
+    )
     with pytest.raises(ValueError, match="Padding size should be less .* use a smaller kernel_size"):
         blurred[0]
 
@@ -102,10 +127,14 @@ def test_draws_have_torchvisions_distribution(jpeg_folder):
     data = ImageFolder(jpeg_folder, train_chain())
     height, width = 90, 120
     draws = [data.draw(0, seed, 0) for seed in range(2000)]
-    mine = np.array([[box["top"], box["left"], box["height"], box["width"], flip["flip"]] for box, flip in draws])
+    mine = np.array(
+        [[box["top"], box["left"], box["height"], box["width"], flip["flip"]] for box, flip in draws]
+    )
     crop = transforms.RandomResizedCrop(32)
     torch.manual_seed(0)
-    theirs = np.array([crop.get_params(torch.empty(3, height, width), crop.scale, crop.ratio) for _ in range(2000)])
+    theirs = np.array(
+        [crop.get_params(torch.empty(3, height, width), crop.scale, crop.ratio) for _ in range(2000)]
+    )
     for column in range(4):
         spread = theirs[:, column].std() / 2000**0.5
         assert abs(mine[:, column].mean() - theirs[:, column].mean()) < 6 * spread
@@ -113,17 +142,25 @@ def test_draws_have_torchvisions_distribution(jpeg_folder):
     assert 0.45 < mine[:, 4].mean() < 0.55
 
 
-# -- what runs where -----------------------------------------------------------------------------------------------------------
+# -- what runs where
+# -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options, reason", [
-    ({"transform": None}, "transform"),
-    ({"transform": lambda image: image}, "no native form"),
-    ({"transform": transforms.Compose([transforms.Resize(8)])}, "PIL images"),
-    ({"transform": transforms.Resize(8, interpolation="lanczos")}, "lanczos"),
-    ({"transform": transforms.Compose([transforms.Normalize([0.5], [0.5]), transforms.ToTensor()])}, "Normalize"),
-    ({"transform": transforms.ToTensor(), "loader": Image.open}, "loader"),
-], ids=["none", "function", "pil", "lanczos", "order", "loader"])
+@pytest.mark.parametrize(
+    "options, reason",
+    [
+        ({"transform": None}, "transform"),
+        ({"transform": lambda image: image}, "no native form"),
+        ({"transform": transforms.Compose([transforms.Resize(8)])}, "PIL images"),
+        ({"transform": transforms.Resize(8, interpolation="lanczos")}, "lanczos"),
+        (
+            {"transform": transforms.Compose([transforms.Normalize([0.5], [0.5]), transforms.ToTensor()])},
+            "Normalize",
+        ),
+        ({"transform": transforms.ToTensor(), "loader": Image.open}, "loader"),
+    ],
+    ids=["none", "function", "pil", "lanczos", "order", "loader"],
+)
 def test_python_chains_say_why_they_have_no_keys(jpeg_folder, options, reason):
     data = ImageFolder(jpeg_folder, **options)
     for call in (lambda: data.at(0, 0, 0), lambda: data.draw(0, 0, 0), data.native):
@@ -145,8 +182,12 @@ def test_torchvisions_transforms_run_natively_too(torchvision, jpeg_folder):
 
     mine = ImageFolder(jpeg_folder, train_chain())
     for t in (v1, v2):
-        data = ImageFolder(jpeg_folder, t.Compose([
-            t.RandomResizedCrop(32), t.RandomHorizontalFlip(), t.ToTensor(), t.Normalize(MEAN, STD)]))
+        data = ImageFolder(
+            jpeg_folder,
+            t.Compose(
+                [t.RandomResizedCrop(32), t.RandomHorizontalFlip(), t.ToTensor(), t.Normalize(MEAN, STD)]
+            ),
+        )
         assert torch.equal(data.at(7, 1, 2)[0], mine.at(7, 1, 2)[0])
 
 
@@ -183,7 +224,8 @@ def test_items_in_threads(jpeg_folder):
             assert torch.equal(row, other)
 
 
-# -- files that are no JPEG ----------------------------------------------------------------------------------------------------
+# -- files that are no JPEG
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -246,10 +288,13 @@ def test_exif_in_other_formats(tmp_path):
     stored, upright = listed(tmp_path, to_tensor), listed(tmp_path, to_tensor, exif=True)
     for i, (path, _) in enumerate(stored.samples):
         assert torch.equal(stored[i][0], to_tensor(Image.open(path).convert("RGB"))), path
-        assert torch.equal(upright[i][0], to_tensor(ImageOps.exif_transpose(Image.open(path)).convert("RGB"))), path
+        assert torch.equal(
+            upright[i][0], to_tensor(ImageOps.exif_transpose(Image.open(path)).convert("RGB"))
+        ), path
 
 
-# -- bad files -----------------------------------------------------------------------------------------------------------------
+# -- bad files
+# ------------------------------------------------------------------------------------------------------------
 
 GOOD = jpeg_bytes(make_picture(64, 48))
 
@@ -353,7 +398,9 @@ def test_crop_larger_than_the_picture_names_the_file(jpeg_folder):
 
 
 def test_wrong_order_in_torchvisions_words(jpeg_folder):
-    data = ImageFolder(jpeg_folder, transforms.Compose([transforms.Normalize(MEAN, STD), transforms.ToTensor()]))
+    data = ImageFolder(
+        jpeg_folder, transforms.Compose([transforms.Normalize(MEAN, STD), transforms.ToTensor()])
+    )
     with pytest.raises(TypeError, match="Normalize\\(\\) does not support PIL images"):
         data[0]
     data.transform = transforms.Compose([transforms.PILToTensor(), transforms.Normalize(MEAN, STD)])

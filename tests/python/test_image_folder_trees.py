@@ -1,15 +1,34 @@
-"""The native listing of random trees with odd names, links and empty folders equals torchvision's: order, classes and errors."""
+"""The native listing of random trees with odd names, links and empty folders equals torchvision's: order,
+classes and errors.
+"""
 
 import os
 import random
 
 import pytest
-
 from millrace import _core
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
-NAMES = [b"a", b"b", b"A", b"10", b"9", b"a-b", b"a b", b"a.b", b"_", b"~", b"\n", b"\xc3\xa9", b"\xe4\xb8\xad",
-         b"\xf0\x9f\x98\x80", b"\xee\x80\x80", b"\xc3", b"\xff", b"\xed\xa0\x80"]  # the last three are not UTF-8
+NAMES = [
+    b"a",
+    b"b",
+    b"A",
+    b"10",
+    b"9",
+    b"a-b",
+    b"a b",
+    b"a.b",
+    b"_",
+    b"~",
+    b"\n",
+    b"\xc3\xa9",
+    b"\xe4\xb8\xad",
+    b"\xf0\x9f\x98\x80",
+    b"\xee\x80\x80",
+    b"\xc3",
+    b"\xff",
+    b"\xed\xa0\x80",
+]  # the last three are not UTF-8
 ENDINGS = [b".jpg", b".JPG", b".Jpeg", b".png", b".txt", b"", b".jpg.txt"]
 
 
@@ -22,7 +41,9 @@ def grow(root, seed):
             os.mkdir(path)
             folders.append(path)
     for _ in range(rng.randrange(40)):
-        path = os.path.join(rng.choice(folders), rng.choice(NAMES) * rng.choice([0, 1, 2]) + rng.choice(ENDINGS))
+        path = os.path.join(
+            rng.choice(folders), rng.choice(NAMES) * rng.choice([0, 1, 2]) + rng.choice(ENDINGS)
+        )
         if not os.path.lexists(path):
             open(path, "w").close()
     if rng.random() < 0.4:
@@ -31,7 +52,9 @@ def grow(root, seed):
 
 
 def outcome(list_folder):
-    """What a listing gives; of an error its type and, as only these are the callers' to match, errno or words."""
+    """What a listing gives; of an error its type and, as only these are the callers' to match, errno or
+    words.
+    """
     try:
         return list_folder()
     except OSError as error:
@@ -46,7 +69,9 @@ def test_equals_torchvision(torchvision, tmp_path, seed, allow_empty):
 
     def theirs():
         classes, numbers = torchvision.datasets.folder.find_classes(root)
-        return classes, torchvision.datasets.folder.make_dataset(root, numbers, EXTENSIONS, allow_empty=allow_empty)
+        return classes, torchvision.datasets.folder.make_dataset(
+            root, numbers, EXTENSIONS, allow_empty=allow_empty
+        )
 
     def ours():
         classes, paths, labels = _core.list_image_folder(root, list(EXTENSIONS), allow_empty, 2)

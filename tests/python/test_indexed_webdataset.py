@@ -1,4 +1,6 @@
-"""WebDataset.indexed(): order, pixels and labels of a folder of the same pictures, from tar shards; their indexes, lost and found."""
+"""WebDataset.indexed(): order, pixels and labels of a folder of the same pictures, from tar shards; their
+indexes, lost and found.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,16 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-import torch
-from pictures import jpeg_bytes, make_picture
-from shard_data import same, write_tar
-from torch.utils.data import DistributedSampler, Subset
-
 import millrace
 import millrace.transforms as T
+import pytest
+import torch
 from millrace import DataLoader, _core
 from millrace.datasets import ImageFolder, WebDataset
 from millrace.samplers import ShardShuffle, TwoTierShuffle
+from pictures import jpeg_bytes, make_picture
+from shard_data import same, write_tar
+from torch.utils.data import DistributedSampler, Subset
 
 FIXED = T.Compose([T.Resize((12, 16)), T.ToTensor()])
 RANDOM = T.Compose([T.RandomResizedCrop(12), T.RandomHorizontalFlip(), T.ToTensor()])
@@ -79,7 +80,10 @@ def test_the_same_as_a_folder(folder, workers, options):
 
 
 def test_what_python_code_gives(folder):
-    for one, other in zip(epochs(shards(folder), shuffle=True, num_workers=2), epochs(shards(folder), shuffle=True, native="never")):
+    for one, other in zip(
+        epochs(shards(folder), shuffle=True, num_workers=2),
+        epochs(shards(folder), shuffle=True, native="never"),
+    ):
         assert_same(one, other)
     dataset = shards(folder)
     assert len(dataset) == COUNT and dataset.shard_lengths == list(LENGTHS)
@@ -92,12 +96,21 @@ def test_what_python_code_gives(folder):
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_in_worker_processes(folder, context):
-    dataset = WebDataset(f"{folder}/s-{{0..3}}.tar").decode("pil").map_dict(jpg=FIXED).to_tuple("jpg", "cls", "__key__").indexed()
+    dataset = (
+        WebDataset(f"{folder}/s-{{0..3}}.tar")
+        .decode("pil")
+        .map_dict(jpg=FIXED)
+        .to_tuple("jpg", "cls", "__key__")
+        .indexed()
+    )
     loader = DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context=context)
     assert "python —" in str(loader.explain())
     batches = list(loader)
     assert [key for batch in batches for key in batch[2]] == [f"{i:03d}" for i in range(COUNT)]
-    assert torch.equal(torch.cat([batch[0] for batch in batches]), torch.cat([batch[0] for batch in epochs(shards(folder), 1)[0]]))
+    assert torch.equal(
+        torch.cat([batch[0] for batch in batches]),
+        torch.cat([batch[0] for batch in epochs(shards(folder), 1)[0]]),
+    )
 
 
 def test_resumed_at_every_batch(folder):
@@ -118,7 +131,11 @@ def test_subsets_and_samplers(folder):
     image_folder = ImageFolder(str(folder / "folder"), RANDOM)
 
     def check(make, **options):
-        for one, other in zip(epochs(make(shards(folder, RANDOM)), **options), epochs(make(image_folder), **options), strict=True):
+        for one, other in zip(
+            epochs(make(shards(folder, RANDOM)), **options),
+            epochs(make(image_folder), **options),
+            strict=True,
+        ):
             assert_same(one, other)
 
     check(lambda dataset: Subset(Subset(dataset, range(20, 2, -1)), [3, -1, 3, 0]))
@@ -171,7 +188,15 @@ def test_damaged_indexes_are_made_anew(tmp_path, cache):
     expected = keys(path)
     (index,) = kept(cache)
     whole = index.read_bytes()
-    for damage in (b"", whole[:50], whole[:-1], b"x" + whole[1:], whole[:40] + b"\xff" + whole[41:], whole + b"x", os.urandom(500)):
+    for damage in (
+        b"",
+        whole[:50],
+        whole[:-1],
+        b"x" + whole[1:],
+        whole[:40] + b"\xff" + whole[41:],
+        whole + b"x",
+        os.urandom(500),
+    ):
         index.write_bytes(damage)
         assert keys(path) == expected
         assert index.read_bytes() == whole
@@ -212,7 +237,9 @@ def test_nowhere_to_keep_indexes(tmp_path, monkeypatch):
 
 def test_packed_shards_are_refused_with_the_remedy(tmp_path):
     path = write_tar(tmp_path / "s.tar.gz", [("a.cls", b"1")])
-    with pytest.raises(millrace.UnavailableError, match=r"s\.tar\.gz is packed.*unpack it, or read it as a stream"):
+    with pytest.raises(
+        millrace.UnavailableError, match=r"s\.tar\.gz is packed.*unpack it, or read it as a stream"
+    ):
         len(WebDataset(path).indexed())
 
 
@@ -221,7 +248,10 @@ def test_broken_shards(tmp_path):
     os.truncate(path, 1200)
     with pytest.raises(millrace.CorruptDataError, match=r"s\.tar: .*at byte 1024"):
         len(WebDataset(path).indexed())
-    with pytest.raises(millrace.CorruptDataError, match=r"'a\.cls' is there twice in sample 'a', the second time at byte 1024"):
+    with pytest.raises(
+        millrace.CorruptDataError,
+        match=r"'a\.cls' is there twice in sample 'a', the second time at byte 1024",
+    ):
         len(WebDataset(write_tar(tmp_path / "t.tar", [("a.cls", b"1"), ("a.cls", b"2")])).indexed())
     with pytest.raises(FileNotFoundError):
         len(WebDataset(str(tmp_path / "missing.tar")).indexed())
@@ -233,7 +263,10 @@ def test_stages_that_do_not_fit(folder):
         (lambda d: d.shuffle(10), "leave shuffle.. out, and give the DataLoader shuffle=True"),
         (lambda d: d.batched(4), "leave batched.. out, and give the DataLoader a batch_size"),
         (lambda d: d.slice(3), "take a torch.utils.data.Subset"),
-        (lambda d: d.decode("pil", handler=millrace.datasets.ignore_and_continue), "give Decode no handler, and the DataLoader on_error="),
+        (
+            lambda d: d.decode("pil", handler=millrace.datasets.ignore_and_continue),
+            "give Decode no handler, and the DataLoader on_error=",
+        ),
     ):
         with pytest.raises(ValueError, match=remedy):
             make(dataset).indexed()
@@ -247,7 +280,10 @@ def test_samples_that_miss_something(tmp_path):
     dataset = WebDataset(path).decode("pil").to_tuple("jpg", "cls").map_tuple(FIXED).indexed()
     with pytest.raises((ValueError, millrace.CorruptDataError), match="'b' has no"):
         list(DataLoader(dataset, batch_size=1))
-    path = write_tar(tmp_path / "t.tar", [("a.jpg", b"\xff\xd8\xff no picture"), ("a.cls", b"1"), ("b.jpg", jpeg), ("b.cls", b"2")])
+    path = write_tar(
+        tmp_path / "t.tar",
+        [("a.jpg", b"\xff\xd8\xff no picture"), ("a.cls", b"1"), ("b.jpg", jpeg), ("b.cls", b"2")],
+    )
     dataset = WebDataset(path).decode("pil").to_tuple("jpg", "cls").map_tuple(FIXED).indexed()
     with pytest.raises(millrace.CorruptDataError, match=r"t\.tar/a\.jpg"):
         list(DataLoader(dataset, batch_size=1))
@@ -271,7 +307,10 @@ def test_more_shards_than_descriptors(tmp_path):
     for i in range(300):
         write_tar(tmp_path / f"s-{i:03d}.tar", [(f"{i}.cls", b"%d" % i)])
     done = subprocess.run(
-        [sys.executable, "-c", MANY, f"{tmp_path}/s-{{000..299}}.tar", str(tmp_path / "i")], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", MANY, f"{tmp_path}/s-{{000..299}}.tar", str(tmp_path / "i")],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.stdout.split() == ["300", str(sum(range(300)))], done.stderr
 
@@ -290,7 +329,8 @@ from millrace import DataLoader
 from millrace.datasets import WebDataset
 urls, index_dir, cache_dir = sys.argv[1], sys.argv[2], sys.argv[3] or None
 dataset = WebDataset(urls, cache_dir=cache_dir).decode().to_tuple("cls").indexed(index_dir=index_dir)
-print(len(dataset), sum(int(batch[0].sum()) for _ in range(2) for batch in DataLoader(dataset, batch_size=50, shuffle=True)))
+loader = DataLoader(dataset, batch_size=50, shuffle=True)
+print(len(dataset), sum(int(batch[0].sum()) for _ in range(2) for batch in loader))
 print(sum(int(batch[0].sum()) for batch in DataLoader(dataset, batch_size=50, num_workers=2)))
 """
 
@@ -305,13 +345,24 @@ def test_more_remote_shards_than_descriptors(tmp_path, cached):
     with FaultProxy({f"/{path.name}": path.read_bytes() for path in tmp_path.glob("*.tar")}) as store:
         urls = store.url("s-{000..399}.tar")
         done = subprocess.run(
-            [sys.executable, "-c", REMOTE, urls, str(tmp_path / "i"), str(tmp_path / "cache") if cached else ""],
-            capture_output=True, text=True, timeout=120,
+            [
+                sys.executable,
+                "-c",
+                REMOTE,
+                urls,
+                str(tmp_path / "i"),
+                str(tmp_path / "cache") if cached else "",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         total = sum(range(400))
         assert done.stdout.split() == ["400", str(2 * total), str(total)], done.stderr
         if cached:
-            assert len(store.requests) == 400, "what was opened once is read from the cache, and the store is not asked again"
+            assert len(store.requests) == 400, (
+                "what was opened once is read from the cache, and the store is not asked again"
+            )
 
 
 def test_remote_shards_are_opened_again(tmp_path):

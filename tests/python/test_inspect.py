@@ -1,4 +1,5 @@
 """millrace inspect: counts what is there, finds what is broken, and fails then."""
+
 from __future__ import annotations
 
 import gzip
@@ -8,13 +9,12 @@ import subprocess
 import sys
 
 import pytest
-from pictures import jpeg_bytes, make_picture
-from shard_data import write_tar
-from test_webdataset_stores import served  # noqa: F401
-
 from millrace.__main__ import main as command_line
 from millrace.packing import pack
 from millrace.packing.survey import summary
+from pictures import jpeg_bytes, make_picture
+from shard_data import write_tar
+from test_webdataset_stores import served  # noqa: F401
 
 
 def picture(i):
@@ -27,7 +27,11 @@ def shards(tmp_path):
     for shard in range(2):
         members = []
         for i in range(5 * shard, 5 * shard + 5):
-            members += [(f"{i:03d}.jpg", picture(i)), (f"{i:03d}.cls", b"%d" % (i % 3)), (f"{i:03d}.note.txt", b"x" * i)]
+            members += [
+                (f"{i:03d}.jpg", picture(i)),
+                (f"{i:03d}.cls", b"%d" % (i % 3)),
+                (f"{i:03d}.note.txt", b"x" * i),
+            ]
         write_tar(tmp_path / f"s-{shard}.tar", members)
     return tmp_path
 
@@ -42,7 +46,11 @@ def test_sound_shards(shards, capsys):
     assert status == 0 and found["samples"] == 10 and [s["samples"] for s in found["shards"]] == [5, 5]
     assert found["labels"] == {"0": 4, "1": 3, "2": 3} and found["broken"] == {"count": 0, "first": []}
     assert found["pictures"]["formats"] == {"JPEG": 10}
-    assert {name: found["pictures"]["width"][name] for name in ("min", "median", "max")} == {"min": 40, "median": 44, "max": 49}
+    assert {name: found["pictures"]["width"][name] for name in ("min", "median", "max")} == {
+        "min": 40,
+        "median": 44,
+        "max": 49,
+    }
     notes = found["fields"]["note.txt"]
     assert (notes["files"], notes["bytes"], notes["min"], notes["max"]) == (10, 45, 0, 9)
     assert sum(count for _, _, count in notes["histogram"]) == 10
@@ -58,24 +66,50 @@ def test_packed_shards(shards, capsys):
 def test_shards_of_a_store(served, tmp_path, capsys):  # noqa: F811
     url, folder = served
     status, found = inspect(capsys, url)
-    assert status == 0 and [s["samples"] for s in found["shards"]] == [4, 3, 5] and found["shards"][0]["url"].startswith("http://")
+    assert (
+        status == 0
+        and [s["samples"] for s in found["shards"]] == [4, 3, 5]
+        and found["shards"][0]["url"].startswith("http://")
+    )
     assert pack(url, tmp_path / "packed", samples_per_shard=5)["samples"] == 12
     (folder / "n-001.tar").unlink()
     status, found = inspect(capsys, url)
-    assert status == 1 and found["samples"] == 9 and found["broken"]["count"] == 1 and "n-001.tar" in found["broken"]["first"][0]["shard"]
+    assert (
+        status == 1
+        and found["samples"] == 9
+        and found["broken"]["count"] == 1
+        and "n-001.tar" in found["broken"]["first"][0]["shard"]
+    )
 
 
 def test_the_text_says_the_same(shards, capsys):
     assert command_line(["inspect", str(shards)]) == 0
     text = capsys.readouterr().out
-    for line in ("10 samples, ", "jpg: 10 files, ", "width: 40 to 49, median 44 pixels", "3 labels (cls)", "10 JPEG", "broken: 0"):
+    for line in (
+        "10 samples, ",
+        "jpg: 10 files, ",
+        "width: 40 to 49, median 44 pixels",
+        "3 labels (cls)",
+        "10 JPEG",
+        "broken: 0",
+    ):
         assert line in text, text
 
 
 def test_broken_entries_and_duplicates(tmp_path, capsys):
     whole = picture(1)
-    write_tar(tmp_path / "a.tar", [("1.jpg", whole), ("2.jpg", whole[:-50]), ("3.jpg", whole[:20]), ("1.cls", b"1"),
-                                   ("4.jpg", whole), ("4.JPG", whole), ("5.cls", b"7")])
+    write_tar(
+        tmp_path / "a.tar",
+        [
+            ("1.jpg", whole),
+            ("2.jpg", whole[:-50]),
+            ("3.jpg", whole[:20]),
+            ("1.cls", b"1"),
+            ("4.jpg", whole),
+            ("4.JPG", whole),
+            ("5.cls", b"7"),
+        ],
+    )
     write_tar(tmp_path / "b.tar", [("8.cls", b"1"), ("9.cls", b"1")])
     data = (tmp_path / "b.tar").read_bytes()
     (tmp_path / "b.tar").write_bytes(data[:1024] + b"x" + data[1025:])  # the second header
@@ -84,7 +118,11 @@ def test_broken_entries_and_duplicates(tmp_path, capsys):
     broken = {(entry["shard"].rpartition("/")[2], entry["key"]): entry for entry in found["broken"]["first"]}
     assert found["broken"]["count"] == len(broken) == 5, broken
     assert "no end marker" in broken["a.tar", "2.jpg"]["error"] and ("a.tar", "3.jpg") in broken
-    assert any(key.startswith("behind") and "4" in entry["error"] for (shard, key), entry in broken.items() if shard == "a.tar")
+    assert any(
+        key.startswith("behind") and "4" in entry["error"]
+        for (shard, key), entry in broken.items()
+        if shard == "a.tar"
+    )
     (cut,) = (entry for (shard, _), entry in broken.items() if shard == "b.tar")
     assert cut["offset"] == 1024
     assert found["duplicates"]["keys"]["first"] == ["1"]
@@ -104,7 +142,9 @@ def test_decode_finds_what_headers_hide(tmp_path, capsys):
 def test_wrong_words(tmp_path, capsys):
     assert command_line(["inspect", str(tmp_path)]) == 1
     assert "has no shards" in capsys.readouterr().err
-    done = subprocess.run([sys.executable, "-m", "millrace", "inspect"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "millrace", "inspect"], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 2 and "usage" in done.stderr
 
 

@@ -9,11 +9,10 @@ import types
 from abc import ABC
 from typing import Generic, TypeVar
 
+import millrace
 import pytest
 import torch.utils.data
 import torch.utils.data.dataloader
-
-import millrace
 
 TORCHS = torch.utils.data.DataLoader
 T = TypeVar("T")
@@ -45,7 +44,13 @@ def module(monkeypatch):
 
 
 def test_every_name_is_exchanged_and_comes_back(module):
-    library = module("a_library", Loader=TORCHS, _private=TORCHS, Dataset=torch.utils.data.Dataset, kept=millrace.DataLoader)
+    library = module(
+        "a_library",
+        Loader=TORCHS,
+        _private=TORCHS,
+        Dataset=torch.utils.data.Dataset,
+        kept=millrace.DataLoader,
+    )
     before = dict(vars(library))
     millrace.install()
     assert library.Loader is library._private is millrace.DataLoader
@@ -55,7 +60,12 @@ def test_every_name_is_exchanged_and_comes_back(module):
 
     millrace.uninstall()
     assert vars(library) == before and library.kept is millrace.DataLoader
-    assert torch.utils.data.DataLoader is torch.utils.data.dataloader.DataLoader is TORCHS is not millrace.DataLoader
+    assert (
+        torch.utils.data.DataLoader
+        is torch.utils.data.dataloader.DataLoader
+        is TORCHS
+        is not millrace.DataLoader
+    )
 
 
 def test_modules_imported_since_get_torchs_class_back(module):
@@ -76,7 +86,9 @@ def test_a_name_given_to_something_else_is_left_alone(module):
 
 def test_twice_is_once(module):
     millrace.install()
-    late = module("reloaded_library", Loader=millrace.DataLoader.__bases__[0])  # had kept torch's class somewhere
+    late = module(
+        "reloaded_library", Loader=millrace.DataLoader.__bases__[0]
+    )  # had kept torch's class somewhere
     millrace.install()
     assert late.Loader is millrace.DataLoader
     millrace.uninstall()
@@ -103,7 +115,12 @@ def test_torchs_loaders_pass_while_installed(module):
         pass
 
     def passes(cls):
-        return isinstance(torchs_own, cls), isinstance(theirs, cls), issubclass(Theirs, cls), isinstance(Ours(range(3)), cls)
+        return (
+            isinstance(torchs_own, cls),
+            isinstance(theirs, cls),
+            issubclass(Theirs, cls),
+            isinstance(Ours(range(3)), cls),
+        )
 
     for _ in range(2):  # nothing is remembered from one state in the other
         assert passes(millrace.DataLoader) == (False, False, False, True)
@@ -125,7 +142,11 @@ def test_the_class_stays_generic_and_may_have_an_abstract_base(installed):
 def test_copies_and_pickles(installed):
     loader = torch.utils.data.DataLoader(list(range(5)), 2)
     for other in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
-        assert type(other) is millrace.DataLoader and [batch.tolist() for batch in other] == [[0, 1], [2, 3], [4]]
+        assert type(other) is millrace.DataLoader and [batch.tolist() for batch in other] == [
+            [0, 1],
+            [2, 3],
+            [4],
+        ]
     assert pickle.loads(pickle.dumps(torch.utils.data.DataLoader)) is millrace.DataLoader
     assert len(copy.deepcopy(Theirs(range(5)))) == 5
 
@@ -137,7 +158,9 @@ def test_earlier_subclasses_work_on_with_torchs_code(installed):
 
 
 def test_a_class_of_both_is_made_at_run_time(installed):
-    """accelerate makes its loader's class so: from its own subclass of torch's class, and the class of the user's loader."""
+    """accelerate makes its loader's class so: from its own subclass of torch's class, and the class of the
+    user's loader.
+    """
     both = type("Theirs", (Theirs, millrace.DataLoader), {})
     loader = Theirs(range(4), 2)
     loader.__class__ = both
@@ -184,7 +207,8 @@ SPAWNING = """
         import torch.utils.data
         queue.put(torch.utils.data.DataLoader.__module__)
         if multiprocessing.current_process().name == "child":
-            grandchild = multiprocessing.get_context("spawn").Process(target=report, args=(queue,), name="grandchild")
+            spawning = multiprocessing.get_context("spawn")
+            grandchild = spawning.Process(target=report, args=(queue,), name="grandchild")
             grandchild.start()
             grandchild.join()
 
@@ -210,4 +234,8 @@ def test_spawned_processes_have_it_too(tmp_path, method):
     script = tmp_path / "spawning.py"
     script.write_text(textwrap.dedent(SPAWNING))
     run = subprocess.run([sys.executable, script, method], capture_output=True, text=True, timeout=200)
-    assert run.stdout.split() == ["millrace.dataloader", "millrace.dataloader", "torch.utils.data.dataloader"], run.stderr
+    assert run.stdout.split() == [
+        "millrace.dataloader",
+        "millrace.dataloader",
+        "torch.utils.data.dataloader",
+    ], run.stderr

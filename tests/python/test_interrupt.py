@@ -14,7 +14,8 @@ from millrace import transforms
 transform = transforms.Compose([transforms.RandomResizedCrop(224), transforms.ToTensor()])
 data = millrace.datasets.ImageFolder(sys.argv[1], transform)
 many = [i % len(data) for i in range(10**6)]
-loader = millrace.DataLoader(data, batch_size=32, sampler=many, num_workers=int(sys.argv[2]), native="require")
+workers = int(sys.argv[2])
+loader = millrace.DataLoader(data, batch_size=32, sampler=many, num_workers=workers, native="require")
 {body}
 """
 
@@ -26,14 +27,19 @@ try:
 except KeyboardInterrupt:
     del loader
     import gc, time; gc.collect(); time.sleep(0.1)
-    left = [t for t in os.listdir("/proc/self/task") if open(f"/proc/self/task/{t}/comm").read().startswith("millrace")]
+    threads = os.listdir("/proc/self/task")
+    left = [t for t in threads if open(f"/proc/self/task/{t}/comm").read().startswith("millrace")]
     print("interrupted", len(left), flush=True)
 """
 
 
 def start(folder, workers, body):
-    return subprocess.Popen([sys.executable, "-c", SCRIPT.format(body=body), folder, str(workers)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(body=body), folder, str(workers)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -51,12 +57,15 @@ def test_ctrl_c_stops_at_once_and_leaves_no_thread(jpeg_folder, workers):
         process.communicate()
 
 
-@pytest.mark.parametrize("body", [
-    "iterator = iter(loader); next(iterator)",
-    "iterator = iter(loader); held = next(iterator); raise SystemExit(0)",
-    "kept = [b for b, _ in zip(loader, range(6))]",
-    "import atexit\niterator = iter(loader); atexit.register(lambda: next(iterator, None))",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "iterator = iter(loader); next(iterator)",
+        "iterator = iter(loader); held = next(iterator); raise SystemExit(0)",
+        "kept = [b for b, _ in zip(loader, range(6))]",
+        "import atexit\niterator = iter(loader); atexit.register(lambda: next(iterator, None))",
+    ],
+)
 def test_the_process_ends_cleanly_with_a_live_iterator(jpeg_folder, body):
     process = start(jpeg_folder, 2, body)
     try:

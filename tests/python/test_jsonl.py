@@ -1,4 +1,6 @@
-"""JSONL: every line as json.loads() has it, every batch as default_collate() makes it, every bad line by name."""
+"""JSONL: every line as json.loads() has it, every batch as default_collate() makes it, every bad line by
+name.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,16 @@ import re
 import tempfile
 from pathlib import Path
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from line_data import alike, write_bytes, write_json, write_lines
-from torch.utils.data import default_collate
-
-import millrace
 from millrace import DataLoader
 from millrace.datasets import JSONL, JSONField
+from torch.utils.data import default_collate
 
 ROWS = [
     {
@@ -33,7 +34,14 @@ ROWS = [
     }
     for i in range(60)
 ]
-TYPES = {"text": str, "label": int, "score": torch.float32, "flag": bool, "box": (float, (3,)), "ids": (int, (None,))}
+TYPES = {
+    "text": str,
+    "label": int,
+    "score": torch.float32,
+    "flag": bool,
+    "box": (float, (3,)),
+    "ids": (int, (None,)),
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -71,29 +79,43 @@ def test_batches_are_default_collates(tmp_path, workers):
     named = {name: kind for name, kind in TYPES.items() if name != "ids"}
     loader = DataLoader(JSONL(path, named), 7, num_workers=workers, native="require")
     plain = [{name: row[name] for name in ("text", "label", "score", "flag")} for row in ROWS]
-    found = DataLoader(JSONL(write_json(tmp_path / "b.jsonl", plain)), 7, num_workers=workers, native="require")
+    found = DataLoader(
+        JSONL(write_json(tmp_path / "b.jsonl", plain)), 7, num_workers=workers, native="require"
+    )
     for number, (batch, inferred) in enumerate(zip(loader, found, strict=True)):
         rows = ROWS[number * 7 : number * 7 + 7]
-        assert alike(batch, default_collate([{n: v for n, v in expected_sample(row).items() if n != "ids"} for row in rows]))
+        assert alike(
+            batch,
+            default_collate([{n: v for n, v in expected_sample(row).items() if n != "ids"} for row in rows]),
+        )
         assert alike(inferred, default_collate(plain[number * 7 : number * 7 + 7]))
 
 
 def test_shuffled_batches_of_many_files(tmp_path):
-    paths = [write_json(tmp_path / f"{i}.jsonl", ROWS[i * 10 : i * 10 + 10]) for i in range(6)] + [write_lines(tmp_path / "none.jsonl", [])]
+    paths = [write_json(tmp_path / f"{i}.jsonl", ROWS[i * 10 : i * 10 + 10]) for i in range(6)] + [
+        write_lines(tmp_path / "none.jsonl", [])
+    ]
     dataset = JSONL(paths, {"label": int, "text": str})
     assert dataset.file_lengths == [10] * 6 + [0]
     for workers in (0, 2):
         torch.manual_seed(3)
         ours = [batch for batch in DataLoader(dataset, 8, shuffle=True, num_workers=workers)]
         torch.manual_seed(3)
-        theirs = [batch for batch in torch.utils.data.DataLoader([{k: r[k] for k in ("label", "text")} for r in ROWS], 8, shuffle=True)]
+        theirs = [
+            batch
+            for batch in torch.utils.data.DataLoader(
+                [{k: r[k] for k in ("label", "text")} for r in ROWS], 8, shuffle=True
+            )
+        ]
         assert alike(ours, theirs)
 
 
 def test_lists_of_any_length(tmp_path):
     dataset = JSONL(write_json(tmp_path / "a.jsonl", ROWS), {"ids": (torch.int32, (None,))})
     assert dataset[4]["ids"].tolist() == [0, 1, 2, 3] and dataset[5]["ids"].shape == (0,)
-    collated = DataLoader(dataset, 4, collate_fn=lambda samples: [sample["ids"].tolist() for sample in samples])
+    collated = DataLoader(
+        dataset, 4, collate_fn=lambda samples: [sample["ids"].tolist() for sample in samples]
+    )
     assert [ids for batch in collated for ids in batch] == [row["ids"] for row in ROWS]
     with pytest.raises(RuntimeError, match="equal size"):
         next(iter(DataLoader(dataset, 4)))
@@ -110,15 +132,24 @@ scalars = st.one_of(
     st.text(st.characters(categories=["Cs", "Cc", "Lu"]), max_size=4),
 )
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4), max_leaves=12
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=12,
 )
 
 
 @settings(derandomize=True, deadline=None, max_examples=150)
-@given(rows=st.lists(values, min_size=1, max_size=8), ascii=st.booleans(), blanks=st.sampled_from(["\n", "\r\n", " \n\n\t\n"]))
+@given(
+    rows=st.lists(values, min_size=1, max_size=8),
+    ascii=st.booleans(),
+    blanks=st.sampled_from(["\n", "\r\n", " \n\n\t\n"]),
+)
 def test_any_value_is_what_json_makes_of_it(rows, ascii, blanks):
     lines = [json.dumps(row, ensure_ascii=ascii) for row in rows]
-    lines = [line if line.isascii() or line.encode(errors="ignore").decode() == line else json.dumps(row) for line, row in zip(lines, rows)]
+    lines = [
+        line if line.isascii() or line.encode(errors="ignore").decode() == line else json.dumps(row)
+        for line, row in zip(lines, rows)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         dataset = JSONL(write_lines(Path(folder) / "a.jsonl", lines, blanks), "objects")
         assert alike([dataset[i] for i in range(len(dataset))], [json.loads(line) for line in lines])
@@ -136,7 +167,9 @@ def test_any_value_is_what_json_makes_of_it(rows, ascii, blanks):
                 "b": st.booleans(),
                 "t": st.text(max_size=12),
                 "r": st.lists(st.floats(allow_nan=False), max_size=3),
-                "m": st.lists(st.lists(st.integers(-128, 127), min_size=2, max_size=2), min_size=3, max_size=3),
+                "m": st.lists(
+                    st.lists(st.integers(-128, 127), min_size=2, max_size=2), min_size=3, max_size=3
+                ),
             }
         ),
         min_size=1,
@@ -144,7 +177,15 @@ def test_any_value_is_what_json_makes_of_it(rows, ascii, blanks):
     )
 )
 def test_any_numbers_and_texts_in_columns(rows):
-    types = {"i": int, "f": float, "s": "float32", "b": bool, "t": str, "r": (float, (None,)), "m": (torch.int8, (3, 2))}
+    types = {
+        "i": int,
+        "f": float,
+        "s": "float32",
+        "b": bool,
+        "t": str,
+        "r": (float, (None,)),
+        "m": (torch.int8, (3, 2)),
+    }
     with tempfile.TemporaryDirectory() as folder:
         path = write_json(Path(folder) / "a.jsonl", rows)
         columns = JSONL(path, types).read_columns(np.arange(len(rows)))
@@ -217,7 +258,9 @@ def test_fields_of_lines_that_only_python_reads(tmp_path):
         '{"x": 1e999, "t": "b", "o": null, "l": []}',
         '{"x": 36893488147419103232, "t": "c", "o": 36893488147419103232, "l": [36893488147419103232]}',
     ]
-    dataset = JSONL(write_lines(tmp_path / "a.jsonl", lines), {"x": float, "t": str, "o": json, "l": (float, (None,))})
+    dataset = JSONL(
+        write_lines(tmp_path / "a.jsonl", lines), {"x": float, "t": str, "o": json, "l": (float, (None,))}
+    )
     x, t, o, ragged = dataset.read_columns(np.array([3, 1, 2, 0]))
     assert alike(x, torch.tensor([2.0**65, NAN, INFINITY, 1.5], dtype=torch.float64))
     assert t == ["c", "\ud800", "b", "a"] and alike(o, [2**65, [NAN], None, 1])
@@ -226,7 +269,12 @@ def test_fields_of_lines_that_only_python_reads(tmp_path):
 
 
 def test_paths_and_defaults(tmp_path):
-    rows = [{"user": {"id": 4, "name": "x"}, "a.b": 1, "tags": ["q"]}, {"user": {"id": None}, "a.b": None}, {"user": 3}, {}]
+    rows = [
+        {"user": {"id": 4, "name": "x"}, "a.b": 1, "tags": ["q"]},
+        {"user": {"id": None}, "a.b": None},
+        {"user": 3},
+        {},
+    ]
     fields = {
         "user.id": JSONField(int, default=-1),
         "name": JSONField(str, "user.name", default="nobody \xe4"),
@@ -244,7 +292,9 @@ def test_paths_and_defaults(tmp_path):
     nan = write_lines(tmp_path / "b.jsonl", ['{"x": NaN}', '{"x": NaN, "user": {"id": null}, "tags": null}'])
     again = [dict(sample) for sample in JSONL(nan, fields).__getitems__([0, 1])]  # the same by Python's json
     assert again[0]["tags"] == {"none": [1.5, None, True, 2**63]} and again[1]["tags"] is None
-    assert again[0]["name"] == "nobody \xe4" and again[1]["user.id"] == -1 and again[0]["box"].tolist() == [1, 2]
+    assert (
+        again[0]["name"] == "nobody \xe4" and again[1]["user.id"] == -1 and again[0]["box"].tolist() == [1, 2]
+    )
 
 
 GOOD = '{"x": 1, "t": "a", "v": [1, 2]}'
@@ -275,22 +325,32 @@ def test_bad_lines_are_named_and_left_out(tmp_path, line):
     path = write_lines(tmp_path / "a.jsonl", [GOOD, "", line, GOOD])
     dataset = JSONL(path, {"x": "int32", "t": str, "v": (float, (2,))}, max_line_bytes=most)
     place = f"{path}, line 3 (byte {len(GOOD) + 2}): "
-    for read in (lambda: dataset[1], lambda: list(DataLoader(dataset, 2)), lambda: list(DataLoader(dataset, 3, num_workers=2))):
+    for read in (
+        lambda: dataset[1],
+        lambda: list(DataLoader(dataset, 2)),
+        lambda: list(DataLoader(dataset, 3, num_workers=2)),
+    ):
         with pytest.raises(millrace.CorruptDataError, match=re.escape(place)) as caught:
             read()
         assert BAD[line] in str(caught.value)
     assert caught.value.offset == len(GOOD) + 2 or caught.value.path == ""  # torn from a worker's traceback
     assert dataset[0]["x"] == dataset[2]["x"] == 1
     for workers in (0, 2):
-        skipped = [batch["x"].tolist() for batch in DataLoader(dataset, 2, on_error="skip", num_workers=workers)]
+        skipped = [
+            batch["x"].tolist() for batch in DataLoader(dataset, 2, on_error="skip", num_workers=workers)
+        ]
         assert sum(skipped, []) == [1, 1]
-        replaced = [batch["x"].tolist() for batch in DataLoader(dataset, 3, on_error="replace", num_workers=workers)]
+        replaced = [
+            batch["x"].tolist() for batch in DataLoader(dataset, 3, on_error="replace", num_workers=workers)
+        ]
         assert replaced == [[1, 1, 1]]
 
 
 def test_no_utf8(tmp_path):
     dataset = JSONL(write_bytes(tmp_path / "a.jsonl", b'{"t": "a"}\n{"t": "\xff"}\n'), {"t": str})
-    with pytest.raises(millrace.CorruptDataError, match=r"line 2 \(byte 11\): byte 7 of the line, 0xff, is no UTF-8"):
+    with pytest.raises(
+        millrace.CorruptDataError, match=r"line 2 \(byte 11\): byte 7 of the line, 0xff, is no UTF-8"
+    ):
         dataset[1]
 
 
@@ -313,10 +373,27 @@ def test_what_fields_are_found(tmp_path):
         return {column.name: str(column) for column in JSONL(write_json(tmp_path / "x.jsonl", rows)).columns}
 
     box_and_ids = {"box": "float64[3]", "ids": "int64[any]"}
-    assert kinds(ROWS) == {"text": "a string", "label": "int64", "score": "float64", "flag": "bool", **box_and_ids}
+    assert kinds(ROWS) == {
+        "text": "a string",
+        "label": "int64",
+        "score": "float64",
+        "flag": "bool",
+        **box_and_ids,
+    }
     assert kinds([{"a": 1}, {"a": 2.5}]) == {"a": "float64"}
-    assert kinds([{"a": 1}, {"a": None}]) == kinds([{"a": True}, {"a": 1}]) == kinds([{"a": {}}]) == {"a": "any value"}
-    assert kinds([{"a": 2**63}]) == kinds([{"a": ["x"]}]) == kinds([{"a": [[1]]}]) == kinds([{"a": []}]) == {"a": "any value"}
+    assert (
+        kinds([{"a": 1}, {"a": None}])
+        == kinds([{"a": True}, {"a": 1}])
+        == kinds([{"a": {}}])
+        == {"a": "any value"}
+    )
+    assert (
+        kinds([{"a": 2**63}])
+        == kinds([{"a": ["x"]}])
+        == kinds([{"a": [[1]]}])
+        == kinds([{"a": []}])
+        == {"a": "any value"}
+    )
     assert kinds([{"a": 1}, {"b": 1}]) == kinds([{}]) == kinds([[1]]) == kinds([]) == {"": "any value"}
     rows = [{"a": 1}, {"b": [1, {"c": None}]}, 5]
     dataset = JSONL(write_json(tmp_path / "x.jsonl", rows))
@@ -325,7 +402,10 @@ def test_what_fields_are_found(tmp_path):
 
 def test_a_later_line_that_disagrees(tmp_path):
     dataset = JSONL(write_json(tmp_path / "a.jsonl", [{"n": 1}] * 120 + [{"n": 1.5}]))
-    with pytest.raises(millrace.CorruptDataError, match=r"line 121 .*'n' should be int64, but has 1.5; the first lines said otherwise"):
+    with pytest.raises(
+        millrace.CorruptDataError,
+        match=r"line 121 .*'n' should be int64, but has 1.5; the first lines said otherwise",
+    ):
         list(DataLoader(dataset, 50))
     broken = JSONL(write_lines(tmp_path / "b.jsonl", ['{"n": 1}', '{"n": ']))
     with pytest.raises(millrace.CorruptDataError, match=r"b.jsonl, line 2 \(byte 9\): no JSON"):
@@ -343,7 +423,9 @@ def test_a_file_that_changes(tmp_path):
     with pytest.raises(millrace.CorruptDataError, match="cut short"):
         list(DataLoader(dataset, 10))
     path.write_text("x" * 1000)
-    with pytest.raises(millrace.CorruptDataError, match=r"a.jsonl, line 1 .*the file was changed after it was opened"):
+    with pytest.raises(
+        millrace.CorruptDataError, match=r"a.jsonl, line 1 .*the file was changed after it was opened"
+    ):
         dataset[0]
     assert len(JSONL(str(path), {"n": int})) == 1
 
@@ -387,5 +469,7 @@ def test_a_copy_in_another_process_reads_the_same(tmp_path):
     dataset[3]
     copy = pickle.loads(pickle.dumps(dataset))
     assert alike(copy[3], dataset[3]) and copy.columns == dataset.columns
-    loader = DataLoader(dataset, 10, num_workers=1, multiprocessing_context="spawn", native="never", collate_fn=list)
+    loader = DataLoader(
+        dataset, 10, num_workers=1, multiprocessing_context="spawn", native="never", collate_fn=list
+    )
     assert alike(sum(loader, []), [dataset[i] for i in range(60)])

@@ -9,19 +9,25 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from line_data import alike, write_json
-from test_elastic import KINDS, SIZE, check, cut_and_go_on
-
 from millrace import DataLoader
 from millrace.datasets import JSONL, Lines
+from test_elastic import KINDS, SIZE, check, cut_and_go_on
 
-cuts = st.tuples(st.integers(1, 3), st.integers(1, 6), st.sampled_from([{"num_workers": 0}, {"num_workers": 2, "prefetch_factor": 3}]))
+cuts = st.tuples(
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.sampled_from([{"num_workers": 0}, {"num_workers": 2, "prefetch_factor": 3}]),
+)
 
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
     """SIZE lines in three files, each its number."""
     folder = tmp_path_factory.mktemp("lines")
-    return [write_json(folder / f"{i}.jsonl", range(begin, end)) for i, (begin, end) in enumerate([(0, 10), (10, 30), (30, SIZE)])]
+    return [
+        write_json(folder / f"{i}.jsonl", range(begin, end))
+        for i, (begin, end) in enumerate([(0, 10), (10, 30), (30, SIZE)])
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,21 +1,22 @@
-"""JSONLStream: lines in order, from plain and packed files, divided among readers, and resumed at every one of them."""
+"""JSONLStream: lines in order, from plain and packed files, divided among readers, and resumed at every one
+of them.
+"""
 
 from __future__ import annotations
 
 import json
 import pickle
 
+import millrace
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from line_data import alike, write_bytes, write_json, write_lines
-from torch.utils.data import default_collate
-from torch.utils.data._utils import worker as torch_worker
-
-import millrace
 from millrace import DataLoader
 from millrace.datasets import JSONL, JSONLStream, ignore_and_continue, warn_and_continue
+from torch.utils.data import default_collate
+from torch.utils.data._utils import worker as torch_worker
 
 LENGTHS = [3, 5, 1, 6, 0, 7, 2, 5]
 TOTAL = sum(LENGTHS)
@@ -26,7 +27,10 @@ def make_files(folder, lengths=LENGTHS, each=""):
     """Files of consecutive numbers, packed in turn."""
     paths, number = [], 0
     for i, length in enumerate(lengths):
-        rows = [json.dumps({"n": n, "t": f"text {n}", "v": [n, 0.5]}) + each for n in range(number, number + length)]
+        rows = [
+            json.dumps({"n": n, "t": f"text {n}", "v": [n, 0.5]}) + each
+            for n in range(number, number + length)
+        ]
         paths.append(write_lines(folder / f"{i}.jsonl{PACKED[i % 3]}", rows))
         number += length
     return paths
@@ -42,7 +46,11 @@ def become(monkeypatch):
     def become(rank=0, ranks=1, worker=0, workers=1):
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", str(ranks))
-        monkeypatch.setattr(torch_worker, "_worker_info", torch_worker.WorkerInfo(id=worker, num_workers=workers, seed=0, dataset=None))
+        monkeypatch.setattr(
+            torch_worker,
+            "_worker_info",
+            torch_worker.WorkerInfo(id=worker, num_workers=workers, seed=0, dataset=None),
+        )
 
     return become
 
@@ -72,9 +80,16 @@ def check_every_cut(make):
 
 
 def test_samples_are_those_of_jsonl(paths, tmp_path):
-    rows = [json.loads(line) for path in paths for line in millrace.datasets.Lines(path, index_dir=str(tmp_path))]
+    rows = [
+        json.loads(line) for path in paths for line in millrace.datasets.Lines(path, index_dir=str(tmp_path))
+    ]
     assert [row["n"] for row in rows] == list(range(TOTAL))
-    for fields in (None, {"n": int, "t": str, "v": ("float32", (2,))}, {"n": "int16", "v": (float, (None,))}, "objects"):
+    for fields in (
+        None,
+        {"n": int, "t": str, "v": ("float32", (2,))},
+        {"n": "int16", "v": (float, (None,))},
+        "objects",
+    ):
         expected = JSONL(paths, fields, index_dir=str(tmp_path))
         assert alike(list(JSONLStream(paths, fields)), [expected[i] for i in range(TOTAL)]), fields
     assert list(JSONLStream(paths, "objects")) == rows
@@ -87,7 +102,9 @@ def test_every_line_of_every_reader(paths, become, ranks, workers):
     for reader in readers(ranks, workers):
         become(*reader)
         options = {"shuffle_files": True, "seed": 4, "empty_check": False}
-        seen += check_every_cut(lambda: JSONLStream(paths, {"n": int}, **options).shuffle(7, initial=3).map(n_of))
+        seen += check_every_cut(
+            lambda: JSONLStream(paths, {"n": int}, **options).shuffle(7, initial=3).map(n_of)
+        )
     assert sorted(seen) == list(range(TOTAL))
 
 
@@ -122,13 +139,25 @@ STAGES = st.sampled_from(
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(chain=st.lists(STAGES, max_size=4), seed=st.integers(0, 2**64), shuffled=st.booleans(), reader=st.sampled_from(readers(2, 2)))
+@settings(
+    deadline=None,
+    derandomize=True,
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    chain=st.lists(STAGES, max_size=4),
+    seed=st.integers(0, 2**64),
+    shuffled=st.booleans(),
+    reader=st.sampled_from(readers(2, 2)),
+)
 def test_every_line_of_any_chain(paths, become, chain, seed, shuffled, reader):
     become(*reader)
 
     def make():
-        dataset = JSONLStream(paths, {"n": int}, shuffle_files=shuffled, seed=seed, empty_check=False).map(n_of)
+        dataset = JSONLStream(paths, {"n": int}, shuffle_files=shuffled, seed=seed, empty_check=False).map(
+            n_of
+        )
         for stage in chain:
             dataset = stage(dataset)
         return dataset
@@ -155,12 +184,26 @@ def test_every_batch_of_a_loader(paths, workers):
         assert alike(list(resumed), batches[cut:]), cut
 
 
-BAD = ['{"n": 0}', '{"n": "x"}', "", '{"n": 1}', "{", '{"n": NaN}', "[]", '{"n": ' + "2" * 500 + "}", '{"n": 2}', '{"n":']
+BAD = [
+    '{"n": 0}',
+    '{"n": "x"}',
+    "",
+    '{"n": 1}',
+    "{",
+    '{"n": NaN}',
+    "[]",
+    '{"n": ' + "2" * 500 + "}",
+    '{"n": 2}',
+    '{"n":',
+]
 
 
 def test_bad_lines(tmp_path, become):
     path = write_bytes(tmp_path / "a.jsonl", "\n".join(BAD).encode())
-    with pytest.raises(millrace.CorruptDataError, match=rf"{path}, line 2 \(byte 9\): field 'n' should be int64, but has \"x\"") as caught:
+    with pytest.raises(
+        millrace.CorruptDataError,
+        match=rf"{path}, line 2 \(byte 9\): field 'n' should be int64, but has \"x\"",
+    ) as caught:
         list(JSONLStream(path, {"n": int}))
     assert (caught.value.path, caught.value.offset) == (path, 9)
     errors = []
@@ -170,13 +213,17 @@ def test_bad_lines(tmp_path, become):
         return True
 
     assert [s["n"] for s in JSONLStream(path, {"n": int}, max_line_bytes=200, handler=note)] == [0, 1, 2]
-    assert [error.split(" (")[0].removeprefix(f"{path}, ") for error in errors] == [f"line {i}" for i in (2, 5, 6, 7, 8, 10)]
+    assert [error.split(" (")[0].removeprefix(f"{path}, ") for error in errors] == [
+        f"line {i}" for i in (2, 5, 6, 7, 8, 10)
+    ]
     assert "longer than max_line_bytes" in errors[4] and "cut off" in errors[5]
     with pytest.warns(UserWarning, match="line 2"):
         assert len(list(JSONLStream(path, {"n": int}, handler=warn_and_continue))) == 3
     for reader in readers(1, 3):
         become(*reader)
-        check_every_cut(lambda: JSONLStream(path, {"n": int}, handler=ignore_and_continue, empty_check=False).map(n_of))
+        check_every_cut(
+            lambda: JSONLStream(path, {"n": int}, handler=ignore_and_continue, empty_check=False).map(n_of)
+        )
 
 
 def test_bad_files(tmp_path):

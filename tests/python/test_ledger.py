@@ -9,7 +9,6 @@ import time
 import numpy as np
 import pytest
 from ledger_cases import CASES, Data, Sleepy, busy, check, run, slow_collate
-
 from millrace import DataLoader, _core
 from millrace.ledger.contention import contention
 
@@ -24,9 +23,15 @@ def of(tmp_path_factory):
     return Data(tmp_path_factory)
 
 
-EXPECTED = {"images": {"fetch", "decode", "transform"}, "rows": {"collate"}, "lines": {"fetch", "decode", "collate"},
-            "stream": {"fetch"}}  # of stages that take time, at least; the others run Python
-EXPECTED |= {case.split(",")[0]: {"sample", "collate"} for case in CASES if case.split(",")[0] not in EXPECTED}
+EXPECTED = {
+    "images": {"fetch", "decode", "transform"},
+    "rows": {"collate"},
+    "lines": {"fetch", "decode", "collate"},
+    "stream": {"fetch"},
+}  # of stages that take time, at least; the others run Python
+EXPECTED |= {
+    case.split(",")[0]: {"sample", "collate"} for case in CASES if case.split(",")[0] not in EXPECTED
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -37,21 +42,38 @@ def test_every_second_is_booked_on_every_engine(of, case):
     assert not ledger["running"]
     assert ledger["batches"] == count and ledger["samples"] > 0
     assert ledger["consumer"]["step"] >= 0.002 * count
-    assert ledger["engine"] == loader.stats()["engine"] and ledger["native"] == ("native: require" in f"native: {loader.native}")
+    assert ledger["engine"] == loader.stats()["engine"] and ledger["native"] == (
+        "native: require" in f"native: {loader.native}"
+    )
     steps = ledger["steps"]
-    assert steps["kept_from"] == 0 and len(steps["enter"]) == len(steps["leave"]) == len(steps["ready"]) == count + 1  # the end, too
+    assert (
+        steps["kept_from"] == 0
+        and len(steps["enter"]) == len(steps["leave"]) == len(steps["ready"]) == count + 1
+    )  # the end, too
     assert all(a <= b for a, b in zip(steps["enter"], steps["leave"]))
     assert steps["leave"][-1] <= ledger["wall_seconds"] + 1e-6
-    assert {name for name, times in ledger["stages"].items() if times["wall"] > 0} >= EXPECTED[case.split(",")[0]]
+    assert {name for name, times in ledger["stages"].items() if times["wall"] > 0} >= EXPECTED[
+        case.split(",")[0]
+    ]
     if "inline" not in case and "rows" not in case:
         assert len(ledger["workers"]) == 2
     if "inline" in case:
         assert ledger["workers"] == [] and ledger["consumer"]["make"] > 0
     later = loader.ledger()
-    assert later["consumer"] == ledger["consumer"] and later["workers"] == ledger["workers"], "an epoch that is over stays as it was"
+    assert later["consumer"] == ledger["consumer"] and later["workers"] == ledger["workers"], (
+        "an epoch that is over stays as it was"
+    )
 
 
-LEFT = ["images, threads", "rows, threads", "lines, threads", "stream, threads", "fork", "worker threads", "inline"]
+LEFT = [
+    "images, threads",
+    "rows, threads",
+    "lines, threads",
+    "stream, threads",
+    "fork",
+    "worker threads",
+    "inline",
+]
 
 
 @pytest.mark.parametrize("case", LEFT)
@@ -76,7 +98,9 @@ def test_while_it_runs_it_says_so_far():
     check(ledger)
     assert ledger["running"] and ledger["batches"] == 1
     assert ledger["wall_seconds"] >= time.perf_counter() - started - 0.01
-    assert any(worker["seconds"].get("sample", 0) > 0.01 for worker in ledger["workers"]), "the stage that is under way counts"
+    assert any(worker["seconds"].get("sample", 0) > 0.01 for worker in ledger["workers"]), (
+        "the stage that is under way counts"
+    )
     time.sleep(0.02)
     assert loader.ledger()["wall_seconds"] > ledger["wall_seconds"]
     del iterator

@@ -1,4 +1,6 @@
-"""The stall ledger, however an epoch ends and whoever holds the loader: errors, dead workers, workers that stay, copies, forks, devices."""
+"""The stall ledger, however an epoch ends and whoever holds the loader: errors, dead workers, workers that
+stay, copies, forks, devices.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,8 @@ import time
 import pytest
 from fake_device import Fake
 from ledger_cases import Data, Sleepy, check, in_memory, pictures, run
-from torch.utils.data import Dataset
-
 from millrace import DataLoader, _core
+from torch.utils.data import Dataset
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -31,10 +32,16 @@ def of(tmp_path_factory):
 @pytest.mark.parametrize("case", ["images, threads", "fork", "worker threads", "inline"])
 def test_an_error_in_a_sample_is_booked_as_any_other(of, case):
     if case == "images, threads":
-        loader = DataLoader(pictures(of("folder")), batch_sampler=[[0], [10_000], [1], [2]], num_workers=2, native="require")
+        loader = DataLoader(
+            pictures(of("folder")), batch_sampler=[[0], [10_000], [1], [2]], num_workers=2, native="require"
+        )
         error = IndexError
     else:
-        engine = {"fork": dict(num_workers=2), "worker threads": dict(num_workers=2, worker_method="thread"), "inline": {}}[case]
+        engine = {
+            "fork": dict(num_workers=2),
+            "worker threads": dict(num_workers=2, worker_method="thread"),
+            "inline": {},
+        }[case]
         loader, error = DataLoader(Sleepy(16, broken=(5,)), 4, **engine), ValueError
     started = time.perf_counter()
     iterator = iter(loader)
@@ -90,7 +97,7 @@ def test_epochs_have_ledgers_of_their_own():
 
 
 def test_a_clock_that_jumps_changes_nothing(monkeypatch):
-    jumped = iter(range(10**9, 0, -10**6))
+    jumped = iter(range(10**9, 0, -(10**6)))
     monkeypatch.setattr(time, "time", lambda: float(next(jumped)))
     ledger, wall, _ = run(DataLoader(Sleepy(), 4, num_workers=2))
     check(ledger, wall)

@@ -1,4 +1,6 @@
-"""Files of lines: their indexes are kept, found again and made anew; packed ones are unpacked once; Lines gives them as str."""
+"""Files of lines: their indexes are kept, found again and made anew; packed ones are unpacked once; Lines
+gives them as str.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,12 @@ import textwrap
 import time
 from pathlib import Path
 
+import millrace
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from line_data import write_bytes, write_json, write_lines
-
-import millrace
 from millrace import DataLoader, _core
 from millrace.datasets import JSONL, Lines
 from millrace.datasets.lines import files
@@ -119,7 +120,9 @@ def test_a_full_disk_while_unpacking_names_the_cache_folder(opens, tmp_path, mon
         return os.open("/dev/full", os.O_WRONLY), str(folder / f"{prefix}1")
 
     monkeypatch.setattr(files.tempfile, "mkstemp", mkstemp)
-    with pytest.raises(OSError, match="cannot keep what .*data.jsonl.gz unpacks to.*make room there.*index_dir=") as caught:
+    with pytest.raises(
+        OSError, match="cannot keep what .*data.jsonl.gz unpacks to.*make room there.*index_dir="
+    ) as caught:
         len(JSONL(path, {"n": int}, index_dir=str(folder)))
     assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(folder)
 
@@ -170,7 +173,9 @@ def test_ctrl_c_ends_the_making_of_an_index(tmp_path):
 
 @settings(derandomize=True, deadline=None, max_examples=80)
 @given(
-    texts=st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=10), max_size=12),
+    texts=st.lists(
+        st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=10), max_size=12
+    ),
     end=st.sampled_from(["\n", "\r\n"]),
     last=st.booleans(),
     keep=st.booleans(),
@@ -197,7 +202,10 @@ def test_lines_of_any_bytes(tmp_path):
     path = write_bytes(tmp_path / "a.txt", b"good\nb\xe4d\n" + b"l" * 50)
     dataset = Lines(path, max_line_bytes=20)
     assert dataset[0] == "good"
-    with pytest.raises(millrace.CorruptDataError, match=rf"{path}, line 2 \(byte 5\): .*can't decode byte 0xe4.*errors='replace'"):
+    with pytest.raises(
+        millrace.CorruptDataError,
+        match=rf"{path}, line 2 \(byte 5\): .*can't decode byte 0xe4.*errors='replace'",
+    ):
         dataset[1]
     with pytest.raises(millrace.CorruptDataError, match="line 3 .*longer than max_line_bytes"):
         dataset[2]
@@ -213,12 +221,19 @@ def test_the_two_kinds_of_index_are_two(tmp_path):
 def test_a_large_file_in_any_order(tmp_path):
     """Against a list of its lines; line lengths around the sizes of chunks and reads."""
     random = np.random.default_rng(1)
-    texts = [f"{i}-" + "y" * int(n) for i, n in enumerate(random.choice([3, 100, 2040, 5000, 70_000], 3000, p=[0.4, 0.4, 0.1, 0.09, 0.01]))]
+    texts = [
+        f"{i}-" + "y" * int(n)
+        for i, n in enumerate(
+            random.choice([3, 100, 2040, 5000, 70_000], 3000, p=[0.4, 0.4, 0.1, 0.09, 0.01])
+        )
+    ]
     path = write_lines(tmp_path / "a.txt", texts)
     dataset = Lines(path)
     assert len(dataset) == len(texts)
     order = random.permutation(len(texts)).tolist() * 2
-    assert [t for batch in DataLoader(dataset, 100, sampler=order, num_workers=2) for t in batch] == [texts[i] for i in order]
+    assert [t for batch in DataLoader(dataset, 100, sampler=order, num_workers=2) for t in batch] == [
+        texts[i] for i in order
+    ]
 
 
 def test_files_as_urls(tmp_path):

@@ -1,19 +1,20 @@
-"""Loaders of every kind that are pickled and copied, before, while and after they are iterated over: what comes out works, at its place."""
+"""Loaders of every kind that are pickled and copied, before, while and after they are iterated over: what
+comes out works, at its place.
+"""
 
 from __future__ import annotations
 
 import copy
 import pickle
 
+import millrace
 import pytest
 import torch
+from millrace import DataLoader, DevicePrefetcher
+from millrace.state import before_first_epoch, is_stateful
 from state_mutations import ROWS, kinds, values
 from test_resume import Counting, Squares
 from torch.utils.data import DataLoader as TorchsLoader
-
-import millrace
-from millrace import DataLoader, DevicePrefetcher
-from millrace.state import before_first_epoch, is_stateful
 
 
 def by_pickle(thing):
@@ -60,7 +61,9 @@ def test_a_place_that_was_loaded_goes_along(every_kind, copied):
 
 
 @pytest.mark.parametrize("copied", COPIES)
-@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_method": "thread"}, {"native": "never"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_method": "thread"}, {"native": "never"}]
+)
 def test_copies_of_one_in_use_begin_anew(copied, options):
     loader = DataLoader(ROWS, 4, **options)
     iterator = iter(loader)
@@ -74,7 +77,10 @@ def test_copies_of_one_in_use_begin_anew(copied, options):
 @pytest.mark.parametrize("dataset", [ROWS, Squares(), Counting()])
 @pytest.mark.parametrize("copied", COPIES)
 def test_iterators_cannot_be_copied_as_torchs_cannot(copied, dataset, options):
-    for iterator in (iter(DataLoader(dataset, 4, **options)), iter(TorchsLoader(dataset, 4, num_workers=options.get("num_workers", 0)))):
+    for iterator in (
+        iter(DataLoader(dataset, 4, **options)),
+        iter(TorchsLoader(dataset, 4, num_workers=options.get("num_workers", 0))),
+    ):
         with pytest.raises(NotImplementedError, match="cannot be pickled"):
             copied(iterator)
 
@@ -116,7 +122,17 @@ def test_what_is_stateful():
 
     for thing in (Counting(), millrace.datasets.WebDataset("a.tar"), DataLoader(ROWS)):
         assert is_stateful(thing)
-    for thing in (None, 3, Counting, DataLoader, torch.nn.Linear(1, 1), torch.nn.Linear, AnyName(), Squares(), Squares):
+    for thing in (
+        None,
+        3,
+        Counting,
+        DataLoader,
+        torch.nn.Linear(1, 1),
+        torch.nn.Linear,
+        AnyName(),
+        Squares(),
+        Squares,
+    ):
         assert not is_stateful(thing)
 
 

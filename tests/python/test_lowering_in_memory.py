@@ -1,4 +1,6 @@
-"""Which data sets in memory run natively, what explain() says of those that do not, and how their iterators end."""
+"""Which data sets in memory run natively, what explain() says of those that do not, and how their iterators
+end.
+"""
 
 import copy
 import gc
@@ -7,13 +9,12 @@ import pickle
 import signal
 import types
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, TensorDataset
 from torch.utils.data._utils.collate import default_collate_fn_map
-
-import millrace
 
 X, Y = torch.randn(6, 4), torch.arange(6)
 
@@ -55,7 +56,12 @@ NATIVE = {
 def test_what_is_native(reason):
     assert told(NATIVE[reason]).startswith(f"native — {reason}")
     loader = millrace.DataLoader(NATIVE[reason], 4, shuffle=True, native="require")
-    assert [line.split(":")[0] for line in loader.explain().splitlines()] == ["dataset", "sampler", "collate_fn", "worker_init_fn"]
+    assert [line.split(":")[0] for line in loader.explain().splitlines()] == [
+        "dataset",
+        "sampler",
+        "collate_fn",
+        "worker_init_fn",
+    ]
 
 
 REFUSED = [
@@ -69,13 +75,19 @@ REFUSED = [
     (lambda: TensorDataset(X.to_sparse()), "use dense numbers on the CPU"),
     (lambda: TensorDataset(X.to("meta")), "use dense numbers on the CPU"),
     (lambda: TensorDataset(torch.randn(6, 4, dtype=torch.complex64).conj()), "use tensor.clone()"),
-    (lambda: TensorDataset(torch.empty(6, 2, 4, 4, 3).permute(0, 1, 4, 2, 3)), "four or more axes with the channels last"),
+    (
+        lambda: TensorDataset(torch.empty(6, 2, 4, 4, 3).permute(0, 1, 4, 2, 3)),
+        "four or more axes with the channels last",
+    ),
     (lambda: np.empty((6, 2, 4, 4, 3)).transpose(0, 1, 4, 2, 3), "four or more axes with the channels last"),
     (lambda: patched(TensorDataset(X), tensors=[X]), "something else than a tuple"),
     (lambda: patched(TensorDataset(X), tensors=(X, Y[:3])), "differ in length"),
     (lambda: patched(TensorDataset(X), __getitems__=lambda indices: []), "a __getitems__ of its own"),
     (lambda: patched(StackDataset(X), datasets=(X[:3],)), "changed their length"),
-    (lambda: patched(ConcatDataset([TensorDataset(X)]), datasets=[TensorDataset(X[:3])]), "changed their length"),
+    (
+        lambda: patched(ConcatDataset([TensorDataset(X)]), datasets=[TensorDataset(X[:3])]),
+        "changed their length",
+    ),
     (lambda: StackDataset(["a"] * 6), "a list holds more than ints"),
     (lambda: StackDataset([1, True]), "a list holds more than ints"),
     (lambda: StackDataset([1, 2.0]), "a list holds more than ints"),
@@ -83,14 +95,26 @@ REFUSED = [
     (lambda: np.array(["a", "b"]), "a numpy array is <U1"),
     (lambda: np.array([1, 2], dtype=object), "a numpy array is object"),
     (lambda: np.array([1.0, 2.0], dtype=">f4"), "a numpy array is >f4"),
-    (lambda: np.zeros((6, 4))[:, ::-1], "no rows of arrays that are reversed, or parts of records; use array.copy()"),
+    (
+        lambda: np.zeros((6, 4))[:, ::-1],
+        "no rows of arrays that are reversed, or parts of records; use array.copy()",
+    ),
     (lambda: np.zeros((6, 4), [("a", "u1"), ("b", "f4")])["b"], "or parts of records; use array.copy()"),
     (lambda: np.zeros(6, np.uint64), "no batches of numpy.uint64 numbers"),
-    (lambda: ConcatDataset([TensorDataset(X), TensorDataset(X.t().contiguous().t())]), "lie in memory in different ways"),
-    (lambda: ConcatDataset([TensorDataset(X), TensorDataset(X.double())]), "differ in what their samples are"),
+    (
+        lambda: ConcatDataset([TensorDataset(X), TensorDataset(X.t().contiguous().t())]),
+        "lie in memory in different ways",
+    ),
+    (
+        lambda: ConcatDataset([TensorDataset(X), TensorDataset(X.double())]),
+        "differ in what their samples are",
+    ),
     (lambda: ConcatDataset([TensorDataset(X), TensorDataset(X[:, :2])]), "differ in what their samples are"),
     (lambda: ConcatDataset([TensorDataset(X), X]), "differ in what their samples are"),
-    (lambda: ConcatDataset([StackDataset(a=X, b=X), StackDataset(b=X, a=X)]), "differ in what their samples are"),
+    (
+        lambda: ConcatDataset([StackDataset(a=X, b=X), StackDataset(b=X, a=X)]),
+        "differ in what their samples are",
+    ),
     (lambda: ConcatDataset([X, X.numpy()]), "differ in what their samples are"),
     (lambda: Subset(TensorDataset(X), [6]), "reach from 6 to 6 in a dataset of 6"),
     (lambda: Subset(TensorDataset(X), [0, -7]), "reach from -7 to 0 in a dataset of 6"),
@@ -113,10 +137,19 @@ def test_exchanged_methods_run(monkeypatch):
     assert next(iter(millrace.DataLoader(dataset, 3))).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("kind, dataset", [
-    (torch.Tensor, TensorDataset(X)), (tuple, TensorDataset(X)), (dict, StackDataset(a=X)), (np.ndarray, X.numpy()),
-    (torch.Tensor, X.numpy()), (np.float32, X[:, 0].numpy()), (float, StackDataset([1.5])), (int, StackDataset([1])),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, dataset",
+    [
+        (torch.Tensor, TensorDataset(X)),
+        (tuple, TensorDataset(X)),
+        (dict, StackDataset(a=X)),
+        (np.ndarray, X.numpy()),
+        (torch.Tensor, X.numpy()),
+        (np.float32, X[:, 0].numpy()),
+        (float, StackDataset([1.5])),
+        (int, StackDataset([1])),
+    ],
+)
 def test_a_changed_collate_map(monkeypatch, kind, dataset):
     monkeypatch.setitem(default_collate_fn_map, kind, lambda batch, *, collate_fn_map: "mine")
     explained = millrace.DataLoader(dataset).explain()
@@ -130,7 +163,9 @@ def test_a_collate_map_changed_for_others(monkeypatch):
 
 
 def test_what_does_not_concern_rows():
-    loader = millrace.DataLoader(TensorDataset(X, Y), 2, on_error="skip", num_workers=1, timeout=5, in_order=False, pin_memory=False)
+    loader = millrace.DataLoader(
+        TensorDataset(X, Y), 2, on_error="skip", num_workers=1, timeout=5, in_order=False, pin_memory=False
+    )
     assert loader.explain().count("native") == 4
     assert [labels.tolist() for _, labels in loader] == [[0, 1], [2, 3], [4, 5]]
     assert "python" in millrace.DataLoader(TensorDataset(X), batch_size=None).explain()
@@ -148,7 +183,9 @@ def test_loaders_are_copied_and_pickled():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_counts(workers):
     wide = torch.zeros(20, 70_000)
-    loader = millrace.DataLoader(TensorDataset(wide, torch.arange(20)), 4, num_workers=workers, native="require")
+    loader = millrace.DataLoader(
+        TensorDataset(wide, torch.arange(20)), 4, num_workers=workers, native="require"
+    )
     kept = list(loader)
     stats = loader.stats()
     assert (stats["samples"], stats["batches"], stats["bytes"]) == (20, 5, 20 * (280_000 + 8))
@@ -171,7 +208,9 @@ def test_memory_comes_back():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_iterator_in_a_forked_child(workers):
-    iterator = iter(millrace.DataLoader(TensorDataset(torch.zeros(20, 70_000)), 4, num_workers=workers, native="require"))
+    iterator = iter(
+        millrace.DataLoader(TensorDataset(torch.zeros(20, 70_000)), 4, num_workers=workers, native="require")
+    )
     held = next(iterator)
     child = os.fork()
     if child == 0:
@@ -189,7 +228,9 @@ def test_an_iterator_in_a_forked_child(workers):
 
 
 def test_time_runs_out_and_the_iterator_goes_on():
-    loader = millrace.DataLoader(TensorDataset(torch.zeros(8, 1_250_000)), 4, num_workers=1, timeout=1e-6, native="require")
+    loader = millrace.DataLoader(
+        TensorDataset(torch.zeros(8, 1_250_000)), 4, num_workers=1, timeout=1e-6, native="require"
+    )
     iterator, seen = iter(loader), 0
     while seen < 2:
         try:

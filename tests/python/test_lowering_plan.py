@@ -4,15 +4,14 @@ import functools
 import sys
 import types
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from loader_data import make_folder, pictures, torchvision_or_skip
+from millrace import transforms
 from torch.utils.data import Subset, default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
-
-import millrace
-from millrace import transforms
 
 COUNT = 9
 LINES = ["dataset", "transform", "sampler", "collate_fn", "worker_init_fn"]
@@ -33,14 +32,21 @@ def dataset(root):
 def lines(dataset, **arguments):
     """explain() as {stage: (native or python, reason)}."""
     text = millrace.DataLoader(dataset, **arguments).explain()
-    return {name: tuple(rest.split(" — ", 1)) for name, rest in (line.split(": ", 1) for line in text.splitlines())}
+    return {
+        name: tuple(rest.split(" — ", 1))
+        for name, rest in (line.split(": ", 1) for line in text.splitlines())
+    }
 
 
 def refusal(stage, dataset, **arguments):
     """The reason of `stage`, which must be the only one that refuses."""
     told = lines(dataset, **arguments)
     assert {word for word, _ in told.values()} == {"python"}
-    assert all(reason == f"ready for the engine, but {stage} is not" for name, (_, reason) in told.items() if name != stage)
+    assert all(
+        reason == f"ready for the engine, but {stage} is not"
+        for name, (_, reason) in told.items()
+        if name != stage
+    )
     return told[stage][1]
 
 
@@ -59,11 +65,16 @@ def test_subsets(dataset):
 
 
 def test_never(dataset):
-    assert millrace.DataLoader(dataset, native="never").explain() == 'loader: python — native="never" was asked for'
+    assert (
+        millrace.DataLoader(dataset, native="never").explain()
+        == 'loader: python — native="never" was asked for'
+    )
 
 
 def test_other_datasets():
-    assert refusal("dataset", range(3)).startswith("range is Python code; the engine reads millrace.datasets.ImageFolder")
+    assert refusal("dataset", range(3)).startswith(
+        "range is Python code; the engine reads millrace.datasets.ImageFolder"
+    )
 
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):
@@ -78,7 +89,10 @@ def test_every_reason_is_told_at_once(dataset):
     assert "without a transform" in told["transform"][1]
     assert "list is not torch's default_collate" in told["collate_fn"][1]
     assert "print may do anything" in told["worker_init_fn"][1]
-    assert told["dataset"][1] == "ready for the engine, but transform and sampler and collate_fn and worker_init_fn are not"
+    assert (
+        told["dataset"][1]
+        == "ready for the engine, but transform and sampler and collate_fn and worker_init_fn are not"
+    )
 
 
 def test_dataset_details(root, dataset):
@@ -105,7 +119,10 @@ def test_subclasses(root):
 
 
 def test_a_wrong_chain_is_told_and_left_to_python(root):
-    dataset = pictures(root, transform=transforms.Compose([transforms.ToTensor(), transforms.Normalize([0.5] * 2, [0.5] * 2)]))
+    dataset = pictures(
+        root,
+        transform=transforms.Compose([transforms.ToTensor(), transforms.Normalize([0.5] * 2, [0.5] * 2)]),
+    )
     assert refusal("transform", dataset)
     with pytest.raises(millrace.UnavailableError, match="transform: python"):
         iter(millrace.DataLoader(dataset, native="require"))
@@ -113,15 +130,23 @@ def test_a_wrong_chain_is_told_and_left_to_python(root):
 
 def test_without_batches(dataset):
     told = lines(dataset, batch_size=None)
-    assert "batch_size=None hands out single samples" in told["sampler"][1] and told["collate_fn"][0] == "python"
+    assert (
+        "batch_size=None hands out single samples" in told["sampler"][1] and told["collate_fn"][0] == "python"
+    )
 
 
 def test_samplers(dataset):
-    assert lines(dataset, shuffle=True)["sampler"][1] == "RandomSampler in batches of 1, torch's order and draws"
-    assert lines(dataset, batch_sampler=[[1]])["sampler"] == ("native", "list runs in the consumer's thread and feeds the engine")
+    assert (
+        lines(dataset, shuffle=True)["sampler"][1] == "RandomSampler in batches of 1, torch's order and draws"
+    )
+    assert lines(dataset, batch_sampler=[[1]])["sampler"] == (
+        "native",
+        "list runs in the consumer's thread and feeds the engine",
+    )
 
 
-# -- collate ---------------------------------------------------------------------------------------------------------------------
+# -- collate
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_collate_functions(dataset):
@@ -135,7 +160,9 @@ def test_collate_functions(dataset):
     assert "list is not torch's default_collate" in refusal("collate_fn", in_memory, collate_fn=list)
 
 
-@pytest.mark.parametrize("key, part", [(torch.Tensor, "Tensor"), (int, "int"), (tuple, "tuple"), (object, "tuple")])
+@pytest.mark.parametrize(
+    "key, part", [(torch.Tensor, "Tensor"), (int, "int"), (tuple, "tuple"), (object, "tuple")]
+)
 def test_a_changed_collate_map(dataset, monkeypatch, key, part):
     monkeypatch.setitem(default_collate_fn_map, key, lambda batch, *, collate_fn_map: batch)
     assert f"default_collate_fn_map was changed for {part}" in refusal("collate_fn", dataset)
@@ -148,7 +175,8 @@ def test_a_collate_map_with_more_in_it(dataset, monkeypatch):
     assert lines(dataset)["collate_fn"][0] == "native"
 
 
-# -- worker_init_fn --------------------------------------------------------------------------------------------------------------
+# -- worker_init_fn
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_worker_init_functions(dataset, monkeypatch):
@@ -158,7 +186,10 @@ def test_worker_init_functions(dataset, monkeypatch):
     assert "seed_worker may do anything to a worker process" in refusal(
         "worker_init_fn", dataset, num_workers=1, worker_init_fn=seed_worker
     )
-    assert lines(dataset, worker_init_fn=seed_worker)["worker_init_fn"] == ("native", "never called with num_workers=0")
+    assert lines(dataset, worker_init_fn=seed_worker)["worker_init_fn"] == (
+        "native",
+        "never called with num_workers=0",
+    )
 
     module = types.ModuleType("transformers.trainer_utils")
     module.seed_worker = seed_worker
@@ -169,7 +200,8 @@ def test_worker_init_functions(dataset, monkeypatch):
         assert len(list(loader)) == COUNT
 
 
-# -- torchvision -----------------------------------------------------------------------------------------------------------------
+# -- torchvision
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -200,7 +232,10 @@ def test_torchvision_samples_may_change_between_epochs(folder):
     folder.samples[0] = (folder.samples[0][0], 77)
     assert next(iter(loader))[1].tolist() == [77, *before[1:]]
     del folder.samples[3:]
-    assert [labels.tolist() for _, labels in millrace.DataLoader(folder, 2, native="require")] == [[77, 0], [0]]
+    assert [labels.tolist() for _, labels in millrace.DataLoader(folder, 2, native="require")] == [
+        [77, 0],
+        [0],
+    ]
     folder.samples[1] = (folder.samples[1][0], np.float32(1))
     assert "not all (str, int) tuples" in refusal("dataset", folder)
 

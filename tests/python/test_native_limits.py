@@ -1,17 +1,18 @@
-"""docs/native.md says what has no native form: each of its rows is tried here, and so is every transform that it lists as native."""
+"""docs/native.md says what has no native form: each of its rows is tried here, and so is every transform that
+it lists as native.
+"""
 
 import re
 from pathlib import Path
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from loader_data import make_folder, torchvision_or_skip
-from pictures import make_picture
-
-import millrace
 from millrace import _core
 from millrace.lowering.transforms import _LOWERED, lower_transform
+from pictures import make_picture
 
 PAGE = (Path(__file__).parents[2] / "docs" / "native.md").read_text(encoding="utf-8")
 
@@ -43,18 +44,39 @@ HALF = ([0.5] * 3, [0.5] * 3)
 # First words of the row: (chains, the reason of each contains this)
 LIMITS = {
     "Resize(8, LANCZOS)": [
-        (lambda v1, v2: [v1.Resize(8, v1.InterpolationMode.LANCZOS), v1.ToTensor()], "lanczos interpolation has no native form"),
-        (lambda v1, v2: [v1.RandomResizedCrop(8, interpolation=v1.InterpolationMode.BOX), v1.ToTensor()], "box interpolation"),
+        (
+            lambda v1, v2: [v1.Resize(8, v1.InterpolationMode.LANCZOS), v1.ToTensor()],
+            "lanczos interpolation has no native form",
+        ),
+        (
+            lambda v1, v2: [v1.RandomResizedCrop(8, interpolation=v1.InterpolationMode.BOX), v1.ToTensor()],
+            "box interpolation",
+        ),
         (lambda v1, v2: [v1.Resize(8, v1.InterpolationMode.HAMMING), v1.ToTensor()], "hamming interpolation"),
-        (lambda v1, v2: [v2.Resize(8, v1.InterpolationMode.NEAREST_EXACT), v2.ToImage()], "nearest-exact interpolation"),
+        (
+            lambda v1, v2: [v2.Resize(8, v1.InterpolationMode.NEAREST_EXACT), v2.ToImage()],
+            "nearest-exact interpolation",
+        ),
     ],
     "Resize(8, antialias=False)": [
-        (lambda v1, v2: [v2.ToImage(), v2.Resize(8, antialias=False)], "only with antialias=True and bilinear or bicubic; put it before"),
+        (
+            lambda v1, v2: [v2.ToImage(), v2.Resize(8, antialias=False)],
+            "only with antialias=True and bilinear or bicubic; put it before",
+        ),
     ],
     "Resize(8)": [
-        (lambda v1, v2: [v1.PILToTensor(), v1.Resize(8)], "v1 Resize computes with floats on a tensor.* put it before PILToTensor"),
-        (lambda v1, v2: [v1.ToTensor(), v1.Resize(8)], "Resize of floats does not round to bytes; put it before"),
-        (lambda v1, v2: [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Resize(8)], "Resize of floats"),
+        (
+            lambda v1, v2: [v1.PILToTensor(), v1.Resize(8)],
+            "v1 Resize computes with floats on a tensor.* put it before PILToTensor",
+        ),
+        (
+            lambda v1, v2: [v1.ToTensor(), v1.Resize(8)],
+            "Resize of floats does not round to bytes; put it before",
+        ),
+        (
+            lambda v1, v2: [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Resize(8)],
+            "Resize of floats",
+        ),
     ],
     "RandomRotation(9, expand=True)": [
         (lambda v1, v2: [v1.RandomRotation(9, expand=True), v1.ToTensor()], "leave expand out"),
@@ -64,7 +86,10 @@ LIMITS = {
         (lambda v1, v2: [v2.Grayscale(), v2.ToImage()], "pass num_output_channels=3"),
     ],
     "ColorJitter": [
-        (lambda v1, v2, make=make, end=end: [getattr(v2, end)(), make(v2)], f"{name} of a tensor computes otherwise .* put it before")
+        (
+            lambda v1, v2, make=make, end=end: [getattr(v2, end)(), make(v2)],
+            f"{name} of a tensor computes otherwise .* put it before",
+        )
         for name, make in {
             "ColorJitter": lambda t: t.ColorJitter(0.3),
             "RandomGrayscale": lambda t: t.RandomGrayscale(),
@@ -74,34 +99,77 @@ LIMITS = {
         }.items()
         for end in ("ToImage", "PILToTensor", "ToTensor")
     ],
-    "GaussianBlur": [(lambda v1, v2: [v1.ToTensor(), v1.GaussianBlur(3)], "GaussianBlur of floats .* put it before ToTensor")],
+    "GaussianBlur": [
+        (
+            lambda v1, v2: [v1.ToTensor(), v1.GaussianBlur(3)],
+            "GaussianBlur of floats .* put it before ToTensor",
+        )
+    ],
     "CenterCrop": [
         (lambda v1, v2: [v1.ToTensor(), v1.Normalize(*HALF), v1.CenterCrop(8)], "put it before Normalize"),
-        (lambda v1, v2: [v2.ToImage(), v2.RandomCrop(8, 2, fill=9)], "put it before the conversion to a tensor"),
+        (
+            lambda v1, v2: [v2.ToImage(), v2.RandomCrop(8, 2, fill=9)],
+            "put it before the conversion to a tensor",
+        ),
     ],
     "ToDtype(torch.float32)": [(lambda v1, v2: [v2.ToImage(), v2.ToDtype(torch.float32)], "pass scale=True")],
     "ConvertImageDtype(torch.float64)": [
-        (lambda v1, v2: [v1.ToTensor(), v1.ConvertImageDtype(torch.float64)], "widens torch.float32 to torch.float64; convert once"),
+        (
+            lambda v1, v2: [v1.ToTensor(), v1.ConvertImageDtype(torch.float64)],
+            "widens torch.float32 to torch.float64; convert once",
+        ),
     ],
-    "ToDtype(torch.int32)": [(lambda v1, v2: [v2.ToImage(), v2.ToDtype(torch.int32, scale=True)], "the engine makes uint8, float16")],
-    "Normalize": [(lambda v1, v2: [v1.ToTensor(), v1.Normalize(*HALF), v1.Normalize(*HALF)], "stands twice; fold both into one")],
+    "ToDtype(torch.int32)": [
+        (
+            lambda v1, v2: [v2.ToImage(), v2.ToDtype(torch.int32, scale=True)],
+            "the engine makes uint8, float16",
+        )
+    ],
+    "Normalize": [
+        (
+            lambda v1, v2: [v1.ToTensor(), v1.Normalize(*HALF), v1.Normalize(*HALF)],
+            "stands twice; fold both into one",
+        )
+    ],
     "RandomErasing": [
         (lambda v1, v2: [v2.ToImage(), v2.RandomErasing()], "RandomErasing is native for float tensors; put"),
         (lambda v1, v2: [v1.ToTensor(), v1.RandomErasing(), v1.Normalize(*HALF)], "put RandomErasing last"),
     ],
     "RandomApply([ColorJitter, Grayscale])": [
-        (lambda v1, v2: [v1.RandomApply([v1.ColorJitter(0.3), v1.Grayscale(3)]), v1.ToTensor()], "the engine knows it around one"),
-        (lambda v1, v2: [v1.RandomApply([v1.CenterCrop(9)]), v1.ToTensor()], "the engine knows it around one"),
+        (
+            lambda v1, v2: [v1.RandomApply([v1.ColorJitter(0.3), v1.Grayscale(3)]), v1.ToTensor()],
+            "the engine knows it around one",
+        ),
+        (
+            lambda v1, v2: [v1.RandomApply([v1.CenterCrop(9)]), v1.ToTensor()],
+            "the engine knows it around one",
+        ),
     ],
     "RandAugment": [
-        (lambda v1, v2, name=name, args=args: [getattr(v2, name)(*args), v2.ToImage()], rf"{name} \(of torchvision.* has no native form")
+        (
+            lambda v1, v2, name=name, args=args: [getattr(v2, name)(*args), v2.ToImage()],
+            rf"{name} \(of torchvision.* has no native form",
+        )
         for name, args in {
-            "RandAugment": (), "TrivialAugmentWide": (), "AugMix": (), "Pad": (3,), "RandomPerspective": (), "RandomPosterize": (3,),
-            "FiveCrop": (8,), "RandomSolarize": (9,), "AutoAugment": (), "ElasticTransform": (), "RandomInvert": (), "RandomEqualize": (),
-            "RandomAdjustSharpness": (2,), "RandomAutocontrast": (), "ScaleJitter": ((8, 8),), "RandomChannelPermutation": (),
+            "RandAugment": (),
+            "TrivialAugmentWide": (),
+            "AugMix": (),
+            "Pad": (3,),
+            "RandomPerspective": (),
+            "RandomPosterize": (3,),
+            "FiveCrop": (8,),
+            "RandomSolarize": (9,),
+            "AutoAugment": (),
+            "ElasticTransform": (),
+            "RandomInvert": (),
+            "RandomEqualize": (),
+            "RandomAdjustSharpness": (2,),
+            "RandomAutocontrast": (),
+            "ScaleJitter": ((8, 8),),
+            "RandomChannelPermutation": (),
         }.items()
     ],
-}  # fmt: skip
+}
 
 
 def test_every_row_of_the_page_is_tried():
@@ -117,16 +185,37 @@ def test_what_the_page_refuses_is_refused_with_a_reason(v1, v2, root, limit):
         dataset = millrace.datasets.ImageFolder(root, v2.Compose(transforms))
         loader = millrace.DataLoader(dataset)
         told = dict(line.split(": ", 1) for line in loader.explain().splitlines())
-        assert told["transform"].startswith("python — ") and re.search(reason, told["transform"]), told["transform"]
+        assert told["transform"].startswith("python — ") and re.search(reason, told["transform"]), told[
+            "transform"
+        ]
         assert told["dataset"] == "python — ready for the engine, but transform is not"
 
 
 NATIVE = {
-    "RandomResizedCrop": (8,), "Resize": (8,), "CenterCrop": (8,), "RandomCrop": (8,), "RandomHorizontalFlip": (), "RandomVerticalFlip": (),
-    "ColorJitter": (0.3,), "RandomGrayscale": (), "Grayscale": (3,), "RandomRotation": (9,), "RandomAffine": (9,), "GaussianBlur": (3,),
-    "RandomApply": ([],), "ToTensor": (), "PILToTensor": (), "ToImage": (), "ToPureTensor": (), "ToDtype": (torch.float32,),
-    "ConvertImageDtype": (torch.float32,), "Normalize": HALF, "RandomErasing": (), "Identity": (), "RGB": (),
-}  # fmt: skip
+    "RandomResizedCrop": (8,),
+    "Resize": (8,),
+    "CenterCrop": (8,),
+    "RandomCrop": (8,),
+    "RandomHorizontalFlip": (),
+    "RandomVerticalFlip": (),
+    "ColorJitter": (0.3,),
+    "RandomGrayscale": (),
+    "Grayscale": (3,),
+    "RandomRotation": (9,),
+    "RandomAffine": (9,),
+    "GaussianBlur": (3,),
+    "RandomApply": ([],),
+    "ToTensor": (),
+    "PILToTensor": (),
+    "ToImage": (),
+    "ToPureTensor": (),
+    "ToDtype": (torch.float32,),
+    "ConvertImageDtype": (torch.float32,),
+    "Normalize": HALF,
+    "RandomErasing": (),
+    "Identity": (),
+    "RGB": (),
+}
 
 
 def test_the_page_lists_what_is_native():
@@ -146,8 +235,16 @@ def test_what_the_page_calls_native_is(v1, v2, family, name):
     if name == "ToDtype":
         transform = t.ToDtype(torch.float32, scale=True)
     transform = transform or getattr(t, name)(*NATIVE[name])
-    conversion = {"ToTensor": [], "PILToTensor": [], "ToImage": [], "Normalize": [t.ToTensor()], "RandomErasing": [t.ToTensor()]}
-    before = conversion.get(name, [t.PILToTensor()] if name in ("ToDtype", "ConvertImageDtype", "ToPureTensor") else [])
+    conversion = {
+        "ToTensor": [],
+        "PILToTensor": [],
+        "ToImage": [],
+        "Normalize": [t.ToTensor()],
+        "RandomErasing": [t.ToTensor()],
+    }
+    before = conversion.get(
+        name, [t.PILToTensor()] if name in ("ToDtype", "ConvertImageDtype", "ToPureTensor") else []
+    )
     behind = [] if before or name in conversion else [t.PILToTensor()]
     pipeline = _core.ImagePipeline(lower_transform(t.Compose([*before, transform, *behind]))[0])
     assert pipeline.apply(np.asarray(make_picture(40, 30)), 1, 0, 0).dim() == 3

@@ -1,4 +1,7 @@
-"""millrace pack: what goes in comes out, through the webdataset package and our own readers; the same bytes every time."""
+"""millrace pack: what goes in comes out, through the webdataset package and our own readers; the same bytes
+every time.
+"""
+
 from __future__ import annotations
 
 import io
@@ -12,18 +15,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-from pictures import jpeg_bytes, make_jpeg_folder, make_picture
-
-import millrace
 from millrace import _core
 from millrace.__main__ import main as command_line
 from millrace.packing import index_path, pack, packer, transcode_jpeg, verify
 from millrace.packing.keys import checked_field, safe_key
 from millrace.packing.progress import Progress
+from pictures import jpeg_bytes, make_jpeg_folder, make_picture
+from PIL import Image
 
 
 def pixels(data):
@@ -32,7 +34,9 @@ def pixels(data):
 
 
 def samples_of(folder):
-    return [sample for shard in sorted(Path(folder).glob("*.tar")) for sample in _core.ShardReader(str(shard))]
+    return [
+        sample for shard in sorted(Path(folder).glob("*.tar")) for sample in _core.ShardReader(str(shard))
+    ]
 
 
 def files_of(folder):
@@ -68,15 +72,26 @@ def test_webdataset_reads_what_was_packed(photos, packed):
 
 def test_shards_are_plain_and_have_an_index(packed):
     folder, report = packed
-    assert sorted(files_of(folder)) == sorted(["dataset.json"] + [f"shard-{i:06d}.tar{end}" for i in range(4) for end in ("", ".index")])
+    assert sorted(files_of(folder)) == sorted(
+        ["dataset.json"] + [f"shard-{i:06d}.tar{end}" for i in range(4) for end in ("", ".index")]
+    )
     with tarfile.open(folder / "shard-000000.tar") as tar:
         for member in tar:
-            assert (member.mtime, member.uid, member.gid, member.mode, member.type) == (0, 0, 0, 0o644, tarfile.REGTYPE)
+            assert (member.mtime, member.uid, member.gid, member.mode, member.type) == (
+                0,
+                0,
+                0,
+                0o644,
+                tarfile.REGTYPE,
+            )
             assert not member.pax_headers
     index = _core.TarIndex.load(str(index_path(folder / "shard-000000.tar")))
     assert len(index) == 7 and index.suffixes == ["jpg", "cls"]
     assert report == json.loads((folder / "dataset.json").read_text())
-    assert report["label_counts"] == {"0": 8, "1": 8, "2": 8} and report["fields"]["cls"] == {"files": 24, "bytes": 24}
+    assert report["label_counts"] == {"0": 8, "1": 8, "2": 8} and report["fields"]["cls"] == {
+        "files": 24,
+        "bytes": 24,
+    }
     assert report["pictures"]["notes"] == {"transcoded": 24} and report["skipped"] == []
     assert report["pictures"]["longer_sides"] == {"64-127": 6, "128-191": 18}
 
@@ -114,7 +129,9 @@ def test_a_pack_goes_on_behind_its_last_complete_shard(photos, packed, tmp_path,
     assert stops == 3 and files_of(folder) == files_of(packed[0])
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert pack(photos, folder, samples_per_shard=7) == packed[1]
-    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before, "a complete pack is left as it is"
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before, (
+        "a complete pack is left as it is"
+    )
     with pytest.raises(FileExistsError, match="holds a pack whose seed is 0, not 1"):
         pack(photos, folder, samples_per_shard=7, seed=1)
 
@@ -122,7 +139,19 @@ def test_a_pack_goes_on_behind_its_last_complete_shard(photos, packed, tmp_path,
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_a_killed_command_is_resumed(tmp_path, sign):
     photos, folder = make_jpeg_folder(tmp_path / "photos", per_class=30, size=(300, 200)), tmp_path / "packed"
-    command = [sys.executable, "-m", "millrace", "pack", photos, str(folder), "--samples-per-shard", "10", "--workers", "1", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "millrace",
+        "pack",
+        photos,
+        str(folder),
+        "--samples-per-shard",
+        "10",
+        "--workers",
+        "1",
+        "--json",
+    ]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and len(list(folder.glob("*.tar"))) < 3:
             time.sleep(0.005)
@@ -161,14 +190,20 @@ def test_keep_and_sizes(photos, tmp_path):
     kept = pack(photos, tmp_path / "kept", jpeg="keep", shuffle=False, shard_size=20_000)
     originals = sorted(Path(photos).rglob("*.jpg"))
     assert [s["jpg"] for s in samples_of(tmp_path / "kept")] == [path.read_bytes() for path in originals]
-    assert len(kept["shards"]) > 3 and all(shard["bytes"] <= 20_000 or shard["samples"] == 1 for shard in kept["shards"])
+    assert len(kept["shards"]) > 3 and all(
+        shard["bytes"] <= 20_000 or shard["samples"] == 1 for shard in kept["shards"]
+    )
     small = pack(photos, tmp_path / "small", max_side=100, quality=80, pixel_statistics=True)
     assert all(max(pixels(s["jpg"]).shape) == 100 for s in samples_of(tmp_path / "small"))
     values = np.concatenate([pixels(s["jpg"]).reshape(-1, 3) for s in samples_of(tmp_path / "small")]) / 255
-    assert np.allclose(small["pixels"]["mean"], values.mean(0)) and np.allclose(small["pixels"]["std"], values.std(0))
+    assert np.allclose(small["pixels"]["mean"], values.mean(0)) and np.allclose(
+        small["pixels"]["std"], values.std(0)
+    )
 
 
-@pytest.mark.parametrize("how, expected", [("balance", [3, 3, 3]), (0.5, [5, 3, 2]), (4, [4, 4, 3]), ({0: 0.2}, [2, 6, 3])])
+@pytest.mark.parametrize(
+    "how, expected", [("balance", [3, 3, 3]), (0.5, [5, 3, 2]), (4, [4, 4, 3]), ({0: 0.2}, [2, 6, 3])]
+)
 def test_downsampling_is_by_hash(tmp_path, how, expected):
     for label, count in enumerate((10, 6, 3)):
         make_jpeg_folder(tmp_path / "photos", classes=(f"c{label}",), per_class=count, size=(20, 20))
@@ -194,7 +229,11 @@ def test_broken_pictures(tmp_path):
     report = pack(root, tmp_path / "skipped", on_error="skip", samples_per_shard=4)
     lost = {entry["sample"]: entry["error"] for entry in report["skipped"]}
     assert report["samples"] == 10 and sorted(lost) == ["ant/cut", "bee/empty", "bee/text"]
-    assert "no end marker" in lost["ant/cut"] and "0 bytes" in lost["bee/empty"] and "no picture that Pillow knows" in lost["bee/text"]
+    assert (
+        "no end marker" in lost["ant/cut"]
+        and "0 bytes" in lost["bee/empty"]
+        and "no picture that Pillow knows" in lost["bee/text"]
+    )
     assert {"ppm", "cls"} <= {field for sample in samples_of(tmp_path / "skipped") for field in sample}
 
 
@@ -203,7 +242,9 @@ def test_what_cannot_be_transcoded_but_decoded_is_kept(tmp_path):
     damaged = data[: data.rfind(b"\xff\xd9") - 30] + b"\xff\xd9"  # Pillow shows it, the lost blocks in grey
     report = pack([{"jpg": data}, {"jpg": damaged}], tmp_path / "packed", shuffle=False)
     notes = report["pictures"]["notes"]
-    assert notes.pop("transcoded") == 1 and [count for note, count in notes.items() if note.startswith("kept: JPEG cannot")] == [1]
+    assert notes.pop("transcoded") == 1 and [
+        count for note, count in notes.items() if note.startswith("kept: JPEG cannot")
+    ] == [1]
     assert samples_of(tmp_path / "packed")[1]["jpg"] == damaged
 
 
@@ -214,16 +255,30 @@ class Things(torch.utils.data.Dataset):
         return 2
 
     def __getitem__(self, i):
-        return {"image": make_picture(30, 20, seed=i), "label": 4 + i, "mask.png": jpeg_bytes(make_picture(9, 9)), "text": "däs",
-                "box": torch.arange(4) + i, "info": {"b": 1, "a": [0.5]}, "nothing": None}
+        return {
+            "image": make_picture(30, 20, seed=i),
+            "label": 4 + i,
+            "mask.png": jpeg_bytes(make_picture(9, 9)),
+            "text": "däs",
+            "box": torch.arange(4) + i,
+            "info": {"b": 1, "a": [0.5]},
+            "nothing": None,
+        }
 
 
 def test_torch_datasets(tmp_path):
     report = pack(Things(), tmp_path / "things", shuffle=False)
     first, second = samples_of(tmp_path / "things")
     assert list(first) == ["__key__", "__url__", "jpg", "cls", "mask.png", "text.txt", "box.npy", "info.json"]
-    assert (first["__key__"], first["cls"], second["cls"], first["text.txt"]) == ("000000000", b"4", b"5", "däs".encode())
-    assert np.load(io.BytesIO(second["box.npy"])).tolist() == [1, 2, 3, 4] and json.loads(first["info.json"]) == {"b": 1, "a": [0.5]}
+    assert (first["__key__"], first["cls"], second["cls"], first["text.txt"]) == (
+        "000000000",
+        b"4",
+        b"5",
+        "däs".encode(),
+    )
+    assert np.load(io.BytesIO(second["box.npy"])).tolist() == [1, 2, 3, 4] and json.loads(
+        first["info.json"]
+    ) == {"b": 1, "a": [0.5]}
     assert report["label_counts"] == {"4": 1, "5": 1}
     tuples = torch.utils.data.TensorDataset(torch.arange(6).reshape(3, 2), torch.tensor([7, 8, 9]))
     pack(tuples, tmp_path / "tuples", shuffle=False)
@@ -236,8 +291,9 @@ def test_torch_datasets(tmp_path):
 
 def test_an_image_folder_object_gives_its_files(photos, packed, tmp_path):
     pack(millrace.datasets.ImageFolder(photos), tmp_path / "packed", samples_per_shard=7)
-    assert {name: data for name, data in files_of(tmp_path / "packed").items() if name.endswith(".tar")} == \
-        {name: data for name, data in files_of(packed[0]).items() if name.endswith(".tar")}
+    assert {name: data for name, data in files_of(tmp_path / "packed").items() if name.endswith(".tar")} == {
+        name: data for name, data in files_of(packed[0]).items() if name.endswith(".tar")
+    }
 
 
 def test_iterables_and_packed_shards_come_in_order(packed, tmp_path):
@@ -245,7 +301,9 @@ def test_iterables_and_packed_shards_come_in_order(packed, tmp_path):
         def __iter__(self):
             return iter([{"__key__": f"k{i}", "cls": i} for i in range(5)])
 
-    assert pack(Stream(), tmp_path / "stream", samples_per_shard=2)["label_counts"] == {str(i): 1 for i in range(5)}
+    assert pack(Stream(), tmp_path / "stream", samples_per_shard=2)["label_counts"] == {
+        str(i): 1 for i in range(5)
+    }
     assert [s["__key__"] for s in samples_of(tmp_path / "stream")] == [f"k{i}" for i in range(5)]
     with pytest.raises(ValueError, match="read by number"):
         pack(Stream(), tmp_path / "shuffled", shuffle=True)
@@ -261,7 +319,9 @@ def test_shards_are_packed_again(packed, tmp_path):
     shards = str(packed[0] / "shard-{000000..000003}.tar")
     report = pack(shards, tmp_path / "again", downsample="balance", seed=3)
     assert report["samples"] == 24
-    assert [s["__key__"] for s in samples_of(tmp_path / "again")] != [s["__key__"] for s in samples_of(packed[0])]
+    assert [s["__key__"] for s in samples_of(tmp_path / "again")] != [
+        s["__key__"] for s in samples_of(packed[0])
+    ]
     pack(packed[0], tmp_path / "same", shuffle=False, samples_per_shard=7)
     again, once = (folder / "shard-000002.tar" for folder in (tmp_path / "same", packed[0]))
     assert again.read_bytes() == once.read_bytes(), "transcoding twice changes nothing"
@@ -272,9 +332,18 @@ def test_parquet(tmp_path):
     import pyarrow.parquet as parquet
 
     pictures = [jpeg_bytes(make_picture(40 + i, 30, seed=i)) for i in range(10)]
-    features = {"info": {"features": {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": ["a", "b"]}}}}
-    table = pa.table({"image": [{"bytes": p, "path": None} for p in pictures], "label": [i % 2 for i in range(10)],
-                      "caption": [f"no {i}" for i in range(10)]}).replace_schema_metadata({"huggingface": json.dumps(features)})
+    features = {
+        "info": {
+            "features": {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": ["a", "b"]}}
+        }
+    }
+    table = pa.table(
+        {
+            "image": [{"bytes": p, "path": None} for p in pictures],
+            "label": [i % 2 for i in range(10)],
+            "caption": [f"no {i}" for i in range(10)],
+        }
+    ).replace_schema_metadata({"huggingface": json.dumps(features)})
     (tmp_path / "source").mkdir()
     parquet.write_table(table, tmp_path / "source" / "train.parquet", row_group_size=3)
     report = pack(tmp_path / "source", tmp_path / "packed", jpeg="keep")
@@ -283,15 +352,32 @@ def test_parquet(tmp_path):
     assert sorted(read) == [f"train/{i:09d}" for i in range(10)] and list(read) != sorted(read)
     for i in range(10):
         sample = read[f"train/{i:09d}"]
-        assert (sample["jpg"], sample["cls"], sample["caption.txt"]) == (pictures[i], str(i % 2).encode(), f"no {i}".encode())
+        assert (sample["jpg"], sample["cls"], sample["caption.txt"]) == (
+            pictures[i],
+            str(i % 2).encode(),
+            f"no {i}".encode(),
+        )
     assert pack(tmp_path / "source", tmp_path / "less", downsample=2)["label_counts"] == {"0": 2, "1": 2}
 
 
-@pytest.mark.parametrize("key, stored", [
-    ("cat/0001", "cat/0001"), ("v1.0/x", "v1.0/x"), ("cat/a.b", "cat/a%2Eb"), ("../../etc/passwd", "%2E%2E/%2E%2E/etc/passwd"),
-    ("/etc/passwd", "etc/passwd"), ("a//b", "a/b"), ("..", "%2E%2E"), ("a\0b\n", "a%00b%0A"), ("50%.x", "50%25%2Ex"),
-    ("__meta__/x", "%5F_meta__/x"), ("__x__", "%5F_x__"), ("./x", "%2E/x"), ("ä ö", "ä ö"),
-])
+@pytest.mark.parametrize(
+    "key, stored",
+    [
+        ("cat/0001", "cat/0001"),
+        ("v1.0/x", "v1.0/x"),
+        ("cat/a.b", "cat/a%2Eb"),
+        ("../../etc/passwd", "%2E%2E/%2E%2E/etc/passwd"),
+        ("/etc/passwd", "etc/passwd"),
+        ("a//b", "a/b"),
+        ("..", "%2E%2E"),
+        ("a\0b\n", "a%00b%0A"),
+        ("50%.x", "50%25%2Ex"),
+        ("__meta__/x", "%5F_meta__/x"),
+        ("__x__", "%5F_x__"),
+        ("./x", "%2E/x"),
+        ("ä ö", "ä ö"),
+    ],
+)
 def test_keys_are_safe(key, stored, tmp_path):
     assert safe_key(key) == stored and safe_key(stored) == stored
     pack(_Keyed([key, "other"]), tmp_path / "packed")
@@ -319,20 +405,36 @@ def test_odd_names(tmp_path):
         pack(_Keyed(["same", "same"]), tmp_path / "twice")
     root = tmp_path / "photos"
     make_jpeg_folder(root, classes=("ant",), per_class=1)
-    (root / "ant/00.png").write_bytes(jpeg_bytes(make_picture(20, 20)))  # lies about its kind, and has the key of another
+    (root / "ant/00.png").write_bytes(
+        jpeg_bytes(make_picture(20, 20))
+    )  # lies about its kind, and has the key of another
     (root / "ant/a.b.jpg").write_bytes(jpeg_bytes(make_picture(20, 20)))
     Path(os.fsdecode(os.fsencode(root) + b"/ant/\xff.jpg")).write_bytes(jpeg_bytes(make_picture(20, 20)))
     pack(root, tmp_path / "packed", shuffle=False, verify=True)
     assert [(s["__key__"], set(s) - {"__key__", "__url__"}) for s in samples_of(tmp_path / "packed")] == [
-        ("ant/00%2Ejpg", {"jpg", "cls"}), ("ant/00%2Epng", {"jpg", "cls"}), ("ant/a%2Eb", {"jpg", "cls"}),
-        (os.fsdecode(b"ant/\xff"), {"jpg", "cls"})]
+        ("ant/00%2Ejpg", {"jpg", "cls"}),
+        ("ant/00%2Epng", {"jpg", "cls"}),
+        ("ant/a%2Eb", {"jpg", "cls"}),
+        (os.fsdecode(b"ant/\xff"), {"jpg", "cls"}),
+    ]
     assert command_line(["inspect", str(tmp_path / "packed")]) == 0
 
 
 def test_arguments_are_checked(photos, tmp_path):
-    for wrong in ({"jpeg": "best"}, {"max_side": 0}, {"quality": 0}, {"on_error": "ignore"}, {"shard_size": 0}, {"name": "a/b"},
-                  {"samples_per_shard": 0}, {"workers": 0}, {"downsample": 0.0}, {"downsample": 1.5}, {"downsample": "some"},
-                  {"downsample": {"a": 2}}):
+    for wrong in (
+        {"jpeg": "best"},
+        {"max_side": 0},
+        {"quality": 0},
+        {"on_error": "ignore"},
+        {"shard_size": 0},
+        {"name": "a/b"},
+        {"samples_per_shard": 0},
+        {"workers": 0},
+        {"downsample": 0.0},
+        {"downsample": 1.5},
+        {"downsample": "some"},
+        {"downsample": {"a": 2}},
+    ):
         with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
             pack(photos, tmp_path / "packed", **wrong)
     with pytest.raises(FileNotFoundError, match="does not exist"):
@@ -348,7 +450,9 @@ def test_transcode_jpeg():
         assert np.array_equal(pixels(made), pixels(data)) and b"mine" in made and b"Exif" in made
         header = _core.probe_jpeg(made)
         assert (header["width"], header["height"], header["progressive"]) == (150, 90, False)
-        assert transcode_jpeg(bytearray(made)) == made and len(transcode_jpeg(data, 0, own_tables=True)) < len(made)
+        assert transcode_jpeg(bytearray(made)) == made and len(
+            transcode_jpeg(data, 0, own_tables=True)
+        ) < len(made)
     with pytest.raises(millrace.CorruptDataError, match="truncated"):
         transcode_jpeg(data[:-100])
     with pytest.raises(ValueError, match="segment_pixels"):
@@ -358,7 +462,9 @@ def test_transcode_jpeg():
 def test_the_command(photos, packed, tmp_path, capsys):
     assert command_line(["pack", photos, str(tmp_path / "packed"), "--samples-per-shard", "7", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == packed[1]
-    made = "import torch\ndef make():\n    return torch.utils.data.TensorDataset(torch.tensor([1, 1, 1, 1]))\n"
+    made = (
+        "import torch\ndef make():\n    return torch.utils.data.TensorDataset(torch.tensor([1, 1, 1, 1]))\n"
+    )
     (tmp_path / "things.py").write_text(made)
     command = [sys.executable, "-m", "millrace", "pack", "things:make", "out", "--downsample", "0.5"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -368,7 +474,10 @@ def test_the_command(photos, packed, tmp_path, capsys):
 
 
 def test_classes_are_called_and_errors_of_their_code_say_where(tmp_path, capsys, monkeypatch):
-    code = "class Rows:\n    def __len__(self):\n        return 3\n    def __getitem__(self, i):\n        return {'cls': i}\n"
+    code = (
+        "class Rows:\n    def __len__(self):\n        return 3\n    def __getitem__(self, i):\n        return"
+        " {'cls': i}\n"
+    )
     (tmp_path / "rows_module.py").write_text(code + "def broken():\n    raise KeyError('size')\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert command_line(["pack", "rows_module:Rows", str(tmp_path / "rows")]) == 0
@@ -380,5 +489,7 @@ def test_classes_are_called_and_errors_of_their_code_say_where(tmp_path, capsys,
 def test_the_bar_says_how_far_it_is():
     bar = Progress("packing", 200, begin=100)
     bar.add(50, 10_000_000)
-    assert bar.line(5.0) == "packing [##################......] 150 of 200, 10 samples/s, 2 MB/s, 0:00:05 left"
+    assert (
+        bar.line(5.0) == "packing [##################......] 150 of 200, 10 samples/s, 2 MB/s, 0:00:05 left"
+    )
     assert Progress("reading", None).line(1.0) == "reading 0, 0 samples/s, 0 MB/s"

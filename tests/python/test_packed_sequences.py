@@ -1,20 +1,20 @@
 """PackedSequences: every token once, in full rows, and the same rows whoever makes them."""
+
 from __future__ import annotations
 
 import copy
 import json
 import pickle
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing_data import check_rows, documents, layouts, pieces_of
-
-import millrace
 from millrace import DataLoader, samplers
 from millrace.datasets import PackedSequences, cu_seqlens, document_mask, document_mask_mod
+from packing_data import check_rows, documents, layouts, pieces_of
 
 LENGTHS = np.random.default_rng(0).lognormal(2.5, 1.0, 400).astype(int).tolist()
 DOCS = documents(LENGTHS)
@@ -55,7 +55,9 @@ def test_every_token_once(lengths, length, layout, epoch, dtype):
     assert dataset.report()["tokens"] == tokens
     assert dataset.efficiency == (tokens / (packs * length) if packs else 1.0)
     for index, row in enumerate(rows):
-        assert [tokens for _, _, tokens in dataset.packed(index)] == [p.stop - p.start for p in pieces_of(row)]
+        assert [tokens for _, _, tokens in dataset.packed(index)] == [
+            p.stop - p.start for p in pieces_of(row)
+        ]
 
 
 @pytest.mark.parametrize("strategy, least", [("best_fit", 0.99), ("first_fit", 0.96), ("concat", 0.99)])
@@ -69,7 +71,17 @@ def test_rows_are_full(strategy, least):
 def test_what_is_too_long():
     docs = documents([5, 30, 10])
     assert PackedSequences(docs, 10).report() | {"fill": 0} == {
-        "documents": 3, "empty": 0, "skipped": 0, "cut": 0, "cut_tokens": 0, "split": 1, "tokens": 45, "pieces": 5, "packs": 5, "fill": 0}
+        "documents": 3,
+        "empty": 0,
+        "skipped": 0,
+        "cut": 0,
+        "cut_tokens": 0,
+        "split": 1,
+        "tokens": 45,
+        "pieces": 5,
+        "packs": 5,
+        "fill": 0,
+    }
     cut = PackedSequences(docs, 10, too_long="cut", seed=None)
     assert (cut.report()["cut"], cut.report()["cut_tokens"], cut.report()["tokens"]) == (1, 20, 25)
     row = next(row for row in rows_of(cut) if row["input_ids"][0] == docs[1][0])
@@ -123,9 +135,16 @@ def test_forms_of_documents(tmp_path):
     mapped = np.memmap(tmp_path / "tokens.bin", tokens.dtype, "r")
     expected = rows_of(PackedSequences(DOCS, 128))
     big_endian = [doc.astype(">i4") for doc in DOCS]
-    forms = [(tokens, offsets), (mapped, offsets), (torch.from_numpy(tokens.astype("int64")), torch.from_numpy(offsets)), Holder(DOCS),
-             [doc.tolist() for doc in DOCS], [torch.from_numpy(doc.astype("int32")) for doc in DOCS], big_endian,
-             (tokens, offsets.astype("int32"))]
+    forms = [
+        (tokens, offsets),
+        (mapped, offsets),
+        (torch.from_numpy(tokens.astype("int64")), torch.from_numpy(offsets)),
+        Holder(DOCS),
+        [doc.tolist() for doc in DOCS],
+        [torch.from_numpy(doc.astype("int32")) for doc in DOCS],
+        big_endian,
+        (tokens, offsets.astype("int32")),
+    ]
     for form in forms:
         for row, other in zip(rows_of(PackedSequences(form, 128)), expected, strict=True):
             same(row, other)
@@ -139,10 +158,16 @@ def test_columns_of_arrow():
     pyarrow = pytest.importorskip("pyarrow")
     array = pyarrow.array([doc.tolist() for doc in DOCS], pyarrow.list_(pyarrow.int32()))
     expected = rows_of(PackedSequences(DOCS, 128))
-    for column in (array, array.cast(pyarrow.large_list(pyarrow.int64())), pyarrow.chunked_array([array[:100], array[100:]])):
+    for column in (
+        array,
+        array.cast(pyarrow.large_list(pyarrow.int64())),
+        pyarrow.chunked_array([array[:100], array[100:]]),
+    ):
         for row, other in zip(rows_of(PackedSequences(column, 128)), expected, strict=True):
             same(row, other)
-    for row, other in zip(rows_of(PackedSequences(array[7:50], 128)), rows_of(PackedSequences(DOCS[7:50], 128)), strict=True):
+    for row, other in zip(
+        rows_of(PackedSequences(array[7:50], 128)), rows_of(PackedSequences(DOCS[7:50], 128)), strict=True
+    ):
         same(row, other)
     with pytest.raises(ValueError, match="Arrow chunk 0 is float64; tokens|Arrow chunk 0 is float64 of 1"):
         PackedSequences(pyarrow.array([[1, None], [2]]), 8)
@@ -153,12 +178,23 @@ def test_columns_of_arrow():
 
 def test_fields():
     assert list(PackedSequences(DOCS, 64)[0]) == ["input_ids", "labels", "position_ids"]
-    assert list(PackedSequences(DOCS, 64, targets=None, position_ids=False, document_ids=True)[0]) == ["input_ids", "document_ids"]
+    assert list(PackedSequences(DOCS, 64, targets=None, position_ids=False, document_ids=True)[0]) == [
+        "input_ids",
+        "document_ids",
+    ]
     crossing = PackedSequences(DOCS, 64, "concat", seed=None, cross_document_loss=True)
-    ids, labels = (torch.stack([row[name] for row in rows_of(crossing)[:-1]]) for name in ("input_ids", "labels"))
+    ids, labels = (
+        torch.stack([row[name] for row in rows_of(crossing)[:-1]]) for name in ("input_ids", "labels")
+    )
     assert torch.equal(ids[:, 1:], labels[:, :-1]) and (labels[:, -1] == -100).all()
     padded = PackedSequences(documents([3]), 5, pad_id=9, ignore_index=-1)[0]
-    assert padded["input_ids"].tolist() == [100, 101, 102, 9, 9] and padded["labels"].tolist() == [101, 102, -1, -1, -1]
+    assert padded["input_ids"].tolist() == [100, 101, 102, 9, 9] and padded["labels"].tolist() == [
+        101,
+        102,
+        -1,
+        -1,
+        -1,
+    ]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -226,7 +262,9 @@ def test_masks():
     for b in range(2):
         for q in range(7):
             for k in range(7):
-                assert bool(modded(torch.tensor(b), torch.tensor(0), torch.tensor(q), torch.tensor(k))) == bool(mask[b, 0, q, k])
+                assert bool(
+                    modded(torch.tensor(b), torch.tensor(0), torch.tensor(q), torch.tensor(k))
+                ) == bool(mask[b, 0, q, k])
 
 
 def test_attention_within_packs_is_attention_of_documents():
@@ -236,7 +274,9 @@ def test_attention_within_packs_is_attention_of_documents():
     dataset = PackedSequences(documents([9, 20, 14]), 48, document_ids=True)
     row = dataset[0]
     x = embedding(row["input_ids"])[None, None]
-    mixed = torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=document_mask(row["document_ids"][None]))[0, 0]
+    mixed = torch.nn.functional.scaled_dot_product_attention(
+        x, x, x, attn_mask=document_mask(row["document_ids"][None])
+    )[0, 0]
     for piece in pieces_of(row):
         own = x[:, :, piece]
         alone = torch.nn.functional.scaled_dot_product_attention(own, own, own, is_causal=True)[0, 0]
@@ -244,7 +284,9 @@ def test_attention_within_packs_is_attention_of_documents():
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     length = len(row["document_ids"])
-    block = create_block_mask(document_mask_mod(row["document_ids"][None]), 1, None, length, length, device="cpu")
+    block = create_block_mask(
+        document_mask_mod(row["document_ids"][None]), 1, None, length, length, device="cpu"
+    )
     torch.testing.assert_close(flex_attention(x, x, x, block_mask=block)[0, 0], mixed)
 
 
@@ -291,7 +333,10 @@ def test_ids_outside_the_vocabulary(tmp_path, workers):
     tokens.tofile(tmp_path / "some.bin")
     mapped = np.memmap(tmp_path / "some.bin", tokens.dtype, "r")
     loader = DataLoader(PackedSequences((mapped, offsets), 64, vocab_size=70000), 4, num_workers=workers)
-    with pytest.raises(millrace.CorruptDataError, match="some.bin: token 2 of document 17 is -5, and the vocabulary has 0 to 69999"):
+    with pytest.raises(
+        millrace.CorruptDataError,
+        match="some.bin: token 2 of document 17 is -5, and the vocabulary has 0 to 69999",
+    ):
         list(loader)
     list(DataLoader(PackedSequences((mapped, offsets), 64), 4))
 
@@ -317,7 +362,9 @@ def test_a_mapped_file_is_cut_short(tmp_path, workers, left):
 _kinds = {
     "permutation": lambda dataset, **ranks: samplers.PermutationSampler(len(dataset), seed=3, **ranks),
     "torch's": lambda dataset, **ranks: torch.utils.data.DistributedSampler(dataset, seed=5, **ranks),
-    "buffer": lambda dataset, **ranks: samplers.ShuffleBuffer(9, seed=1)(samplers.PermutationSampler(len(dataset), seed=2, **ranks)),
+    "buffer": lambda dataset, **ranks: samplers.ShuffleBuffer(9, seed=1)(
+        samplers.PermutationSampler(len(dataset), seed=2, **ranks)
+    ),
 }
 
 
@@ -344,7 +391,12 @@ def test_runs_that_are_cut_and_go_on_elsewhere(kind, epoch, before, cut, after):
         return made
 
     def read(loader, most=None):
-        return [int(row[0]) for i, batch in enumerate(loader) if most is None or i < most for row in batch["input_ids"]]
+        return [
+            int(row[0])
+            for i, batch in enumerate(loader)
+            if most is None or i < most
+            for row in batch["input_ids"]
+        ]
 
     order = read(loaders(1, 1, 0)[0])
     assert sorted(order) == sorted(first_tokens)

@@ -1,4 +1,5 @@
 """PackedStream: as full as PackedSequences, and resumed at any sample."""
+
 from __future__ import annotations
 
 import json
@@ -8,12 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from millrace import DataLoader
+from millrace.datasets import PackedStream, WebDataset
 from packing_data import check_rows, documents, layouts
 from shard_data import write_tar
 from torch.utils.data import IterableDataset
-
-from millrace import DataLoader
-from millrace.datasets import PackedStream, WebDataset
 
 DOCS = documents(np.random.default_rng(2).lognormal(2.5, 1.0, 300).astype(int).tolist())
 
@@ -145,7 +145,10 @@ def test_loaders(workers, cut):
 def test_over_a_webdataset(tmp_path, workers):
     texts = [f"document {i} " + "word " * (i * 7 % 23) for i in range(90)]
     for shard in range(3):
-        write_tar(tmp_path / f"{shard}.tar", [(f"{i}.txt", text.encode()) for i, text in enumerate(texts) if i % 3 == shard])
+        write_tar(
+            tmp_path / f"{shard}.tar",
+            [(f"{i}.txt", text.encode()) for i, text in enumerate(texts) if i % 3 == shard],
+        )
 
     def loader():
         source = WebDataset(str(tmp_path / "{0..2}.tar"), shardshuffle=True, seed=1).shuffle(10).decode()
@@ -180,7 +183,9 @@ def test_epochs():
 def test_fields_and_errors():
     dicts = [{"tokens": doc, "n": 1} for doc in DOCS[:20]]
     assert plain(PackedStream(dicts, 64, field="tokens")) == plain(PackedStream(DOCS[:20], 64))
-    assert plain(PackedStream([(doc, 1) for doc in DOCS[:20]], 64, field=0)) == plain(PackedStream(DOCS[:20], 64))
+    assert plain(PackedStream([(doc, 1) for doc in DOCS[:20]], 64, field=0)) == plain(
+        PackedStream(DOCS[:20], 64)
+    )
     for source, options, message in [
         (dicts, {"field": "ids"}, "document 0 has 'tokens', 'n', and no field 'ids'"),
         (dicts, {}, "document 0 is a dict, not token ids; name the field"),
@@ -209,12 +214,17 @@ def test_states_of_others():
 
 
 def test_ids_outside_the_vocabulary():
-    with pytest.raises(OSError, match="the window's documents: token 1 of document 1 is 9, and the vocabulary has 0 to 8"):
+    with pytest.raises(
+        OSError, match="the window's documents: token 1 of document 1 is 9, and the vocabulary has 0 to 8"
+    ):
         list(PackedStream([[1, 2], [3, 9]], 8, vocab_size=9))
 
 
 def test_samples_are_those_of_packed_sequences():
     row = next(iter(PackedStream(DOCS, 64, document_ids=True)))
     assert {name: (value.dtype, value.shape) for name, value in row.items()} == {
-        "input_ids": (torch.int64, (64,)), "labels": (torch.int64, (64,)),
-        "position_ids": (torch.int64, (64,)), "document_ids": (torch.int32, (64,))}
+        "input_ids": (torch.int64, (64,)),
+        "labels": (torch.int64, (64,)),
+        "position_ids": (torch.int64, (64,)),
+        "document_ids": (torch.int32, (64,)),
+    }

@@ -1,4 +1,5 @@
 """Pad: rows filled up as torch's pad_sequence does it, in any loader."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,11 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import default_collate
-
 from millrace import DataLoader, Pad
 from millrace.datasets.batches import ChunkedDataset, Field
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import default_collate
 
 DTYPES = ["uint8", "int16", "int32", "int64", "float32", "float64", "bool", "complex64"]
 
@@ -39,7 +39,9 @@ def test_equal_to_torch(lengths, dtype, shape, side, multiple_of, form):
     expected = pad_sequence(rows, batch_first=True, padding_value=value, padding_side=side)
     made = Pad(value, side=side)(given)
     assert made.dtype is expected.dtype and torch.equal(made, expected)
-    rounded = Pad({"x": value}, multiple_of=multiple_of, mask="mask", side=side)([{"x": row} for row in given])
+    rounded = Pad({"x": value}, multiple_of=multiple_of, mask="mask", side=side)(
+        [{"x": row} for row in given]
+    )
     length = rounded["x"].shape[1]
     assert length == (max(lengths) if multiple_of is None else -(-max(lengths) // multiple_of) * multiple_of)
     assert rounded["mask"].shape == (len(rows), length) and rounded["mask"].dtype is torch.int64
@@ -50,7 +52,10 @@ def test_equal_to_torch(lengths, dtype, shape, side, multiple_of, form):
 
 
 def test_other_fields_are_torchs():
-    samples = [{"x": [1, 2], "y": 3, "name": "a", "z": torch.ones(2)}, {"x": [4], "y": 5, "name": "b", "z": torch.zeros(2)}]
+    samples = [
+        {"x": [1, 2], "y": 3, "name": "a", "z": torch.ones(2)},
+        {"x": [4], "y": 5, "name": "b", "z": torch.zeros(2)},
+    ]
     batch = Pad({"x": 0})(samples)
     rest = default_collate([{k: v for k, v in sample.items() if k != "x"} for sample in samples])
     assert batch["x"].tolist() == [[1, 2], [4, 0]] and batch["name"] == rest["name"]
@@ -59,27 +64,40 @@ def test_other_fields_are_torchs():
     assert x.tolist() == [[1, 2, -1, -1], [3, -1, -1, -1]] and label.tolist() == [0, 1]
     everything = Pad(0, mask={"xm": "x", "ym": "y"})([{"x": [1], "y": [1, 2]}, {"x": [], "y": [3]}])
     assert {name: value.tolist() for name, value in everything.items()} == {
-        "x": [[1], [0]], "xm": [[1], [0]], "y": [[1, 2], [3, 0]], "ym": [[1, 1], [1, 0]]}
+        "x": [[1], [0]],
+        "xm": [[1], [0]],
+        "y": [[1, 2], [3, 0]],
+        "ym": [[1, 1], [1, 0]],
+    }
 
 
 def test_rows_that_are_not_plain():
     strided = torch.arange(20.0).reshape(4, 5)[:, ::2]
     graded = torch.ones(2, 3, requires_grad=True)
     batch = Pad(0.5)([strided, graded])
-    assert torch.equal(batch[0], strided) and torch.equal(batch[1, :2], graded.detach()) and (batch[1, 2:] == 0.5).all()
+    assert (
+        torch.equal(batch[0], strided)
+        and torch.equal(batch[1, :2], graded.detach())
+        and (batch[1, 2:] == 0.5).all()
+    )
     assert not batch.requires_grad
     assert Pad(0)([np.arange(6)[::2], np.arange(1)]).tolist() == [[0, 2, 4], [0, 0, 0]]
     assert Pad(0)([[0.5, 1], [2.0]]).tolist() == [[0.5, 1.0], [2.0, 0.0]]
     assert torch.isnan(Pad(float("nan"))([torch.ones(1), torch.ones(2)])[0, 1])
     assert Pad(0.1)([torch.ones(1), torch.ones(2)])[0, 1] == torch.tensor(0.1)
-    assert Pad(2)([torch.ones(1, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16)]).tolist() == [[1, 2], [1, 1]]
+    assert Pad(2)([torch.ones(1, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16)]).tolist() == [
+        [1, 2],
+        [1, 1],
+    ]
 
 
 def test_in_torchs_loader():
     rows = [list(range(n % 7)) for n in range(20)]
     for workers in (0, 2):
         batches = list(torch.utils.data.DataLoader(rows, 6, num_workers=workers, collate_fn=Pad(-1, to=8)))
-        assert [len(batch) for batch in batches] == [6, 6, 6, 2] and all(batch.shape[1] == 8 for batch in batches)
+        assert [len(batch) for batch in batches] == [6, 6, 6, 2] and all(
+            batch.shape[1] == 8 for batch in batches
+        )
         assert [[x for x in row if x >= 0] for batch in batches for row in batch.tolist()] == rows
 
 
@@ -124,26 +142,37 @@ def test_as_a_value():
     assert repr(Pad({"a": 0}, to=3, mask="m", side="left")) == "Pad({'a': 0}, to=3, mask='m', side='left')"
 
 
-@pytest.mark.parametrize("pad, samples, message", [
-    (lambda: Pad(0, to=0), None, "to should be an integer of 1 or more"),
-    (lambda: Pad(0, multiple_of=True), None, "multiple_of should be"),
-    (lambda: Pad(0, side="top"), None, "side should be 'right' or 'left'"),
-    (lambda: Pad({}), None, "values should be a number, or a dict"),
-    (lambda: Pad("0"), None, "values should be a number, or a dict"),
-    (lambda: Pad(0, to=2), [[1], [1, 2, 3]], "rows: sample 1 of the batch has 3 items, more than to=2"),
-    (lambda: Pad({"x": 0}), [{"y": [1]}], "no field 'x' to pad; they have 'y'"),
-    (lambda: Pad({2: 0}), [([1], [2])], "no field 2 to pad"),
-    (lambda: Pad({"x": 0}), [{"x": [1]}, {"y": [1]}], "sample 1 of the batch lacks 'x'"),
-    (lambda: Pad({"x": 0}), [{"x": [1]}, {"x": "ab"}], "field 'x': sample 1 of the batch is str"),
-    (lambda: Pad({"x": 0}), [{"x": torch.ones(2)}, {"x": torch.ones(2, dtype=torch.int64)}], "field 'x': sample 1 .* torch.int64"),
-    (lambda: Pad(0), [torch.ones(2, 3), torch.ones(2, 4)], r"only the first dimension may differ"),
-    (lambda: Pad(0.5), [[1], [1, 2]], "0.5 is no torch.int64"),
-    (lambda: Pad(-100), [torch.ones(1, dtype=torch.uint8), torch.ones(2, dtype=torch.uint8)], "-100 is no torch.uint8"),
-    (lambda: Pad({"x": 0}, mask="x"), [{"x": [1]}], "a field 'x' already"),
-    (lambda: Pad({"x": 0}, mask={"m": "y"}), [{"x": [1], "y": 1}], "the field 'y' is not padded"),
-    (lambda: Pad(0, mask="m"), [[1]], "samples should be dicts, but they are list"),
-    (lambda: Pad(0), [1, 2], "samples are int: nothing to pad"),
-])
+@pytest.mark.parametrize(
+    "pad, samples, message",
+    [
+        (lambda: Pad(0, to=0), None, "to should be an integer of 1 or more"),
+        (lambda: Pad(0, multiple_of=True), None, "multiple_of should be"),
+        (lambda: Pad(0, side="top"), None, "side should be 'right' or 'left'"),
+        (lambda: Pad({}), None, "values should be a number, or a dict"),
+        (lambda: Pad("0"), None, "values should be a number, or a dict"),
+        (lambda: Pad(0, to=2), [[1], [1, 2, 3]], "rows: sample 1 of the batch has 3 items, more than to=2"),
+        (lambda: Pad({"x": 0}), [{"y": [1]}], "no field 'x' to pad; they have 'y'"),
+        (lambda: Pad({2: 0}), [([1], [2])], "no field 2 to pad"),
+        (lambda: Pad({"x": 0}), [{"x": [1]}, {"y": [1]}], "sample 1 of the batch lacks 'x'"),
+        (lambda: Pad({"x": 0}), [{"x": [1]}, {"x": "ab"}], "field 'x': sample 1 of the batch is str"),
+        (
+            lambda: Pad({"x": 0}),
+            [{"x": torch.ones(2)}, {"x": torch.ones(2, dtype=torch.int64)}],
+            "field 'x': sample 1 .* torch.int64",
+        ),
+        (lambda: Pad(0), [torch.ones(2, 3), torch.ones(2, 4)], r"only the first dimension may differ"),
+        (lambda: Pad(0.5), [[1], [1, 2]], "0.5 is no torch.int64"),
+        (
+            lambda: Pad(-100),
+            [torch.ones(1, dtype=torch.uint8), torch.ones(2, dtype=torch.uint8)],
+            "-100 is no torch.uint8",
+        ),
+        (lambda: Pad({"x": 0}, mask="x"), [{"x": [1]}], "a field 'x' already"),
+        (lambda: Pad({"x": 0}, mask={"m": "y"}), [{"x": [1], "y": 1}], "the field 'y' is not padded"),
+        (lambda: Pad(0, mask="m"), [[1]], "samples should be dicts, but they are list"),
+        (lambda: Pad(0), [1, 2], "samples are int: nothing to pad"),
+    ],
+)
 def test_errors(pad, samples, message):
     with pytest.raises(ValueError, match=message):
         pad()(samples)

@@ -1,4 +1,6 @@
-"""Damaged pictures: the loader refuses those that Pillow refuses, and shows of the others what Pillow shows (the long run: tests/fuzz)."""
+"""Damaged pictures: the loader refuses those that Pillow refuses, and shows of the others what Pillow shows
+(the long run: tests/fuzz).
+"""
 
 import sys
 import warnings
@@ -6,20 +8,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from PIL import ImageFile
-from pictures import jpeg_bytes, make_picture
-from pillow_pixels import compare_with_pillow
-
 from millrace import CorruptDataError, DataLoader, _core, transforms
 from millrace.datasets import ImageFolder, pillow_decode
+from pictures import jpeg_bytes, make_picture
+from PIL import ImageFile
+from pillow_pixels import compare_with_pillow
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fuzz"))
 import against_pillow
 from picture_mutants import segments, sound_files, without_last_scans
 
 KINDS = {
-    "420": {"subsampling": "4:2:0"}, "444": {"subsampling": "4:4:4"}, "restarts": {"restart_marker_blocks": 3},
-    "progressive": {"progressive": True}, "grey": {"mode": "L"}, "cmyk": {"mode": "CMYK"},
+    "420": {"subsampling": "4:2:0"},
+    "444": {"subsampling": "4:4:4"},
+    "restarts": {"restart_marker_blocks": 3},
+    "progressive": {"progressive": True},
+    "grey": {"mode": "L"},
+    "cmyk": {"mode": "CMYK"},
 }
 
 
@@ -32,19 +37,25 @@ def row(tmp_path, data, *stages):
     folder = tmp_path / "one" / "class"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "f.jpg").write_bytes(data)
-    return ImageFolder(tmp_path / "one", transforms.Compose([*stages, transforms.PILToTensor()])).at(0, 0, 0)[0]
+    return ImageFolder(tmp_path / "one", transforms.Compose([*stages, transforms.PILToTensor()])).at(0, 0, 0)[
+        0
+    ]
 
 
 def test_some_hundred_mutants_under_every_policy():
     table = against_pillow.run(600, seed=18, tars_each=1)
-    assert not table.violations(), [f"{what}: {mutant.seed}, {mutant.mutation}" for what, mutant in table.wrong]
+    assert not table.violations(), [
+        f"{what}: {mutant.seed}, {mutant.mutation}" for what, mutant in table.wrong
+    ]
     assert table.total("pictures", "raise") == 600 and 60 < table.total("refused", "raise") < 400
     assert {key[2] for key in table.counts} == {"raise", "replace", "skip", "crops", "stream", "indexed"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_marker_inside_the_scan_is_judged_by_pillow(tmp_path, kind):
-    """0x40: libjpeg fills the rest with grey and then refuses the marker, on its way to the end of the file."""
+    """0x40: libjpeg fills the rest with grey and then refuses the marker, on its way to the end of the
+    file.
+    """
     data = bytearray(photo(kind))
     begin, end = next((begin, end) for marker, begin, end in segments(bytes(data)) if marker == 0xDA)
     refused = 0
@@ -88,13 +99,23 @@ def test_what_pillow_reads_besides_libjpeg(tmp_path):
     def with_segment(marker, content):
         return data[:2] + bytes([0xFF, marker]) + (2 + len(content)).to_bytes(2, "big") + content + data[2:]
 
-    refused = [compare_with_pillow(tmp_path, with_segment(*segment), "f.jpg") for segment in [
-        (0xEE, b"Adobe"), (0xE2, b"ICC_PROFILE\0"), (0xED, b"Photoshop 3.0\x008BIM\4\4"), (0xE0, b"JFIF\0"), (0xF1, b""),
-        (0xFE, b"a comment")]]
+    refused = [
+        compare_with_pillow(tmp_path, with_segment(*segment), "f.jpg")
+        for segment in [
+            (0xEE, b"Adobe"),
+            (0xE2, b"ICC_PROFILE\0"),
+            (0xED, b"Photoshop 3.0\x008BIM\4\4"),
+            (0xE0, b"JFIF\0"),
+            (0xF1, b""),
+            (0xFE, b"a comment"),
+        ]
+    ]
     assert refused == [False, False, False, False, False, True]
     assert not compare_with_pillow(tmp_path, data[:2] + b"\xff\x01" + data[2:], "f.jpg")
     assert compare_with_pillow(tmp_path, data[:20] + b"junk" + data[20:], "f.jpg"), "behind JFIF"
-    assert not compare_with_pillow(tmp_path, data[:-2] + b"\xff\xc8\xff\xd9", "f.jpg"), "an unknown frame behind the last row"
+    assert not compare_with_pillow(tmp_path, data[:-2] + b"\xff\xc8\xff\xd9", "f.jpg"), (
+        "an unknown frame behind the last row"
+    )
 
 
 def test_a_bomb_of_scans_is_not_left_to_pillow(tmp_path, monkeypatch):
@@ -117,7 +138,12 @@ def test_skip_leaves_out_what_pillow_refuses(tmp_path):
         (tmp_path / f"{i:02}").mkdir()
         (tmp_path / f"{i:02}" / "f.jpg").write_bytes(data)
     for stage in (transforms.Resize((20, 20)), transforms.RandomResizedCrop(20, scale=(0.05, 0.1))):
-        loader = DataLoader(ImageFolder(tmp_path, transforms.Compose([stage, transforms.ToTensor()])), 4, num_workers=2, on_error="skip")
+        loader = DataLoader(
+            ImageFolder(tmp_path, transforms.Compose([stage, transforms.ToTensor()])),
+            4,
+            num_workers=2,
+            on_error="skip",
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             labels = torch.cat([labels for _, labels in loader]).tolist()

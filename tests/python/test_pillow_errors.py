@@ -1,4 +1,6 @@
-"""Errors and warnings about pictures are Pillow's, too, whoever decodes: UnidentifiedImageError, DecompressionBombError and its warning."""
+"""Errors and warnings about pictures are Pillow's, too, whoever decodes: UnidentifiedImageError,
+DecompressionBombError and its warning.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,13 @@ import io
 import pickle
 import warnings
 
-import pytest
-from PIL import Image, UnidentifiedImageError
-from pictures import jpeg_bytes, make_picture
-
 import millrace
+import pytest
 from millrace import CorruptDataError, DataLoader, transforms
 from millrace.datasets import ImageFolder, WebDataset
 from millrace.datasets.webdataset.decoders import DecodingError
+from pictures import jpeg_bytes, make_picture
+from PIL import Image, UnidentifiedImageError
 
 
 def encoded(format, size=(60, 40), **more):
@@ -24,7 +25,12 @@ def encoded(format, size=(60, 40), **more):
 
 def contents():
     """{name: bytes}, all but the first two of them damaged."""
-    jpeg, png, webp, gif = jpeg_bytes(make_picture(60, 40, seed=1)), encoded("PNG"), encoded("WEBP"), encoded("GIF")
+    jpeg, png, webp, gif = (
+        jpeg_bytes(make_picture(60, 40, seed=1)),
+        encoded("PNG"),
+        encoded("WEBP"),
+        encoded("GIF"),
+    )
     frame = jpeg.index(b"\xff\xc0")
     return {
         "sound.jpg": jpeg,
@@ -66,7 +72,9 @@ def one(tmp_path):
         folder = tmp_path / name / "class"
         folder.mkdir(parents=True)
         (folder / name).write_bytes(data)
-        return ImageFolder(folder.parent, transforms.Compose([transforms.Resize((8, 8)), transforms.ToTensor()])), folder / name
+        return ImageFolder(
+            folder.parent, transforms.Compose([transforms.Resize((8, 8)), transforms.ToTensor()])
+        ), folder / name
 
     return make
 
@@ -90,7 +98,10 @@ def test_what_pillow_cannot_identify(name, way, one):
     with pytest.raises(OSError) as caught:
         WAYS[way](dataset)
     assert isinstance(caught.value, CorruptDataError) and str(path) in str(caught.value)
-    assert isinstance(caught.value, UnidentifiedImageError) == isinstance(expected, UnidentifiedImageError), (caught.value, expected)
+    assert isinstance(caught.value, UnidentifiedImageError) == isinstance(expected, UnidentifiedImageError), (
+        caught.value,
+        expected,
+    )
     if way != "processes":  # there torch makes it anew of its text
         assert caught.value.path == str(path)
 
@@ -123,7 +134,9 @@ def test_large_pictures(format, way, one, monkeypatch):
     if way == "processes":  # warnings are printed there
         WAYS[way](datasets["above"])
     else:
-        with pytest.warns(Image.DecompressionBombWarning, match=r"Image size \(1600 pixels\) exceeds limit of 1000 pixels"):
+        with pytest.warns(
+            Image.DecompressionBombWarning, match=r"Image size \(1600 pixels\) exceeds limit of 1000 pixels"
+        ):
             WAYS[way](datasets["above"])
     with pytest.raises(Image.DecompressionBombError, match="2500") as caught:
         WAYS[way](datasets["twice"])
@@ -132,7 +145,9 @@ def test_large_pictures(format, way, one, monkeypatch):
         warnings.simplefilter("error")
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
         for dataset in datasets.values():
-            fresh = ImageFolder(dataset.root, dataset.transform)  # a limit counts from the start of what reads
+            fresh = ImageFolder(
+                dataset.root, dataset.transform
+            )  # a limit counts from the start of what reads
             WAYS[way](fresh)
 
 

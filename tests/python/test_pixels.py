@@ -1,28 +1,32 @@
-"""Pixels: what the engine makes of varied JPEGs against Pillow's open, convert, crop and resize of the same boxes.
+"""Pixels: what the engine makes of varied JPEGs against Pillow's open, convert, crop and resize of the same
+boxes.
 
-The boxes come from `ds.draw`. What is asked: never more than one level apart, and identical where Pillow resizes horizontally
-first, as it did for years (newer Pillow starts vertically for some tall crops).
+The boxes come from `ds.draw`. What is asked: never more than one level apart, and identical where Pillow
+resizes horizontally first, as it did for years (newer Pillow starts vertically for some tall crops).
 """
 
 import numpy as np
 import pytest
 import torch
-from pictures import jpeg_bytes, make_picture
-from PIL import Image, ImageOps
-
 from millrace import transforms
 from millrace.datasets import ImageFolder
+from pictures import jpeg_bytes, make_picture
+from PIL import Image, ImageOps
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PER_KIND = 36
 
 
 def patched_440(random, width, height, **options):
-    """4:4:0, which Pillow cannot write, from 4:2:2: both store two brightness blocks and one of each colour per unit, here side
-    by side, there below each other, so changing the frame header turns one into a valid file of the other."""
+    """4:4:0, which Pillow cannot write, from 4:2:2: both store two brightness blocks and one of each colour
+    per unit, here side
+    by side, there below each other, so changing the frame header turns one into a valid file of the other.
+    """
     columns, rows = -(-width // 8), -(-height // 16)
     target = np.asarray(make_picture(8 * columns, 16 * rows, int(random.integers(1 << 30))))
-    units = target.reshape(rows, 2, 8, columns, 8, 3)  # row of units, upper or lower block, y, column of units, x, colour
+    units = target.reshape(
+        rows, 2, 8, columns, 8, 3
+    )  # row of units, upper or lower block, y, column of units, x, colour
     source = units.transpose(0, 2, 3, 1, 4, 5).reshape(8 * rows, 16 * columns, 3)
     data = bytearray(jpeg_bytes(Image.fromarray(source), subsampling="4:2:2", **options))
     frame = data.index(b"\xff\xc0")
@@ -74,7 +78,9 @@ def folder(tmp_path_factory):
             low, high = (1, 40) if i % 4 == 0 else (60, 300)
             width, height = (int(side) for side in random.integers(low, high, 2))
             picture = make_picture(width, height, int(random.integers(1 << 30)))
-            (root / kind / f"{i:02}.jpg").write_bytes(encode(random, picture, {"quality": int(random.integers(25, 99))}))
+            (root / kind / f"{i:02}.jpg").write_bytes(
+                encode(random, picture, {"quality": int(random.integers(25, 99))})
+            )
     return str(root)
 
 
@@ -94,8 +100,11 @@ class Tally:
 
     def check(self, name, capsys):
         with capsys.disabled():
-            print(f"\n  {name}: {self.crops} crops, max difference {self.worst:.3f} levels, {self.identical} identical; "
-                  f"{self.identical_horizontal} of {self.horizontal} that Pillow resizes horizontally first")
+            print(
+                f"\n  {name}: {self.crops} crops, max difference {self.worst:.3f} levels, {self.identical}"
+                f" identical; {self.identical_horizontal} of {self.horizontal} that Pillow resizes"
+                " horizontally first"
+            )
         assert self.worst <= 1.001
         assert self.horizontal >= 0.5 * self.crops
         assert self.identical_horizontal >= 0.99 * self.horizontal
@@ -110,7 +119,9 @@ def pillow_resize(crop, size, resampling):
 
 
 def levels_apart(row, expected):
-    """The largest difference. By numpy: torch's threads for such small tensors wait for each other longer than they work."""
+    """The largest difference. By numpy: torch's threads for such small tensors wait for each other longer
+    than they work.
+    """
     return int(np.abs(row.numpy().astype(np.int16) - expected.numpy().astype(np.int16)).max())
 
 
@@ -127,8 +138,17 @@ def expected_row(picture, decisions, size, resampling):
 
 def test_normalised_random_crops(folder, capsys):
     normalize = transforms.Normalize(MEAN, STD)
-    data = ImageFolder(folder, transforms.Compose([
-        transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip(), transforms.ToTensor(), normalize]))
+    data = ImageFolder(
+        folder,
+        transforms.Compose(
+            [
+                transforms.RandomResizedCrop(64),
+                transforms.RandomHorizontalFlip(),
+                transforms.ToTensor(),
+                normalize,
+            ]
+        ),
+    )
     assert len(data) >= 500
     levels_per_unit = 255 * torch.tensor(STD).view(3, 1, 1)
     tally, flips = Tally(), 0
@@ -151,14 +171,25 @@ def test_normalised_random_crops(folder, capsys):
 
 
 def test_bicubic_crops_as_bytes(folder, capsys):
-    data = ImageFolder(folder, transforms.Compose([
-        transforms.RandomResizedCrop((50, 71), scale=(0.02, 1.0), ratio=(0.4, 2.5), interpolation="bicubic"),
-        transforms.RandomVerticalFlip(), transforms.PILToTensor()]))
+    data = ImageFolder(
+        folder,
+        transforms.Compose(
+            [
+                transforms.RandomResizedCrop(
+                    (50, 71), scale=(0.02, 1.0), ratio=(0.4, 2.5), interpolation="bicubic"
+                ),
+                transforms.RandomVerticalFlip(),
+                transforms.PILToTensor(),
+            ]
+        ),
+    )
     tally = Tally()
     for i, (path, _) in enumerate(data.samples):
         row, _ = data.at(i, 7, 0)
         assert row.dtype == torch.uint8
-        pixels, horizontal_first = expected_row(Image.open(path).convert("RGB"), data.draw(i, 7, 0), (50, 71), Image.BICUBIC)
+        pixels, horizontal_first = expected_row(
+            Image.open(path).convert("RGB"), data.draw(i, 7, 0), (50, 71), Image.BICUBIC
+        )
         worst = levels_apart(row, pixels)
         tally.add(worst, torch.equal(row, pixels), horizontal_first)
         if worst > 1:
@@ -166,13 +197,17 @@ def test_bicubic_crops_as_bytes(folder, capsys):
     tally.check("RandomResizedCrop(50, 71), bicubic, bytes", capsys)
 
 
-@pytest.mark.parametrize("chain", [
-    [transforms.Resize(72), transforms.CenterCrop(64)],
-    [transforms.Resize((40, 90), interpolation="bicubic")],
-    [transforms.Resize(30, max_size=40)],
-    [transforms.Resize(33, interpolation="nearest")],
-    [transforms.CenterCrop((80, 200))],
-], ids=str)
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [transforms.Resize(72), transforms.CenterCrop(64)],
+        [transforms.Resize((40, 90), interpolation="bicubic")],
+        [transforms.Resize(30, max_size=40)],
+        [transforms.Resize(33, interpolation="nearest")],
+        [transforms.CenterCrop((80, 200))],
+    ],
+    ids=str,
+)
 def test_fixed_chains(folder, capsys, chain):
     chain = transforms.Compose([*chain, transforms.ToImage()])
     data = ImageFolder(folder, chain)
@@ -189,11 +224,15 @@ def test_fixed_chains(folder, capsys, chain):
     assert differing <= 0.1 * len(chosen)
 
 
-@pytest.mark.parametrize("options", [
-    {"size": 50, "pad_if_needed": True},
-    {"size": (40, 60), "padding": 30, "fill": (10, 20, 30), "pad_if_needed": True},
-    {"size": 48, "padding": [9, 3, 11, 5], "padding_mode": "edge", "pad_if_needed": True},
-], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"size": 50, "pad_if_needed": True},
+        {"size": (40, 60), "padding": 30, "fill": (10, 20, 30), "pad_if_needed": True},
+        {"size": 48, "padding": [9, 3, 11, 5], "padding_mode": "edge", "pad_if_needed": True},
+    ],
+    ids=str,
+)
 def test_random_crops_with_padding(folder, options):
     crop = transforms.RandomCrop(**options)
     data = ImageFolder(folder, transforms.Compose([crop, transforms.PILToTensor()]))
@@ -202,7 +241,9 @@ def test_random_crops_with_padding(folder, options):
         (box,) = data.draw(i, 1, 2, occurrence=3)
         picture = Image.open(data.samples[i][0]).convert("RGB")
         torch.manual_seed(0)
-        expected = crop.transform(picture, {**crop.make_params([picture]), "top": box["top"], "left": box["left"]})
+        expected = crop.transform(
+            picture, {**crop.make_params([picture]), "top": box["top"], "left": box["left"]}
+        )
         assert (box["height"], box["width"]) == tuple(crop.size)
         assert torch.equal(row, transforms.PILToTensor()(expected)), (data.samples[i], box)
 
@@ -210,7 +251,9 @@ def test_random_crops_with_padding(folder, options):
 def test_whole_pictures_are_identical(folder):
     data = ImageFolder(folder, transforms.PILToTensor())
     for i, (path, _) in enumerate(data.samples[::2]):
-        assert torch.equal(data.at(2 * i, 0, 0)[0], transforms.PILToTensor()(Image.open(path).convert("RGB"))), path
+        assert torch.equal(
+            data.at(2 * i, 0, 0)[0], transforms.PILToTensor()(Image.open(path).convert("RGB"))
+        ), path
 
 
 def test_exif_orientation_on_request(folder):

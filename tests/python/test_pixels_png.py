@@ -1,4 +1,6 @@
-"""PNG: the engine's pixels are Pillow's `open(f).convert("RGB")`, byte for byte; what it refuses, Pillow decides."""
+"""PNG: the engine's pixels are Pillow's `open(f).convert("RGB")`, byte for byte; what it refuses, Pillow
+decides.
+"""
 
 import io
 import struct
@@ -8,18 +10,19 @@ import numpy as np
 import pytest
 import torch
 from loader_data import torchvision_or_skip
-from pictures import make_picture
-from pillow_pixels import by_pillow, compare_with_pillow, decoded
-from PIL import Image
-from png_files import KINDS, SIGNATURE, chunk, exif, filtered, header, png, samples, transparency
-
 from millrace import CorruptDataError, DataLoader, _core, transforms
 from millrace.datasets import ImageFolder
+from pictures import make_picture
+from PIL import Image
+from pillow_pixels import by_pillow, compare_with_pillow, decoded
+from png_files import KINDS, SIGNATURE, chunk, exif, filtered, header, png, samples, transparency
 
 
 def any_png(random, color, depth, interlaced=False, **options):
     width, height = (int(side) for side in random.integers(1, 40, 2))
-    return png(samples(random, width, height, depth, color), depth, color, random, interlaced=interlaced, **options)
+    return png(
+        samples(random, width, height, depth, color), depth, color, random, interlaced=interlaced, **options
+    )
 
 
 @pytest.mark.parametrize("interlaced", [False, True], ids=["rows", "interlaced"])
@@ -33,7 +36,9 @@ def test_every_kind(color, depth, interlaced):
 
 
 @pytest.mark.parametrize("interlaced", [False, True], ids=["rows", "interlaced"])
-@pytest.mark.parametrize(("width", "height"), [(1, 1), (1, 9), (9, 1), (2, 2), (3, 5), (4, 4), (5, 3), (8, 8), (9, 9), (257, 3)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(1, 1), (1, 9), (9, 1), (2, 2), (3, 5), (4, 4), (5, 3), (8, 8), (9, 9), (257, 3)]
+)
 def test_small_and_odd_sizes(width, height, interlaced):
     random = np.random.default_rng([width, height])
     for color, depth in KINDS:
@@ -52,7 +57,12 @@ def test_files_of_other_writers():
     picture = make_picture(123, 77, 5)
     for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"):
         image = picture.convert("L").convert(mode) if mode == "I;16" else picture.convert(mode)
-        for options in ({}, {"optimize": True}, {"compress_level": 0}, {"bits": 4} if mode == "P" else {"compress_level": 1}):
+        for options in (
+            {},
+            {"optimize": True},
+            {"compress_level": 0},
+            {"bits": 4} if mode == "P" else {"compress_level": 1},
+        ):
             file = io.BytesIO()
             image.save(file, "PNG", dpi=(72, 72), icc_profile=b"x" * 5000, **options)
             assert np.array_equal(decoded(file.getvalue()), by_pillow(file.getvalue())), (mode, options)
@@ -60,9 +70,19 @@ def test_files_of_other_writers():
 
 def test_gamma_profiles_text_and_unknown_chunks_change_nothing():
     random = np.random.default_rng(2)
-    others = [(b"gAMA", struct.pack(">I", 22000)), (b"sRGB", b"\1"), (b"cHRM", bytes(32)), (b"pHYs", bytes(9)), (b"bKGD", bytes(6)),
-              (b"iCCP", b"p\0\0" + zlib.compress(b"profile")), (b"tEXt", b"Comment\0hello"), (b"zTXt", b"k\0\0" + zlib.compress(b"v")),
-              (b"tIME", bytes(7)), (b"teSt", b"private"), (b"PLTE", bytes(9))]
+    others = [
+        (b"gAMA", struct.pack(">I", 22000)),
+        (b"sRGB", b"\1"),
+        (b"cHRM", bytes(32)),
+        (b"pHYs", bytes(9)),
+        (b"bKGD", bytes(6)),
+        (b"iCCP", b"p\0\0" + zlib.compress(b"profile")),
+        (b"tEXt", b"Comment\0hello"),
+        (b"zTXt", b"k\0\0" + zlib.compress(b"v")),
+        (b"tIME", bytes(7)),
+        (b"teSt", b"private"),
+        (b"PLTE", bytes(9)),
+    ]
     all_of_them = b"".join(chunk(*other) for other in others)
     for color, depth in [(2, 8), (6, 16), (0, 8)]:
         data = any_png(random, color, depth, before=all_of_them, behind=all_of_them)
@@ -71,13 +91,18 @@ def test_gamma_profiles_text_and_unknown_chunks_change_nothing():
 
 def animation(random, width, height, default_image):
     """Two frames, the first being the PNG's own picture or, with default_image, not."""
+
     def frame(number):
         return chunk(b"fcTL", struct.pack(">IIIIIHHBB", number, width, height, 0, 0, 1, 10, 0, 0))
 
     pixels = samples(random, width, height, 8, 2)
     moving = chunk(b"acTL", struct.pack(">II", 2, 0))
     more = filtered(samples(random, width, height, 8, 2).reshape(height, -1), 3, random)
-    frames = (frame(0) if default_image else b"") + frame(1) + chunk(b"fdAT", struct.pack(">I", 2) + zlib.compress(more))
+    frames = (
+        (frame(0) if default_image else b"")
+        + frame(1)
+        + chunk(b"fdAT", struct.pack(">I", 2) + zlib.compress(more))
+    )
     return png(pixels, 8, 2, random, between=moving + (b"" if default_image else frame(0)), behind=frames)
 
 
@@ -103,7 +128,12 @@ def orientation_chunks():
     yield "cut", chunk(b"eXIf", exif(6)[:14])
     yield "empty", chunk(b"eXIf", b"")
     yield "text", chunk(b"tEXt", b"exif\0" + exif(6))
-    yield "raw profile", chunk(b"tEXt", b"Raw profile type exif\0\nexif\n26\n" + (b"Exif\0\0" + exif(6)).hex().encode() + b"\n")
+    yield (
+        "raw profile",
+        chunk(
+            b"tEXt", b"Raw profile type exif\0\nexif\n26\n" + (b"Exif\0\0" + exif(6)).hex().encode() + b"\n"
+        ),
+    )
     for value in (0, 1, 6, 9):
         yield f"XMP {value}", chunk(b"iTXt", KEYWORD + b"\0\0\0\0\0" + XMP % value)
     yield "XMP element", chunk(b"iTXt", KEYWORD + b"\0\0\0en\0k\0<tiff:Orientation>8</tiff:Orientation>")
@@ -114,7 +144,9 @@ def orientation_chunks():
     yield "text of that name", chunk(b"tEXt", KEYWORD + b"\0" + XMP % 6)
 
 
-@pytest.mark.parametrize(("name", "chunks"), list(orientation_chunks()), ids=[name for name, _ in orientation_chunks()])
+@pytest.mark.parametrize(
+    ("name", "chunks"), list(orientation_chunks()), ids=[name for name, _ in orientation_chunks()]
+)
 @pytest.mark.parametrize("place", ["between", "behind"])
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
 def test_orientation(tmp_path, name, chunks, place):
@@ -152,13 +184,32 @@ def irregular_files():
     yield "bytes behind the stream", file(chunk(b"IDAT", stream + b"xxx"))
     yield "a filter that is none", file(chunk(b"IDAT", zlib.compress(b"\x05" + raw[1:])))
     yield "no zlib", file(chunk(b"IDAT", b"hello world"))
-    yield "IDAT in two places", file(chunk(b"IDAT", stream[:9]), chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", stream[9:]))
-    yield "empty IDATs", file(chunk(b"IDAT"), chunk(b"IDAT", stream[:9]), chunk(b"IDAT"), chunk(b"IDAT", stream[9:]), chunk(b"IDAT"))
+    yield (
+        "IDAT in two places",
+        file(chunk(b"IDAT", stream[:9]), chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", stream[9:])),
+    )
+    yield (
+        "empty IDATs",
+        file(
+            chunk(b"IDAT"),
+            chunk(b"IDAT", stream[:9]),
+            chunk(b"IDAT"),
+            chunk(b"IDAT", stream[9:]),
+            chunk(b"IDAT"),
+        ),
+    )
     yield "two headers", file(header(9, 6, 8, 2), chunk(b"IDAT", stream))
     yield "header cut", SIGNATURE + chunk(b"IHDR", bytes(12)) + good[33:]
-    for name, wrong in {"no width": header(0, 6, 8, 2), "depth 3": header(9, 6, 3, 0), "colour 5": header(9, 6, 8, 5), "depth of palette":
-                        header(9, 6, 16, 3), "other interlacing": header(9, 6, 8, 2, 2), "huge": header(1 << 20, 1 << 20, 8, 2),
-                        "large": header(10_000, 9_000, 8, 2), "sign bit": header(1 << 31, 6, 8, 2)}.items():
+    for name, wrong in {
+        "no width": header(0, 6, 8, 2),
+        "depth 3": header(9, 6, 3, 0),
+        "colour 5": header(9, 6, 8, 5),
+        "depth of palette": header(9, 6, 16, 3),
+        "other interlacing": header(9, 6, 8, 2, 2),
+        "huge": header(1 << 20, 1 << 20, 8, 2),
+        "large": header(10_000, 9_000, 8, 2),
+        "sign bit": header(1 << 31, 6, 8, 2),
+    }.items():
         yield name, SIGNATURE + wrong + good[33:]
     yield "gamma before header", SIGNATURE + chunk(b"gAMA", bytes(4)) + good[8:]
     yield "gamma cut", file(chunk(b"gAMA", bytes(3)), chunk(b"IDAT", stream))
@@ -167,27 +218,55 @@ def irregular_files():
     yield "name that is none", file(chunk(b"\x01BCD"), chunk(b"IDAT", stream))
     yield "name that is none, behind", file(chunk(b"IDAT", stream), chunk(b"\x01BCD"))
     yield "signature cut", good[:7]
-    for name, palette in {"none": b"", "empty": chunk(b"PLTE"), "odd": chunk(b"PLTE", bytes(10)), "long": chunk(b"PLTE", bytes(1200)),
-                          "two": 2 * chunk(b"PLTE", b"abcdef")}.items():
-        yield f"palette: {name}", SIGNATURE + header(9, 6, 8, 3) + palette + chunk(b"IDAT", zlib.compress(bytes(60))) + end
-    yield "palette behind", SIGNATURE + header(9, 6, 8, 3) + chunk(b"IDAT", zlib.compress(bytes(60))) + chunk(b"PLTE", b"abc") + end
+    for name, palette in {
+        "none": b"",
+        "empty": chunk(b"PLTE"),
+        "odd": chunk(b"PLTE", bytes(10)),
+        "long": chunk(b"PLTE", bytes(1200)),
+        "two": 2 * chunk(b"PLTE", b"abcdef"),
+    }.items():
+        yield (
+            f"palette: {name}",
+            SIGNATURE + header(9, 6, 8, 3) + palette + chunk(b"IDAT", zlib.compress(bytes(60))) + end,
+        )
+    yield (
+        "palette behind",
+        SIGNATURE
+        + header(9, 6, 8, 3)
+        + chunk(b"IDAT", zlib.compress(bytes(60)))
+        + chunk(b"PLTE", b"abc")
+        + end,
+    )
     control = chunk(b"fcTL", struct.pack(">IIIIIHHBB", 0, 5, 4, 1, 1, 1, 10, 0, 0))
     part = chunk(b"IDAT", zlib.compress(bytes(16 * 4)))
     for frames in (0, 1, 2):
-        yield f"frame smaller than the picture, of {frames}", file(chunk(b"acTL", struct.pack(">II", frames, 0)), control, part)
+        yield (
+            f"frame smaller than the picture, of {frames}",
+            file(chunk(b"acTL", struct.pack(">II", frames, 0)), control, part),
+        )
     yield "frame without animation", file(control, part)
     yield "frame behind without animation", file(chunk(b"IDAT", stream), chunk(b"fcTL", bytes(26)))
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("name", "data"), list(irregular_files()), ids=[name for name, _ in irregular_files()])
+@pytest.mark.parametrize(
+    ("name", "data"), list(irregular_files()), ids=[name for name, _ in irregular_files()]
+)
 def test_of_irregular_files_pillow_decides(tmp_path, name, data):
     compare_with_pillow(tmp_path, data)
 
 
 def test_cut_at_every_byte(tmp_path):
     random = np.random.default_rng(6)
-    data = png(samples(random, 5, 4, 8, 2), 8, 2, random, pieces=3, between=chunk(b"eXIf", exif(6)), behind=chunk(b"tEXt", b"a\0b"))
+    data = png(
+        samples(random, 5, 4, 8, 2),
+        8,
+        2,
+        random,
+        pieces=3,
+        between=chunk(b"eXIf", exif(6)),
+        behind=chunk(b"tEXt", b"a\0b"),
+    )
     pictures = sum(compare_with_pillow(tmp_path, data[:cut]) for cut in range(1, len(data)))
     assert 20 < pictures < len(data) / 2
 
@@ -198,22 +277,35 @@ def test_what_is_refused_is_named_with_its_offset(tmp_path):
     data = bytearray(png(samples(random, 50, 40, 8, 2), 8, 2, random))
     data[len(data) // 2] ^= 1
     (tmp_path / "class" / "broken.png").write_bytes(data)
-    with pytest.raises(CorruptDataError, match=r"broken\.png: PNG chunk IDAT at byte 33 has a wrong checksum") as caught:
+    with pytest.raises(
+        CorruptDataError, match=r"broken\.png: PNG chunk IDAT at byte 33 has a wrong checksum"
+    ) as caught:
         ImageFolder(tmp_path, transforms.PILToTensor()).at(0, 0, 0)
     assert caught.value.offset == 33 and caught.value.path.endswith("broken.png")
 
 
 @pytest.mark.parametrize("interlaced", [False, True], ids=["rows", "interlaced"])
 def test_regions(tmp_path, interlaced):
-    """Crops decode no more than they need; large enough that inflating stops early, and compressed in all ways."""
+    """Crops decode no more than they need; large enough that inflating stops early, and compressed in all
+    ways.
+    """
     (tmp_path / "class").mkdir()
     random = np.random.default_rng(8)
     expected = []
     for i, (color, depth) in enumerate([(2, 8), (6, 8), (0, 8), (3, 4), (2, 16), (0, 1)]):
-        data = png(samples(random, 301, 400, depth, color), depth, color, random, interlaced=interlaced, level=(0, 1, 9)[i % 3])
+        data = png(
+            samples(random, 301, 400, depth, color),
+            depth,
+            color,
+            random,
+            interlaced=interlaced,
+            level=(0, 1, 9)[i % 3],
+        )
         (tmp_path / "class" / f"{i}.png").write_bytes(data)
         expected.append(by_pillow(data))
-    dataset = ImageFolder(tmp_path, transforms.Compose([transforms.RandomCrop((37, 41)), transforms.PILToTensor()]))
+    dataset = ImageFolder(
+        tmp_path, transforms.Compose([transforms.RandomCrop((37, 41)), transforms.PILToTensor()])
+    )
     for i, whole in enumerate(expected):
         for seed in range(20):
             (box,) = dataset.draw(i, seed, 0)
@@ -245,12 +337,20 @@ def test_an_image_folder_of_all_formats_equals_torchvisions(tmp_path):
     random = np.random.default_rng(10)
     for i in range(12):
         (tmp_path / f"class{i % 3}").mkdir(exist_ok=True)
-        picture, path = make_picture(*(int(side) for side in random.integers(40, 90, 2)), i), tmp_path / f"class{i % 3}" / str(i)
+        picture, path = (
+            make_picture(*(int(side) for side in random.integers(40, 90, 2)), i),
+            tmp_path / f"class{i % 3}" / str(i),
+        )
         if i % 4 == 0:
             picture = picture.convert(("RGBA", "P", "L")[i // 4])
-        picture.save(f"{path}.webp" if i % 4 == 1 else f"{path}.png", **({"lossless": True} if i == 5 else {}))
+        picture.save(
+            f"{path}.webp" if i % 4 == 1 else f"{path}.png", **({"lossless": True} if i == 5 else {})
+        )
     chain = v2.Compose([v2.CenterCrop((33, 35)), v2.PILToTensor()])
-    theirs, ours = datasets.ImageFolder(tmp_path, chain), DataLoader(datasets.ImageFolder(tmp_path, chain), batch_size=5, num_workers=2)
+    theirs, ours = (
+        datasets.ImageFolder(tmp_path, chain),
+        DataLoader(datasets.ImageFolder(tmp_path, chain), batch_size=5, num_workers=2),
+    )
     batches = list(zip(data.DataLoader(theirs, batch_size=5), ours, strict=True))
     assert ours.stats()["engine"] == "threads" and len(batches) == 3
     for (pixels, labels), (own_pixels, own_labels) in batches:
@@ -262,7 +362,10 @@ def test_an_image_folder_without_pillow(tmp_path, monkeypatch):
     (tmp_path / "class").mkdir()
     for i, suffix in enumerate(["png", "webp", "jpg"] * 3):
         make_picture(50, 40, i).save(tmp_path / "class" / f"{i}.{suffix}")
-    expected = [by_pillow((tmp_path / "class" / f"{i}.{suffix}").read_bytes()) for i, suffix in enumerate(["png", "webp", "jpg"] * 3)]
+    expected = [
+        by_pillow((tmp_path / "class" / f"{i}.{suffix}").read_bytes())
+        for i, suffix in enumerate(["png", "webp", "jpg"] * 3)
+    ]
     loader = DataLoader(ImageFolder(tmp_path, transforms.PILToTensor()), batch_size=9, num_workers=2)
     monkeypatch.setattr(Image, "open", None)
     ((pixels, _),) = loader

@@ -1,17 +1,18 @@
-"""WebP: the engine's pixels are Pillow's `open(f).convert("RGB")`, byte for byte; what it refuses, Pillow decides."""
+"""WebP: the engine's pixels are Pillow's `open(f).convert("RGB")`, byte for byte; what it refuses, Pillow
+decides.
+"""
 
 import io
 import struct
 
 import numpy as np
 import pytest
-from pictures import make_picture
-from pillow_pixels import by_pillow, compare_with_pillow, decoded
-from PIL import Image, features
-from png_files import exif
-
 from millrace import CorruptDataError, transforms
 from millrace.datasets import ImageFolder
+from pictures import make_picture
+from PIL import Image, features
+from pillow_pixels import by_pillow, compare_with_pillow, decoded
+from png_files import exif
 
 pytestmark = pytest.mark.skipif(not features.check("webp"), reason="this Pillow has no WebP to compare with")
 
@@ -31,8 +32,13 @@ def webp(image, **options):
 
 
 WAYS = {
-    "lossy": {}, "rough": {"quality": 3}, "fine": {"quality": 99, "method": 6}, "quick": {"quality": 60, "method": 0},
-    "lossless": {"lossless": True}, "lossless quick": {"lossless": True, "method": 0}, "exact": {"lossless": True, "exact": True},
+    "lossy": {},
+    "rough": {"quality": 3},
+    "fine": {"quality": 99, "method": 6},
+    "quick": {"quality": 60, "method": 0},
+    "lossless": {"lossless": True},
+    "lossless quick": {"lossless": True, "method": 0},
+    "exact": {"lossless": True, "exact": True},
 }
 
 
@@ -69,7 +75,9 @@ def test_damaged_exif_means_upright(tmp_path):
 
 
 def riff(*chunks):
-    body = b"WEBP" + b"".join(name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2) for name, data in chunks)
+    body = b"WEBP" + b"".join(
+        name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2) for name, data in chunks
+    )
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
@@ -78,11 +86,22 @@ def u24(value):
 
 
 def animation(canvas, corner, first, second, alpha):
-    """Two frames at `corner` (even numbers) of the canvas; `first` and `second`: WebP files of one picture each."""
+    """Two frames at `corner` (even numbers) of the canvas; `first` and `second`: WebP files of one picture
+    each.
+    """
+
     def frame(data):
         size = Image.open(io.BytesIO(data)).size
-        place = b"".join(u24(n) for n in (corner[0] // 2, corner[1] // 2, size[0] - 1, size[1] - 1, 100)) + b"\0"
-        at = data.index(b"ALPH") if b"ALPH" in data else 12 if data[12:15] == b"VP8" and data[15:16] != b"X" else data.index(b"VP8", 16)
+        place = (
+            b"".join(u24(n) for n in (corner[0] // 2, corner[1] // 2, size[0] - 1, size[1] - 1, 100)) + b"\0"
+        )
+        at = (
+            data.index(b"ALPH")
+            if b"ALPH" in data
+            else 12
+            if data[12:15] == b"VP8" and data[15:16] != b"X"
+            else data.index(b"VP8", 16)
+        )
         return b"ANMF", place + data[at:]
 
     extended = struct.pack("<I", 0x02 | (0x10 if alpha else 0)) + u24(canvas[0] - 1) + u24(canvas[1] - 1)
@@ -93,7 +112,9 @@ def animation(canvas, corner, first, second, alpha):
 @pytest.mark.parametrize("alpha", [False, True], ids=["opaque", "alpha"])
 @pytest.mark.parametrize("way", ["lossy", "lossless"])
 def test_the_first_frame_of_an_animation(tmp_path, way, alpha, corner):
-    """What the frame does not cover is black, whatever the background colour; crops lie inside, outside and across."""
+    """What the frame does not cover is black, whatever the background colour; crops lie inside, outside and
+    across.
+    """
     random = np.random.default_rng(2)
     frames = [webp(picture(random, 40, 30, alpha), **WAYS[way]) for _ in range(2)]
     data = animation((54, 40), corner, *frames, alpha)
@@ -102,7 +123,9 @@ def test_the_first_frame_of_an_animation(tmp_path, way, alpha, corner):
     assert np.array_equal(decoded(data), whole)
     (tmp_path / "class").mkdir()
     (tmp_path / "class" / "a.webp").write_bytes(data)
-    dataset = ImageFolder(tmp_path, transforms.Compose([transforms.RandomCrop((6, 7)), transforms.PILToTensor()]))
+    dataset = ImageFolder(
+        tmp_path, transforms.Compose([transforms.RandomCrop((6, 7)), transforms.PILToTensor()])
+    )
     for seed in range(60):
         (box,) = dataset.draw(0, seed, 0)
         crop = whole[box["top"] : box["top"] + 6, box["left"] : box["left"] + 7]
@@ -113,7 +136,9 @@ def test_animations_of_pillow():
     random = np.random.default_rng(3)
     for alpha in (False, True):
         frames = [picture(random, 60, 50, alpha) for _ in range(3)]
-        data = webp(frames[0], save_all=True, append_images=frames[1:], background=(200, 100, 50, 255), duration=50)
+        data = webp(
+            frames[0], save_all=True, append_images=frames[1:], background=(200, 100, 50, 255), duration=50
+        )
         assert np.array_equal(decoded(data), by_pillow(data))
 
 
@@ -129,7 +154,9 @@ def test_regions(tmp_path, way, alpha):
         (tmp_path / "class" / f"{i}.webp").write_bytes(data)
         expected.append(by_pillow(data))
     for size in [(1, 1), (8, 7), (5, 9)]:
-        dataset = ImageFolder(tmp_path, transforms.Compose([transforms.RandomCrop(size), transforms.PILToTensor()]))
+        dataset = ImageFolder(
+            tmp_path, transforms.Compose([transforms.RandomCrop(size), transforms.PILToTensor()])
+        )
         for i, whole in enumerate(expected):
             for seed in range(30):
                 (box,) = dataset.draw(i, seed, 0)
@@ -160,7 +187,9 @@ def test_orientation(tmp_path, name, options):
     compare_with_pillow(tmp_path, webp(picture(np.random.default_rng(5), 9, 6), **options), "f.webp")
 
 
-@pytest.mark.parametrize("options", [{"quality": 20}, {"lossless": True}, {"quality": 20, "exif": exif(6)}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"quality": 20}, {"lossless": True}, {"quality": 20, "exif": exif(6)}], ids=str
+)
 def test_cut_at_every_byte(tmp_path, options):
     data = webp(picture(np.random.default_rng(6), 11, 8, alpha="exif" in options), **options)
     for cut in range(1, len(data)):

@@ -1,4 +1,6 @@
-"""DevicePrefetcher on a device that does everything late: the same batches, in order, whatever they are made of."""
+"""DevicePrefetcher on a device that does everything late: the same batches, in order, whatever they are made
+of.
+"""
 
 import collections
 import dataclasses
@@ -6,14 +8,13 @@ import multiprocessing
 import pickle
 from types import SimpleNamespace
 
+import millrace
 import pytest
 import torch
 from fake_device import Fake
-from torch.nn.utils.rnn import pack_sequence
-
-import millrace
 from millrace import DevicePrefetcher
 from millrace.batch_tree import leaves
+from torch.nn.utils.rnn import pack_sequence
 
 Pair = collections.namedtuple("Pair", "x y")
 
@@ -55,7 +56,10 @@ KINDS = {
     "large": lambda i: image(i, 100, 300),
     "scalar": lambda i: torch.tensor(i),
     "empty": lambda i: torch.empty(0, 4),
-    "types": lambda i: [torch.tensor([i]).to(t) for t in (torch.bool, torch.uint8, torch.int16, torch.bfloat16, torch.complex64)],
+    "types": lambda i: [
+        torch.tensor([i]).to(t)
+        for t in (torch.bool, torch.uint8, torch.int16, torch.bfloat16, torch.complex64)
+    ],
     "turned": lambda i: image(i, 4, 5).T,
     "gaps": lambda i: image(i, 4, 40)[:, ::2],
     "broadcast": lambda i: image(i, 4, 1).expand(4, 3),
@@ -76,9 +80,18 @@ KINDS = {
 
 def plain(value):
     if isinstance(value, torch.Tensor):
-        return str(value.dtype), tuple(value.shape), value.stride() if not value.is_sparse else None, value.to_dense().tolist()
+        return (
+            str(value.dtype),
+            tuple(value.shape),
+            value.stride() if not value.is_sparse else None,
+            value.to_dense().tolist(),
+        )
     if isinstance(value, collections.abc.Mapping):
-        return type(value).__name__, [(key, plain(part)) for key, part in value.items()], getattr(value, "name", None)
+        return (
+            type(value).__name__,
+            [(key, plain(part)) for key, part in value.items()],
+            getattr(value, "name", None),
+        )
     if isinstance(value, (list, tuple)):
         return type(value).__name__, [plain(part) for part in value]
     if dataclasses.is_dataclass(value):
@@ -164,7 +177,9 @@ class Counting:
 def test_only_so_many_batches_are_asked_for_ahead(prefetch, fake):
     source = Counting(10)
     seen = [(int(batch), source.pulled) for batch in DevicePrefetcher(source, "fake", prefetch)]
-    assert seen == [(i, min(10, max(i + 1, min(2 * i + 1, i + prefetch)))) for i in range(10)]  # the first one waits for no other
+    assert seen == [
+        (i, min(10, max(i + 1, min(2 * i + 1, i + prefetch)))) for i in range(10)
+    ]  # the first one waits for no other
 
 
 def test_errors_come_at_their_place_and_the_next_batch_can_be_had(fake):
@@ -174,7 +189,11 @@ def test_errors_come_at_their_place_and_the_next_batch_can_be_had(fake):
             seen.append(int(next(iterator)))
         except (ValueError, StopIteration) as error:
             seen.append(f"{type(error).__name__} {error}")
-    assert seen == ["ValueError batch 0", 1, 2, "ValueError batch 3", 4, "ValueError batch 5"] + ["StopIteration "] * 3
+    assert (
+        seen
+        == ["ValueError batch 0", 1, 2, "ValueError batch 3", 4, "ValueError batch 5"]
+        + ["StopIteration "] * 3
+    )
 
 
 def test_interrupts_come_at_once_and_lose_nothing(fake):
@@ -251,7 +270,10 @@ def test_an_error_on_the_device_is_one_of_its_batch(fake):
             raise ArithmeticError("two")
         return batch
 
-    iterator, seen = iter(DevicePrefetcher([torch.tensor(i) for i in range(4)], "fake", on_device=transform)), []
+    iterator, seen = (
+        iter(DevicePrefetcher([torch.tensor(i) for i in range(4)], "fake", on_device=transform)),
+        [],
+    )
     for _ in range(4):
         try:
             seen.append(int(next(iterator)))
@@ -308,8 +330,13 @@ def test_the_cpu_is_a_device_too():
     batches = [image(i, 1, 2, 3, 4) for i in range(3)]
     assert all(a is b for a, b in zip(DevicePrefetcher(batches, "cpu"), batches))
     changed = list(DevicePrefetcher(batches, "cpu", channels_last=True, on_device=lambda x: x + 1))
-    assert torch.equal(changed[2], batches[2] + 1) and changed[0].is_contiguous(memory_format=torch.channels_last)
-    assert list(DevicePrefetcher([SimpleNamespace(a=1)], None)) == [SimpleNamespace(a=1)] or torch.accelerator.is_available()
+    assert torch.equal(changed[2], batches[2] + 1) and changed[0].is_contiguous(
+        memory_format=torch.channels_last
+    )
+    assert (
+        list(DevicePrefetcher([SimpleNamespace(a=1)], None)) == [SimpleNamespace(a=1)]
+        or torch.accelerator.is_available()
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
@@ -336,7 +363,9 @@ def test_bad_devices():
 
 
 def test_a_loader_with_a_device_travels():
-    loader = pickle.loads(pickle.dumps(millrace.DataLoader(torch.arange(6), batch_size=2, device="cpu", prefetch_to_device=3)))
+    loader = pickle.loads(
+        pickle.dumps(millrace.DataLoader(torch.arange(6), batch_size=2, device="cpu", prefetch_to_device=3))
+    )
     assert loader.device == torch.device("cpu") and loader.prefetch_to_device == 3
     assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5]]
 
@@ -352,7 +381,9 @@ def test_nvtx_ranges_can_be_switched_on_and_off(fake):
         assert "CUDA" in str(error)
         return
     try:
-        loader = millrace.DataLoader(torch.utils.data.TensorDataset(torch.rand(50, 20_000)), 10, num_workers=1, device="cuda")
+        loader = millrace.DataLoader(
+            torch.utils.data.TensorDataset(torch.rand(50, 20_000)), 10, num_workers=1, device="cuda"
+        )
         assert len(list(loader)) == 5
     finally:
         millrace.nvtx(False)

@@ -1,4 +1,6 @@
-"""DevicePrefetcher and DataLoader(device=...) where something goes wrong, or differs from what most users do."""
+"""DevicePrefetcher and DataLoader(device=...) where something goes wrong, or differs from what most users
+do.
+"""
 
 import gc
 import subprocess
@@ -9,14 +11,13 @@ from collections import Counter, UserDict, namedtuple
 from dataclasses import dataclass
 from pathlib import Path
 
+import millrace
 import pytest
 import torch
 from fake_device import FOLDER, Fake
+from millrace import DevicePrefetcher
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
-
-import millrace
-from millrace import DevicePrefetcher
 
 
 @pytest.fixture
@@ -61,7 +62,14 @@ class Once:
 def test_an_interrupt_on_the_device_loses_no_batch(prefetch, at, fake):
     iterator = iter(DevicePrefetcher(numbers(5), "fake", prefetch, on_device=Once(at, KeyboardInterrupt)))
     seen = walked(iterator, 7)
-    assert [value for value in seen if value != "KeyboardInterrupt"] == [0, 1, 2, 3, 4, "StopIteration"] and len(seen) == 7
+    assert [value for value in seen if value != "KeyboardInterrupt"] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        "StopIteration",
+    ] and len(seen) == 7
 
 
 class Interrupted:
@@ -142,8 +150,10 @@ def test_an_error_does_not_keep_the_iterator(fake):
 
 
 class LentByARing:
-    """A batch over memory that is used again as soon as it dies, and whose to() reads that memory late, as copies from pages do that
-    are locked but not torch's own."""
+    """A batch over memory that is used again as soon as it dies, and whose to() reads that memory late, as
+    copies from pages do that
+    are locked but not torch's own.
+    """
 
     def __init__(self, memory, value, device):
         self.memory, self.device = memory.fill_(value), device
@@ -160,7 +170,9 @@ def test_memory_that_a_batch_reads_late_is_kept_until_then(seed, stop_after, mon
     fake = Fake(seed=seed)
     fake.install(monkeypatch)
     memory = [torch.empty(1000) for _ in range(12)]
-    iterator = iter(DevicePrefetcher((LentByARing(part, i, fake.device) for i, part in enumerate(memory)), "fake", 2))
+    iterator = iter(
+        DevicePrefetcher((LentByARing(part, i, fake.device) for i, part in enumerate(memory)), "fake", 2)
+    )
     for step, batch in enumerate(iterator):
         assert batch == "moved"
         if step == stop_after:
@@ -218,14 +230,20 @@ def test_static_buffers_keep_only_tensors(device, request):
     if device == "fake":
         request.getfixturevalue("fake")
     places = set()
-    for i, batch in enumerate(DevicePrefetcher([Named(torch.tensor([i]), f"batch {i}") for i in range(4)], device, static_buffers=True)):
+    for i, batch in enumerate(
+        DevicePrefetcher(
+            [Named(torch.tensor([i]), f"batch {i}") for i in range(4)], device, static_buffers=True
+        )
+    ):
         places.add(batch.x.data_ptr())
         assert batch.x.item() == i and batch.name == f"batch {i}"
     assert len(places) == 1
 
 
 def test_static_buffers_need_one_type(fake):
-    iterator = iter(DevicePrefetcher([torch.zeros(2), torch.zeros(2, dtype=torch.float64)], "fake", static_buffers=True))
+    iterator = iter(
+        DevicePrefetcher([torch.zeros(2), torch.zeros(2, dtype=torch.float64)], "fake", static_buffers=True)
+    )
     next(iterator)
     with pytest.raises(ValueError, match="shapes and types"):
         next(iterator)
@@ -253,7 +271,9 @@ def test_a_depth_that_is_set_is_checked(fake):
 
 
 class WithItsOwn(millrace.DataLoader):
-    """As subclasses of torch's class become when ours is installed: `device` is theirs, and means what they like."""
+    """As subclasses of torch's class become when ours is installed: `device` is theirs, and means what they
+    like.
+    """
 
     def __init__(self, *arguments, own, late, **rest):
         if not late:
@@ -299,7 +319,9 @@ assert len({copier.stream[0] for copier in at_once}) == 5
 
 
 def test_epochs_use_one_stream():
-    """torch's allocator keeps freed memory for the stream that it was allocated on: each further stream takes as much again."""
+    """torch's allocator keeps freed memory for the stream that it was allocated on: each further stream takes
+    as much again.
+    """
     built = sorted(FOLDER.glob("_fake_device*.so"))
     if not built:
         pytest.skip("the fake device is not built; `make test` builds it")
@@ -322,7 +344,9 @@ class Counted(IterableDataset):
 
 
 def test_epochs_ask_for_no_more_states_than_the_first(fake):
-    loader = millrace.DataLoader(Counted(), 2, num_workers=1, persistent_workers=True, snapshot_every_n_steps=20, device="cuda")
+    loader = millrace.DataLoader(
+        Counted(), 2, num_workers=1, persistent_workers=True, snapshot_every_n_steps=20, device="cuda"
+    )
     wanted = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -353,7 +377,9 @@ class Node:
 node = Node()
 node.itself = node
 node.iterator = iter(millrace.DevicePrefetcher([Own() for _ in range(9)], "fake"))
-kept = [iter(millrace.DataLoader(torch.rand(100, 30_000), 4, num_workers=2, native=native, device="cuda")) for native in ("auto", "never")]
+options = dict(num_workers=2, device="cuda")
+data = torch.rand(100, 30_000)
+kept = [iter(millrace.DataLoader(data, 4, native=native, **options)) for native in ("auto", "never")]
 for iterator in [node.iterator, *kept]:
     next(iterator), next(iterator)
 print("end")
@@ -361,5 +387,10 @@ print("end")
 
 
 def test_iterators_that_live_until_the_interpreter_ends():
-    done = subprocess.run([sys.executable, "-c", AT_EXIT, str(Path(__file__).parent)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")

@@ -1,16 +1,17 @@
-"""DataLoader(device=...): the state is that of the batch the loop has, however many are on the device already."""
+"""DataLoader(device=...): the state is that of the batch the loop has, however many are on the device
+already.
+"""
 
 import json
 import random
 
+import millrace
 import numpy as np
 import process_data
 import pytest
 import torch
 from fake_device import Fake
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
-
-import millrace
 
 
 class Squares(Dataset):
@@ -67,7 +68,10 @@ ARGUMENTS = [{}, {"prefetch_to_device": 4}, {"snapshot_every_n_steps": 3}]
 
 def plain(batch):
     batch = list(batch.values()) if isinstance(batch, dict) else batch
-    return [part.tolist() if isinstance(part, torch.Tensor) else part for part in (batch if isinstance(batch, (list, tuple)) else [batch])]
+    return [
+        part.tolist() if isinstance(part, torch.Tensor) else part
+        for part in (batch if isinstance(batch, (list, tuple)) else [batch])
+    ]
 
 
 def walk(make, epochs=2, stop_after=None):
@@ -86,7 +90,10 @@ def walk(make, epochs=2, stop_after=None):
 def without_ends(seen):
     states = [entry[1] if isinstance(entry, tuple) else entry for entry in seen]
     batches = [entry[0] for entry in seen if isinstance(entry, tuple)]
-    return batches, [(s["_snapshot"]["_snapshot_step"], s["_steps_since_snapshot"], s["_iterator_finished"]) for s in states]
+    return batches, [
+        (s["_snapshot"]["_snapshot_step"], s["_steps_since_snapshot"], s["_iterator_finished"])
+        for s in states
+    ]
 
 
 def maker(kind, workers, persistent, arguments, device):
@@ -96,7 +103,9 @@ def maker(kind, workers, persistent, arguments, device):
         prefetch = arguments.get("prefetch_to_device", 2)
         rest = {key: value for key, value in arguments.items() if key != "prefetch_to_device"}
         rest |= {"num_workers": workers, "persistent_workers": persistent}
-        return millrace.DataLoader(dataset, 4, shuffle=shuffle, device=device, prefetch_to_device=prefetch, **rest)
+        return millrace.DataLoader(
+            dataset, 4, shuffle=shuffle, device=device, prefetch_to_device=prefetch, **rest
+        )
 
     return make
 
@@ -111,7 +120,8 @@ def fake(monkeypatch):
 @pytest.mark.parametrize("kind", DATASETS)
 def test_batches_and_states_are_those_without_a_device(kind, workers, persistent, arguments, fake):
     there, here = (walk(maker(kind, workers, persistent, arguments, device)) for device in ("cuda", None))
-    if kind == "stream" and workers > 0:  # that a worker has no more may be known a step sooner, which is another way to say the same
+    # that a worker has no more may be known a step sooner, which is another way to say the same
+    if kind == "stream" and workers > 0:
         there, here = without_ends(there), without_ends(here)
     assert there == here
 
@@ -148,7 +158,9 @@ def test_a_prefetcher_around_a_loader_has_its_states(kind, persistent, fake):
         torch.manual_seed(3)
         loader = maker(kind, 2, persistent, {}, None)()
         batches = wrap(loader)
-        states = [(plain(batch), batches.state_dict(), loader.state_dict()) for _ in range(2) for batch in batches]
+        states = [
+            (plain(batch), batches.state_dict(), loader.state_dict()) for _ in range(2) for batch in batches
+        ]
         assert all(one == other for _, one, other in states)
         seen.append([(batch, state) for batch, state, _ in states])
     assert seen[0] == seen[1]
@@ -186,7 +198,9 @@ def test_a_ring_that_cannot_be_locked_is_one_warning_and_no_loss(fake, monkeypat
     monkeypatch.setattr(millrace.workers.process_iterator, "numa_node", lambda device: 0)
     loader = millrace.DataLoader(Squares(), 4, num_workers=2, device="cuda")
     with pytest.warns(UserWarning, match="could not be page-locked: .*(driver|device|CUDA)") as seen:
-        assert [plain(batch) for batch in loader] == [[[i * i for i in range(b, min(b + 4, 23))]] for b in range(0, 23, 4)]
+        assert [plain(batch) for batch in loader] == [
+            [[i * i for i in range(b, min(b + 4, 23))]] for b in range(0, 23, 4)
+        ]
     assert len([w for w in seen if "page-locked" in str(w.message)]) == 1
 
 
@@ -203,7 +217,13 @@ class Holed(Squares):
 def test_states_with_samples_left_out(drop_last, on_error, workers, fake):
     def make(device):
         return millrace.DataLoader(
-            Holed(), 1, num_workers=workers, on_error=on_error, drop_last=drop_last, device=device, prefetch_to_device=3
+            Holed(),
+            1,
+            num_workers=workers,
+            on_error=on_error,
+            drop_last=drop_last,
+            device=device,
+            prefetch_to_device=3,
         )
 
     assert walk(lambda: make("cuda")) == walk(lambda: make(None))
@@ -212,12 +232,22 @@ def test_states_with_samples_left_out(drop_last, on_error, workers, fake):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("steps", ["pad", "repeat"])
 def test_states_with_lists_that_come_again(steps, workers, fake, monkeypatch):
-    """A rank with two lists of its own where all take seven steps: what was only drawn ahead is not in the state."""
+    """A rank with two lists of its own where all take seven steps: what was only drawn ahead is not in the
+    state.
+    """
     monkeypatch.setattr(millrace.state.progress, "agreed_steps", lambda *_: 7)
 
     def make(device=None):
         dataset = TensorDataset(torch.arange(4))
-        return millrace.DataLoader(dataset, 2, shuffle=True, num_workers=workers, equal_steps=steps, device=device, prefetch_to_device=4)
+        return millrace.DataLoader(
+            dataset,
+            2,
+            shuffle=True,
+            num_workers=workers,
+            equal_steps=steps,
+            device=device,
+            prefetch_to_device=4,
+        )
 
     there, here = walk(lambda: make("cuda"), epochs=1), walk(make, epochs=1)
     assert there == here

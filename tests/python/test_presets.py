@@ -2,11 +2,10 @@
 
 import functools
 
+import millrace
 import pytest
 import torch
 from loader_data import torchvision_or_skip
-
-import millrace
 from millrace import transforms as ours
 from millrace.lowering.refusal import NotLowered
 from millrace.lowering.transforms import lower_transform
@@ -122,14 +121,20 @@ PROVEN = {
     "loop": (EachInTurn(RESIZE, CROP, TO_TENSOR), "EachInTurn(Resize, CenterCrop, ToTensor)"),
     "module": (Module(), "Module(Resize, CenterCrop, ToTensor)"),
     "of_class": (ClassLevel(), "ClassLevel(Resize, CenterCrop, ToTensor)"),
-    "sequential": (torch.nn.Sequential(RESIZE, torch.nn.Sequential(CROP, TO_TENSOR)), "Resize, CenterCrop, ToTensor"),
+    "sequential": (
+        torch.nn.Sequential(RESIZE, torch.nn.Sequential(CROP, TO_TENSOR)),
+        "Resize, CenterCrop, ToTensor",
+    ),
     "function": (by_global, "by_global(Resize, CenterCrop, ToTensor)"),
     "closure": (closure(CHAIN), "apply(Resize, CenterCrop, ToTensor)"),
     "lambda": (lambda x: CHAIN(x), "<lambda>(Resize, CenterCrop, ToTensor)"),
     "nested_lambda": (lambda x: TO_TENSOR(CROP(RESIZE(x))), "<lambda>(Resize, CenterCrop, ToTensor)"),
     "default": (with_default, "with_default(Resize, CenterCrop, ToTensor)"),
     "partial": (functools.partial(CHAIN), "Compose(Resize, CenterCrop, ToTensor)"),
-    "partial_argument": (functools.partial(with_argument, transform=CHAIN), "with_argument(Resize, CenterCrop, ToTensor)"),
+    "partial_argument": (
+        functools.partial(with_argument, transform=CHAIN),
+        "with_argument(Resize, CenterCrop, ToTensor)",
+    ),
     "bound_call": (Holder().__call__, "Holder.__call__(Holder(Resize, CenterCrop, ToTensor))"),
     "bound_method": (ClassLevel().apply, "ClassLevel.apply(Resize, CenterCrop, ToTensor)"),
     "bound_forward": (CHAIN.forward, "Compose.forward(Resize, CenterCrop, ToTensor)"),
@@ -156,15 +161,20 @@ def test_code_that_has_run_often_is_recognised():
 
 
 def test_a_holder_in_a_loader(jpeg_folder):
-    plain = millrace.DataLoader(millrace.datasets.ImageFolder(jpeg_folder, CHAIN), 5, num_workers=2, native="require")
-    held = millrace.DataLoader(millrace.datasets.ImageFolder(jpeg_folder, Holder()), 5, num_workers=2, native="require")
+    plain = millrace.DataLoader(
+        millrace.datasets.ImageFolder(jpeg_folder, CHAIN), 5, num_workers=2, native="require"
+    )
+    held = millrace.DataLoader(
+        millrace.datasets.ImageFolder(jpeg_folder, Holder()), 5, num_workers=2, native="require"
+    )
     assert "transform: native — Holder(Resize, CenterCrop, ToTensor)" in held.explain()
     for (images, labels), (images_held, labels_held) in zip(plain, held, strict=True):
         assert torch.equal(images, images_held) and torch.equal(labels, labels_held)
     assert held.stats()["engine"] == "threads" and held.stats()["bytes"] > 0
 
 
-# -- what might do anything else -------------------------------------------------------------------------------------------------
+# -- what might do anything else
+# -------------------------------------------------------------------------------------------------
 
 
 class Counts(Holder):
@@ -313,7 +323,12 @@ def test_whatever_is_not_proven_stays_in_python(name):
 
 
 def test_what_is_said_of_a_class_that_does_more():
-    with pytest.raises(NotLowered, match=r"Counts \(of test_presets\) has no native form.*return self.transforms\(picture\)` and no more"):
+    with pytest.raises(
+        NotLowered,
+        match=(
+            r"Counts \(of test_presets\) has no native form.*return self.transforms\(picture\)` and no more"
+        ),
+    ):
         lower_transform(Counts())
     with pytest.raises(NotLowered, match="this Resize has a forward of its own"):
         lower_transform(shadowed())
@@ -323,7 +338,8 @@ def test_extra_arguments_with_defaults_change_nothing():
     assert lower_transform(MoreArguments())[0] == EXPECTED
 
 
-# -- torchvision's presets -------------------------------------------------------------------------------------------------------
+# -- torchvision's presets
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weights", ["ResNet18_Weights", "EfficientNet_B0_Weights", "ViT_B_16_Weights"])
@@ -369,8 +385,16 @@ def test_the_references_presets(jpeg_folder):
 
     class ClassificationPresetTrain:
         def __init__(self, t, crop_size):
-            last = [t.PILToTensor(), t.ToDtype(torch.float, scale=True) if t is v2 else t.ConvertImageDtype(torch.float)]
-            steps = [t.RandomResizedCrop(crop_size), t.RandomHorizontalFlip(0.5), *last, t.Normalize((0.5,) * 3, (0.2,) * 3)]
+            last = [
+                t.PILToTensor(),
+                t.ToDtype(torch.float, scale=True) if t is v2 else t.ConvertImageDtype(torch.float),
+            ]
+            steps = [
+                t.RandomResizedCrop(crop_size),
+                t.RandomHorizontalFlip(0.5),
+                *last,
+                t.Normalize((0.5,) * 3, (0.2,) * 3),
+            ]
             self.transforms = t.Compose([*steps, t.RandomErasing(0.1)])
 
         def __call__(self, img):
@@ -379,11 +403,25 @@ def test_the_references_presets(jpeg_folder):
     for t in (v1, v2):
         preset = ClassificationPresetTrain(t, 24)
         dataset = millrace.datasets.ImageFolder(jpeg_folder, preset)
-        loader = millrace.DataLoader(dataset, 6, shuffle=True, num_workers=2, native="require", generator=torch.Generator().manual_seed(4))
-        inner = millrace.DataLoader(
-            millrace.datasets.ImageFolder(jpeg_folder, preset.transforms), 6, shuffle=True, num_workers=2, native="require",
+        loader = millrace.DataLoader(
+            dataset,
+            6,
+            shuffle=True,
+            num_workers=2,
+            native="require",
             generator=torch.Generator().manual_seed(4),
-        )  # fmt: skip
-        assert "ClassificationPresetTrain(RandomResizedCrop, RandomHorizontalFlip, PILToTensor, " in loader.explain()
+        )
+        inner = millrace.DataLoader(
+            millrace.datasets.ImageFolder(jpeg_folder, preset.transforms),
+            6,
+            shuffle=True,
+            num_workers=2,
+            native="require",
+            generator=torch.Generator().manual_seed(4),
+        )
+        assert (
+            "ClassificationPresetTrain(RandomResizedCrop, RandomHorizontalFlip, PILToTensor, "
+            in loader.explain()
+        )
         assert all(torch.equal(a[0], b[0]) for a, b in zip(loader, inner, strict=True))
         assert loader.stats()["engine"] == "threads" and loader.stats()["bytes"] > 0

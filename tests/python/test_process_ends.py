@@ -1,6 +1,8 @@
-"""Worker processes that do not end by themselves: stopped, stuck, without their parent. None is left, and nobody waits for ever.
+"""Worker processes that do not end by themselves: stopped, stuck, without their parent. None is left, and
+nobody waits for ever.
 
-Also what they change about themselves."""
+Also what they change about themselves.
+"""
 
 import ctypes
 import multiprocessing
@@ -12,14 +14,13 @@ import textwrap
 import threading
 import time
 
+import millrace
 import numpy as np
 import psutil
 import pytest
+from millrace.workers import worker_end
 from process_data import Noisy, Stuck, ignore_sigterm
 from torch.utils.data import Dataset, _utils
-
-import millrace
-from millrace.workers import worker_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -91,8 +92,13 @@ def test_the_interpreter_ends_with_a_stopped_worker():
         os.kill(iterator._workers[1].pid, signal.SIGSTOP)
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    program = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=environment)  # fmt: skip
+    program = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
     pids = []
     try:
         pids += map(int, program.stdout.readline().split())
@@ -106,7 +112,9 @@ def test_the_interpreter_ends_with_a_stopped_worker():
 
 def has_stuck_workers(folder, how, method):
     worker_end._PATIENCE_S = _utils.MP_STATUS_CHECK_INTERVAL = 0.3
-    loader = millrace.DataLoader(Stuck(folder), num_workers=2, multiprocessing_context=method, worker_init_fn=ignore_sigterm)
+    loader = millrace.DataLoader(
+        Stuck(folder), num_workers=2, multiprocessing_context=method, worker_init_fn=ignore_sigterm
+    )
     kept.append(iter(loader))
     if how == "killed":
         time.sleep(1000)
@@ -172,7 +180,9 @@ def test_workers_outlive_the_thread_that_started_them():
 
 
 class AboutItself(Dataset):
-    """How likely the process is killed for want of memory, and whether a large block lies in malloc's heap."""
+    """How likely the process is killed for want of memory, and whether a large block lies in malloc's
+    heap.
+    """
 
     def __len__(self):
         return 1
@@ -193,7 +203,7 @@ def test_what_workers_change_about_themselves_can_be_kept(changed, monkeypatch):
         monkeypatch.setenv("MILLRACE_WORKER_OOM_SCORE", "0")
     with open("/proc/self/oom_score_adj") as file:
         mine = int(file.read())
-    (score, in_heap), = millrace.DataLoader(AboutItself(), num_workers=1, batch_size=None)
+    ((score, in_heap),) = millrace.DataLoader(AboutItself(), num_workers=1, batch_size=None)
     assert score == (min(1000, mine + 300) if changed else mine)
     if hasattr(ctypes.CDLL(None), "gnu_get_libc_version"):
         assert in_heap == changed

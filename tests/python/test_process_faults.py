@@ -1,4 +1,6 @@
-"""Worker processes that die, hang or are left behind: an error or a clean end, never a hang, never anything left."""
+"""Worker processes that die, hang or are left behind: an error or a clean end, never a hang, never anything
+left.
+"""
 
 import gc
 import os
@@ -11,14 +13,13 @@ import textwrap
 import time
 from multiprocessing import resource_tracker
 
+import millrace
 import numpy as np
 import psutil
 import pytest
 import torch
 from process_data import Failing, Made, Noisy
 from torch.utils.data import Dataset
-
-import millrace
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -281,21 +282,29 @@ def test_memory_of_workers_and_of_the_ring_is_flat(collate_fn):
 
 def run(code, **kwargs):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60,
-                          env=environment, **kwargs)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+        **kwargs,
+    )
 
 
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("ending", ["pass", "raise ValueError('user')", "sys.exit(3)", "del iterator"])
 def test_the_interpreter_ends_with_an_iterator_alive(persistent, ending):
-    done = run(f"""
+    done = run(
+        f"""
         import sys, millrace
         from process_data import Rows, Noisy
         loader = millrace.DataLoader(Noisy(), num_workers=2, persistent_workers={persistent})
         iterator = iter(loader)
         next(iterator)
         {ending}
-    """.replace("Rows, ", ""))
+    """.replace("Rows, ", "")
+    )
     expected = {"raise": 1, "sys.e": 3}.get(ending[:5], 0)
     assert done.returncode == expected, done.stderr
     assert "Traceback" not in done.stderr or expected == 1
@@ -379,7 +388,12 @@ def test_a_worker_killed_for_want_of_memory_says_so(counted, tmp_path, monkeypat
     kills = millrace._core.memory_kills
     monkeypatch.setattr(millrace._core, "memory_kills", lambda: kills(str(tmp_path / "proc")))
     events = tmp_path / ("sys/job/memory.events" if counted else "elsewhere")
-    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly") as caught:
+    with pytest.raises(
+        RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly"
+    ) as caught:
         list(millrace.DataLoader(WantsMemory(str(events)), num_workers=1))
-    said = f"killed it for want of memory: cgroup {tmp_path}/sys/job may hold 512 MiB. Use fewer workers" in str(caught.value)
+    said = (
+        f"killed it for want of memory: cgroup {tmp_path}/sys/job may hold 512 MiB. Use fewer workers"
+        in str(caught.value)
+    )
     assert said == counted

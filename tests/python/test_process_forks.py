@@ -1,16 +1,17 @@
-"""Processes that are forked while batches of worker processes are alive: they read what they inherited, for as long as they live, and
-the ring has everything back afterwards. tests/cpp/core/forked_slots_test.cpp has the cases one by one."""
+"""Processes that are forked while batches of worker processes are alive: they read what they inherited, for
+as long as they live, and
+the ring has everything back afterwards. tests/cpp/core/forked_slots_test.cpp has the cases one by one.
+"""
 
 import multiprocessing
 import os
 import subprocess
 import time
 
+import millrace
 import pytest
 import torch
 from torch.utils.data import Dataset
-
-import millrace
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -123,7 +124,11 @@ def test_a_child_that_executes_a_program_that_lives_long():
         with subprocess.Popen(["sleep", "100"], preexec_fn=os.getpid if number % 2 else None) as program:
             del batch
             slots_back_at = time.monotonic() + 10
-            while iterator._ring.crowded(1000) and iterator._ring.retired_slots and time.monotonic() < slots_back_at:
+            while (
+                iterator._ring.crowded(1000)
+                and iterator._ring.retired_slots
+                and time.monotonic() < slots_back_at
+            ):
                 time.sleep(0.001)
             assert not iterator._ring.retired_slots
             program.kill()

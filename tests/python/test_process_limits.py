@@ -6,9 +6,8 @@ import resource
 import subprocess
 import sys
 
-from torch.utils.data import Dataset
-
 import millrace
+from torch.utils.data import Dataset
 
 
 class Squares(Dataset):

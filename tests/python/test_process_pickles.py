@@ -1,4 +1,6 @@
-"""Batches that are pickled on their way from worker processes: large bytes, sharing, batches kept, errors, and slots that are too short."""
+"""Batches that are pickled on their way from worker processes: large bytes, sharing, batches kept, errors,
+and slots that are too short.
+"""
 
 import collections
 import os
@@ -6,17 +8,16 @@ import pickle
 import sys
 from types import SimpleNamespace
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-from torch.utils.data import DataLoader as TorchLoader
-from torch.utils.data import Dataset
-
-import millrace
 from millrace import _core
 from millrace.workers import process_worker
 from millrace.workers.batches import pack_value, read_pickle, unpack_value
+from PIL import Image
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import Dataset
 
 FRAME = 64 << 10  # from here on a pickler writes bytes past its own buffer
 
@@ -39,7 +40,12 @@ VALUES = {
     "surrogates": lambda i: "\ud800" * 100_000,
     "picture": lambda i: Image.frombytes("RGB", (300, 200), content(180_000, i)),
     "large number": lambda i: 1 << (800_000 + i),
-    "of all kinds": lambda i: {"data": content(108_000, i), "t": torch.full((5000,), float(i)), "a": np.full(3000, i), "n": [i, "n"]},
+    "of all kinds": lambda i: {
+        "data": content(108_000, i),
+        "t": torch.full((5000,), float(i)),
+        "a": np.full(3000, i),
+        "n": [i, "n"],
+    },
 }
 
 
@@ -73,9 +79,13 @@ def plain(value):
     return type(value), value.tobytes() if isinstance(value, Image.Image) else value
 
 
-@pytest.mark.parametrize("kind, collate", [
-    *((kind, as_it_is) for kind in VALUES), *((kind, None) for kind in VALUES if kind not in ("bytearray", "picture", "large number")),
-])
+@pytest.mark.parametrize(
+    "kind, collate",
+    [
+        *((kind, as_it_is) for kind in VALUES),
+        *((kind, None) for kind in VALUES if kind not in ("bytearray", "picture", "large number")),
+    ],
+)
 def test_large_values_are_those_of_torch(kind, collate):
     torchs, ours = (
         [plain(batch) for batch in loader_class(Values(kind), 4, num_workers=2, collate_fn=collate)]
@@ -86,7 +96,9 @@ def test_large_values_are_those_of_torch(kind, collate):
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_in_workers_that_are_not_forked(method):
-    loader = millrace.DataLoader(Values("of all kinds"), 4, num_workers=1, collate_fn=as_it_is, multiprocessing_context=method)
+    loader = millrace.DataLoader(
+        Values("of all kinds"), 4, num_workers=1, collate_fn=as_it_is, multiprocessing_context=method
+    )
     assert plain([sample for batch in loader for sample in batch]) == plain(list(Values("of all kinds")))
 
 
@@ -103,7 +115,11 @@ class Repeated(Dataset):
         return [self.value, self.value]
 
 
-@pytest.mark.parametrize("value", [b"x" * 100_000, "y" * 100_000, bytearray(100_000), b"short"], ids=["bytes", "str", "bytearray", "short"])
+@pytest.mark.parametrize(
+    "value",
+    [b"x" * 100_000, "y" * 100_000, bytearray(100_000), b"short"],
+    ids=["bytes", "str", "bytearray", "short"],
+)
 def test_what_was_one_object_in_a_batch_still_is(value):
     for batch in millrace.DataLoader(Repeated(value), 4, num_workers=2, collate_fn=as_it_is):
         assert batch[0][0] == value and len({id(part) for sample in batch for part in sample}) == 1
@@ -112,7 +128,9 @@ def test_what_was_one_object_in_a_batch_still_is(value):
 @pytest.mark.parametrize("collate", [None, as_it_is])
 def test_bytes_that_are_kept_hold_no_slot(collate):
     """While workers write to the same slots again and again."""
-    iterator = iter(millrace.DataLoader(Values(f"{FRAME + 1} bytes", 400), 2, num_workers=2, collate_fn=collate))
+    iterator = iter(
+        millrace.DataLoader(Values(f"{FRAME + 1} bytes", 400), 2, num_workers=2, collate_fn=collate)
+    )
     kept = [next(iterator)]
     for batch in iterator:
         assert iterator._ring.lent_slots == 0
@@ -121,7 +139,9 @@ def test_bytes_that_are_kept_hold_no_slot(collate):
 
 
 def test_batches_with_tensors_hold_theirs_and_many_are_copied():
-    kept = list(millrace.DataLoader(Values("of all kinds", 700), 2, num_workers=2, collate_fn=as_it_is))  # more than there are slots
+    kept = list(
+        millrace.DataLoader(Values("of all kinds", 700), 2, num_workers=2, collate_fn=as_it_is)
+    )  # more than there are slots
     assert plain([sample for batch in kept for sample in batch]) == plain(list(Values("of all kinds", 700)))
 
 
@@ -159,11 +179,20 @@ class Broken(Dataset):
         return here.Local(data)
 
 
-@pytest.mark.parametrize("how, error, collate", [
-    ("pickling", (AttributeError, pickle.PicklingError), as_it_is), ("unpickling", ValueError, as_it_is), ("layout", AttributeError, None),
-])
+@pytest.mark.parametrize(
+    "how, error, collate",
+    [
+        ("pickling", (AttributeError, pickle.PicklingError), as_it_is),
+        ("unpickling", ValueError, as_it_is),
+        ("layout", AttributeError, None),
+    ],
+)
 def test_batches_with_errors_lose_no_slot(how, error, collate):
-    iterator, failed, seen = iter(millrace.DataLoader(Broken(how), 1, num_workers=2, collate_fn=collate)), 0, []
+    iterator, failed, seen = (
+        iter(millrace.DataLoader(Broken(how), 1, num_workers=2, collate_fn=collate)),
+        0,
+        [],
+    )
     while True:
         try:
             seen += next(iterator)
@@ -209,17 +238,38 @@ def again(sink, packed, copy=False):
 @pytest.mark.parametrize("length", [0, 1, 4000, FRAME, 5_000_000])
 @pytest.mark.parametrize("copy", [False, True])
 def test_a_value_with_and_without_parts_beside_its_pickle(length, copy):
-    for value in (content(length), {"data": content(length), "t": torch.arange(10_000.0), "a": np.arange(10_000)}):
+    for value in (
+        content(length),
+        {"data": content(length), "t": torch.arange(10_000.0), "a": np.arange(10_000)},
+    ):
         sink = opened()
         assert plain(again(sink, pack_value(sink, value), copy)) == plain(value)
         assert sink.ring.free_slots == sink.ring.slots
         assert sink.reserved >= length
 
 
-@pytest.mark.parametrize("value", [
-    bytes(2 << 20), [bytes(700_000), bytes(700_000)], [bytes(500_000), torch.zeros(200_000)], np.zeros(1 << 20), [bytes(100)] * 1_000_000,
-    bytes((1 << 20) - 5), np.zeros((1 << 20) - 148, dtype=np.uint8),
-], ids=["bytes", "two", "with a tensor", "array", "small", "by its last bytes", "by what says where it lies"])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        bytes(2 << 20),
+        [bytes(700_000), bytes(700_000)],
+        [bytes(500_000), torch.zeros(200_000)],
+        np.zeros(1 << 20),
+        [bytes(100)] * 1_000_000,
+        bytes((1 << 20) - 5),
+        np.zeros((1 << 20) - 148, dtype=np.uint8),
+        # fmt: skip
+    ],
+    ids=[
+        "bytes",
+        "two",
+        "with a tensor",
+        "array",
+        "small",
+        "by its last bytes",
+        "by what says where it lies",
+    ],
+)
 def test_values_that_do_not_fit(value):
     sink = shortened(opened())
     assert pack_value(sink, value) is None
@@ -239,7 +289,12 @@ def test_a_file_begins_where_it_is_told_and_takes_any_buffer():
     sink = opened()
     sink.reserved = sink.ring.put(sink.slot, 0, b"before", 0)
     file = _core.SlotFile(sink.ring, sink.slot, 6, sink.reserved)
-    file.write(b"abc"), file.write(bytearray(b"def")), file.write(memoryview(b"ghi")), file.write(np.frombuffer(b"jkl", np.uint8))
+    (
+        file.write(b"abc"),
+        file.write(bytearray(b"def")),
+        file.write(memoryview(b"ghi")),
+        file.write(np.frombuffer(b"jkl", np.uint8)),
+    )
     assert file.end == 18 and sink.ring.get(sink.slot, 0, 18) == b"beforeabcdefghijkl"
     with pytest.raises(TypeError):
         file.write("text")
@@ -262,7 +317,14 @@ def test_a_part_holds_its_slot_and_cannot_be_written_to():
 
 def test_what_is_read_from_a_slot_does_not_refer_to_it():
     sink = opened()
-    value = [content(300_000), bytearray(content(300_000)), "text" * 100_000, 1 << 400_000, np.str_("x" * 100_000), {"k": b"v"}]
+    value = [
+        content(300_000),
+        bytearray(content(300_000)),
+        "text" * 100_000,
+        1 << 400_000,
+        np.str_("x" * 100_000),
+        {"k": b"v"},
+    ]
     end, places = pack_value(sink, value)
     assert places == 0
     loan = sink.ring.lend(sink.slot)

@@ -1,14 +1,15 @@
-"""millrace profile: datasets by name and by guess, a table, JSON, a file that watch() takes, errors on one line."""
+"""millrace profile: datasets by name and by guess, a table, JSON, a file that watch() takes, errors on one
+line.
+"""
 
 import json
 
+import millrace
 import pytest
 import torch
+from millrace.__main__ import main as command_line
 from pictures import jpeg_bytes, make_picture
 from shard_data import write_tar
-
-import millrace
-from millrace.__main__ import main as command_line
 
 SCRIPT = """
 import torch
@@ -44,7 +45,13 @@ def run(capsys, *words):
 def test_objects_of_a_script(capsys, script, tmp_path, name):
     out = tmp_path / "profile.json"
     status, text, errors = run(capsys, f"{script}:{name}", "--out", out, "--workers", 0)
-    assert status == 0 and not errors and "100 samples" in text and "1: 4 different numbers" in text and f"written to {out}" in text
+    assert (
+        status == 0
+        and not errors
+        and "100 samples" in text
+        and "1: 4 different numbers" in text
+        and f"written to {out}" in text
+    )
     profile = millrace.FeedProfile.load(out)
     assert profile.fields["0"]["series"][0]["mean"] == pytest.approx(148.5)
     assert profile.about["dataset"] == f"{script}:{name}"
@@ -55,7 +62,19 @@ def test_objects_of_a_script(capsys, script, tmp_path, name):
 
 def test_modules_json_and_a_limit(capsys, script, monkeypatch):
     monkeypatch.chdir(script.parent)
-    status, text, _ = run(capsys, "profiled:dataset", "--json", "--samples", 30, "--batch-size", 10, "--workers", 0, "--field", "1")
+    status, text, _ = run(
+        capsys,
+        "profiled:dataset",
+        "--json",
+        "--samples",
+        30,
+        "--batch-size",
+        10,
+        "--workers",
+        0,
+        "--field",
+        "1",
+    )
     found = json.loads(text)
     assert status == 0 and found["samples"] == 30 and list(found["fields"]) == ["1"]
 
@@ -90,11 +109,17 @@ def test_tables(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "words, message",
-    [(["nowhere"], "no such file or folder"), (["{script}:nothing"], "has no nothing"),
-     (["{script}:number"], "neither a dataset nor a loader"), (["none.py:dataset"], "no such script"), (["no_module:x"], "no_module"),
-     (["{script}:Broken", "--workers", "0"], "bad sample"),
-     (["{folder}"], "neither class folders"), (["{script}:dataset", "--workers", "0", "--out", "{folder}/none/p.json"], "none")],
-)  # fmt: skip
+    [
+        (["nowhere"], "no such file or folder"),
+        (["{script}:nothing"], "has no nothing"),
+        (["{script}:number"], "neither a dataset nor a loader"),
+        (["none.py:dataset"], "no such script"),
+        (["no_module:x"], "no_module"),
+        (["{script}:Broken", "--workers", "0"], "bad sample"),
+        (["{folder}"], "neither class folders"),
+        (["{script}:dataset", "--workers", "0", "--out", "{folder}/none/p.json"], "none"),
+    ],
+)
 def test_errors(capsys, script, tmp_path, words, message):
     folder = tmp_path / "empty"
     folder.mkdir()

@@ -1,18 +1,19 @@
-"""A collate_fn in Python over batches that the engine decodes: what it is given, what it may draw, and what becomes of its errors."""
+"""A collate_fn in Python over batches that the engine decodes: what it is given, what it may draw, and what
+becomes of its errors.
+"""
 
 import functools
 import random
 import traceback
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from loader_data import generator_states, make_folder, pictures, torchvision_or_skip
+from millrace import transforms
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import TensorDataset, default_collate
-
-import millrace
-from millrace import transforms
 
 COUNT = 21
 WORKERS = [0, 2]
@@ -38,13 +39,18 @@ def same(ours, theirs):
     if isinstance(theirs, torch.Tensor):
         return type(ours) is type(theirs) and ours.dtype == theirs.dtype and torch.equal(ours, theirs)
     if isinstance(theirs, dict):
-        return type(ours) is type(theirs) and list(ours) == list(theirs) and all(same(ours[k], theirs[k]) for k in theirs)
+        return (
+            type(ours) is type(theirs)
+            and list(ours) == list(theirs)
+            and all(same(ours[k], theirs[k]) for k in theirs)
+        )
     if isinstance(theirs, (list, tuple)):
         return type(ours) is type(theirs) and len(ours) == len(theirs) and all(map(same, ours, theirs))
     return type(ours) is type(theirs) and ours == theirs
 
 
-# -- the forms of MixUp ----------------------------------------------------------------------------------------------------------
+# -- the forms of MixUp
+# ----------------------------------------------------------------------------------------------------------
 
 
 def mix(images, labels):
@@ -131,7 +137,11 @@ def sorted_rows(batch):
 
 
 def as_dict(batch):
-    return {"pixels": torch.stack([image for image, _ in batch]), "labels": [label for _, label in batch], "n": len(batch)}
+    return {
+        "pixels": torch.stack([image for image, _ in batch]),
+        "labels": [label for _, label in batch],
+        "n": len(batch),
+    }
 
 
 def images_only(batch):
@@ -146,7 +156,14 @@ def columns(batch):
     return tuple(zip(*batch))
 
 
-OF_SAMPLES = {"sorted": sorted_rows, "dict": as_dict, "in_place": images_only, "samples": untouched, "made_list": list, "zip": columns}
+OF_SAMPLES = {
+    "sorted": sorted_rows,
+    "dict": as_dict,
+    "in_place": images_only,
+    "samples": untouched,
+    "made_list": list,
+    "zip": columns,
+}
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -157,7 +174,11 @@ def test_batches_are_torchs(dataset, name, workers):
     batches = list(loader)
     assert all(map(same, batches, TorchLoader(dataset, 4, collate_fn=collate_fn))) and len(batches) == 6
     stats = loader.stats()
-    assert stats["engine"] == ("threads" if workers else "inline") and stats["bytes"] > 0 and stats["samples"] == COUNT
+    assert (
+        stats["engine"] == ("threads" if workers else "inline")
+        and stats["bytes"] > 0
+        and stats["samples"] == COUNT
+    )
     told = "native default_collate; " if name in OF_THE_BATCH else "native decode, collate_fn in Python: "
     assert collate_line(loader).startswith(f"collate_fn: python — {told}")
 
@@ -180,7 +201,9 @@ def test_the_native_batch_is_handed_over_as_it_is(dataset):
     assert len(list(loader)) == 6 and seen[0] == (torch.Size([4, 3, 16, 16]), True, 0)
     list(millrace.DataLoader(dataset, 4, collate_fn=spy, native="require"))
     rows = [image for image, _ in calls[0]]
-    assert [row.untyped_storage().data_ptr() for row in rows] == [rows[0].untyped_storage().data_ptr()] * 4  # rows of one slot
+    assert [row.untyped_storage().data_ptr() for row in rows] == [
+        rows[0].untyped_storage().data_ptr()
+    ] * 4  # rows of one slot
 
 
 def test_what_only_looks_like_it(dataset):
@@ -194,8 +217,15 @@ def test_what_only_looks_like_it(dataset):
         print(end="")
         return mix(*default_collate(batch))
 
-    for collate_fn in (lambda batch: mix(*mine(batch)), other_default, more, lambda batch: mix(*default_collate(batch[:2]))):
-        assert "native decode, collate_fn in Python" in collate_line(millrace.DataLoader(dataset, 4, collate_fn=collate_fn))
+    for collate_fn in (
+        lambda batch: mix(*mine(batch)),
+        other_default,
+        more,
+        lambda batch: mix(*default_collate(batch[:2])),
+    ):
+        assert "native decode, collate_fn in Python" in collate_line(
+            millrace.DataLoader(dataset, 4, collate_fn=collate_fn)
+        )
     with pytest.raises(TypeError):  # as torch: other_default's mix gets a dict
         next(iter(millrace.DataLoader(dataset, 4, collate_fn=other_default)))
 
@@ -211,7 +241,9 @@ def test_rows_in_memory():
     data = TensorDataset(torch.randn(20, 3, 8), torch.arange(20))
     for name, collate_fn in OF_THE_BATCH.items():
         for workers in WORKERS:
-            loader = millrace.DataLoader(data, 6, num_workers=workers, collate_fn=collate_fn, native="require")
+            loader = millrace.DataLoader(
+                data, 6, num_workers=workers, collate_fn=collate_fn, native="require"
+            )
             assert same(list(loader), list(TorchLoader(data, 6, collate_fn=collate_fn))), name
     odd = millrace.DataLoader(data, batch_sampler=[[1, -1], []], collate_fn=by_star, native="require")
     batches = iter(odd)
@@ -220,7 +252,8 @@ def test_rows_in_memory():
         next(batches)
 
 
-# -- torchvision's MixUp and CutMix ----------------------------------------------------------------------------------------------
+# -- torchvision's MixUp and CutMix
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -235,9 +268,15 @@ def test_torchvisions_mixup_and_cutmix(dataset, workers, monkeypatch):
         functools.partial(with_argument, transform=v2.CutMix(num_classes=COUNT)),
     ]
     for collate_fn in forms:
-        loader = millrace.DataLoader(dataset, 7, num_workers=workers, collate_fn=collate_fn, native="require", shuffle=True)
+        loader = millrace.DataLoader(
+            dataset, 7, num_workers=workers, collate_fn=collate_fn, native="require", shuffle=True
+        )
         images, labels = next(iter(loader))
-        assert images.shape == (7, 3, 16, 16) and labels.shape == (7, COUNT) and torch.allclose(labels.sum(1), torch.ones(7))
+        assert (
+            images.shape == (7, 3, 16, 16)
+            and labels.shape == (7, COUNT)
+            and torch.allclose(labels.sum(1), torch.ones(7))
+        )
         assert "native default_collate; " in collate_line(loader) and loader.stats()["bytes"] > 0
     # The same draws, the same batches.
     loader = millrace.DataLoader(dataset, 7, collate_fn=forms[0], native="require")
@@ -247,7 +286,8 @@ def test_torchvisions_mixup_and_cutmix(dataset, workers, monkeypatch):
     assert same(ours, list(TorchLoader(dataset, 7, collate_fn=forms[0])))
 
 
-# -- samples are those of dataset[i] ---------------------------------------------------------------------------------------------
+# -- samples are those of dataset[i]
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:The transform `ToTensor")
@@ -273,11 +313,21 @@ def test_samples_have_the_types_of_the_transforms(root):
     for chain in chains:
         folder = datasets.ImageFolder(root, v2.Compose([v1.Resize((14, 14)), *chain]))
         loader = millrace.DataLoader(folder, 3, collate_fn=untouched, native="require")
-        for (image, label), (expected, expected_label) in zip(next(iter(loader)), [folder[i] for i in range(3)], strict=True):
-            assert type(image) is type(expected) and image.dtype == expected.dtype and image.shape == expected.shape, chain
+        for (image, label), (expected, expected_label) in zip(
+            next(iter(loader)), [folder[i] for i in range(3)], strict=True
+        ):
+            assert (
+                type(image) is type(expected)
+                and image.dtype == expected.dtype
+                and image.shape == expected.shape
+            ), chain
             assert type(label) is int and label == expected_label
-            assert torch.allclose(image.as_subclass(torch.Tensor).float(), expected.as_subclass(torch.Tensor).float(), atol=1e-5)
-    mixed = datasets.ImageFolder(root, v1.Compose([v2.Resize((14, 14)), v2.ToImage(), scale, v1.Normalize([0.5] * 3, [0.5] * 3)]))
+            assert torch.allclose(
+                image.as_subclass(torch.Tensor).float(), expected.as_subclass(torch.Tensor).float(), atol=1e-5
+            )
+    mixed = datasets.ImageFolder(
+        root, v1.Compose([v2.Resize((14, 14)), v2.ToImage(), scale, v1.Normalize([0.5] * 3, [0.5] * 3)])
+    )
     assert "make samples of no certain type" in millrace.DataLoader(mixed, 3, collate_fn=untouched).explain()
     assert "native — " in millrace.DataLoader(mixed, 3).explain()
 
@@ -286,13 +336,16 @@ def test_left_out_samples(root, tmp_path):
     dataset = pictures(root)
     (tmp_path / "bad.jpg").write_bytes(b"no picture")
     dataset.samples = [*dataset.samples[:5], (str(tmp_path / "bad.jpg"), 99), *dataset.samples[5:8]]
-    loader = millrace.DataLoader(dataset, 3, num_workers=2, on_error="skip", collate_fn=as_dict, native="require")
+    loader = millrace.DataLoader(
+        dataset, 3, num_workers=2, on_error="skip", collate_fn=as_dict, native="require"
+    )
     assert [batch["labels"] for batch in loader] == [[0, 1, 2], [3, 4, 7], [5, 6]]
     with pytest.raises(millrace.CorruptDataError):
         list(millrace.DataLoader(dataset, 3, collate_fn=as_dict, native="require"))
 
 
-# -- draws -----------------------------------------------------------------------------------------------------------------------
+# -- draws
+# ------------------------------------------------------------------------------------------------------------
 
 
 def drawing(batch):
@@ -316,18 +369,31 @@ def test_without_workers_draws_are_torchs(dataset):
 def test_workers_have_generators_of_their_own(dataset):
     def run(workers, **options):
         torch.manual_seed(5), random.seed(5), np.random.seed(5)
-        return list(millrace.DataLoader(dataset, 4, collate_fn=drawing, num_workers=workers, shuffle=True, native="require", **options))
+        return list(
+            millrace.DataLoader(
+                dataset, 4, collate_fn=drawing, num_workers=workers, shuffle=True, native="require", **options
+            )
+        )
 
     def states(collate_fn):
         torch.manual_seed(6), random.seed(6), np.random.seed(6)
         list(millrace.DataLoader(dataset, 4, collate_fn=collate_fn, num_workers=2, shuffle=True))
         return generator_states()
 
-    assert states(drawing) == states(default_collate)  # the training loop's go on as if nothing had been drawn
+    assert states(drawing) == states(
+        default_collate
+    )  # the training loop's go on as if nothing had been drawn
     one = run(1)
     assert same(run(2, prefetch_factor=5), one)  # for any number of threads
-    assert len({batch[1] for batch in one}) == len({float(batch[0][0]) for batch in one}) == len({batch[2] for batch in one}) == len(one)
-    persistent = millrace.DataLoader(dataset, 4, collate_fn=drawing, num_workers=2, persistent_workers=True, native="require")
+    assert (
+        len({batch[1] for batch in one})
+        == len({float(batch[0][0]) for batch in one})
+        == len({batch[2] for batch in one})
+        == len(one)
+    )
+    persistent = millrace.DataLoader(
+        dataset, 4, collate_fn=drawing, num_workers=2, persistent_workers=True, native="require"
+    )
     assert [batch[1] for batch in persistent] != [batch[1] for batch in persistent]
 
 
@@ -354,13 +420,16 @@ def test_resumed_and_replayed_batches(dataset, workers, collate_fn):
 
 def test_replay_of_later_epochs(dataset):
     flight = millrace.FlightRecorder(hashes=True)
-    loader = millrace.DataLoader(dataset, 4, True, collate_fn=drawing, num_workers=2, persistent_workers=True, flight=flight)
+    loader = millrace.DataLoader(
+        dataset, 4, True, collate_fn=drawing, num_workers=2, persistent_workers=True, flight=flight
+    )
     epochs = [list(loader), list(loader)]
     for number, batches in enumerate(epochs):
         assert same(loader.replay(4, number), batches[4])
 
 
-# -- errors ----------------------------------------------------------------------------------------------------------------------
+# -- errors
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -371,9 +440,15 @@ def test_errors_come_at_their_batch_with_the_traceback(dataset, workers, form):
             raise ZeroDivisionError("in the fourth")
         return images, labels
 
-    collate_fn = closure(fail_of_three) if form == "batch" else lambda batch: list(fail_of_three(*default_collate(list(batch))))
+    collate_fn = (
+        closure(fail_of_three)
+        if form == "batch"
+        else lambda batch: list(fail_of_three(*default_collate(list(batch))))
+    )
     before = generator_states()
-    iterator = iter(millrace.DataLoader(dataset, 4, num_workers=workers, collate_fn=collate_fn, native="require"))
+    iterator = iter(
+        millrace.DataLoader(dataset, 4, num_workers=workers, collate_fn=collate_fn, native="require")
+    )
     assert next(iterator)[1].tolist() == [0, 1, 2, 3]
     with pytest.raises(ZeroDivisionError, match="in the fourth") as raised:
         next(iterator)

@@ -1,13 +1,14 @@
-"""What a dataset's own functions raise in the engine's threads is what next() raises, in its batch's place."""
+"""What a dataset's own functions raise in the engine's threads is what next() raises, in its batch's
+place.
+"""
 
 import gc
 import threading
 
+import millrace
 import numpy as np
 import pytest
 import torch
-
-import millrace
 from millrace import DataLoader
 from millrace.datasets.batches import BatchDataset, BatchMaker, ChunkedDataset, Field
 
@@ -57,7 +58,9 @@ class Raising(ChunkedDataset):
 
 
 def outcomes(loader, most=60):
-    """What each next() comes to, until the end: the samples of a batch, or its error. In a thread, so that what hangs is seen."""
+    """What each next() comes to, until the end: the samples of a batch, or its error. In a thread, so that
+    what hangs is seen.
+    """
     seen = []
 
     def consume():
@@ -87,7 +90,9 @@ def outcomes(loader, most=60):
 def test_a_chunks_error_is_that_of_its_batches(where, workers, named):
     if where in ("nbytes", "take") and not named:
         pytest.skip("only columns of Python values have it")
-    seen = outcomes(DataLoader(Raising(where, LookupError, named=named), BATCH, num_workers=workers, native="require"))
+    seen = outcomes(
+        DataLoader(Raising(where, LookupError, named=named), BATCH, num_workers=workers, native="require")
+    )
     for number, got in enumerate(seen[:-1]):
         if number * BATCH // ROWS == 3:
             assert isinstance(got, LookupError) and str(got).strip("'") == f"{where} of chunk 3", got
@@ -101,7 +106,9 @@ def test_a_chunks_error_is_that_of_its_batches(where, workers, named):
 
 @pytest.mark.parametrize("where", ["chunk_bytes", "read_chunk", "nbytes"])
 def test_all_chunks_raise_and_every_batch_says_so(where):
-    seen = outcomes(DataLoader(Raising(where, LookupError, range(CHUNKS)), BATCH, num_workers=2, native="require"))
+    seen = outcomes(
+        DataLoader(Raising(where, LookupError, range(CHUNKS)), BATCH, num_workers=2, native="require")
+    )
     assert [type(got) for got in seen] == [LookupError] * (CHUNKS * ROWS // BATCH) + [str]
 
 
@@ -209,7 +216,9 @@ def test_a_fallback_decoders_errors(tmp_path, monkeypatch):
     path = make_folder(tmp_path, 4)[1]
     Image.open(path).save(f"{path}.bmp")
     dataset = pictures(str(tmp_path))
-    dataset.samples = [(f"{path}.bmp", 1) if number == 1 else sample for number, sample in enumerate(dataset.samples)]
+    dataset.samples = [
+        (f"{path}.bmp", 1) if number == 1 else sample for number, sample in enumerate(dataset.samples)
+    ]
     for error in (LookupError, SystemExit):
 
         def refuses(*arguments, error=error, **named):

@@ -9,19 +9,27 @@ import sys
 import warnings
 from pathlib import Path
 
+import millrace
 import pytest
 import torch
+from millrace import DataLoader, samplers
 from ranks_script import BATCH, CUT, SIZE, Squares
 from torch.utils.data import DistributedSampler, IterableDataset
-
-import millrace
-from millrace import DataLoader, samplers
 
 SCRIPT = Path(__file__).with_name("ranks_script.py")
 
 
 def torchrun(ranks: int, folder: Path, phase: str) -> dict:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", str(SCRIPT), str(folder), phase]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={ranks}",
+        str(SCRIPT),
+        str(folder),
+        phase,
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -89,7 +97,8 @@ def test_report_says_who_reads_what(four_ranks):
     assert "101 of 101 samples are read" in lines[-1] and "3 more than once" in lines[-1]
 
 
-# -- one process -----------------------------------------------------------------------------------------------------------------
+# -- one process
+# ------------------------------------------------------------------------------------------------------------
 
 
 def distributed(rank=0, ranks=2, **options):
@@ -98,7 +107,9 @@ def distributed(rank=0, ranks=2, **options):
 
 @pytest.mark.parametrize("workers, persistent", [(0, False), (1, False), (1, True)])
 def test_forgotten_set_epoch_is_noticed_once(workers, persistent):
-    loader = DataLoader(Squares(), 10, sampler=distributed(), num_workers=workers, persistent_workers=persistent)
+    loader = DataLoader(
+        Squares(), 10, sampler=distributed(), num_workers=workers, persistent_workers=persistent
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         next(iter(loader))
@@ -140,11 +151,25 @@ def test_auto_epoch(workers, persistent):
     for epoch in range(3):
         sampler.set_epoch(epoch)
         expected.append(list(sampler))
-    loader = DataLoader(Squares(), 10, sampler=distributed(), auto_epoch=True, num_workers=workers, persistent_workers=persistent)
+    loader = DataLoader(
+        Squares(),
+        10,
+        sampler=distributed(),
+        auto_epoch=True,
+        num_workers=workers,
+        persistent_workers=persistent,
+    )
     assert [order(loader) for _ in range(2)] == expected[:2]
     state = loader.state_dict()
     assert order(loader) == expected[2]
-    resumed = DataLoader(Squares(), 10, sampler=distributed(), auto_epoch=True, num_workers=workers, persistent_workers=persistent)
+    resumed = DataLoader(
+        Squares(),
+        10,
+        sampler=distributed(),
+        auto_epoch=True,
+        num_workers=workers,
+        persistent_workers=persistent,
+    )
     resumed.load_state_dict(state)
     assert order(resumed) == expected[2]
     own = DataLoader(Squares(), 10, sampler=distributed(), auto_epoch=True)
@@ -198,7 +223,9 @@ LABELS = [0] * 60 + [1] * 30 + [2] * 10
 OF_EPOCHS = {
     "theirs": lambda: {"batch_sampler": EagerBatches()},
     "stratified": lambda: {"batch_sampler": samplers.StratifiedBatchSampler(LABELS, 8)},
-    "of similar length": lambda: {"batch_sampler": samplers.LengthGroupedSampler(range(1, 101), batch_size=8)},
+    "of similar length": lambda: {
+        "batch_sampler": samplers.LengthGroupedSampler(range(1, 101), batch_size=8)
+    },
     "permutation": lambda: {"sampler": samplers.PermutationSampler(100), "batch_size": 8},
     "single indices": lambda: {"sampler": samplers.PermutationSampler(100), "batch_size": None},
     "through a buffer": lambda: {"sampler": samplers.ShuffleBuffer(10)(distributed(0, 1)), "batch_size": 8},
@@ -234,7 +261,9 @@ def test_states_of_batch_samplers_merge():
     rows = torch.utils.data.TensorDataset(torch.arange(100))
 
     def make(rank, ranks):
-        return DataLoader(rows, batch_sampler=samplers.StratifiedBatchSampler(LABELS, 8, num_replicas=ranks, rank=rank))
+        return DataLoader(
+            rows, batch_sampler=samplers.StratifiedBatchSampler(LABELS, 8, num_replicas=ranks, rank=rank)
+        )
 
     whole = [index for batch in make(0, 1) for index in batch[0].tolist()]
     loaders = [make(rank, 2) for rank in range(2)]

@@ -1,4 +1,7 @@
-"""The README and the pages of docs are true: their Python runs as printed, and the table is what the stored results say."""
+"""The README and the pages of docs are true: their Python runs as printed, and the table is what the stored
+results say.
+"""
+
 from __future__ import annotations
 
 import re
@@ -33,7 +36,9 @@ def make_arrays(folder: Path) -> None:
     with h5py.File(folder / "measured-1.h5", "w") as file:
         file["images"], file["labels"] = np.zeros((9, 3, 8, 8), np.float32), np.arange(9)
     group = zarr.open_group(folder / "weather.zarr", mode="w")
-    group.create_array("t2m", shape=(40, 6, 5), chunks=(10, 6, 5), dtype="f4", dimension_names=("time", "lat", "lon"))[:] = 1
+    group.create_array(
+        "t2m", shape=(40, 6, 5), chunks=(10, 6, 5), dtype="f4", dimension_names=("time", "lat", "lon")
+    )[:] = 1
 
 
 def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +61,9 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("page", [path.stem for path in PAGES])
-def test_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for package in NEEDED.get(page, ()):
         pytest.importorskip(package)
     make_jpeg_folder(tmp_path / "photos", per_class=50)
@@ -91,15 +98,14 @@ def test_at_gives_a_row_of_the_epoch_again(tmp_path: Path) -> None:
     chain = [transforms.RandomResizedCrop(32), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
     train = ImageFolder(make_jpeg_folder(tmp_path / "photos", per_class=4), transforms.Compose(chain))
     loader = DataLoader(train, batch_size=12, num_workers=2)
-    (images, _), = loader
+    ((images, _),) = loader
     again, label = train.at(5, loader.seed, loader.epoch)
     assert torch.equal(again, images[5]) and label == train.targets[5]
 
 
 def test_torchvision_needs_only_the_first_line(tmp_path: Path, torchvision) -> None:
-    from torchvision.transforms import v2
-
     from millrace import DataLoader
+    from torchvision.transforms import v2
 
     chain = v2.Compose([v2.RandomResizedCrop(32), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
     train = torchvision.datasets.ImageFolder(make_jpeg_folder(tmp_path / "photos", per_class=4), chain)
@@ -108,7 +114,12 @@ def test_torchvision_needs_only_the_first_line(tmp_path: Path, torchvision) -> N
 
 def test_the_table_is_what_was_measured() -> None:
     block = TEXT.partition(compare.BEGIN)[2].partition(compare.END)[0].strip()
-    reports = [compare.report(compare.read_results(path), workers=workers, scenarios=scenarios)
-               for path in sorted((ROOT / "benchmarks" / "results").glob("*.jsonl"))
-               for workers in (None, [2]) for scenarios in (None, ["imagenet_train"])]
-    assert block in (reports or [""]), "python -m benchmarks.compare RESULTS --workers 2 --readme README.md writes the table anew"
+    reports = [
+        compare.report(compare.read_results(path), workers=workers, scenarios=scenarios)
+        for path in sorted((ROOT / "benchmarks" / "results").glob("*.jsonl"))
+        for workers in (None, [2])
+        for scenarios in (None, ["imagenet_train"])
+    ]
+    assert block in (reports or [""]), (
+        "python -m benchmarks.compare RESULTS --workers 2 --readme README.md writes the table anew"
+    )

@@ -1,6 +1,8 @@
-"""Files and objects that are replaced by others of the same size: what was known of the old one is never used for the new one.
+"""Files and objects that are replaced by others of the same size: what was known of the old one is never used
+for the new one.
 
-A dataset that is made anew has the new content; one that was opened before is an error, or has the old content whole.
+A dataset that is made anew has the new content; one that was opened before is an error, or has the old
+content whole.
 """
 
 from __future__ import annotations
@@ -15,11 +17,10 @@ from http.server import ThreadingHTTPServer
 
 import numpy as np
 import pytest
+from millrace import CorruptDataError, DataLoader
+from millrace.datasets import HDF5, JSONL, Arrays, ArrowFile, JSONLStream, Lines, Parquet, Tokens, WebDataset
 from shard_data import write_tar
 from test_webdataset_stores import Ranges
-
-from millrace import CorruptDataError, DataLoader
-from millrace.datasets import HDF5, JSONL, ArrowFile, Arrays, JSONLStream, Lines, Parquet, Tokens, WebDataset
 
 
 def jsonl(long_first):
@@ -72,7 +73,10 @@ def replace(path, data):
     os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
     os.replace(new, path)
     after = os.stat(path)
-    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns) and after.st_ino != before.st_ino
+    assert (after.st_size, after.st_mtime_ns) == (
+        before.st_size,
+        before.st_mtime_ns,
+    ) and after.st_ino != before.st_ino
 
 
 # ---------------------------------------------------------------- lines
@@ -104,7 +108,9 @@ def test_what_a_store_says_no_version_of_is_not_kept(server, tmp_path):
         for version in (0, 1):
             (server.folder / name).write_bytes(contents[version])
             try:
-                rows = list(JSONL(f"{server.url}/{name}", {"n": int, "t": str}, index_dir=str(tmp_path / "kept")))
+                rows = list(
+                    JSONL(f"{server.url}/{name}", {"n": int, "t": str}, index_dir=str(tmp_path / "kept"))
+                )
             except OSError as error:  # some versions of the client refuse such an answer
                 pytest.skip(str(error))
             assert rows == ROWS[version]
@@ -115,7 +121,9 @@ def test_what_a_store_says_no_version_of_is_not_kept(server, tmp_path):
 def test_another_process_reads_the_same_version_or_nothing(remote, server, tmp_path):
     path = server.folder / "a.jsonl"
     path.write_bytes(PLAIN[0])
-    dataset = JSONL(f"{server.url}/a.jsonl" if remote else path, {"n": int, "t": str}, index_dir=str(tmp_path / "kept"))
+    dataset = JSONL(
+        f"{server.url}/a.jsonl" if remote else path, {"n": int, "t": str}, index_dir=str(tmp_path / "kept")
+    )
     assert dataset[3] == ROWS[0][3]
     sent = pickle.dumps(dataset)
     assert pickle.loads(sent)[3] == ROWS[0][3]
@@ -144,7 +152,14 @@ def test_an_index_beside_the_file_is_used(tmp_path):
     path.write_bytes(PLAIN[0])
     JSONL(path, {"n": int}, index_dir=str(tmp_path / "kept")).save_indexes()
     said = []
-    assert len(JSONL(path, {"n": int}, index_dir=str(tmp_path / "other"), progress=lambda *what: said.append(what))) == 100
+    assert (
+        len(
+            JSONL(
+                path, {"n": int}, index_dir=str(tmp_path / "other"), progress=lambda *what: said.append(what)
+            )
+        )
+        == 100
+    )
     assert not (tmp_path / "other").exists() and not said
 
 
@@ -152,10 +167,15 @@ def test_an_index_beside_the_file_is_used(tmp_path):
 def test_a_file_that_is_written_over_gives_no_mixture(workers, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(PLAIN[0])
-    for dataset in (JSONL(path, {"n": int, "t": str}, index_dir=str(tmp_path)), Lines(path, index_dir=str(tmp_path))):
+    for dataset in (
+        JSONL(path, {"n": int, "t": str}, index_dir=str(tmp_path)),
+        Lines(path, index_dir=str(tmp_path)),
+    ):
         assert len(dataset) == 100
         path.write_bytes(PLAIN[1])
-        with pytest.raises(CorruptDataError, match=r"a\.jsonl, line \d+ \(byte \d+\): it does not end where it did"):
+        with pytest.raises(
+            CorruptDataError, match=r"a\.jsonl, line \d+ \(byte \d+\): it does not end where it did"
+        ):
             for _ in DataLoader(dataset, 10, num_workers=workers):
                 pass
         path.write_bytes(PLAIN[0])
@@ -176,7 +196,10 @@ def test_a_file_that_grows_can_still_be_read(tmp_path):
 
 def tar(path, first):
     """Five samples; their files lie in other places in the other version, which has the same size."""
-    members = [(f"{i}.txt", bytes([65 + i + 10 * first]) * (900 if (i < 2) == bool(first) else 300)) for i in range(4)]
+    members = [
+        (f"{i}.txt", bytes([65 + i + 10 * first]) * (900 if (i < 2) == bool(first) else 300))
+        for i in range(4)
+    ]
     write_tar(path, members)
     return path.read_bytes(), [content for _, content in members]
 

@@ -1,4 +1,6 @@
-"""replay(): the batch of a past step is the one that was handed out, and the running iterator does not notice."""
+"""replay(): the batch of a past step is the one that was handed out, and the running iterator does not
+notice.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,14 @@ import numpy as np
 import pytest
 import torch
 from loader_data import make_folder, pictures
+from millrace import DataLoader, FlightRecorder
+from millrace.datasets import WebDataset
 from process_data import Noisy
 from replay_cases import AUGMENTED, run_with_replays
 from shard_data import same
 from stream_cases import FIXED, RANDOM, images, stream
 from test_resume import DATA, ENGINES, ORDERS, Counting, Stateless
 from torch.utils.data import Dataset, DistributedSampler, RandomSampler, Subset, TensorDataset
-
-from millrace import DataLoader, FlightRecorder
-from millrace.datasets import WebDataset
 
 # ---------------------------------------------------------------- orders and engines
 
@@ -37,7 +38,10 @@ def test_every_engine(data, engine):
     run_with_replays(lambda: DataLoader(DATA[data](), 4, True, **ENGINES[engine]), epochs=2)
 
 
-@pytest.mark.parametrize("order", ["shuffled", "own generator", "weighted", "user's sampler", "permutation", "buffered", "our batches"])
+@pytest.mark.parametrize(
+    "order",
+    ["shuffled", "own generator", "weighted", "user's sampler", "permutation", "buffered", "our batches"],
+)
 def test_steps_whose_lists_are_gone_are_drawn_again(order):
     def make():
         dataset = DATA["rows"]()
@@ -70,14 +74,20 @@ def test_in_order_false_follows_what_was_handed_out():
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("steps", [4096, 1])
 def test_pictures_with_random_augmentation(replay_folder, workers, steps):
-    run_with_replays(lambda: DataLoader(pictures(replay_folder, transform=AUGMENTED), 4, True, num_workers=workers), epochs=2, steps=steps)
+    run_with_replays(
+        lambda: DataLoader(pictures(replay_folder, transform=AUGMENTED), 4, True, num_workers=workers),
+        epochs=2,
+        steps=steps,
+    )
 
 
 @pytest.mark.parametrize("steps", [4096, 1])
 def test_pictures_that_come_several_times(replay_folder, steps):
     def make():
         data = pictures(replay_folder, transform=AUGMENTED)
-        return DataLoader(data, 5, sampler=RandomSampler(data, replacement=True, num_samples=40), num_workers=2)
+        return DataLoader(
+            data, 5, sampler=RandomSampler(data, replacement=True, num_samples=40), num_workers=2
+        )
 
     loader, _ = run_with_replays(make, steps=steps)
     told = loader.seen(7, draws=True)
@@ -101,7 +111,11 @@ def test_pictures_that_cannot_be_read(tmp_path, policy, workers):
     for path in (paths[2], paths[9]):
         with open(path, "wb") as file:
             file.write(b"no picture")
-    run_with_replays(lambda: DataLoader(pictures(tmp_path / "root", transform=AUGMENTED), 4, True, num_workers=workers, on_error=policy))
+    run_with_replays(
+        lambda: DataLoader(
+            pictures(tmp_path / "root", transform=AUGMENTED), 4, True, num_workers=workers, on_error=policy
+        )
+    )
 
 
 def test_an_error_is_raised_again(tmp_path):
@@ -189,7 +203,10 @@ class OwnGenerator(Noisy):
 def test_a_hash_tells_what_is_approximate():
     loader = DataLoader(OwnGenerator(), 3, flight=FlightRecorder(hashes=True))
     given = list(loader)
-    with pytest.warns(UserWarning, match=r"step 1 is not the one that was handed out: batch differs in 3 of 3 rows, first in row 0"):
+    with pytest.warns(
+        UserWarning,
+        match=r"step 1 is not the one that was handed out: batch differs in 3 of 3 rows, first in row 0",
+    ):
         again = loader.replay(1)
     assert not same(again, given[1])
     with warnings.catch_warnings():
@@ -206,7 +223,9 @@ def test_a_hash_tells_what_is_approximate():
 def test_streams(replay_shards, native, workers, every):
     def make():
         data = WebDataset(f"{replay_shards}/s-{{0..3}}.tar", shardshuffle=True).shuffle(5, initial=5)
-        return DataLoader(images(data, RANDOM if native == "auto" else FIXED), 3, num_workers=workers, native=native)
+        return DataLoader(
+            images(data, RANDOM if native == "auto" else FIXED), 3, num_workers=workers, native=native
+        )
 
     run_with_replays(make, epochs=2, states_every=every)
 
@@ -215,7 +234,11 @@ def test_streams_tell_shards_and_keys(replay_shards):
     loader = DataLoader(stream(replay_shards), 3, num_workers=2)
     list(loader)
     told = loader.seen(1)
-    assert [key for _, key in told["samples"]] == ["d/003.jpg", "d/004.png", "d/005.webp"] and "s-0.tar" in told["samples"][0][0]
+    assert [key for _, key in told["samples"]] == [
+        "d/003.jpg",
+        "d/004.png",
+        "d/005.webp",
+    ] and "s-0.tar" in told["samples"][0][0]
 
 
 @pytest.mark.parametrize("make", [Counting, Stateless])

@@ -1,4 +1,7 @@
-"""loader.report(): the same numbers as lines, as a table, in a notebook, as a page, a trace, metrics and scalars."""
+"""loader.report(): the same numbers as lines, as a table, in a notebook, as a page, a trace, metrics and
+scalars.
+"""
+
 from __future__ import annotations
 
 import io
@@ -11,7 +14,6 @@ from typing import Any
 
 import pytest
 from ledger_fixture import ledger
-
 from millrace.report import Report, prometheus, serve_metrics
 from millrace.report.summary import CONSUMER, step_times, throughput
 from millrace.report.trace import trace_events
@@ -24,8 +26,18 @@ ODD = {
     "inline": ledger(30, workers=0, engine="inline"),
     "without the steps": {key: value for key, value in ledger(30).items() if key != "steps"},
     "unknown queue": {**ledger(5), "steps": {**ledger(5)["steps"], "ready": [-1] * 5}},
-    "inside next()": {**ledger(5), "steps": {**ledger(5)["steps"], "enter": [*ledger(5)["steps"]["enter"], 99.0]}},
-    "no seconds": {**ledger(3), "wall_seconds": 0.0, "consumer": {}, "blame": {}, "workers": [], "stages": {}},
+    "inside next()": {
+        **ledger(5),
+        "steps": {**ledger(5)["steps"], "enter": [*ledger(5)["steps"]["enter"], 99.0]},
+    },
+    "no seconds": {
+        **ledger(3),
+        "wall_seconds": 0.0,
+        "consumer": {},
+        "blame": {},
+        "workers": [],
+        "stages": {},
+    },
     "other stages": {**ledger(9), "blame": {"gpu": 0.1}, "consumer": {**ledger(9)["consumer"], "gpu": 0.1}},
     "100 processes": ledger(9, workers=100, engine="processes"),
 }
@@ -57,7 +69,11 @@ def test_lines_say_who_waited_and_for_what() -> None:
     found = ledger(400)
     lines = str(Report(found)).splitlines()
     lost = 1 - found["consumer"]["step"] / found["wall_seconds"]
-    assert lines[0].startswith("epoch 0 took") and "400 batches, 25,600 samples" in lines[0] and "3 native threads" in lines[0]
+    assert (
+        lines[0].startswith("epoch 0 took")
+        and "400 batches, 25,600 samples" in lines[0]
+        and "3 native threads" in lines[0]
+    )
     assert lines[1].startswith(f"loader-bound {lost:.1%}") and lines[1].endswith("most of it to decode")
     assert any("train.augment (train.py:33)" in line for line in lines)
     parts = [line for line in lines if line.split()[:1] and line.split()[0] in CONSUMER]
@@ -77,9 +93,13 @@ def test_the_largest_loss_is_named_beside_the_bottleneck() -> None:
 def test_rich_table() -> None:
     rich_console = pytest.importorskip("rich.console")
     out = io.StringIO()
-    rich_console.Console(file=out, width=120, color_system=None).print(Report(ledger(50), "[bold]not a mark-up[/bold]"))
+    rich_console.Console(file=out, width=120, color_system=None).print(
+        Report(ledger(50), "[bold]not a mark-up[/bold]")
+    )
     text = out.getvalue()
-    assert "training loop" in text and "[bold]not a mark-up[/bold]" in text and "█" in text and "decode" in text
+    assert (
+        "training loop" in text and "[bold]not a mark-up[/bold]" in text and "█" in text and "decode" in text
+    )
 
 
 def test_show_prints_lines_where_there_is_no_terminal(capsys) -> None:
@@ -122,7 +142,12 @@ def test_the_page_has_the_ledger_to_the_microsecond() -> None:
 
 def test_names_of_functions_are_harmless() -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
-    found = {**ledger(3), "hot": [{"stage": evil, "where": evil, "share": 1.0}], "settings": {evil: evil}, "blame": {evil: 1.0}}
+    found = {
+        **ledger(3),
+        "hot": [{"stage": evil, "where": evil, "share": 1.0}],
+        "settings": {evil: evil},
+        "blame": {evil: 1.0},
+    }
     for html in (Report(found, evil).html(), Report(found, evil)._repr_html_()):
         assert "<img" not in html and "<script>alert" not in html
 
@@ -166,13 +191,21 @@ def test_trace_has_each_step_and_what_was_ready() -> None:
 def test_prometheus_text_is_what_its_own_parser_reads() -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     found = ledger(50)
-    families = {f.name: f for f in parser.text_string_to_metric_families(prometheus(Loader(found), {"loader": 'train "a"\\\n'}))}
-    samples = {f.name: {tuple(sorted(s.labels.items())): s.value for s in f.samples} for f in families.values()}
+    families = {
+        f.name: f
+        for f in parser.text_string_to_metric_families(prometheus(Loader(found), {"loader": 'train "a"\\\n'}))
+    }
+    samples = {
+        f.name: {tuple(sorted(s.labels.items())): s.value for s in f.samples} for f in families.values()
+    }
     named = ("loader", 'train "a"\\\n')
     assert samples["millrace_batches"] == {(named,): 50}
     assert samples["millrace_loop_seconds"][(named, ("part", "wait"))] == found["consumer"]["wait"]
     assert samples["millrace_lost_seconds"][(named, ("to", "decode"))] == found["blame"]["decode"]
-    assert samples["millrace_stage_seconds"][(("clock", "cpu"), named, ("stage", "fetch"))] == found["stages"]["fetch"]["cpu"]
+    assert (
+        samples["millrace_stage_seconds"][(("clock", "cpu"), named, ("stage", "fetch"))]
+        == found["stages"]["fetch"]["cpu"]
+    )
     assert all(f.documentation for f in families.values()) and families["millrace_running"].type == "gauge"
 
 
@@ -181,10 +214,15 @@ def test_metrics_are_served_on_this_machine_only() -> None:
     with serve_metrics(loader) as server:
         assert server.url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(server.url, timeout=10) as answer:
-            assert answer.read().decode() == prometheus(loader) and "version=0.0.4" in answer.headers["Content-Type"]
+            assert (
+                answer.read().decode() == prometheus(loader)
+                and "version=0.0.4" in answer.headers["Content-Type"]
+            )
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(server.url.replace("metrics", "other"), timeout=10)
-        with pytest.raises(OSError, match=f"cannot serve metrics on port {server.port}: .*port 0 takes one that is free"):
+        with pytest.raises(
+            OSError, match=f"cannot serve metrics on port {server.port}: .*port 0 takes one that is free"
+        ):
             serve_metrics(loader, server.port)
         port = server.port
     with pytest.raises(OSError):
@@ -202,7 +240,9 @@ def test_scalars_go_to_any_writer() -> None:
 
     writer = Writer()
     Report(ledger(50)).to_tensorboard(writer, 7)
-    assert writer.got["millrace/samples_per_second"][0] > 0 and all(step == 7 for _, step in writer.got.values())
+    assert writer.got["millrace/samples_per_second"][0] > 0 and all(
+        step == 7 for _, step in writer.got.values()
+    )
     loop = [value for tag, (value, _) in writer.got.items() if tag.startswith("millrace/loop/")]
     assert sum(loop) == pytest.approx(1)
     stages = [value for tag, (value, _) in writer.got.items() if tag.startswith("millrace/stages/")]

@@ -1,4 +1,5 @@
 """Charts and pages: what they draw is right, bounded and harmless, whatever goes in."""
+
 from __future__ import annotations
 
 import json
@@ -10,7 +11,6 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from millrace.report import svg
 from millrace.report.page import Page, pre, table, write_file
 from millrace.report.scales import Axis, Scale, amount, covered, round_ticks, summed_up
@@ -36,30 +36,46 @@ def texts(element: str) -> list[str]:
 MANY = [float(i) for i in range(65_536)]
 NOISE = [random.Random(1).random() for _ in MANY]
 CHARTS = {
-    "line": lambda name, xs, ys: svg.line_chart({name: (xs, ys), "b": (xs, ys)}, Axis(name, "s"), Axis(name, "B/s"), name, dots=True),
-    "steps": lambda name, xs, ys: svg.line_chart({name: (xs, ys)}, title=name, step=True, area=True, zoom="ready"),
+    "line": lambda name, xs, ys: svg.line_chart(
+        {name: (xs, ys), "b": (xs, ys)}, Axis(name, "s"), Axis(name, "B/s"), name, dots=True
+    ),
+    "steps": lambda name, xs, ys: svg.line_chart(
+        {name: (xs, ys)}, title=name, step=True, area=True, zoom="ready"
+    ),
     "scatter": lambda name, xs, ys: svg.scatter({name: (xs, ys)}, Axis(name), Axis(name), name),
     "stacked": lambda name, xs, ys: svg.stacked_bars({name: dict(zip(["a", name], ys))}, title=name),
-    "shares": lambda name, xs, ys: svg.stacked_bars({name: dict(zip(["a", name], ys))}, title=name, shares=True),
+    "shares": lambda name, xs, ys: svg.stacked_bars(
+        {name: dict(zip(["a", name], ys))}, title=name, shares=True
+    ),
     "grouped": lambda name, xs, ys: svg.grouped_bars({name: {name: ys}}, Axis(name), name, x_label=name),
     "histogram": lambda name, xs, ys: svg.histogram({name: ys}, Axis(name, "s", log=True), name),
-    "timeline": lambda name, xs, ys: svg.timeline({name: {name: (xs, [x + abs(y) for x, y in zip(xs, ys)])}}, title=name),
+    "timeline": lambda name, xs, ys: svg.timeline(
+        {name: {name: (xs, [x + abs(y) for x, y in zip(xs, ys)])}}, title=name
+    ),
 }
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-@pytest.mark.parametrize("values", [[], [0.0], [1.0], [math.nan], [math.inf, 2.0, -math.inf], [0.0, 0.0], [5.0, 5.0, 5.0], [1e-12, 1e15]])
+@pytest.mark.parametrize(
+    "values",
+    [[], [0.0], [1.0], [math.nan], [math.inf, 2.0, -math.inf], [0.0, 0.0], [5.0, 5.0, 5.0], [1e-12, 1e15]],
+)
 def test_any_values_give_sound_xml_without_nan(chart: str, values: list[float]) -> None:
     element = CHARTS[chart](HOSTILE, [float(i) for i in range(len(values))], values)
     parsed(element)
-    assert not re.search(r"\b(nan|inf)\b", re.sub(r"<text.*?</text>|<title>.*?</title>|data-\S+", "", element))
+    assert not re.search(
+        r"\b(nan|inf)\b", re.sub(r"<text.*?</text>|<title>.*?</title>|data-\S+", "", element)
+    )
 
 
 @pytest.mark.parametrize("chart", CHARTS)
 def test_texts_stay_texts(chart: str) -> None:
     element = CHARTS[chart](HOSTILE, [0.0, 1.0], [1.0, 2.0])
     assert "<script" not in element
-    assert any(HOSTILE in text for text in [*texts(element), *(t.text or "" for t in parsed(element).iter(f"{SVG}title"))])
+    assert any(
+        HOSTILE in text
+        for text in [*texts(element), *(t.text or "" for t in parsed(element).iter(f"{SVG}title"))]
+    )
 
 
 @pytest.mark.parametrize("chart", CHARTS)
@@ -78,14 +94,21 @@ def test_a_long_line_is_its_mean_in_a_band_that_reaches_its_peaks() -> None:
 
 
 def test_stacked_bars_are_as_long_as_their_values() -> None:
-    chart = parsed(svg.stacked_bars({"one": {"decode": 3.0, "idle": 1.0}, "two": {"decode": 2.0}}, Axis("time", "s")))
+    chart = parsed(
+        svg.stacked_bars({"one": {"decode": 3.0, "idle": 1.0}, "two": {"decode": 2.0}}, Axis("time", "s"))
+    )
     widths = [float(r.get("width", 0)) for r in chart.iter(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
-    assert widths[0] == pytest.approx(3 * widths[1], rel=1e-2) and widths[2] == pytest.approx(2 * widths[1], rel=1e-2)
+    assert widths[0] == pytest.approx(3 * widths[1], rel=1e-2) and widths[2] == pytest.approx(
+        2 * widths[1], rel=1e-2
+    )
 
 
 def test_a_stage_has_one_colour_everywhere() -> None:
-    for element in (svg.stacked_bars({"a": {"x": 1, "decode": 1}}), svg.histogram({"decode": [1.0]}),
-                    svg.grouped_bars({"g": {"decode": 1}})):
+    for element in (
+        svg.stacked_bars({"a": {"x": 1, "decode": 1}}),
+        svg.histogram({"decode": [1.0]}),
+        svg.grouped_bars({"g": {"decode": 1}}),
+    ):
         assert "f-decode" in element
 
 
@@ -108,7 +131,9 @@ def test_covered_conserves_time(spans: list[tuple[float, float]], columns: int) 
     high = now + 1
     shares = covered(begins, ends, 0.0, high, columns)
     assert all(0 <= share <= 1 for share in shares)
-    assert sum(shares) * high / columns == pytest.approx(sum(b - a for a, b in zip(begins, ends)), abs=1e-6 * high)
+    assert sum(shares) * high / columns == pytest.approx(
+        sum(b - a for a, b in zip(begins, ends)), abs=1e-6 * high
+    )
 
 
 @PROPERTY
@@ -124,26 +149,53 @@ def test_ticks_are_round_and_inside(low: float, span: float, most: int) -> None:
 @given(st.floats(1e-9, 1e14), st.sampled_from(["s", "B", "B/s", "/s", "", "%", "apples"]))
 def test_amounts_say_the_number(value: float, unit: str) -> None:
     number, factor = re.match(r"([\d,.e+-]+) ?(.*)", amount(value, unit)).groups()  # type: ignore[union-attr]
-    factors = {"µs": 1e-6, "ms": 1e-3, "min": 60, "h": 3600, "k": 1e3, "M": 1e6, "G": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
-               "TiB": 2**40}
+    factors = {
+        "µs": 1e-6,
+        "ms": 1e-3,
+        "min": 60,
+        "h": 3600,
+        "k": 1e3,
+        "M": 1e6,
+        "G": 1e9,
+        "KiB": 2**10,
+        "MiB": 2**20,
+        "GiB": 2**30,
+        "TiB": 2**40,
+    }
     scaled = float(number.replace(",", "")) * factors.get(factor.removesuffix("/s"), 1)
     assert scaled == pytest.approx(value, rel=0.06, abs=0.006 if unit != "s" else 0)
 
 
-@pytest.mark.parametrize(("value", "unit", "text"), [
-    (0.0123, "s", "12.3 ms"), (0.0, "s", "0 s"), (90.0, "s", "90 s"), (600.0, "s", "10 min"), (2.5 * 2**20, "B", "2.5 MiB"),
-    (123_456.0, "", "123k"), (math.nan, "s", "–"), (1234.0, "", "1,234"), (38.0, "%", "38%"),
-])
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.0123, "s", "12.3 ms"),
+        (0.0, "s", "0 s"),
+        (90.0, "s", "90 s"),
+        (600.0, "s", "10 min"),
+        (2.5 * 2**20, "B", "2.5 MiB"),
+        (123_456.0, "", "123k"),
+        (math.nan, "s", "–"),
+        (1234.0, "", "1,234"),
+        (38.0, "%", "38%"),
+    ],
+)
 def test_amounts(value: float, unit: str, text: str) -> None:
     assert amount(value, unit) == text
 
 
 def test_log_axes_have_powers_of_ten() -> None:
-    assert [text for _, text in Scale(Axis(unit="s", log=True), [2e-6, 0.5], 0, 100).ticks(10)][:2] == ["1 µs", "10 µs"]
+    assert [text for _, text in Scale(Axis(unit="s", log=True), [2e-6, 0.5], 0, 100).ticks(10)][:2] == [
+        "1 µs",
+        "10 µs",
+    ]
 
 
 def test_summed_up_keeps_extremes_of_each_column() -> None:
-    assert summed_up([0.1, 0.2, 0.9, 3.5], [1.0, 5.0, 3.0, 2.0], 1.0) == [(0.5, 1.0, 3.0, 5.0), (3.5, 2.0, 2.0, 2.0)]
+    assert summed_up([0.1, 0.2, 0.9, 3.5], [1.0, 5.0, 3.0, 2.0], 1.0) == [
+        (0.5, 1.0, 3.0, 5.0),
+        (3.5, 2.0, 2.0, 2.0),
+    ]
 
 
 def test_a_page_holds_hostile_texts_as_texts_and_fetches_nothing() -> None:
@@ -156,14 +208,22 @@ def test_a_page_holds_hostile_texts_as_texts_and_fetches_nothing() -> None:
     assert html.count("<script>") == 1 and "alert(1)</script>" not in html and ">1,234<" in html
     data = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', html)
     assert data and json.loads(data[1]) == {HOSTILE: [HOSTILE, None, 1.5]}
-    assert "default-src 'none'" in html and not re.search(r"""(src|href)=|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", html)
+    assert "default-src 'none'" in html and not re.search(
+        r"""(src|href)=|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", html
+    )
 
 
 @pytest.mark.parametrize("kind", ["no folder", "a file for a folder", "a folder"])
 def test_a_page_that_cannot_be_written_says_where_and_why(tmp_path, kind: str) -> None:
     (tmp_path / "file").write_text("")
-    path = {"no folder": tmp_path / "none" / "x.html", "a file for a folder": tmp_path / "file" / "x.html", "a folder": tmp_path}[kind]
-    with pytest.raises(OSError, match=rf"cannot write {re.escape(str(path))}: .*; give a path in a folder that exists"):
+    path = {
+        "no folder": tmp_path / "none" / "x.html",
+        "a file for a folder": tmp_path / "file" / "x.html",
+        "a folder": tmp_path,
+    }[kind]
+    with pytest.raises(
+        OSError, match=rf"cannot write {re.escape(str(path))}: .*; give a path in a folder that exists"
+    ):
         Page("a").save(path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
 

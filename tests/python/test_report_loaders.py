@@ -1,4 +1,7 @@
-"""Reports of real loaders: every engine, while it runs and behind its end; the parts of next() in torch's profiler."""
+"""Reports of real loaders: every engine, while it runs and behind its end; the parts of next() in torch's
+profiler.
+"""
+
 from __future__ import annotations
 
 import json
@@ -7,15 +10,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import millrace
 import pytest
 import torch
-from torch.profiler import ProfilerActivity, profile
-from torch.utils.data import TensorDataset
-
-import millrace
 from millrace import DataLoader
 from millrace.report import Report, prometheus, serve_metrics
 from millrace.report.summary import Summary
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.data import TensorDataset
 
 
 class Slow(torch.utils.data.Dataset):
@@ -28,7 +30,9 @@ class Slow(torch.utils.data.Dataset):
 
 
 ENGINES: dict[str, Callable[[], DataLoader]] = {
-    "native threads": lambda: DataLoader(TensorDataset(torch.arange(96.0).reshape(48, 2)), batch_size=4, num_workers=2),
+    "native threads": lambda: DataLoader(
+        TensorDataset(torch.arange(96.0).reshape(48, 2)), batch_size=4, num_workers=2
+    ),
     "native inline": lambda: DataLoader(TensorDataset(torch.arange(96.0).reshape(48, 2)), batch_size=4),
     "processes": lambda: DataLoader(Slow(), batch_size=4, num_workers=2),
     "threads": lambda: DataLoader(Slow(), batch_size=4, num_workers=2, worker_method="thread"),
@@ -97,16 +101,33 @@ def ranges(work: Callable[[], Any]) -> dict[str, int]:
     """{name: how often} of millrace's and torch's ranges in a profile of `work`."""
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         work()
-    return {event.key: event.count for event in profiler.key_averages() if "millrace" in event.key or "DataLoader" in event.key}
+    return {
+        event.key: event.count
+        for event in profiler.key_averages()
+        if "millrace" in event.key or "DataLoader" in event.key
+    }
 
 
-@pytest.mark.parametrize(("engine", "part"), [("native threads", "wait"), ("native inline", "make"), ("processes", "wait"),
-                                              ("threads", "wait"), ("inline", "make")])
+@pytest.mark.parametrize(
+    ("engine", "part"),
+    [
+        ("native threads", "wait"),
+        ("native inline", "make"),
+        ("processes", "wait"),
+        ("threads", "wait"),
+        ("inline", "make"),
+    ],
+)
 def test_torchs_profiler_shows_the_parts_of_next(engine: str, part: str) -> None:
     loader = ENGINES[engine]()
     found = ranges(lambda: list(loader))
-    assert found["millrace: draw"] >= 12 and found[f"millrace: {part}"] >= (12 if engine != "processes" else 1)
-    assert sum(count for name, count in found.items() if name.startswith("enumerate(DataLoader)#")) in (12, 13)
+    assert found["millrace: draw"] >= 12 and found[f"millrace: {part}"] >= (
+        12 if engine != "processes" else 1
+    )
+    assert sum(count for name, count in found.items() if name.startswith("enumerate(DataLoader)#")) in (
+        12,
+        13,
+    )
 
 
 def test_parts_lie_inside_torchs_own_range() -> None:

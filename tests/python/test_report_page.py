@@ -1,4 +1,7 @@
-"""The report's page in a real browser: plots are drawn, the console stays empty, light and dark can be read, zooming works."""
+"""The report's page in a real browser: plots are drawn, the console stays empty, light and dark can be read,
+zooming works.
+"""
+
 from __future__ import annotations
 
 import json
@@ -10,7 +13,6 @@ from typing import Any
 import pytest
 from browser import Seen, browser_or_skip, look
 from ledger_fixture import ledger
-
 from millrace.report import Report
 from millrace.report.colours import COLOURS
 from millrace.report.loader_page import loader_page
@@ -28,8 +30,10 @@ def marks(elements: str) -> dict[str, list[str]]:
     """{zoom's name: the paths of that chart}."""
     charts = re.findall(r'<svg class="mr"[^>]*data-zoom="(\w+)".*?</svg>', elements)
     assert charts
-    return {name: re.findall(r'<path[^>]* d="([^"]+)"', re.search(rf'data-zoom="{name}".*?</svg>', elements)[0])  # type: ignore[index]
-            for name in charts}
+    return {
+        name: re.findall(r'<path[^>]* d="([^"]+)"', re.search(rf'data-zoom="{name}".*?</svg>', elements)[0])  # type: ignore[index]
+        for name in charts
+    }
 
 
 def rgb(text: str) -> tuple[int, ...]:
@@ -52,11 +56,22 @@ def test_a_run_can_be_seen(dark: bool, tmp_path: Path) -> None:
         assert pixels[rgb(COLOURS[stage][dark])] > 300, f"{stage} is not to be seen"
     ground = pixels.most_common(1)[0][0]
     assert (sum(ground) < 150) == dark
-    assert sum(count for colour, count in pixels.items() if abs(sum(colour) - sum(ground)) > 350) > 5000, "texts do not stand out"
+    assert sum(count for colour, count in pixels.items() if abs(sum(colour) - sum(ground)) > 350) > 5000, (
+        "texts do not stand out"
+    )
 
 
-@pytest.mark.parametrize("case", [{"steps": 0}, {"steps": 1}, {"steps": 20, "running": True}, {"steps": 30, "workers": 0},
-                                  {"steps": 70_000}], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"steps": 0},
+        {"steps": 1},
+        {"steps": 20, "running": True},
+        {"steps": 30, "workers": 0},
+        {"steps": 70_000},
+    ],
+    ids=str,
+)
 def test_any_run_opens_without_an_error(case: dict[str, Any], tmp_path: Path) -> None:
     seen = look(Report(ledger(**case)).save(tmp_path / "report.html"))
     assert seen.console == []
@@ -65,10 +80,12 @@ def test_any_run_opens_without_an_error(case: dict[str, Any], tmp_path: Path) ->
 
 
 ZOOM = """
-const box = document.querySelector(".zoomable"), svg = box.querySelector("svg"), area = svg.getBoundingClientRect();
+const box = document.querySelector(".zoomable"), svg = box.querySelector("svg");
+const area = svg.getBoundingClientRect();
 const send = (kind, share, more = {}) => box.dispatchEvent(new PointerEvent(kind, {bubbles: true, button: 0,
   clientX: area.left + area.width * (64 + share * (942 - 64)) / 960, clientY: area.top + 40, ...more}));
-const say = (text) => document.body.append(Object.assign(document.createElement("p"), {className: "said", textContent: text}));
+const said = (text) => Object.assign(document.createElement("p"), {className: "said", textContent: text});
+const say = (text) => document.body.append(said(text));
 send("pointermove", 0.5); say(document.querySelector(".tip").textContent);
 send("pointerdown", 0.25); send("pointermove", 0.4); send("pointerup", 0.5);
 say(`${box.dataset.from} ${box.dataset.to}`);
@@ -112,7 +129,10 @@ def test_the_numbers_can_be_saved(tmp_path: Path) -> None:
     page = loader_page(found, None)
     page.script('document.querySelector("button[data-save]").click()')
     seen = look(page.save(tmp_path / "report.html"))
-    assert seen.console == [] and json.loads(seen.saved["ledger.json"])["steps"]["ready"] == found["steps"]["ready"]
+    assert (
+        seen.console == []
+        and json.loads(seen.saved["ledger.json"])["steps"]["ready"] == found["steps"]["ready"]
+    )
 
 
 def test_the_console_is_read_and_foreign_scripts_do_not_run(tmp_path: Path) -> None:
@@ -121,4 +141,7 @@ def test_the_console_is_read_and_foreign_scripts_do_not_run(tmp_path: Path) -> N
     page.script("throw new Error('on purpose')")
     seen = look(page.save(tmp_path / "broken.html"))
     assert any("on purpose" in line for line in seen.console)
-    assert any("Content Security Policy" in line for line in seen.console) and "taken</title>" not in seen.elements
+    assert (
+        any("Content Security Policy" in line for line in seen.console)
+        and "taken</title>" not in seen.elements
+    )

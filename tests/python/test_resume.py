@@ -1,19 +1,18 @@
-"""A loader that goes on from a state gives what the one it was taken from would have given, on every engine."""
+"""A loader that goes on from a state gives what the one it was taken from would have given, on every
+engine.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 
-
-
+import millrace
 import pytest
 import torch
 from loader_data import make_folder
-from torch.utils.data import Dataset, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
-
-import millrace
 from millrace import DataLoader, samplers
+from torch.utils.data import Dataset, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
 
 SIZE = 23
 
@@ -93,14 +92,25 @@ ORDERS = {
     "in order": lambda data: {"batch_size": 4},
     "shuffled": lambda data: {"batch_size": 4, "shuffle": True},
     "own generator": lambda data: {"batch_size": 4, "shuffle": True, "generator": own()},
-    "sampler's generator": lambda data: {"batch_size": 4, "sampler": torch.utils.data.RandomSampler(data, generator=own())},
-    "weighted": lambda data: {"batch_size": 4, "sampler": WeightedRandomSampler(torch.arange(1.0, SIZE + 1), 30)},
+    "sampler's generator": lambda data: {
+        "batch_size": 4,
+        "sampler": torch.utils.data.RandomSampler(data, generator=own()),
+    },
+    "weighted": lambda data: {
+        "batch_size": 4,
+        "sampler": WeightedRandomSampler(torch.arange(1.0, SIZE + 1), 30),
+    },
     "user's sampler": lambda data: {"batch_size": 4, "sampler": Doubled()},
     "user's batches": lambda data: {"batch_sampler": Growing()},
     "lists": lambda data: {"batch_sampler": [[1, 2], [3], [0, 5, 6], [7], [8]]},
     "permutation": lambda data: {"batch_size": 4, "sampler": samplers.PermutationSampler(SIZE, seed=3)},
-    "buffered": lambda data: {"batch_size": 4, "sampler": samplers.ShuffleBuffer(6)(samplers.PermutationSampler(SIZE, seed=3))},
-    "our batches": lambda data: {"batch_sampler": samplers.StratifiedBatchSampler([i % 3 for i in range(SIZE)], 6)},
+    "buffered": lambda data: {
+        "batch_size": 4,
+        "sampler": samplers.ShuffleBuffer(6)(samplers.PermutationSampler(SIZE, seed=3)),
+    },
+    "our batches": lambda data: {
+        "batch_sampler": samplers.StratifiedBatchSampler([i % 3 for i in range(SIZE)], 6)
+    },
     "no batches": lambda data: {"batch_size": None, "shuffle": True},
     "last one dropped": lambda data: {"batch_size": 4, "shuffle": True, "drop_last": True},
 }
@@ -117,7 +127,9 @@ def values(batches):
 
 
 def check(make, cut, epochs_before=1, later=True):
-    """Cut after `cut` batches of an epoch; a new loader from the state (through JSON) gives the rest, and the epoch after it."""
+    """Cut after `cut` batches of an epoch; a new loader from the state (through JSON) gives the rest, and the
+    epoch after it.
+    """
     torch.manual_seed(cut)
     loader = make()
     for _ in range(epochs_before):
@@ -141,7 +153,9 @@ def check(make, cut, epochs_before=1, later=True):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     "data, engine",
-    [(data, engine) for data in DATA for engine in ENGINES if (data, engine) != ("rows", "threads")],  # whose workers are threads anyway
+    [
+        (data, engine) for data in DATA for engine in ENGINES if (data, engine) != ("rows", "threads")
+    ],  # whose workers are threads anyway
 )
 def test_every_order_on_every_engine(data, order, engine):
     def make():
@@ -150,7 +164,15 @@ def test_every_order_on_every_engine(data, order, engine):
 
     torch.manual_seed(0)
     length = len(list(make()))
-    later = order in ("in order", "own generator", "sampler's generator", "lists", "permutation", "buffered", "our batches")
+    later = order in (
+        "in order",
+        "own generator",
+        "sampler's generator",
+        "lists",
+        "permutation",
+        "buffered",
+        "our batches",
+    )
     for cut in {0, 1, random.Random(order + engine).randint(2, length - 1), length}:
         check(make, cut, later=later)
 
@@ -176,7 +198,9 @@ def test_behind_an_epoch_the_next_one_begins(data, engine):
 
 
 def test_drawing_goes_on_as_ever():
-    """Of torch's global generator a resumed epoch takes what an epoch takes, and what the state says is drawn again beside it."""
+    """Of torch's global generator a resumed epoch takes what an epoch takes, and what the state says is drawn
+    again beside it.
+    """
     for options in ({"shuffle": True}, {"sampler": WeightedRandomSampler(torch.ones(SIZE), 5)}):
         dataset = TensorDataset(torch.arange(SIZE))
         loader = DataLoader(dataset, 4, **options)
@@ -208,7 +232,9 @@ def test_streams(engine, dataset, every, caplog):
 
 
 def test_a_worker_that_has_ended_stays_ended():
-    """The state behind the end of a worker's share is that of its next epoch; resuming must not begin it again."""
+    """The state behind the end of a worker's share is that of its next epoch; resuming must not begin it
+    again.
+    """
 
     class Uneven(Counting):
         def __iter__(self):
@@ -227,7 +253,10 @@ def test_random_transforms_repeat(tmp_path, engine):
     """Crops of a resumed epoch are those it would have had, also of samples that come several times."""
     make_folder(tmp_path)
     dataset = millrace.datasets.ImageFolder(
-        tmp_path, millrace.transforms.Compose([millrace.transforms.RandomResizedCrop(8), millrace.transforms.ToTensor()])
+        tmp_path,
+        millrace.transforms.Compose(
+            [millrace.transforms.RandomResizedCrop(8), millrace.transforms.ToTensor()]
+        ),
     )
     twice = torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=30, generator=own())
     for order in (
@@ -268,7 +297,11 @@ def test_a_state_before_anything_starts_nothing(generator, engine):
     loader = DataLoader(Squares(), 4, shuffle=True, generator=generator, **ENGINES[engine])
     before = torch.get_rng_state()
     state = loader.state_dict()
-    assert torch.equal(before, torch.get_rng_state()) and loader._iterator is None and loader.stats()["batches"] == 0
+    assert (
+        torch.equal(before, torch.get_rng_state())
+        and loader._iterator is None
+        and loader.stats()["batches"] == 0
+    )
     first = values(loader), values(loader)
     loader.load_state_dict(state)
     assert values(loader) == first[0]
@@ -346,7 +379,13 @@ def test_the_shuffling_of_a_data_pipe(engine):
     from torch.utils.data.datapipes.iter import IterableWrapper
 
     def make():
-        return DataLoader(IterableWrapper(range(SIZE)).shuffle().sharding_filter(), 4, True, generator=own(), **ENGINES[engine])
+        return DataLoader(
+            IterableWrapper(range(SIZE)).shuffle().sharding_filter(),
+            4,
+            True,
+            generator=own(),
+            **ENGINES[engine],
+        )
 
     for cut in (0, 2):
         check(make, cut)

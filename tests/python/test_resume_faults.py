@@ -1,17 +1,18 @@
-"""Resuming where something goes wrong: samples that cannot be had, datasets that cannot be saved, states that do not fit."""
+"""Resuming where something goes wrong: samples that cannot be had, datasets that cannot be saved, states that
+do not fit.
+"""
 
 from __future__ import annotations
 
 import copy
 import pickle
 
+import millrace
 import pytest
 import torch
+from millrace import DataLoader
 from test_resume import ENGINES, SIZE, Counting, Squares, check, own, values
 from torch.utils.data import IterableDataset
-
-import millrace
-from millrace import DataLoader
 
 
 class Broken(Squares):
@@ -119,18 +120,31 @@ def test_a_state_that_says_where_it_should_not_is_refused_by_its_checksum():
         changed(state, "_num_yielded", value=2),
         changed(state, "checksum", value=None),
     ):
-        with pytest.raises(millrace.StateError, match="the loader's state is damaged, or was changed.*verify=False"):
+        with pytest.raises(
+            millrace.StateError, match="the loader's state is damaged, or was changed.*verify=False"
+        ):
             DataLoader(Squares(), 4).load_state_dict(damaged)
 
 
 def test_states_made_by_hand():
-    """Without a look at the checksum: what is missing or impossible has a sentence, and what could be is a place."""
+    """Without a look at the checksum: what is missing or impossible has a sentence, and what could be is a
+    place.
+    """
     state, loader = saved(), DataLoader(Squares(), 4)
     for damaged, words in (
         (changed(state, "_sampler_iter_state", delete=True), "no \\['_sampler_iter_state'\\]"),
-        (changed(state, "_sampler_iter_state"), "from behind 1 index lists, and does not say where the SequentialSampler stood"),
-        (changed(state, "_sampler_iter_state", "sampler", "position", value=10**6), "position is 1000000, behind the end"),
-        (changed(state, "_num_yielded", value="1"), "'_num_yielded'.*should be a whole number of 0 or more, but is '1'"),
+        (
+            changed(state, "_sampler_iter_state"),
+            "from behind 1 index lists, and does not say where the SequentialSampler stood",
+        ),
+        (
+            changed(state, "_sampler_iter_state", "sampler", "position", value=10**6),
+            "position is 1000000, behind the end",
+        ),
+        (
+            changed(state, "_num_yielded", value="1"),
+            "'_num_yielded'.*should be a whole number of 0 or more, but is '1'",
+        ),
         (changed(state, "_iterator_finished", value=0), "should be True or False, but is 0"),
         (changed(state, "millrace", "order", delete=True), "no \\['millrace'\\]\\['order'\\]|no .*'order'"),
     ):
@@ -138,7 +152,9 @@ def test_states_made_by_hand():
             with pytest.raises(millrace.StateError, match=words):
                 loader.load_state_dict(unverified, verify="checksum" not in unverified)
                 list(loader)
-    moved = changed(changed(state, "_sampler_iter_state", "sampler", "position", value=8), "_num_yielded", value=2)
+    moved = changed(
+        changed(state, "_sampler_iter_state", "sampler", "position", value=8), "_num_yielded", value=2
+    )
     loader.load_state_dict(moved, verify=False)
     again = loader.state_dict()
     assert values(loader) == values(DataLoader(Squares(), 4))[2:]
@@ -151,7 +167,11 @@ def test_what_is_missing_of_workers(workers):
     loader = DataLoader(Counting(), 2, num_workers=workers)
     next(iter(loader))
     state = loader.state_dict()
-    for path in (("_worker_snapshots",), ("_worker_snapshots", "worker_0"), ("_worker_snapshots", "worker_0", "dataset_state")):
+    for path in (
+        ("_worker_snapshots",),
+        ("_worker_snapshots", "worker_0"),
+        ("_worker_snapshots", "worker_0", "dataset_state"),
+    ):
         damaged = changed(state, "_snapshot", *path, delete=True)
         with pytest.raises(millrace.StateError, match="damaged, or was changed"):
             loader.load_state_dict(damaged)

@@ -1,14 +1,15 @@
-"""Samplers of users' making, without a state: they are drawn again, from whatever generators they drew from, and whenever they did."""
+"""Samplers of users' making, without a state: they are drawn again, from whatever generators they drew from,
+and whenever they did.
+"""
 
 import random
 
 import numpy as np
 import pytest
 import torch
+from millrace import DataLoader
 from test_resume import ENGINES, SIZE, Squares, own, values
 from torch.utils.data import RandomSampler, SequentialSampler
-
-from millrace import DataLoader
 
 
 class ShuffledBatches:
@@ -63,7 +64,10 @@ SAMPLERS = {
     "single, later": lambda: {"batch_size": None, "sampler": Later()},
     "own generator": lambda: {"batch_sampler": OwnGenerator()},
     "one generator": with_its_generator,
-    "torch's, own generator": lambda: {"batch_size": 4, "sampler": RandomSampler(range(SIZE), generator=own())},
+    "torch's, own generator": lambda: {
+        "batch_size": 4,
+        "sampler": RandomSampler(range(SIZE), generator=own()),
+    },
 }
 
 

@@ -1,21 +1,21 @@
-"""A state goes on with another number of workers, or another kind of them, wherever the place is no worker's own."""
+"""A state goes on with another number of workers, or another kind of them, wherever the place is no worker's
+own.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 
+import millrace
 import pytest
 import torch
 from loader_data import make_folder
+from millrace import DataLoader, transforms
+from millrace.datasets import ImageFolder
 from test_resume import ORDERS, SIZE, Counting, Squares, Stateless, values
 from test_resume_user_samplers import SAMPLERS, seed
 from torch.utils.data import TensorDataset
-
-import millrace
-from millrace import DataLoader, transforms
-from millrace.datasets import ImageFolder
-
 
 
 def rows():
@@ -86,12 +86,16 @@ def test_known_orders(then, now, order):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.parametrize("then, now", [("none", "two processes"), ("two processes", "none"), ("three threads", "three that stay")])
+@pytest.mark.parametrize(
+    "then, now", [("none", "two processes"), ("two processes", "none"), ("three threads", "three that stay")]
+)
 def test_samplers_of_users(then, now, name):
     check(then, now, lambda dataset: SAMPLERS[name]())
 
 
-@pytest.mark.parametrize("then, now", [("none", "three threads"), ("three that stay", "none"), ("native that stay", "native")])
+@pytest.mark.parametrize(
+    "then, now", [("none", "three threads"), ("three that stay", "none"), ("native that stay", "native")]
+)
 def test_behind_an_epoch(then, now):
     """The next epoch follows, in the order that the sampler gives it."""
     loader = make(then, ORDERS["permutation"], 1)
@@ -107,7 +111,9 @@ def test_behind_an_epoch(then, now):
 @pytest.mark.parametrize("then, now", [(0, 2), (2, 0), (2, 3)])
 def test_pictures_are_the_same_down_to_their_augmentation(tmp_path, then, now):
     make_folder(tmp_path, 12)
-    dataset = ImageFolder(tmp_path, transforms.Compose([transforms.RandomResizedCrop(32), transforms.ToTensor()]))
+    dataset = ImageFolder(
+        tmp_path, transforms.Compose([transforms.RandomResizedCrop(32), transforms.ToTensor()])
+    )
 
     def loader(workers):
         return DataLoader(dataset, 2, shuffle=True, num_workers=workers, native="require")
@@ -179,7 +185,9 @@ def test_places_that_are_workers_own(dataset, then, now):
         next(iterator)
     resumed = DataLoader(dataset(), 2, num_workers=now)
     resumed.load_state_dict(first.state_dict())
-    with pytest.raises(millrace.StateError, match=f"num_workers={then}, and the loader has {now}: .*Load the state with") as raised:
+    with pytest.raises(
+        millrace.StateError, match=f"num_workers={then}, and the loader has {now}: .*Load the state with"
+    ) as raised:
         iter(resumed)
     assert isinstance(raised.value, AssertionError)
 
@@ -192,7 +200,9 @@ def test_a_stream_that_has_not_begun(then, now):
 
 
 def test_no_state_between_snapshots_is_lost():
-    """snapshot_every_n_steps=0 of a Stateful dataset that has said nothing: the batches since the start are made again and dropped."""
+    """snapshot_every_n_steps=0 of a Stateful dataset that has said nothing: the batches since the start are
+    made again and dropped.
+    """
     first = DataLoader(StatefulSquares(), 2, num_workers=2, snapshot_every_n_steps=0)
     iterator = iter(first)
     next(iterator)

@@ -1,7 +1,6 @@
 """Rows written into slots: what an error leaves behind does not reach the next batch."""
 
 import torch
-
 from millrace import _core
 
 

@@ -1,4 +1,5 @@
-"""Files under rows in memory that somebody cuts short: an error that names the file, whatever hides that the memory is a file's.
+"""Files under rows in memory that somebody cuts short: an error that names the file, whatever hides that the
+memory is a file's.
 
 Each case runs in a forked child: what is wrong here ends the process.
 """
@@ -7,13 +8,12 @@ import mmap
 import os
 import re
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from test_rows_in_place import in_child
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
-
-import millrace
 
 ROWS = 64
 
@@ -51,7 +51,16 @@ def columns(path, shape):
     return np.memmap(path, np.float32, "r", shape=shape, order="F")
 
 
-VIEWS = [memmap_in_a_tensor, memmap_as_array, part_of_a_memmap, memmap, buffer, torchs_file, columns_in_a_tensor, columns]
+VIEWS = [
+    memmap_in_a_tensor,
+    memmap_as_array,
+    part_of_a_memmap,
+    memmap,
+    buffer,
+    torchs_file,
+    columns_in_a_tensor,
+    columns,
+]
 
 
 def read(dataset, path, workers, cut):
@@ -76,7 +85,9 @@ def test_a_file_that_is_cut_short(view, width, workers, tmp_path):
         dataset = TensorDataset(rows) if isinstance(rows, torch.Tensor) else StackDataset(rows)
         # Not on a page's border: what is behind the end, within its page, is zeros without a signal.
         seen = read(dataset, path, workers, values.nbytes // 2 + 100)
-        assert torch.equal(seen, torch.from_numpy(values[: len(seen)])), "no row with zeros in place of what was cut"
+        assert torch.equal(seen, torch.from_numpy(values[: len(seen)])), (
+            "no row with zeros in place of what was cut"
+        )
 
     in_child(body)
 
@@ -155,7 +166,9 @@ def test_mapped_rows_are_the_threads(tmp_path):
         path = f"{folder}/millrace_rows_{os.getpid()}"
         try:
             values = np.memmap(path, np.float32, "w+", shape=(ROWS, 4))
-            loader = millrace.DataLoader(TensorDataset(torch.from_numpy(values)), 4, num_workers=1, native="require")
+            loader = millrace.DataLoader(
+                TensorDataset(torch.from_numpy(values)), 4, num_workers=1, native="require"
+            )
             assert len(list(loader)) == ROWS // 4
             counted[folder] = loader.stats()["slots"]
         finally:

@@ -1,4 +1,5 @@
-"""Memory under the readers: whatever is done to tensors, arrays, maps and files while batches are copied, nobody reads freed memory.
+"""Memory under the readers: whatever is done to tensors, arrays, maps and files while batches are copied,
+nobody reads freed memory.
 
 Each case runs in a forked child: what is wrong here ends the process.
 """
@@ -10,12 +11,11 @@ import sys
 import traceback
 from multiprocessing.shared_memory import SharedMemory
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
-
-import millrace
 
 ROWS, WIDE, BATCH = 40, 300_000, 4
 AHEAD = 2  # batches per worker that are asked for before the second is taken
@@ -236,7 +236,10 @@ def test_a_form_that_changes_meanwhile(form):
     """Without workers batches are what torch makes of the dataset at that moment."""
     kind, change = FORMS[form]
     seen = []
-    for loader_class, extra in (torch.utils.data.DataLoader, {}), (millrace.DataLoader, {"native": "require"}):
+    for loader_class, extra in (
+        (torch.utils.data.DataLoader, {}),
+        (millrace.DataLoader, {"native": "require"}),
+    ):
         values = np.arange(ROWS * 8, dtype=np.float32).reshape(ROWS, 8)
         part = values if kind is np.ndarray else torch.from_numpy(values).clone()
         iterator = iter(loader_class(StackDataset(part), BATCH, **extra))

@@ -9,7 +9,6 @@ import zipfile
 
 import pytest
 import torch
-
 from millrace.__main__ import main as command_line
 
 REPORT = """
@@ -22,15 +21,19 @@ REPORT = """
     main = sys.modules["__main__"]
     print(json.dumps({
         "argv": sys.argv, "path": sys.path[0], "name": __name__, "file": __file__, "package": __package__,
-        "spec": getattr(__spec__, "name", None), "main": vars(main) is globals(), "loader": DataLoader.__module__,
+        "spec": getattr(__spec__, "name", None), "main": vars(main) is globals(),
+        "loader": DataLoader.__module__,
         "names": sorted(name for name in globals() if name not in ("__annotations__",)),
-        "pickled": type(pickle.loads(pickle.dumps(Defined()))) is Defined, "future": compile("1", "", "eval").co_flags,
+        "pickled": type(pickle.loads(pickle.dumps(Defined()))) is Defined,
+        "future": compile("1", "", "eval").co_flags,
     }))
 """
 
 
 def python(*words, cwd, **options):
-    return subprocess.run([sys.executable, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=200, **options)
+    return subprocess.run(
+        [sys.executable, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=200, **options
+    )
 
 
 @pytest.fixture
@@ -46,7 +49,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-WAYS = ["scripts/report.py --lr 0.1 -m", "link.py", "-m package.module run", "-m package", "package", "archive.zip x"]
+WAYS = [
+    "scripts/report.py --lr 0.1 -m",
+    "link.py",
+    "-m package.module run",
+    "-m package",
+    "package",
+    "archive.zip x",
+]
 
 
 @pytest.mark.parametrize("words", [way.split() for way in WAYS], ids=WAYS)
@@ -54,7 +64,10 @@ def test_the_script_sees_what_it_always_saw(folder, words):
     plain, ours = python(*words, cwd=folder), python("-m", "millrace", "run", *words, cwd=folder)
     assert plain.returncode == ours.returncode == 0, ours.stderr
     expected, seen = json.loads(plain.stdout), json.loads(ours.stdout)
-    assert (expected.pop("loader"), seen.pop("loader")) == ("torch.utils.data.dataloader", "millrace.dataloader")
+    assert (expected.pop("loader"), seen.pop("loader")) == (
+        "torch.utils.data.dataloader",
+        "millrace.dataloader",
+    )
     assert seen == expected
 
 
@@ -72,7 +85,10 @@ ENDINGS = {
 def test_it_ends_as_it_would(tmp_path, ending):
     head = "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     (tmp_path / "script.py").write_text(head + ENDINGS[ending] + "\n")
-    plain, ours = python("script.py", cwd=tmp_path), python("-m", "millrace", "run", "script.py", cwd=tmp_path)
+    plain, ours = (
+        python("script.py", cwd=tmp_path),
+        python("-m", "millrace", "run", "script.py", cwd=tmp_path),
+    )
     assert (ours.returncode, ours.stderr) == (plain.returncode, plain.stderr)
     assert (plain.returncode == -signal.SIGINT) == (ending == "is interrupted")
 
@@ -82,7 +98,7 @@ SPAWNS = """
     import torch
     from torch.utils.data import DataLoader, Dataset
 
-    class Squares(Dataset):                     # pickled as a class of __main__, found again in the worker's __mp_main__
+    class Squares(Dataset):  # pickled as a class of __main__, found again in the worker's __mp_main__
         def __len__(self):
             return 6
         def __getitem__(self, index):
@@ -103,20 +119,29 @@ SPAWNS = """
 def test_spawned_processes_find_the_script(tmp_path, words):
     (tmp_path / "script.py").write_text(textwrap.dedent(SPAWNS))
     run = python("-m", "millrace", "run", *words, cwd=tmp_path)
-    assert run.stdout.splitlines() == ["[[0, 1, 4], [9, 16, 25]] processes", "0 millrace.dataloader inline"], run.stderr
+    assert run.stdout.splitlines() == [
+        "[[0, 1, 4], [9, 16, 25]] processes",
+        "0 millrace.dataloader inline",
+    ], run.stderr
 
 
 def test_explain_prints_each_loader_once(tmp_path):
-    (tmp_path / "script.py").write_text(textwrap.dedent("""
+    (tmp_path / "script.py").write_text(
+        textwrap.dedent("""
         from torch.utils.data import DataLoader
         loader = DataLoader(range(3))
         for _ in range(2):
             list(loader)
         list(DataLoader([1, 2]))
-    """))
+    """)
+    )
     run = python("-m", "millrace", "run", "--explain", "script.py", cwd=tmp_path)
     heads = [line for line in run.stderr.splitlines() if line.startswith("DataLoader")]
-    assert run.returncode == 0 and heads == ["DataLoader over range:", "DataLoader over list:"] and "dataset: python —" in run.stderr
+    assert (
+        run.returncode == 0
+        and heads == ["DataLoader over range:", "DataLoader over list:"]
+        and "dataset: python —" in run.stderr
+    )
 
 
 def test_the_command_line_helps(tmp_path, capsys):
@@ -124,7 +149,12 @@ def test_the_command_line_helps(tmp_path, capsys):
         assert command_line(words) == 0
         shown = capsys.readouterr()
         assert "run " in shown.out and len(shown.out.splitlines()) < 40 and not shown.err
-    for words, said in ((["fly"], "no command 'fly'"), (["run"], "usage"), (["run", "--fast", "x.py"], "usage"), (["run", "-m"], "usage")):
+    for words, said in (
+        (["fly"], "no command 'fly'"),
+        (["run"], "usage"),
+        (["run", "--fast", "x.py"], "usage"),
+        (["run", "-m"], "usage"),
+    ):
         assert command_line(words) == 2
         shown = capsys.readouterr()
         assert said in shown.err and not shown.out

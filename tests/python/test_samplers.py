@@ -1,4 +1,5 @@
 """Samplers of ours: what they promise, in numbers; in torch's loader and ours."""
+
 from __future__ import annotations
 
 import copy
@@ -8,15 +9,14 @@ import time
 from collections import Counter
 from itertools import islice
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampler_cases import GLOBAL_ORDERS, LABELS, LENGTHS, WEIGHTS, plain
-
-import millrace
 from millrace import ranks, samplers
+from sampler_cases import GLOBAL_ORDERS, LABELS, LENGTHS, WEIGHTS, plain
 
 ALONE = {"num_replicas": 1, "rank": 0}
 cases = pytest.mark.parametrize("case", GLOBAL_ORDERS.values(), ids=GLOBAL_ORDERS)
@@ -54,7 +54,11 @@ def test_indices_and_arrays_in_turns(case, steps):
 
 
 def test_elements_are_python_ints():
-    for sampler in (samplers.PermutationSampler(5, **ALONE), samplers.SequentialSampler(range(5)), samplers.RandomSampler(range(5))):
+    for sampler in (
+        samplers.PermutationSampler(5, **ALONE),
+        samplers.SequentialSampler(range(5)),
+        samplers.RandomSampler(range(5)),
+    ):
         assert all(type(index) is int for index in sampler)
     batch = next(iter(samplers.StratifiedBatchSampler(LABELS, 4, **ALONE)))
     assert type(batch) is list and all(type(index) is int for index in batch)
@@ -84,7 +88,10 @@ def test_in_loaders(loader_class, workers):
         expected = list(copy.deepcopy(sampler))
         loader = loader_class(rows, 32, sampler=sampler, num_workers=workers)
         assert torch.cat([batch for (batch,) in loader]).tolist() == expected
-    for sampler in (samplers.StratifiedBatchSampler(LABELS, 8, **ALONE), samplers.LengthGroupedSampler(LENGTHS, 8, **ALONE)):
+    for sampler in (
+        samplers.StratifiedBatchSampler(LABELS, 8, **ALONE),
+        samplers.LengthGroupedSampler(LENGTHS, 8, **ALONE),
+    ):
         loader = loader_class(rows, batch_sampler=sampler, num_workers=workers)
         assert len(loader) == len(sampler) and [batch.tolist() for (batch,) in loader] == list(sampler)
 
@@ -92,7 +99,9 @@ def test_in_loaders(loader_class, workers):
 def test_explain_names_what_runs_natively():
     rows = torch.utils.data.TensorDataset(torch.arange(500))
     loader = millrace.DataLoader(rows, 32, sampler=samplers.PermutationSampler(500, **ALONE))
-    assert "sampler: native — PermutationSampler in batches of 32, millrace's order and draws" in str(loader.explain())
+    assert "sampler: native — PermutationSampler in batches of 32, millrace's order and draws" in str(
+        loader.explain()
+    )
     loader = millrace.DataLoader(rows, 32, sampler=samplers.RandomSampler(rows))
     assert "RandomSampler in batches of 32, torch's order and draws" in str(loader.explain())
 
@@ -162,7 +171,14 @@ def test_weights_from_labels():
     effective = samplers.weights_from_labels(torch.tensor([1, 0, 0]), "effective", beta=0.9)
     assert torch.allclose(effective, torch.tensor([1.0, 0.1 / 0.19, 0.1 / 0.19], dtype=torch.float64))
     assert samplers.weights_from_labels(labels, "effective", beta=0.0).tolist() == [1.0] * 8
-    for arguments in ((labels, "even"), (labels, "effective", 1.0), ([],), ([[1]],), ([1, None],), ([1.0, float("nan")],)):
+    for arguments in (
+        (labels, "even"),
+        (labels, "effective", 1.0),
+        ([],),
+        ([[1]],),
+        ([1, None],),
+        ([1.0, float("nan")],),
+    ):
         with pytest.raises(ValueError):
             samplers.weights_from_labels(*arguments)
 
@@ -221,7 +237,11 @@ def test_batches_of_similar_lengths(lengths, batch_size, max_tokens, max_padding
         longest = max(lengths[index] for index in batch)
         assert batch_size is None or len(batch) <= batch_size
         assert max_tokens is None or longest * len(batch) <= max_tokens
-    mixed = [batch for batch in batches if min(lengths[i] for i in batch) < (1 - max_padding) * max(lengths[i] for i in batch) - 1e-9]
+    mixed = [
+        batch
+        for batch in batches
+        if min(lengths[i] for i in batch) < (1 - max_padding) * max(lengths[i] for i in batch) - 1e-9
+    ]
     assert len(mixed) <= len(sampler._group_sizes)
     if not drop_last:
         assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))

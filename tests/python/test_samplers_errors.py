@@ -1,15 +1,15 @@
 """What samplers say about bad arguments, and about states that are not theirs."""
+
 from __future__ import annotations
 
 import inspect
 
+import millrace
 import pytest
 import torch
+from millrace import DataLoader, samplers
 from sampler_cases import GLOBAL_ORDERS
 from torch.utils.data import TensorDataset
-
-import millrace
-from millrace import DataLoader, samplers
 
 ROWS = TensorDataset(torch.arange(8))
 ALONE = {"num_replicas": 1, "rank": 0}
@@ -18,7 +18,10 @@ cases = pytest.mark.parametrize("case", GLOBAL_ORDERS.values(), ids=GLOBAL_ORDER
 BAD_ARGUMENTS = [
     (lambda: samplers.PermutationSampler(-1), "n should be an integer of 0 or more"),
     (lambda: samplers.PermutationSampler(2**62 + 1), "at most 2\\*\\*62"),
-    (lambda: samplers.PermutationSampler(5, num_replicas=2, rank=2), "Invalid rank 2, rank should be in the interval \\[0, 1\\]"),
+    (
+        lambda: samplers.PermutationSampler(5, num_replicas=2, rank=2),
+        "Invalid rank 2, rank should be in the interval \\[0, 1\\]",
+    ),
     (lambda: samplers.PermutationSampler(5, num_replicas=0, rank=0), "positive integer"),
     (lambda: samplers.DistributedWeightedSampler([1.0], 0), "num_samples should be a positive integer"),
     (lambda: samplers.DistributedWeightedSampler([1.0, -2.0], 1), "weights\\[1\\] is -2"),
@@ -42,10 +45,16 @@ BAD_ARGUMENTS = [
     (lambda: samplers.MixtureSampler([3, 4], [1.0, 1.0], 0), "num_samples should be an integer of 1"),
     (lambda: samplers.MixtureSampler([3, 4], [1, 1], **ALONE).set_weights([1, -1]), "not negative"),
     (lambda: samplers.LengthGroupedSampler([3, 4]), "give batch_size, max_tokens or both"),
-    (lambda: samplers.LengthGroupedSampler([3, 40], max_tokens=20), "lengths\\[1\\] is 40, more than max_tokens=20"),
+    (
+        lambda: samplers.LengthGroupedSampler([3, 40], max_tokens=20),
+        "lengths\\[1\\] is 40, more than max_tokens=20",
+    ),
     (lambda: samplers.LengthGroupedSampler([3], 2, max_padding=1.0), "max_padding"),
     (lambda: samplers.LengthGroupedSampler([[7, 8], [9]], 2), "lengths\\[0\\] is a list; give len"),
-    (lambda: samplers.MixtureSampler([ROWS, ROWS], [1.0, 1.0]), "lengths\\[0\\] is a TensorDataset; give len"),
+    (
+        lambda: samplers.MixtureSampler([ROWS, ROWS], [1.0, 1.0]),
+        "lengths\\[0\\] is a TensorDataset; give len",
+    ),
     (lambda: samplers.ShuffleBuffer(0), "size should be an integer of 1"),
 ]
 
@@ -100,9 +109,17 @@ def test_states_of_other_data_of_the_same_size():
     pairs = [
         (samplers.ShardShuffle([3, 4]), samplers.ShardShuffle([4, 3]), "shards="),
         (samplers.MixtureSampler([3, 4], [1, 1]), samplers.MixtureSampler([4, 3], [1, 1]), "lengths="),
-        (samplers.StratifiedBatchSampler([1, 2, 2], 1), samplers.StratifiedBatchSampler([2, 2, 1], 1), "labels="),
+        (
+            samplers.StratifiedBatchSampler([1, 2, 2], 1),
+            samplers.StratifiedBatchSampler([2, 2, 1], 1),
+            "labels=",
+        ),
         (samplers.LengthGroupedSampler([1, 2], 1), samplers.LengthGroupedSampler([2, 1], 1), "lengths="),
-        (samplers.DistributedWeightedSampler([1, 2], 5), samplers.DistributedWeightedSampler([2, 1], 5), "weights="),
+        (
+            samplers.DistributedWeightedSampler([1, 2], 5),
+            samplers.DistributedWeightedSampler([2, 1], 5),
+            "weights=",
+        ),
     ]
     for one, other, words in pairs:
         with pytest.raises(ValueError, match=words):
@@ -126,11 +143,23 @@ def test_things_in_the_wrong_place():
     for use, error, words in (
         (lambda: samplers.weights_from_labels(ROWS), TypeError, "not a TensorDataset: give its labels"),
         (lambda: samplers.StratifiedBatchSampler(ROWS, 2), TypeError, "not a TensorDataset: give its labels"),
-        (lambda: loader.load_state_dict(sampler.state_dict()), ValueError, "PermutationSampler; give it to the sampler"),
-        (lambda: sampler.load_state_dict(loader.state_dict()), ValueError, "no sampler's state.*a loader's to the loader"),
+        (
+            lambda: loader.load_state_dict(sampler.state_dict()),
+            ValueError,
+            "PermutationSampler; give it to the sampler",
+        ),
+        (
+            lambda: sampler.load_state_dict(loader.state_dict()),
+            ValueError,
+            "no sampler's state.*a loader's to the loader",
+        ),
         (lambda: loader.load_state_dict(None), TypeError, "a loader's state is a dict, not NoneType"),
         (lambda: millrace.merge_states(loader.state_dict()), TypeError, "in a list"),
-        (lambda: millrace.rank_report(DataLoader(samplers.ShuffleBuffer(2)(range(5)))), TypeError, "a ShuffledStream alone"),
+        (
+            lambda: millrace.rank_report(DataLoader(samplers.ShuffleBuffer(2)(range(5)))),
+            TypeError,
+            "a ShuffledStream alone",
+        ),
     ):
         with pytest.raises(error, match=words):
             use()
@@ -144,6 +173,11 @@ def test_batch_samplers_are_no_samplers_of_indices():
 
 
 def test_signatures_are_those_of_the_constructors():
-    assert list(inspect.signature(samplers.RandomSampler).parameters) == ["data_source", "replacement", "num_samples", "generator"]
+    assert list(inspect.signature(samplers.RandomSampler).parameters) == [
+        "data_source",
+        "replacement",
+        "num_samples",
+        "generator",
+    ]
     assert list(inspect.signature(samplers.BatchSampler).parameters) == ["sampler", "batch_size", "drop_last"]
     assert list(inspect.signature(samplers.ShardShuffle).parameters)[0] == "shard_lengths"

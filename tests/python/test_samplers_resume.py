@@ -1,4 +1,7 @@
-"""Cut anywhere and resumed, on any number of ranks: what was left of the global order comes, in order, each entry once."""
+"""Cut anywhere and resumed, on any number of ranks: what was left of the global order comes, in order, each
+entry once.
+"""
+
 from __future__ import annotations
 
 import json
@@ -9,9 +12,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampler_cases import GLOBAL_ORDERS, LABELS, plain
-
 from millrace import samplers
+from sampler_cases import GLOBAL_ORDERS, LABELS, plain
 
 ranks = st.integers(1, 6)
 cases = pytest.mark.parametrize("case", GLOBAL_ORDERS.values(), ids=GLOBAL_ORDERS)
@@ -24,7 +26,9 @@ def through_json(state: dict) -> dict:
 
 
 def walk(case, count, drop_last, epoch, steps, state=None):
-    """What all ranks take in `steps` steps (None: all), in the global order, and the state that they all have then."""
+    """What all ranks take in `steps` steps (None: all), in the global order, and the state that they all have
+    then.
+    """
     parts, states = [], []
     for rank in range(count):
         sampler = case.make(count, rank, drop_last)
@@ -42,13 +46,17 @@ def walk(case, count, drop_last, epoch, steps, state=None):
 
 @cases
 @settings(max_examples=60, deadline=None)
-@given(first=ranks, second=ranks, third=ranks, drop_last=st.booleans(), epoch=st.integers(0, 5), data=st.data())
+@given(
+    first=ranks, second=ranks, third=ranks, drop_last=st.booleans(), epoch=st.integers(0, 5), data=st.data()
+)
 def test_cut_twice_on_any_ranks(case, first, second, third, drop_last, epoch, data):
     whole, end = walk(case, 1, drop_last, epoch, None)
     taken, state = [], None
     for count in (first, second):
         left = len(whole) - len(taken)
-        part, state = walk(case, count, drop_last, epoch, data.draw(st.integers(0, max(left // count, 0))), state)
+        part, state = walk(
+            case, count, drop_last, epoch, data.draw(st.integers(0, max(left // count, 0))), state
+        )
         taken += part
         assert state["position"] == len(taken)
     rest, last = walk(case, third, drop_last, epoch, None, state)
@@ -61,7 +69,9 @@ def test_cut_twice_on_any_ranks(case, first, second, third, drop_last, epoch, da
         assert 0 <= surplus < third
         if case.repeats:
             assert taken[len(whole) :] == whole[:surplus]
-    assert walk(case, first, drop_last, epoch, None, last)[0] == [] or drop_last, "nothing is left after the end"
+    assert walk(case, first, drop_last, epoch, None, last)[0] == [] or drop_last, (
+        "nothing is left after the end"
+    )
 
 
 @cases
@@ -96,7 +106,9 @@ PLAIN = {
     "weighted": lambda g: samplers.WeightedRandomSampler(np.arange(1.0, 50), 70),
     "weighted, own generator": lambda g: samplers.WeightedRandomSampler(np.arange(1.0, 50), 30, False, g),
     "alias": lambda g: samplers.WeightedRandomSampler(np.arange(1.0, 50), 70, method="alias"),
-    "alias, own generator": lambda g: samplers.WeightedRandomSampler(np.arange(1.0, 50), 30, False, g, method="alias"),
+    "alias, own generator": lambda g: samplers.WeightedRandomSampler(
+        np.arange(1.0, 50), 30, False, g, method="alias"
+    ),
     "torch's": lambda g: samplers.native(torch.utils.data.RandomSampler(range(80), generator=g)),
     "batches": lambda g: samplers.BatchSampler(torch.utils.data.RandomSampler(range(80)), 3, False),
     "batches of anything": lambda g: samplers.BatchSampler(range(80), 3, True),
@@ -107,7 +119,9 @@ PLAIN = {
 @settings(max_examples=40, deadline=None)
 @given(cut=st.integers(0, 101), again=st.integers(0, 50), seed=st.integers(0, 1000))
 def test_torchs_samplers(make, cut, again, seed):
-    """A run that is left in the second epoch and taken up in a new process, whose generators stand elsewhere."""
+    """A run that is left in the second epoch and taken up in a new process, whose generators stand
+    elsewhere.
+    """
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
     sampler = make(generator)
@@ -159,7 +173,13 @@ def stratified(mode, size, count, rank, drop_last=False):
 
 @pytest.mark.parametrize("mode", ["balanced", "proportional"])
 @settings(max_examples=60, deadline=None)
-@given(first=ranks, second=ranks, sizes=st.tuples(st.integers(1, 40), st.integers(1, 40)), drop_last=st.booleans(), data=st.data())
+@given(
+    first=ranks,
+    second=ranks,
+    sizes=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    drop_last=st.booleans(),
+    data=st.data(),
+)
 def test_stratified_batches_cut_on_any_ranks_and_batch_size(mode, first, second, sizes, drop_last, data):
     def batches(count, size, steps, state=None):
         parts, states = [], set()
@@ -184,7 +204,12 @@ def test_stratified_batches_cut_on_any_ranks_and_batch_size(mode, first, second,
 
 
 @settings(max_examples=60, deadline=None)
-@given(first=ranks, second=ranks, changes=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=4), cut=st.integers(0, 20))
+@given(
+    first=ranks,
+    second=ranks,
+    changes=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=4),
+    cut=st.integers(0, 20),
+)
 def test_mixtures_whose_weights_change_on_the_way(first, second, changes, cut):
     """Weights change at the same index on every rank; the state carries it to another number of ranks."""
     weights = [[1, 0, 0], [0, 1, 1], [0.123, 0.5, 0.377], [3, 1, 2], [0, 0, 1]]
@@ -222,7 +247,13 @@ def test_mixtures_whose_weights_change_on_the_way(first, second, changes, cut):
 
 
 @settings(max_examples=60, deadline=None)
-@given(first=ranks, second=ranks, sizes=st.tuples(st.integers(1, 9), st.integers(1, 9)), steps=st.integers(0, 20), array=st.booleans())
+@given(
+    first=ranks,
+    second=ranks,
+    sizes=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    steps=st.integers(0, 20),
+    array=st.booleans(),
+)
 def test_batches_of_ranks_cut_on_any_ranks_and_batch_size(first, second, sizes, steps, array):
     """Also torch's own objects, which the views of native() resume."""
 

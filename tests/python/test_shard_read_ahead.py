@@ -6,14 +6,15 @@ import os
 import random
 import threading
 
-import pytest
-from test_shard_reader import write
-
 import millrace
+import pytest
 from millrace import _core
 from millrace.datasets import WebDataset
+from test_shard_reader import write
 
-pytestmark = pytest.mark.skipif(_core.cpu_budget()["threads"] < 2, reason="with one CPU nothing is read ahead")
+pytestmark = pytest.mark.skipif(
+    _core.cpu_budget()["threads"] < 2, reason="with one CPU nothing is read ahead"
+)
 
 SIZES = (100_000, 40_000, 1_500_000, 10, 33_000)
 
@@ -80,7 +81,9 @@ def test_two_readers_at_once_are_refused_one_thread(tmp_path):
     ahead = _core.ReadAhead()
     one, two = _core.ShardReader(first, read_ahead=ahead), _core.ShardReader(second, read_ahead=ahead)
     begun = [next(one)["bin"]]
-    with pytest.raises(ValueError, match="1.tar would be read ahead by a thread that is at work for another shard"):
+    with pytest.raises(
+        ValueError, match="1.tar would be read ahead by a thread that is at work for another shard"
+    ):
         next(two)
     assert begun + [sample["bin"] for sample in one] == contents(0)
 
@@ -88,7 +91,10 @@ def test_two_readers_at_once_are_refused_one_thread(tmp_path):
 def test_epochs_in_several_threads(tmp_path):
     shards, results = [make_shard(tmp_path / f"{seed}.tar", seed) for seed in range(2)], {}
     dataset = WebDataset(shards)
-    threads = [threading.Thread(target=lambda i=i: results.update({i: [s["bin"] for s in dataset]})) for i in range(3)]
+    threads = [
+        threading.Thread(target=lambda i=i: results.update({i: [s["bin"] for s in dataset]}))
+        for i in range(3)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

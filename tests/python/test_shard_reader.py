@@ -1,4 +1,6 @@
-"""ShardReader against Python's tarfile and the system's tar: what it reads of archives in every format, and what it says of broken ones."""
+"""ShardReader against Python's tarfile and the system's tar: what it reads of archives in every format, and
+what it says of broken ones.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,10 @@ import subprocess
 import tarfile
 import threading
 
+import millrace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import millrace
 from millrace import _core
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
@@ -24,8 +25,24 @@ FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarf
 LONG = "folder/" * 12 + "n" * 90
 NAMES = {
     "ustar": ["a", "dir/b", "x" * 90, "p" * 100 + "/" + "q" * 80, "ü"],
-    "gnu": ["a", "dir/b", LONG, "q" * 300, "ü" * 70, b"\xff\xfe".decode("utf-8", "surrogateescape") + "z" * 120],
-    "pax": ["a", "dir/b", LONG, "q" * 300, "ü" * 70, b"\xff\xfe".decode("utf-8", "surrogateescape") + "z" * 120, "a=b\tc", "日本語"],
+    "gnu": [
+        "a",
+        "dir/b",
+        LONG,
+        "q" * 300,
+        "ü" * 70,
+        b"\xff\xfe".decode("utf-8", "surrogateescape") + "z" * 120,
+    ],
+    "pax": [
+        "a",
+        "dir/b",
+        LONG,
+        "q" * 300,
+        "ü" * 70,
+        b"\xff\xfe".decode("utf-8", "surrogateescape") + "z" * 120,
+        "a=b\tc",
+        "日本語",
+    ],
 }
 
 
@@ -47,7 +64,9 @@ def write_bytes(path, data):
 
 
 def grouped(members):
-    """Members (name, bytes) as samples, by webdataset's words: runs of equal keys, the suffix behind the base name's first dot."""
+    """Members (name, bytes) as samples, by webdataset's words: runs of equal keys, the suffix behind the base
+    name's first dot.
+    """
     samples = []
     for name, data in members:
         match = re.match(r"^((?:.*/|)[^.]+)[.]([^/]*)$", name, re.DOTALL)
@@ -77,10 +96,22 @@ def by_tarfile(path):
 def test_archives_of_tarfile(tmp_path, name, packed):
     members = []
     for number, stem in enumerate(NAMES[name]):
-        members += [(f"{stem}.jpg", os.urandom(700 * number)), (f"{stem}.cls", str(number).encode()), (f"{stem}.seg.PNG", b"")]
-    others = [("folder", b"", {"type": tarfile.DIRTYPE}), ("l.jpg", b"", {"type": tarfile.SYMTYPE, "linkname": LONG[:90]})]
-    others += [("h.jpg", b"", {"type": tarfile.LNKTYPE, "linkname": "a.jpg"}), ("f.jpg", b"", {"type": tarfile.FIFOTYPE})]
-    path = write(tmp_path / f"s.tar.{packed}", [*members[:3], *others, *members[3:]], FORMATS[name], f"w:{packed}")
+        members += [
+            (f"{stem}.jpg", os.urandom(700 * number)),
+            (f"{stem}.cls", str(number).encode()),
+            (f"{stem}.seg.PNG", b""),
+        ]
+    others = [
+        ("folder", b"", {"type": tarfile.DIRTYPE}),
+        ("l.jpg", b"", {"type": tarfile.SYMTYPE, "linkname": LONG[:90]}),
+    ]
+    others += [
+        ("h.jpg", b"", {"type": tarfile.LNKTYPE, "linkname": "a.jpg"}),
+        ("f.jpg", b"", {"type": tarfile.FIFOTYPE}),
+    ]
+    path = write(
+        tmp_path / f"s.tar.{packed}", [*members[:3], *others, *members[3:]], FORMATS[name], f"w:{packed}"
+    )
     expected = grouped(members)
     assert len(expected) == len(NAMES[name])
     assert read(path) == by_tarfile(path) == expected
@@ -88,8 +119,17 @@ def test_archives_of_tarfile(tmp_path, name, packed):
 
 
 def test_attributes_in_pax_records(tmp_path):
-    extra = {"pax_headers": {"mtime": "1234567890.123456789", "SCHILY.xattr.user.x": "y" * 3000, "comment": "=\n 12 path=no"}}
-    path = write(tmp_path / "s.tar", [("a.txt", b"1", extra), ("b.txt", b"2"), ("c.txt", b"3", {"mtime": 0.5, "uid": 2**40})])
+    extra = {
+        "pax_headers": {
+            "mtime": "1234567890.123456789",
+            "SCHILY.xattr.user.x": "y" * 3000,
+            "comment": "=\n 12 path=no",
+        }
+    }
+    path = write(
+        tmp_path / "s.tar",
+        [("a.txt", b"1", extra), ("b.txt", b"2"), ("c.txt", b"3", {"mtime": 0.5, "uid": 2**40})],
+    )
     assert [sample["__key__"] for sample in read(path)] == ["a", "b", "c"] and read(path) == by_tarfile(path)
 
 
@@ -99,14 +139,20 @@ def test_archives_of_the_systems_tar(tmp_path, form):
     folder = tmp_path / "files"
     deep = folder / "deep" / ("d" * 60) / ("e" * 60)
     deep.mkdir(parents=True)
-    stems = [folder / "a", folder / "b.c", folder / "deep" / "é"] + ([deep / ("n" * 80)] if form not in ("v7",) else [])
+    stems = [folder / "a", folder / "b.c", folder / "deep" / "é"] + (
+        [deep / ("n" * 80)] if form not in ("v7",) else []
+    )
     for number, stem in enumerate(stems):
         stem.with_name(stem.name + ".jpg").write_bytes(os.urandom(1000 * number))
         stem.with_name(stem.name + ".cls").write_text(str(number))
     os.symlink("a.jpg", folder / "link.jpg")
     os.link(folder / "a.cls", folder / "zz.cls")
     path = str(tmp_path / "s.tar")
-    done = subprocess.run(["tar", f"--format={form}", "--sort=name", "-cf", path, "-C", str(folder), "."], capture_output=True, text=True)
+    done = subprocess.run(
+        ["tar", f"--format={form}", "--sort=name", "-cf", path, "-C", str(folder), "."],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         pytest.skip(f"this tar does not write {form}: {done.stderr.strip()[:80]}")
     found = read(path)
@@ -121,10 +167,15 @@ def test_sparse_files_are_refused_by_name(tmp_path, form):
         file.write(b"begin")
         file.truncate(10_000_000)
     path = str(tmp_path / "s.tar")
-    done = subprocess.run(["tar", f"--format={form}", "--sparse", "-cf", path, "-C", str(tmp_path), "a.bin"], capture_output=True)
+    done = subprocess.run(
+        ["tar", f"--format={form}", "--sparse", "-cf", path, "-C", str(tmp_path), "a.bin"],
+        capture_output=True,
+    )
     if done.returncode or os.path.getsize(path) > 5_000_000:
         pytest.skip("this tar, or this file system, has no sparse files")
-    with pytest.raises(millrace.UnavailableError, match=r"s\.tar: .*a\.bin' is a sparse file, at byte \d+, .*--sparse"):
+    with pytest.raises(
+        millrace.UnavailableError, match=r"s\.tar: .*a\.bin' is a sparse file, at byte \d+, .*--sparse"
+    ):
         list(_core.ShardReader(path))
 
 
@@ -157,18 +208,40 @@ def test_the_rule_of_keys(tmp_path_factory, members):
 
 def test_the_rule_is_the_packages():
     theirs = pytest.importorskip("webdataset.tariterators").base_plus_ext
-    names = ["a.b", "a/b.c.d", ".a", "a/.b", "a.b/.c", "a.b/c", "a.b/c/.d", "a", "a.", "/.a", "//.a", "a//b.c", "..", "a/..", "a..b"]
+    names = [
+        "a.b",
+        "a/b.c.d",
+        ".a",
+        "a/.b",
+        "a.b/.c",
+        "a.b/c",
+        "a.b/c/.d",
+        "a",
+        "a.",
+        "/.a",
+        "//.a",
+        "a//b.c",
+        "..",
+        "a/..",
+        "a..b",
+    ]
     names += ["a.b.", "./a.b", "a.b//.c", "a/b/", "a.B"]
     for name in names:
         key, suffix = theirs(name)
-        assert grouped([(name, b"x")]) == ([] if key is None else [{"__key__": key, suffix.lower(): b"x"}]), name
+        assert grouped([(name, b"x")]) == ([] if key is None else [{"__key__": key, suffix.lower(): b"x"}]), (
+            name
+        )
 
 
 @pytest.fixture
 def shard(tmp_path):
     members = []
     for i in range(6):
-        members += [(f"d/{i}.jpg", os.urandom(6000 * i)), (f"d/{i}.cls", str(i).encode()), (f"d/{i}.txt", b"t" * 5000)]
+        members += [
+            (f"d/{i}.jpg", os.urandom(6000 * i)),
+            (f"d/{i}.cls", str(i).encode()),
+            (f"d/{i}.txt", b"t" * 5000),
+        ]
     return write(tmp_path / "shard.tar", members)
 
 
@@ -181,15 +254,26 @@ def test_select_rename_suffixes_and_start(shard):
         return not name.endswith(".txt")
 
     chosen = read(shard, select=select)
-    assert chosen == [{name: value for name, value in sample.items() if name != "txt"} for sample in everything]
+    assert chosen == [
+        {name: value for name, value in sample.items() if name != "txt"} for sample in everything
+    ]
     assert seen[:4] == ["d/0.jpg", "d/0.cls", "d/0.txt", "d/1.jpg"]
-    renamed = read(shard, rename=lambda name: name.replace("d/", "").replace("cls", "label"), select=lambda name: "label" in name)
+    renamed = read(
+        shard,
+        rename=lambda name: name.replace("d/", "").replace("cls", "label"),
+        select=lambda name: "label" in name,
+    )
     assert renamed == [{"__key__": str(i), "label": str(i).encode()} for i in range(6)]
-    assert read(shard, suffixes=["cls", "none"]) == [{"__key__": s["__key__"], "cls": s["cls"]} for s in everything]
+    assert read(shard, suffixes=["cls", "none"]) == [
+        {"__key__": s["__key__"], "cls": s["cls"]} for s in everything
+    ]
     assert read(shard, suffixes=[]) == [{"__key__": s["__key__"]} for s in everything]
     for start in range(8):
         assert read(shard, start=start) == everything[start:]
-        assert read(shard, start=start, suffixes={"cls"}, locate_from=100) == read(shard, suffixes={"cls"})[start:]
+        assert (
+            read(shard, start=start, suffixes={"cls"}, locate_from=100)
+            == read(shard, suffixes={"cls"})[start:]
+        )
     with pytest.raises(ValueError, match="start should be 0 or more"):
         _core.ShardReader(shard, start=-1)
     assert read(shard, select=lambda name: False) == []
@@ -230,7 +314,12 @@ def test_functions_that_raise_cost_one_file(shard):
             break
     assert errors == ["d/1.cls", "d/3.jpg"]
     assert [sorted(sample)[2:] for sample in got] == [
-        ["cls", "jpg", "txt"], ["jpg", "txt"], ["cls", "jpg", "txt"], ["cls", "txt"], ["cls", "jpg", "txt"], ["cls", "jpg", "txt"],
+        ["cls", "jpg", "txt"],
+        ["jpg", "txt"],
+        ["cls", "jpg", "txt"],
+        ["cls", "txt"],
+        ["cls", "jpg", "txt"],
+        ["cls", "jpg", "txt"],
     ]
     with pytest.raises(TypeError):
         next(_core.ShardReader(shard, rename=lambda name: None))
@@ -238,7 +327,15 @@ def test_functions_that_raise_cost_one_file(shard):
 
 def test_a_name_that_is_there_twice(tmp_path):
     odd = b"\xff".decode("utf-8", "surrogateescape")
-    members = [("a.x", b"1"), (f"a.{odd}", b"2"), (f"a.{odd}", b"3"), ("a.y", b"4"), ("b.x", b"5"), ("b.É", b"6"), ("b.é", b"7")]
+    members = [
+        ("a.x", b"1"),
+        (f"a.{odd}", b"2"),
+        (f"a.{odd}", b"3"),
+        ("a.y", b"4"),
+        ("b.x", b"5"),
+        ("b.É", b"6"),
+        ("b.é", b"7"),
+    ]
     path = write(tmp_path / f"{odd}.tar", members)
     reader = _core.ShardReader(path)
     with pytest.raises(ValueError) as raised:
@@ -265,7 +362,9 @@ def test_errors_say_where_and_end_the_shard(shard, tmp_path):
         reader, got = _core.ShardReader(str(path)), []
         with pytest.raises(millrace.CorruptDataError, match=reason) as raised:
             got.extend(reader)
-        assert (raised.value.path, raised.value.offset) == (str(path), offset) and str(path) in str(raised.value)
+        assert (raised.value.path, raised.value.offset) == (str(path), offset) and str(path) in str(
+            raised.value
+        )
         assert next(reader, "end") == "end"
     with pytest.raises(millrace.CorruptDataError, match="this is no tar archive"):
         next(_core.ShardReader(write_bytes(tmp_path / "no.tar", os.urandom(3000))))
@@ -289,7 +388,9 @@ def test_a_file_cut_while_it_is_read(shard):
 
 
 def test_the_gil_is_free_while_a_shard_is_read(tmp_path):
-    """A pipe that nobody writes to yet: the thread that opens it must not keep others from running, among them the writer."""
+    """A pipe that nobody writes to yet: the thread that opens it must not keep others from running, among
+    them the writer.
+    """
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     result = []
@@ -378,7 +479,9 @@ def test_the_index_says_what_the_reader_reads(shard):
 
 
 def test_huge_sizes_take_no_memory(tmp_path):
-    """What a header claims is believed as far as the archive goes, and piece by piece where that is not known."""
+    """What a header claims is believed as far as the archive goes, and piece by piece where that is not
+    known.
+    """
     info = tarfile.TarInfo("big.bin")
     info.size = 8 * 2**30
     header = info.tobuf(tarfile.GNU_FORMAT)
@@ -387,7 +490,10 @@ def test_huge_sizes_take_no_memory(tmp_path):
     info.size = 100 * 2**30
     hundred = write_bytes(tmp_path / "hundred.tar", info.tobuf(tarfile.GNU_FORMAT) + bytes(1000))
     before = peak_memory()
-    with pytest.raises(millrace.CorruptDataError, match="ends inside 'big.bin', which is said to have 8589934592 bytes, at byte 0"):
+    with pytest.raises(
+        millrace.CorruptDataError,
+        match="ends inside 'big.bin', which is said to have 8589934592 bytes, at byte 0",
+    ):
         next(_core.ShardReader(plain))
     with pytest.raises(millrace.CorruptDataError, match="ends inside the file that began there, at byte 0"):
         next(_core.ShardReader(packed))

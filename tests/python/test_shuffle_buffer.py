@@ -1,15 +1,15 @@
 """ShuffleBuffer over streams and samplers: every sample once, and resumed from a handful of numbers."""
+
 from __future__ import annotations
 
 import json
 from itertools import islice
 
+import millrace
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import millrace
 from millrace import samplers
 from millrace.samplers import ShuffleBuffer
 
@@ -153,7 +153,9 @@ def test_an_unfinished_read_is_tried_again():
     with pytest.raises(ConnectionError):
         for item in iterator:
             seen.append(item)
-    assert sorted(seen + list(iterator)) == [i for i in range(1, 61) if i != 30], "nothing that was read is lost"
+    assert sorted(seen + list(iterator)) == [i for i in range(1, 61) if i != 30], (
+        "nothing that was read is lost"
+    )
 
 
 def test_as_a_dataset_in_loaders():

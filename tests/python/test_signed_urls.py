@@ -1,4 +1,6 @@
-"""Signed URLs: one name for an object however often it is signed, and no signature in anything that is shown or kept."""
+"""Signed URLs: one name for an object however often it is signed, and no signature in anything that is shown
+or kept.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,16 @@ from pathlib import Path
 
 import pytest
 from fault_proxy import FaultProxy
-from shard_data import numbered_shards
-
 from millrace import stores
 from millrace.datasets import WebDataset
 from millrace.signed_urls import is_signed, unsigned
 from millrace.stores import DiskCache
+from shard_data import numbered_shards
 
-S3 = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIA%2F2026&X-Amz-Date={}&X-Amz-Expires=60&X-Amz-Signature=SECRET{}"
+S3 = (
+    "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIA%2F2026&X-Amz-Date={}&X-Amz-Expires=60"
+    "&X-Amz-Signature=SECRET{}"
+)
 
 
 @pytest.mark.parametrize(
@@ -21,10 +25,16 @@ S3 = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIA%2F2026&X-Amz-Date={
     [
         ("https://b.s3.amazonaws.com/a.tar?" + S3.format(1, 1), "https://b.s3.amazonaws.com/a.tar"),
         ("https://h/a.tar?versionId=3&" + S3.format(1, 1) + "&part=2", "https://h/a.tar?versionId=3&part=2"),
-        ("https://storage.googleapis.com/b/a.tar?X-Goog-Signature=f00&x-goog-date=1", "https://storage.googleapis.com/b/a.tar"),
+        (
+            "https://storage.googleapis.com/b/a.tar?X-Goog-Signature=f00&x-goog-date=1",
+            "https://storage.googleapis.com/b/a.tar",
+        ),
         ("https://h/a.tar?Expires=1&Signature=x%2By&Key-Pair-Id=K&v=2", "https://h/a.tar?v=2"),
         ("https://h/a.tar?Expires=1&v=2", "https://h/a.tar?Expires=1&v=2"),
-        ("https://x.blob.core.windows.net/c/a.tar?sv=2024&st=1&se=2&sr=b&sp=r&sig=abc%3D", "https://x.blob.core.windows.net/c/a.tar"),
+        (
+            "https://x.blob.core.windows.net/c/a.tar?sv=2024&st=1&se=2&sr=b&sp=r&sig=abc%3D",
+            "https://x.blob.core.windows.net/c/a.tar",
+        ),
         ("https://h/get?sp=1&key=a.tar", "https://h/get?sp=1&key=a.tar"),
         ("https://h/get?file=a.tar&token=SECRET", "https://h/get?file=a.tar"),
         ("https://user:SECRET@h/a@b.tar", "https://h/a@b.tar"),
@@ -42,11 +52,18 @@ def signed(tmp_path: Path):
     """(store, a function from a number to the URLs that are signed with it): two shards, for GET only."""
     pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
     data = [Path(path).read_bytes() for path in numbered_shards(tmp_path / "shards", [3, 2])]
-    objects = {f"/s{i}.tar?{S3.format(number, number)}": shard for number in (1, 2) for i, shard in enumerate(data)}
+    objects = {
+        f"/s{i}.tar?{S3.format(number, number)}": shard for number in (1, 2) for i, shard in enumerate(data)
+    }
     with FaultProxy(objects) as store:
         store.etags = {path: f'"{path[2]}"' for path in objects}
-        store.faults = lambda request: 403 if request.method == "HEAD" or request.path not in objects else None
-        yield store, lambda number: [store.url(path[1:]) for path in objects if path.endswith(f"SECRET{number}")]
+        store.faults = lambda request: (
+            403 if request.method == "HEAD" or request.path not in objects else None
+        )
+        yield (
+            store,
+            lambda number: [store.url(path[1:]) for path in objects if path.endswith(f"SECRET{number}")],
+        )
 
 
 def test_signed_anew_it_is_the_same_object(signed, tmp_path: Path) -> None:
@@ -56,19 +73,30 @@ def test_signed_anew_it_is_the_same_object(signed, tmp_path: Path) -> None:
         before = store.bytes_sent
         with stores.open_shards(urls(number), cache=cache) as shards:
             for path, (_, source) in zip(store.objects, shards):
-                assert source.read_at(0, source.size) == store.objects[path] and source.name == store.url(path[1:7])
-        assert (store.bytes_sent - before > 1000) == sent, "the second time only one byte of each, to see whether they are the same"
+                assert source.read_at(0, source.size) == store.objects[path] and source.name == store.url(
+                    path[1:7]
+                )
+        assert (store.bytes_sent - before > 1000) == sent, (
+            "the second time only one byte of each, to see whether they are the same"
+        )
     assert cache.stats()["entries"] == 2 and cache.stats()["hit_rate"] == 0.5
     kept = b"".join(path.read_bytes() for path in (tmp_path / "cache").iterdir())
     assert b"SECRET" not in kept and b"X-Amz" not in kept
 
 
-def test_samples_and_messages_show_no_signature(signed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_samples_and_messages_show_no_signature(
+    signed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     store, urls = signed
     shown = []
-    for dataset in (WebDataset(urls(1), verbose=True), WebDataset(urls(1)).indexed(index_dir=str(tmp_path / "index"))):
+    for dataset in (
+        WebDataset(urls(1), verbose=True),
+        WebDataset(urls(1)).indexed(index_dir=str(tmp_path / "index")),
+    ):
         samples = [dataset[i] for i in range(5)] if hasattr(dataset, "key") else list(dataset)
-        assert [sample["__url__"] for sample in samples] == [store.url("s0.tar")] * 3 + [store.url("s1.tar")] * 2
+        assert [sample["__url__"] for sample in samples] == [store.url("s0.tar")] * 3 + [
+            store.url("s1.tar")
+        ] * 2
         shown.append(repr(dataset))
     assert len(WebDataset(urls(2)).indexed(index_dir=str(tmp_path / "index"))) == 5
     assert len(list((tmp_path / "index").iterdir())) == 2, "one index of each, whoever signed it"

@@ -1,20 +1,29 @@
-"""on_error="skip" over Python datasets: the native engine's rule, whatever makes the batches and however far ahead."""
+"""on_error="skip" over Python datasets: the native engine's rule, whatever makes the batches and however far
+ahead.
+"""
 
 import os
 import random
 import signal
 import time
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from loader_data import make_folder, pictures
+from millrace.workers.holes import Holes, Mending, Positions, failure
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, RandomSampler
 
-import millrace
-from millrace.workers.holes import Holes, Mending, Positions, failure
-
-HOW = [(0, "auto"), (1, "process"), (2, "process"), (4, "process"), (1, "thread"), (2, "thread"), (4, "thread")]
+HOW = [
+    (0, "auto"),
+    (1, "process"),
+    (2, "process"),
+    (4, "process"),
+    (1, "thread"),
+    (2, "thread"),
+    (4, "thread"),
+]
 
 
 class Odd(Dataset):
@@ -59,7 +68,9 @@ def epoch(loader):
     try:
         batches += iterator
     except millrace.CorruptDataError as error:
-        assert batches == [] and "none of this epoch's samples can be had; the last one, dataset[" in str(error)
+        assert batches == [] and "none of this epoch's samples can be had; the last one, dataset[" in str(
+            error
+        )
         assert list(iterator) == []
     else:
         assert batches or loader.drop_last
@@ -116,13 +127,20 @@ def test_all_ways_of_working_follow_the_rule(workers, method):
         count, size, drop_last = draw.randrange(1, 40), draw.randrange(1, 7), round % 3 == 1
         failing = set(draw.sample(range(count), draw.randrange(count + 1) // (1 + round % 3)))
         loader = millrace.DataLoader(
-            Odd(count, failing), size, sampler=(order := draw.sample(range(count), count)), drop_last=drop_last,
-            num_workers=workers, worker_method=method, on_error="skip",
-        )  # fmt: skip
+            Odd(count, failing),
+            size,
+            sampler=(order := draw.sample(range(count), count)),
+            drop_last=drop_last,
+            num_workers=workers,
+            worker_method=method,
+            on_error="skip",
+        )
         lists = list(BatchSampler(order, size, drop_last))
         batches = [batch["index"].tolist() for batch in epoch(loader)]
         assert (batches, listed(loader)) == rule(lists, failing, drop_last)
-        assert loader.stats()["samples"] == sum(map(len, batches)) and loader.stats()["batches"] == len(batches)
+        assert loader.stats()["samples"] == sum(map(len, batches)) and loader.stats()["batches"] == len(
+            batches
+        )
 
 
 @pytest.mark.parametrize("workers, method", [(0, "auto"), (2, "process"), (2, "thread")])
@@ -135,7 +153,12 @@ def test_the_same_as_the_native_engine(workers, method, tmp_path):
         seen = []
         for native in ("require", "never"):
             loader = millrace.DataLoader(
-                pictures(str(tmp_path)), 4, num_workers=workers, worker_method=method, on_error="skip", native=native
+                pictures(str(tmp_path)),
+                4,
+                num_workers=workers,
+                worker_method=method,
+                on_error="skip",
+                native=native,
             )
             seen.append(([labels.tolist() for _, labels in loader], listed(loader)))
         assert seen[0] == seen[1]
@@ -170,8 +193,13 @@ def test_batches_out_of_order_hold_every_readable_sample_once(method):
 
 @pytest.mark.parametrize("workers, method", HOW[:3] + HOW[-1:])
 def test_nothing_readable_is_an_error(workers, method):
-    loader = millrace.DataLoader(Odd(7, range(7)), 3, num_workers=workers, worker_method=method, on_error="skip")
-    with pytest.raises(millrace.CorruptDataError, match=r"none of this epoch's samples can be had; the last one, dataset\[\d\], raised"):
+    loader = millrace.DataLoader(
+        Odd(7, range(7)), 3, num_workers=workers, worker_method=method, on_error="skip"
+    )
+    with pytest.raises(
+        millrace.CorruptDataError,
+        match=r"none of this epoch's samples can be had; the last one, dataset\[\d\], raised",
+    ):
         next(iter(loader))
     assert epoch(loader) == [] and listed(loader) == list(range(7))
 
@@ -179,7 +207,11 @@ def test_nothing_readable_is_an_error(workers, method):
 @pytest.mark.parametrize("workers, method", HOW[:3] + HOW[-1:])
 def test_indices_that_come_twice_and_keys_of_other_kinds(workers, method):
     loader = millrace.DataLoader(
-        {"a": 1.0, "b": 2.0}, batch_sampler=[("a", "?"), ["b", "a"], ["b"]], num_workers=workers, worker_method=method, on_error="skip"
+        {"a": 1.0, "b": 2.0},
+        batch_sampler=[("a", "?"), ["b", "a"], ["b"]],
+        num_workers=workers,
+        worker_method=method,
+        on_error="skip",
     )
     assert [batch.tolist() for batch in loader] == [[1.0, 2.0], [2.0, 1.0]]
     assert [error["index"] for error in loader.stats()["errors"]] == ["?"]
@@ -226,7 +258,9 @@ class Short(Odd):
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 @pytest.mark.parametrize("workers, method", HOW[:3] + HOW[-1:])
 def test_want_of_memory_and_descriptors_is_no_fault_of_the_sample(workers, method, policy):
-    iterator = iter(millrace.DataLoader(Short(8, ()), 2, num_workers=workers, worker_method=method, on_error=policy))
+    iterator = iter(
+        millrace.DataLoader(Short(8, ()), 2, num_workers=workers, worker_method=method, on_error=policy)
+    )
     assert next(iterator).tolist() == [0, 1]
     with pytest.raises(MemoryError):
         next(iterator)
@@ -241,8 +275,13 @@ class Stream(IterableDataset):
 
 
 def test_what_has_no_other_index_is_refused():
-    for loader in (millrace.DataLoader(Stream(), on_error="skip"), millrace.DataLoader([1, 2], batch_size=None, on_error="skip")):
-        with pytest.raises(millrace.UnavailableError, match='on_error="skip" takes another index of a map-style dataset'):
+    for loader in (
+        millrace.DataLoader(Stream(), on_error="skip"),
+        millrace.DataLoader([1, 2], batch_size=None, on_error="skip"),
+    ):
+        with pytest.raises(
+            millrace.UnavailableError, match='on_error="skip" takes another index of a map-style dataset'
+        ):
             iter(loader)
 
 
@@ -276,7 +315,11 @@ def test_a_worker_that_dies_while_it_mends_is_an_error():
 
 @pytest.mark.parametrize("method", ["process", "thread"])
 def test_a_batch_that_times_out_while_it_is_mended_is_still_to_come(method):
-    iterator = iter(millrace.DataLoader(Deadly(20, (), delay=1.0), 4, num_workers=2, worker_method=method, on_error="skip", timeout=0.3))
+    iterator = iter(
+        millrace.DataLoader(
+            Deadly(20, (), delay=1.0), 4, num_workers=2, worker_method=method, on_error="skip", timeout=0.3
+        )
+    )
     with pytest.raises(RuntimeError, match="timed out after 0.3 seconds"):
         next(iterator)
     iterator._timeout = 30
@@ -288,7 +331,9 @@ def test_a_batch_that_times_out_while_it_is_mended_is_still_to_come(method):
 @pytest.mark.parametrize("workers, method", [(0, "auto"), (2, "process")])
 def test_the_list_of_errors_ends_but_the_count_goes_on(workers, method):
     count = millrace.run_record.MOST_ERRORS + 500
-    loader = millrace.DataLoader(Odd(count, range(count)), 100, num_workers=workers, worker_method=method, on_error="skip")
+    loader = millrace.DataLoader(
+        Odd(count, range(count)), 100, num_workers=workers, worker_method=method, on_error="skip"
+    )
     assert epoch(loader) == []
     stats = loader.stats()
     assert len(stats["errors"]) == millrace.run_record.MOST_ERRORS and stats["left_out"] == count
@@ -304,6 +349,10 @@ def test_a_sampler_is_drained_when_the_epoch_starts():
                 yield index
 
     dataset = Odd(12, ())
-    iterator = iter(millrace.DataLoader(dataset, 2, sampler=Sampler(dataset), num_workers=1, worker_method="thread", on_error="skip"))
+    iterator = iter(
+        millrace.DataLoader(
+            dataset, 2, sampler=Sampler(dataset), num_workers=1, worker_method="thread", on_error="skip"
+        )
+    )
     assert len(drawn) == 12
     assert np.concatenate([batch["index"] for batch in iterator]).tolist() == list(range(12))

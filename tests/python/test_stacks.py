@@ -16,10 +16,9 @@ import zlib
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
-
 from millrace import DataLoader, _core
 from millrace.ledger import places, stacks
+from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -83,10 +82,21 @@ def sorts(values):
     return sorted(values)
 
 
-@pytest.mark.parametrize("function, stage", [
-    (reads, "fetch"), (opens, "fetch"), (inflates, "decode"), (unpickles, "decode"), (loads_array, "decode"), (flips, "transform"),
-    (resizes, "transform"), (reads_image, "decode"), (asks_store, "fetch"), (sorts, "sample"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function, stage",
+    [
+        (reads, "fetch"),
+        (opens, "fetch"),
+        (inflates, "decode"),
+        (unpickles, "decode"),
+        (loads_array, "decode"),
+        (flips, "transform"),
+        (resizes, "transform"),
+        (reads_image, "decode"),
+        (asks_store, "fetch"),
+        (sorts, "sample"),
+    ],
+)
 def test_stage_of_a_call_in_c(function, stage):
     place = place_of_call(function)
     assert place.stage == stage
@@ -146,9 +156,15 @@ def plain(value):
     ([plain], plain.__code__),
     ({"a": plain}, plain.__code__),
 ], ids=lambda value: value.co_name if hasattr(value, "co_name") else type(value).__name__)  # fmt: skip
-@pytest.mark.parametrize("wrap", [
-    lambda d: d, lambda d: Subset(d, [0]), lambda d: ConcatDataset([d]), lambda d: Holder(inner=Subset(d, [0]))
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda d: d,
+        lambda d: Subset(d, [0]),
+        lambda d: ConcatDataset([d]),
+        lambda d: Holder(inner=Subset(d, [0])),
+    ],
+)
 def test_transforms_are_found(transform, code, wrap):
     assert code in set(places._codes_of_transforms(wrap(Holder(transform))))
 
@@ -166,7 +182,11 @@ def test_looking_for_transforms_asks_the_dataset_nothing():
 
 def test_the_time_before_a_functions_first_instruction_is_its_callers():
     code = plain.__code__
-    entry = next(i.offset for i in places._instructions(code) if i.opname == "RESUME") if sys.version_info >= (3, 11) else 0
+    entry = (
+        next(i.offset for i in places._instructions(code) if i.opname == "RESUME")
+        if sys.version_info >= (3, 11)
+        else 0
+    )
     known = places.Places(Holder(), frozenset())
     stack = ((code, entry), (flips.__code__, 0))
     assert known.of(stack).stage == "sample"
@@ -233,12 +253,18 @@ def test_waiting_and_computing_have_their_own_cpu_time():
 def seen(_):
     """What user code can see of its surroundings."""
     compute(0.02)
-    handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1)]
+    handlers = [
+        signal.getsignal(number)
+        for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1)
+    ]
     return (
         sorted(thread.name for thread in threading.enumerate()),
         threading.active_count(),
         [str(handler) for handler in handlers],
-        [signal.getitimer(which) for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)],
+        [
+            signal.getitimer(which)
+            for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+        ],
         sys.getswitchinterval(),
         sys.gettrace() is None and sys.getprofile() is None,
     )
@@ -257,7 +283,9 @@ def test_a_profiler_of_the_users_sees_its_own_calls_alone():
     calls = []
 
     def profiled(_):
-        sys.setprofile(lambda frame, event, argument: calls.append(frame.f_code.co_name) if event == "call" else None)
+        sys.setprofile(
+            lambda frame, event, argument: calls.append(frame.f_code.co_name) if event == "call" else None
+        )
         try:
             for _ in range(300):
                 plain(zlib.crc32(b"a" * 100_000))
@@ -368,7 +396,9 @@ def test_workers_that_are_soon_gone_are_not_looked_at():
 
 def test_patience_ends_with_long_batches_or_many_short_ones(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(stacks, "time", type("Time", (), {**vars(time), "perf_counter": staticmethod(lambda: now[0])}))
+    monkeypatch.setattr(
+        stacks, "time", type("Time", (), {**vars(time), "perf_counter": staticmethod(lambda: now[0])})
+    )
 
     def batches_until_looked_at(seconds):
         sampler = stacks.StackSampler(Holder(), _core.StageClock(), patient=True)

@@ -1,4 +1,6 @@
-"""Looks at stacks while threads come, go and move on: what CPython's own functions do there is not safe, and has crashed."""
+"""Looks at stacks while threads come, go and move on: what CPython's own functions do there is not safe, and
+has crashed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-
 from millrace import _core
 
 pytestmark = pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0")
@@ -17,14 +18,16 @@ pytestmark = pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_L
 
 def run(script, **environment):
     command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, env={**os.environ, **environment}
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.split()
 
 
 def test_finalizers_that_let_threads_go_on_while_these_are_looked_at():
-    # The collector runs in the middle of a walk over another thread's frames, unless it is kept from it; the finalizer sleeps, and the
-    # frames of many sizes, one in another's place, are no longer what they were.
+    # The collector runs in the middle of a walk over another thread's frames, unless it is kept from it; the
+    # finalizer sleeps, and the frames of many sizes, one in another's place, are no longer what they were.
     looks, collected, deepest = run("""
         import gc, random, sys, threading, time
         from millrace import _core
@@ -44,7 +47,8 @@ def test_finalizers_that_let_threads_go_on_while_these_are_looked_at():
         for size in range(12):
             space = {"functions": functions, "random": random}
             names = " = ".join(f"v{i}" for i in range(1 + 3 * size))
-            exec(f"def f(n):\\n {names} = float(n)\\n if n: random.choice(functions)(n - 1)\\n return [v0 + i for i in (1, 2)]", space)
+            exec(f"def f(n):\\n {names} = float(n)\\n if n: random.choice(functions)(n - 1)\\n"
+                 " return [v0 + i for i in (1, 2)]", space)
             functions.append(space["f"])
 
         def run():
@@ -62,7 +66,8 @@ def test_finalizers_that_let_threads_go_on_while_these_are_looked_at():
         looks, deepest, end = 0, 0, time.monotonic() + 2
         while time.monotonic() < end:
             Sleeps()
-            for stack in [_core.stack_of_thread(ident) for ident in idents] + list(_core.stacks_of_threads().values()):
+            stacks = [_core.stack_of_thread(ident) for ident in idents]
+            for stack in stacks + list(_core.stacks_of_threads().values()):
                 assert all(code.co_code and 0 <= offset < len(code.co_code) for code, offset in stack)
                 looks, deepest = looks + 1, max(deepest, len(stack))
         assert gc.isenabled()
@@ -117,8 +122,8 @@ def test_threads_that_end_while_the_main_thread_is_asked_for_looks():
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="it takes the main interpreter from 3.12 on")
 def test_nothing_asks_for_calls_by_way_of_the_thread_that_has_the_gil():
-    # A thread without the GIL that calls it in a loop, while others end, crashes in seconds with MALLOC_PERTURB_; at the rate of looks that
-    # would take days.
+    # A thread without the GIL that calls it in a loop, while others end, crashes in seconds with
+    # MALLOC_PERTURB_; at the rate of looks that would take days.
     symbols = Path(_core.__file__).read_bytes()
     assert b"\0_PyEval_AddPendingCall\0" in symbols
     assert b"\0Py_AddPendingCall\0" not in symbols

@@ -1,4 +1,5 @@
-"""Damaged states: the same rest of the epoch, an error that says what is wrong, or {}. Never another place without a word.
+"""Damaged states: the same rest of the epoch, an error that says what is wrong, or {}. Never another place
+without a word.
 
 MILLRACE_STATE_MUTATIONS=1500 looks at as many; state_mutations.py prints them as a table.
 """

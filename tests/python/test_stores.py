@@ -1,4 +1,6 @@
-"""millrace.stores against real servers and a bad one: the same bytes under every fault, errors with names, ends that are ends."""
+"""millrace.stores against real servers and a bad one: the same bytes under every fault, errors with names,
+ends that are ends.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,6 @@ from pathlib import Path
 
 import pytest
 from fault_proxy import FaultProxy
-
 from millrace import CorruptDataError, UnavailableError, stores
 from millrace._core import BlockFile
 
@@ -23,7 +24,10 @@ pytest.importorskip("obstore", reason="obstore is not installed: pip install 'mi
 
 RANDOM = random.Random(1)
 MIB = 1 << 20
-SHARDS = {f"/shard-{i}.tar": RANDOM.randbytes(size) for i, size in enumerate((5 * MIB + 321, 100, 2 * MIB, 3 * MIB - 1))}
+SHARDS = {
+    f"/shard-{i}.tar": RANDOM.randbytes(size)
+    for i, size in enumerate((5 * MIB + 321, 100, 2 * MIB, 3 * MIB - 1))
+}
 QUICK = {"stall_timeout": 0.4, "request_bytes": 2 * MIB}
 
 
@@ -53,12 +57,17 @@ def wait_until(condition: object, seconds: float = 5.0) -> bool:
 
 # ---------------------------------------------------------------- a good store
 
+
 def test_shards_cross_over_with_few_requests() -> None:
     with FaultProxy(SHARDS) as store:
         assert read_all(store) == SHARDS
         assert store.bytes_sent == sum(map(len, SHARDS.values())), "nothing twice"
         assert {r.method for r in store.requests} == {"GET"}, "the first range says the size"
-        assert len(store.requests) == sum(-(-len(data) // (2 * MIB)) for data in SHARDS.values()) == read_all.stats["requests"]
+        assert (
+            len(store.requests)
+            == sum(-(-len(data) // (2 * MIB)) for data in SHARDS.values())
+            == read_all.stats["requests"]
+        )
         assert read_all.stats["bytes"] == store.bytes_sent and read_all.stats["retries"] == 0
         assert any(r.if_match for r in store.requests), "later ranges are of the same version"
 
@@ -74,7 +83,10 @@ def test_memory_stays_in_its_budget() -> None:
 
 
 def test_the_next_shards_are_on_their_way() -> None:
-    with FaultProxy(SHARDS) as store, stores.open_shards([store.url(n[1:]) for n in SHARDS], **QUICK) as shards:
+    with (
+        FaultProxy(SHARDS) as store,
+        stores.open_shards([store.url(n[1:]) for n in SHARDS], **QUICK) as shards,
+    ):
         next(shards)
         assert wait_until(lambda: {r.path for r in store.requests} == set(SHARDS)), "while nothing was read"
 
@@ -103,9 +115,14 @@ def test_local_files_pass_through(tmp_path: Path) -> None:
     path.write_bytes(b"shard")
     for url in (str(path), path, f"file://{path}", path.as_uri()):
         assert stores.open_source(url).read_at(0, 5) == b"shard"
-    with FaultProxy(SHARDS) as store, stores.open_shards([str(path), store.url("shard-1.tar"), str(tmp_path / "none")]) as shards:
+    with (
+        FaultProxy(SHARDS) as store,
+        stores.open_shards([str(path), store.url("shard-1.tar"), str(tmp_path / "none")]) as shards,
+    ):
         assert [(url, read(source)) for url, source in (next(shards), next(shards))] == [
-            (str(path), b"shard"), (store.url("shard-1.tar"), SHARDS["/shard-1.tar"])]
+            (str(path), b"shard"),
+            (store.url("shard-1.tar"), SHARDS["/shard-1.tar"]),
+        ]
         with pytest.raises(FileNotFoundError):
             next(shards)
 
@@ -121,11 +138,14 @@ def test_endless_urls() -> None:
 
 # ---------------------------------------------------------------- faults
 
+
 def every(n: int, fault: object) -> object:
     return lambda request: fault if request.number % n == n - 1 else None
 
 
-@pytest.mark.parametrize("fault", ["reset", "stall", "drip", "truncate", "short", "slow", "shifted", 500, 503, 429])
+@pytest.mark.parametrize(
+    "fault", ["reset", "stall", "drip", "truncate", "short", "slow", "shifted", 500, 503, 429]
+)
 def test_the_same_bytes_under_every_fault(fault: object) -> None:
     with FaultProxy(SHARDS) as store:
         store.faults = every(3, fault)
@@ -148,13 +168,23 @@ def test_servers_without_ranges() -> None:
     with FaultProxy(SHARDS) as store:
         store.faults = lambda request: "whole"
         assert read_all(store) == SHARDS
-        assert stores.open_source(store.url("shard-0.tar")).read_at(4 * MIB, 10) == SHARDS["/shard-0.tar"][4 * MIB : 4 * MIB + 10]
+        assert (
+            stores.open_source(store.url("shard-0.tar")).read_at(4 * MIB, 10)
+            == SHARDS["/shard-0.tar"][4 * MIB : 4 * MIB + 10]
+        )
 
 
 @pytest.mark.parametrize(
     ("fault", "error", "message"),
-    [(404, FileNotFoundError, "no such object"), (403, PermissionError, "skip_signature"), (401, PermissionError, "credentials"),
-     (400, PermissionError, "ExpiredToken"), (500, OSError, "500"), (503, OSError, "503"), (418, OSError, "418")],
+    [
+        (404, FileNotFoundError, "no such object"),
+        (403, PermissionError, "skip_signature"),
+        (401, PermissionError, "credentials"),
+        (400, PermissionError, "ExpiredToken"),
+        (500, OSError, "500"),
+        (503, OSError, "503"),
+        (418, OSError, "418"),
+    ],
 )
 def test_errors_are_those_of_files(fault: int, error: type, message: str) -> None:
     with FaultProxy(SHARDS) as store:
@@ -165,7 +195,9 @@ def test_errors_are_those_of_files(fault: int, error: type, message: str) -> Non
                 next(shards)
             assert store.url("shard-2.tar") in str(raised.value)
             assert read(next(shards)[1]) == SHARDS["/shard-3.tar"], "and iteration goes on behind it"
-        assert fault in (500, 503) or sum(r.path == "/shard-2.tar" for r in store.requests) == 1, "failed at once"
+        assert fault in (500, 503) or sum(r.path == "/shard-2.tar" for r in store.requests) == 1, (
+            "failed at once"
+        )
 
 
 @pytest.mark.parametrize("fault", ["other_size", "other_etag", 403])
@@ -174,7 +206,10 @@ def test_errors_in_the_middle_reach_the_reader(fault: object) -> None:
         store.faults = lambda request: fault if request.start >= 2 * MIB else None
         source = stores.open_source(store.url("shard-0.tar"), retries=2, request_bytes=2 * MIB)
         assert source.read_at(0, MIB) == SHARDS["/shard-0.tar"][:MIB]
-        with pytest.raises(PermissionError if fault == 403 else CorruptDataError, match="renew" if fault == 403 else "changed while") as e:
+        with pytest.raises(
+            PermissionError if fault == 403 else CorruptDataError,
+            match="renew" if fault == 403 else "changed while",
+        ) as e:
             source.read_at(0, source.size)
         assert store.url("shard-0.tar") in str(e.value)
 
@@ -215,6 +250,7 @@ def test_a_slow_request_gets_a_second_one() -> None:
 
 
 # ---------------------------------------------------------------- ends
+
 
 def test_threads_end_on_close_and_on_collection() -> None:
     gc.collect()  # what other tests' exceptions keep
@@ -323,5 +359,3 @@ def test_fsspec_reads_the_rest() -> None:
         stores.open_source("memory://bucket/none")
     with pytest.raises(ValueError, match="nonsense"):
         stores.open_source("nonsense://a/b")
-
-

@@ -1,4 +1,6 @@
-"""How reading from stores ends when somebody does not play along: exits, forks at a bad moment, Ctrl-C, servers that say too little."""
+"""How reading from stores ends when somebody does not play along: exits, forks at a bad moment, Ctrl-C,
+servers that say too little.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,6 @@ from types import SimpleNamespace
 
 import pytest
 from fault_proxy import FaultProxy
-
 from millrace import CorruptDataError, UnavailableError, stores
 from millrace.stores import DiskCache
 from millrace.stores.cache_room import folder_lock
@@ -51,7 +52,9 @@ def test_a_program_ends_while_requests_are_in_flight() -> None:
 
 
 class child_forked_now:
-    """A process that was forked here and lives to the end of the block, with all descriptors that were open."""
+    """A process that was forked here and lives to the end of the block, with all descriptors that were
+    open.
+    """
 
     def __enter__(self) -> None:
         self.child = os.fork()
@@ -64,7 +67,9 @@ class child_forked_now:
         os.waitpid(self.child, 0)
 
 
-def test_a_forked_child_holds_no_lock_that_its_parent_gave_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_child_holds_no_lock_that_its_parent_gave_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another thread of the parent may be anywhere in the cache while DataLoader forks its workers."""
     cache = DiskCache(tmp_path, 10 * MIB)
     children = []
@@ -79,7 +84,9 @@ def test_a_forked_child_holds_no_lock_that_its_parent_gave_back(tmp_path: Path, 
             fork()
         entry = cache.admit("http://h/a", MIB, "1")
         real = os.utime
-        monkeypatch.setattr(os, "utime", lambda path: (fork(), real(path)))  # in the middle of opening an entry
+        monkeypatch.setattr(
+            os, "utime", lambda path: (fork(), real(path))
+        )  # in the middle of opening an entry
         used = cache.admit("http://h/b", MIB, "1")
         monkeypatch.undo()
         real_flock = stores.disk_cache.fcntl.flock
@@ -116,7 +123,9 @@ def test_a_cache_can_be_used_in_a_forked_child(tmp_path: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_an_admission_that_comes_too_late_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_admission_that_comes_too_late_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, admitted = DiskCache.admit, []
 
     def admit(self: DiskCache, url: str, *others: object) -> object:
@@ -226,7 +235,9 @@ def test_an_impossible_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         stores.open_source(store.url("a.tar"))
 
 
-def test_an_object_whose_version_nobody_knows_is_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_whose_version_nobody_knows_is_not_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stores.clients, "_meta", lambda meta: Meta(meta["size"], ""))
     with FaultProxy({"/a.tar": DATA}) as store:
         cache = DiskCache(tmp_path)
@@ -255,7 +266,11 @@ def test_reserved_room_is_not_given_twice(tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_secrets_stay_out_of_messages_and_files(url: str, said: str, tmp_path: Path) -> None:
     assert shown(url) == said
-    for error in (OSError(f"error sending request for url ({url}): reset"), FileNotFoundError(), OSError("status code: 403 " + url)):
+    for error in (
+        OSError(f"error sending request for url ({url}): reset"),
+        FileNotFoundError(),
+        OSError("status code: 403 " + url),
+    ):
         final = classify(error, url)[1]
         assert "secret" not in str(final) and said in str(final)
     DiskCache(tmp_path).admit(url, 100, "1").close()
@@ -263,7 +278,9 @@ def test_secrets_stay_out_of_messages_and_files(url: str, said: str, tmp_path: P
 
 
 def test_an_objects_name_says_nothing_about_credentials() -> None:
-    again, final = classify(OSError("http://h/credentials/a.tar: connection reset"), "http://h/credentials/a.tar")
+    again, final = classify(
+        OSError("http://h/credentials/a.tar: connection reset"), "http://h/credentials/a.tar"
+    )
     assert again and not isinstance(final, PermissionError)
     assert isinstance(classify(OSError("no credentials"), "http://h/credentials/a.tar")[1], PermissionError)
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from millrace import CorruptDataError, stores
 
 obstore = pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
@@ -54,7 +53,9 @@ def nginx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (folder / "data" / "secret").write_bytes(b"x")
     port = free_port()
     config = folder / "nginx.conf"
-    temporary = "\n".join(f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    temporary = "\n".join(
+        f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
     user = "user root;" if os.geteuid() == 0 else ""
     config.write_text(f"""
         daemon off; {user} worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
@@ -63,7 +64,9 @@ def nginx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
           server {{ listen 127.0.0.1:{port}; root {folder}/data; location /secret {{ deny all; }}
             location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }} }} }}
     """)
-    with subprocess.Popen([NGINX, "-c", str(config), "-p", str(folder)], stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [NGINX, "-c", str(config), "-p", str(folder)], stderr=subprocess.DEVNULL
+    ) as process:
         try:
             wait_for(port, process)
             yield f"http://127.0.0.1:{port}"
@@ -76,8 +79,20 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("moto.server", reason="moto's server is not installed: pip install 'moto[server]'")
     port = free_port()
     log = open(tmp_path_factory.mktemp("moto") / "log", "wb")
-    command = [sys.executable, "-c", "from moto.server import main; main()", "-H", "127.0.0.1", "-p", str(port)]
-    with log, subprocess.Popen(command, stdout=log, stderr=log) as process, pytest.MonkeyPatch.context() as patch:
+    command = [
+        sys.executable,
+        "-c",
+        "from moto.server import main; main()",
+        "-H",
+        "127.0.0.1",
+        "-p",
+        str(port),
+    ]
+    with (
+        log,
+        subprocess.Popen(command, stdout=log, stderr=log) as process,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         for name in list(os.environ):
             if name.startswith("AWS_"):
                 patch.delenv(name)
@@ -89,15 +104,21 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.setenv("AWS_CONFIG_FILE", str(home / "config"))
         try:
             wait_for(port, process)
-            urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/bucket", data=b"", method="PUT")).read()
-            store = obstore.store.S3Store("bucket", client_options={"allow_http": True}, access_key_id="k", secret_access_key="s")
+            urllib.request.urlopen(
+                urllib.request.Request(f"http://127.0.0.1:{port}/bucket", data=b"", method="PUT")
+            ).read()
+            store = obstore.store.S3Store(
+                "bucket", client_options={"allow_http": True}, access_key_id="k", secret_access_key="s"
+            )
             for name, data in SHARDS.items():
                 obstore.put(store, f"folder/{name}", data)
             obstore.put(store, "empty", b"")
             for name in SHARDS:  # which everybody may read
                 key = urllib.parse.quote(f"bucket/folder/{name}")
                 headers = {"x-amz-acl": "public-read", "Authorization": "by moto unchecked"}
-                urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/{key}?acl", b"", headers, method="PUT")).read()
+                urllib.request.urlopen(
+                    urllib.request.Request(f"http://127.0.0.1:{port}/{key}?acl", b"", headers, method="PUT")
+                ).read()
             yield "s3://bucket"
         finally:
             process.terminate()
@@ -105,7 +126,10 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def check(urls: list[str], **settings: object) -> None:
     with stores.open_shards(urls, request_bytes=2 * MIB, **settings) as shards:
-        got = [b"".join(s.read_at(at, min(700_000, s.size - at)) for at in range(0, s.size, 700_000)) for _, s in shards]
+        got = [
+            b"".join(s.read_at(at, min(700_000, s.size - at)) for at in range(0, s.size, 700_000))
+            for _, s in shards
+        ]
         assert got == list(SHARDS.values())
         assert settings or shards.stats()["requests"] == 9 and shards.stats()["retries"] == 0
     source = stores.open_source(urls[1])
@@ -157,6 +181,14 @@ try:
 except PermissionError as error:
     print(error)
 """
-    nowhere = {**os.environ, "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_METADATA_ENDPOINT": "http://127.0.0.1:9"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=nowhere)
-    assert "no credentials were found" in done.stdout and "skip_signature" in done.stdout, done.stdout + done.stderr
+    nowhere = {
+        **os.environ,
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_METADATA_ENDPOINT": "http://127.0.0.1:9",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=nowhere
+    )
+    assert "no credentials were found" in done.stdout and "skip_signature" in done.stdout, (
+        done.stdout + done.stderr
+    )

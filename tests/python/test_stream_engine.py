@@ -1,4 +1,6 @@
-"""WebDataset through the native engine: what Python code gives, for any number of threads, and resumed anywhere."""
+"""WebDataset through the native engine: what Python code gives, for any number of threads, and resumed
+anywhere.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,21 @@ import shutil
 
 import pytest
 import torch
-from stream_cases import COUNT, FIXED, LENGTHS, RANDOM, assert_same, by_python, images, loaded, stream, write_shards
-from torch.utils.data import default_collate
-
 from millrace import DataLoader
 from millrace.datasets import WebDataset, ignore_and_continue
+from stream_cases import (
+    COUNT,
+    FIXED,
+    LENGTHS,
+    RANDOM,
+    assert_same,
+    by_python,
+    images,
+    loaded,
+    stream,
+    write_shards,
+)
+from torch.utils.data import default_collate
 
 
 @pytest.fixture(scope="module")
@@ -63,43 +75,83 @@ CHAINS = {
     "batched": (lambda f: stream(f).batched(4), {"batch_size": None}),
     "not partial": (lambda f: stream(f).batched(4, partial=False), {"batch_size": None}),
     "single": (lambda f: stream(f).batched(1), {"batch_size": None}),
-    "shuffle": (lambda f: images(opened(f, shardshuffle=True, seed=3).shuffle(6, initial=4)).batched(5), {"batch_size": None}),
+    "shuffle": (
+        lambda f: images(opened(f, shardshuffle=True, seed=3).shuffle(6, initial=4)).batched(5),
+        {"batch_size": None},
+    ),
     "shuffled twice": (lambda f: stream(f, shardshuffle=True).shuffle(5).slice(1, 15, 2), {"batch_size": 3}),
     "slice": (lambda f: stream(f).slice(2, 13).batched(4), {"batch_size": None}),
     "rsample": (lambda f: stream(f).rsample(0.6), {"batch_size": 3}),
     "rename": (
-        lambda f: opened(f).decode("pil").rename(image=PICTURE, label="cls").to_tuple("label", "image").map_tuple(halved, FIXED),
+        lambda f: (
+            opened(f)
+            .decode("pil")
+            .rename(image=PICTURE, label="cls")
+            .to_tuple("label", "image")
+            .map_tuple(halved, FIXED)
+        ),
         {"batch_size": 4},
     ),
     "map_dict": (
-        lambda f: opened(f).decode("pilrgb").rename(image=PICTURE).map_dict(image=FIXED, cls=negative).to_tuple("image", "cls", "__key__"),
+        lambda f: (
+            opened(f)
+            .decode("pilrgb")
+            .rename(image=PICTURE)
+            .map_dict(image=FIXED, cls=negative)
+            .to_tuple("image", "cls", "__key__")
+        ),
         {"batch_size": 4},
     ),
-    "functions": (lambda f: stream(f).map_tuple(None, negative).map_tuple(None, abs).batched(4), {"batch_size": None}),
-    "text": (
-        lambda f: opened(f).decode("pil").to_tuple("txt", PICTURE, "__key__", "cls").map_tuple(len, FIXED).batched(4),
+    "functions": (
+        lambda f: stream(f).map_tuple(None, negative).map_tuple(None, abs).batched(4),
         {"batch_size": None},
     ),
-    "select_files": (lambda f: stream(f, select_files=lambda name: not name.endswith(".txt")), {"batch_size": 4}),
+    "text": (
+        lambda f: (
+            opened(f)
+            .decode("pil")
+            .to_tuple("txt", PICTURE, "__key__", "cls")
+            .map_tuple(len, FIXED)
+            .batched(4)
+        ),
+        {"batch_size": None},
+    ),
+    "select_files": (
+        lambda f: stream(f, select_files=lambda name: not name.endswith(".txt")),
+        {"batch_size": 4},
+    ),
     "select": (lambda f: images(opened(f).select(odd).shuffle(4)).batched(4), {"batch_size": None}),
     "select that changes samples": (lambda f: images(opened(f).select(renumbered)), {"batch_size": 4}),
     "torch's collation": (lambda f: stream(f).batched(4, collation_fn=default_collate), {"batch_size": None}),
     "dicts": (lambda f: dicts(opened(f)), {"batch_size": 4}),
     "dicts batched": (lambda f: dicts(opened(f)).batched(4), {"batch_size": None}),
-    "chosen dicts": (lambda f: dicts(opened(f)).to_dict("image", "cls").batched(4, default_collate), {"batch_size": None}),
-    "dicts with a handler": (lambda f: dicts(opened(f), handler=ignore_and_continue).batched(4), {"batch_size": None}),
+    "chosen dicts": (
+        lambda f: dicts(opened(f)).to_dict("image", "cls").batched(4, default_collate),
+        {"batch_size": None},
+    ),
+    "dicts with a handler": (
+        lambda f: dicts(opened(f), handler=ignore_and_continue).batched(4),
+        {"batch_size": None},
+    ),
     "select of copies": (lambda f: images(opened(f).select(sound)), {"batch_size": 4}),
     "with_epoch": (lambda f: stream(f).with_epoch(23), {"batch_size": 4}),
     "batches of an epoch": (lambda f: stream(f).batched(4).with_epoch(7), {"batch_size": None}),
     "repeat": (lambda f: stream(f, shardshuffle=True).shuffle(4).repeat(3), {"batch_size": 4}),
     "batched and repeat": (lambda f: stream(f).shuffle(4).batched(5).repeat(2), {"batch_size": None}),
-    "resampled": (lambda f: stream(f, resampled=True).shuffle(4).batched(4).with_epoch(9), {"batch_size": None}),
+    "resampled": (
+        lambda f: stream(f, resampled=True).shuffle(4).batched(4).with_epoch(9),
+        {"batch_size": None},
+    ),
     "gz": (lambda f: stream(f, ending="tar.gz").shuffle(4), {"batch_size": 4}),
     "zst": (lambda f: stream(f, ending="tar.zst").batched(4), {"batch_size": None}),
 }
 
 
-DECLARED = ("with_epoch", "batches of an epoch", "resampled")  # as long as there are workers, so these are compared with as many
+DECLARED = (
+    "with_epoch",
+    "batches of an epoch",
+    "resampled",
+)  # as long as there are workers, so these are compared with as many
 MOST_WORKERS = {name: 2 if name in DECLARED else 3 for name in CHAINS}
 
 
@@ -118,16 +170,32 @@ def test_what_python_gives(folder, name):
         assert_same(loaded(make(folder), num_workers=workers, **options), expected)
 
 
-@pytest.mark.parametrize("name", ["batch_size", "shuffle", "batches of an epoch", "repeat", "resampled", "gz", "slice"])
+@pytest.mark.parametrize(
+    "name", ["batch_size", "shuffle", "batches of an epoch", "repeat", "resampled", "gz", "slice"]
+)
 def test_two_epochs_are_those_of_python(folder, name):
     make, options = CHAINS[name]
     workers = MOST_WORKERS[name] - 1
-    ours, theirs = DataLoader(make(folder), num_workers=workers, **options), DataLoader(make(folder), native="never", **options)
+    ours, theirs = (
+        DataLoader(make(folder), num_workers=workers, **options),
+        DataLoader(make(folder), native="never", **options),
+    )
     for _ in range(3):
         assert_same(list(ours), list(theirs))
 
 
-@pytest.mark.parametrize("name", ["drop_last", "shuffle", "shuffled twice", "batches of an epoch", "batched and repeat", "resampled", "gz"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "drop_last",
+        "shuffle",
+        "shuffled twice",
+        "batches of an epoch",
+        "batched and repeat",
+        "resampled",
+        "gz",
+    ],
+)
 def test_resumed_at_every_batch(folder, name):
     make, options = CHAINS[name]
     all_batches = [list(loader) for loader in [DataLoader(make(folder), **options)] for _ in range(2)]
@@ -154,20 +222,27 @@ def test_resumed_at_every_batch(folder, name):
 
 
 @pytest.mark.parametrize("workers", [2, 3])
-@pytest.mark.parametrize("keywords", [{}, {"resampled": True, "shardshuffle": False}], ids=["in order", "resampled"])
+@pytest.mark.parametrize(
+    "keywords", [{}, {"resampled": True, "shardshuffle": False}], ids=["in order", "resampled"]
+)
 def test_declared_epochs_count_for_each_worker(folder, keywords, workers):
     """As in webdataset, whoever does the work: a script has as many steps natively."""
     for how, size in ((lambda ds, n: ds.with_epoch(n), 4), (lambda ds, n: ds.batched(4).with_epoch(n), None)):
         expected = by_python(how(stream(folder, **keywords), 8 * workers), batch_size=size)
         loader = DataLoader(how(stream(folder, **keywords), 8), batch_size=size, num_workers=workers)
         assert_same(list(loader), expected)
-        in_workers = DataLoader(how(stream(folder, **keywords), 8), batch_size=size, num_workers=workers, native="never")
+        in_workers = DataLoader(
+            how(stream(folder, **keywords), 8), batch_size=size, num_workers=workers, native="never"
+        )
         assert len(list(loader)) == len(list(in_workers)) == len(expected)
 
 
 def test_with_workers_found_out_epochs_count_for_the_rank(folder):
     declared = stream(folder).with_epoch(12)
-    assert_same(loaded(declared, batch_size=4, num_workers="auto"), by_python(stream(folder).with_epoch(12), batch_size=4))
+    assert_same(
+        loaded(declared, batch_size=4, num_workers="auto"),
+        by_python(stream(folder).with_epoch(12), batch_size=4),
+    )
 
 
 def test_a_state_of_python_code_goes_on_in_the_engine(folder):
@@ -191,11 +266,15 @@ def pixels(batches):
 
 @pytest.mark.parametrize("how", ["batch_size", "batched", "resampled"])
 def test_random_transforms(folder, how):
-    """The same pixels for any number of threads and behind a resume; others in the next epoch, and at each time a sample comes."""
+    """The same pixels for any number of threads and behind a resume; others in the next epoch, and at each
+    time a sample comes.
+    """
 
     def make(workers):
         torch.manual_seed(11)
-        dataset = stream(folder, RANDOM, shardshuffle=how != "resampled", resampled=how == "resampled").shuffle(6)
+        dataset = stream(
+            folder, RANDOM, shardshuffle=how != "resampled", resampled=how == "resampled"
+        ).shuffle(6)
         if how == "resampled":
             dataset = dataset.with_epoch(30 // max(1, workers))
         batched, size = (dataset.batched(4), None) if how == "batched" else (dataset, 4)
@@ -249,31 +328,87 @@ def test_ranks_that_draw_the_same_shard_differ(folder, monkeypatch):
 
 REFUSALS = {
     "map": (lambda d: images(d).map(tuple), {}, "Map is Python code for whole samples; use map_tuple"),
-    "select": (lambda d: images(d).select(bool), {}, r"select\(\) comes behind to_tuple\(\), where it would see pictures"),
+    "select": (
+        lambda d: images(d).select(bool),
+        {},
+        r"select\(\) comes behind to_tuple\(\), where it would see pictures",
+    ),
     "compose": (lambda d: images(d).compose(iter), {}, "is Python code for whole samples"),
     "no decode": (lambda d: d.to_tuple("jpg", "cls"), {}, r'no picture is decoded, .* use decode\("pil"\)'),
     "decoded twice": (lambda d: images(d.decode("pil")), {}, r"two decode\(\) stages"),
-    "torchrgb": (lambda d: d.decode("torchrgb").to_tuple("jpg", "cls"), {}, r'natively by decode\("pil"\) alone, and this is decode'),
+    "torchrgb": (
+        lambda d: d.decode("torchrgb").to_tuple("jpg", "cls"),
+        {},
+        r'natively by decode\("pil"\) alone, and this is decode',
+    ),
     "only": (lambda d: d.decode("pil", only="jpg").to_tuple("jpg", "cls"), {}, r'by decode\("pil"\) alone'),
     "dicts": (lambda d: d.decode("pil"), {}, r"samples should be tuples with one picture: use to_tuple"),
-    "dicts renamed late": (lambda d: dicts(d).rename(picture="image"), {}, "samples should be tuples with one picture"),
+    "dicts renamed late": (
+        lambda d: dicts(d).rename(picture="image"),
+        {},
+        "samples should be tuples with one picture",
+    ),
     "dicts chosen late": (lambda d: dicts(d).to_dict("cls"), {}, "samples should be tuples with one picture"),
     "select behind": (lambda d: dicts(d).select(bool), {}, r"select\(\) comes behind the pictures' function"),
     "no picture": (lambda d: d.decode("pil").to_tuple("txt", "cls"), {}, "tuples with one picture"),
     "two pictures": (lambda d: d.decode("pil").to_tuple("jpg", "png"), {}, "tuples with one picture"),
-    "perhaps a picture": (lambda d: d.decode("pil").to_tuple("jpg;txt", "cls"), {}, "'jpg;txt' may be a picture or something else"),
-    "bytes changed": (lambda d: d.map_dict(jpg=len).decode("pil").to_tuple("jpg", "cls"), {}, r"changed before decode\(\), as bytes"),
-    "two functions": (lambda d: images(d).map_tuple(FIXED), {}, "two functions; make one of them, by Compose"),
-    "renamed first": (lambda d: d.rename(image="jpg").decode("pil").to_tuple("image", "cls"), {}, r"renamed before decode\(\)"),
-    "tuples first": (lambda d: d.decode("pil").map_tuple(FIXED).to_tuple("jpg", "cls"), {}, r"map_tuple\(\) comes before to_tuple\(\)"),
-    "behind batched": (lambda d: images(d).batched(4).shuffle(3), {"batch_size": None}, r"behind batched\(\); the engine batches last"),
-    "collation_fn": (lambda d: images(d).batched(4, collation_fn=list), {"batch_size": None}, r"batched\(\) has a collation_fn"),
-    "batches of batches": (lambda d: images(d).batched(4), {"batch_size": 2}, "batches of these; give the loader batch_size=None"),
-    "single samples": (lambda d: images(d), {"batch_size": None}, r"single samples; give a batch_size, or use batched\(\)"),
-    "on_error": (lambda d: images(d), {"on_error": "skip"}, "takes other indices of a map-style dataset, and a stream has none"),
+    "perhaps a picture": (
+        lambda d: d.decode("pil").to_tuple("jpg;txt", "cls"),
+        {},
+        "'jpg;txt' may be a picture or something else",
+    ),
+    "bytes changed": (
+        lambda d: d.map_dict(jpg=len).decode("pil").to_tuple("jpg", "cls"),
+        {},
+        r"changed before decode\(\), as bytes",
+    ),
+    "two functions": (
+        lambda d: images(d).map_tuple(FIXED),
+        {},
+        "two functions; make one of them, by Compose",
+    ),
+    "renamed first": (
+        lambda d: d.rename(image="jpg").decode("pil").to_tuple("image", "cls"),
+        {},
+        r"renamed before decode\(\)",
+    ),
+    "tuples first": (
+        lambda d: d.decode("pil").map_tuple(FIXED).to_tuple("jpg", "cls"),
+        {},
+        r"map_tuple\(\) comes before to_tuple\(\)",
+    ),
+    "behind batched": (
+        lambda d: images(d).batched(4).shuffle(3),
+        {"batch_size": None},
+        r"behind batched\(\); the engine batches last",
+    ),
+    "collation_fn": (
+        lambda d: images(d).batched(4, collation_fn=list),
+        {"batch_size": None},
+        r"batched\(\) has a collation_fn",
+    ),
+    "batches of batches": (
+        lambda d: images(d).batched(4),
+        {"batch_size": 2},
+        "batches of these; give the loader batch_size=None",
+    ),
+    "single samples": (
+        lambda d: images(d),
+        {"batch_size": None},
+        r"single samples; give a batch_size, or use batched\(\)",
+    ),
+    "on_error": (
+        lambda d: images(d),
+        {"on_error": "skip"},
+        "takes other indices of a map-style dataset, and a stream has none",
+    ),
     "transform": (lambda d: images(d, abs), {}, "transform: python"),
     "collate_fn": (lambda d: images(d), {"collate_fn": list}, "collate_fn: python"),
-    "worker_init_fn": (lambda d: images(d), {"worker_init_fn": print, "num_workers": 1}, "worker_init_fn: python"),
+    "worker_init_fn": (
+        lambda d: images(d),
+        {"worker_init_fn": print, "num_workers": 1},
+        "worker_init_fn: python",
+    ),
 }
 
 

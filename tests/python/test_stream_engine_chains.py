@@ -1,4 +1,6 @@
-"""Random chains of stages over WebDataset: the engine gives what Python code gives, in two epochs, and resumed at any batch."""
+"""Random chains of stages over WebDataset: the engine gives what Python code gives, in two epochs, and
+resumed at any batch.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,9 @@ import random
 
 import pytest
 import torch
-from stream_cases import FIXED, RANDOM, assert_same, write_shards
-
 from millrace import DataLoader
 from millrace.datasets import WebDataset, ignore_and_continue, reraise_exception
+from stream_cases import FIXED, RANDOM, assert_same, write_shards
 
 ROUNDS = 30
 
@@ -30,7 +31,11 @@ class Chain:
 
     def __init__(self, draw, handler):
         self.transform, self.handler = draw.choice([FIXED, RANDOM]), handler
-        self.options = {"shardshuffle": draw.random() < 0.5, "resampled": draw.random() < 0.2, "seed": draw.randrange(3)}
+        self.options = {
+            "shardshuffle": draw.random() < 0.5,
+            "resampled": draw.random() < 0.2,
+            "seed": draw.randrange(3),
+        }
         self.ending = draw.choice(["tar", "tar", "tar.gz"])
         self.before, self.behind = self._stages(draw), self._stages(draw)
         self.size, self.partial, self.batched = draw.randrange(1, 9), draw.random() < 0.5, draw.random() < 0.5
@@ -65,7 +70,9 @@ class Chain:
         data = WebDataset(f"{folder}/s-{{0..3}}.{self.ending}", **self.options)
         for name, *arguments in self.before:
             data = getattr(data, name)(*arguments)
-        data = data.decode("pil", handler=self.handler).to_tuple("jpg;png;webp", "cls").map_tuple(self.transform)
+        data = (
+            data.decode("pil", handler=self.handler).to_tuple("jpg;png;webp", "cls").map_tuple(self.transform)
+        )
         for name, *arguments in self.behind:
             data = getattr(data, name)(*arguments)
         if self.batched:

@@ -1,4 +1,6 @@
-"""WebDataset through the native engine: what goes wrong comes at its turn with its name, and nothing is left behind, however it ends."""
+"""WebDataset through the native engine: what goes wrong comes at its turn with its name, and nothing is left
+behind, however it ends.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,14 @@ import sys
 import tarfile
 import time
 
+import millrace
 import numpy as np
 import pytest
+from millrace import DataLoader
+from millrace.datasets import WebDataset
 from pictures import jpeg_bytes, make_picture
 from shard_data import write_tar
 from stream_cases import COUNT, FIXED, assert_same, by_python, stream, write_shards
-
-import millrace
-from millrace import DataLoader
-from millrace.datasets import WebDataset
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,10 @@ def test_a_cut_shard_says_so_at_its_turn(tmp_path, workers):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_missing_field_says_which(tmp_path, workers):
     jpeg = jpeg_bytes(make_picture(20, 20))
-    path = write_tar(tmp_path / "m.tar", [("a.jpg", jpeg), ("a.cls", b"0"), ("b.cls", b"1"), ("c.jpg", jpeg), ("c.cls", b"x")])
+    path = write_tar(
+        tmp_path / "m.tar",
+        [("a.jpg", jpeg), ("a.cls", b"0"), ("b.cls", b"1"), ("c.jpg", jpeg), ("c.cls", b"x")],
+    )
     dataset = WebDataset(path).decode("pil").to_tuple("jpg", "cls").map_tuple(FIXED)
     iterator = iter(DataLoader(dataset, batch_size=1, num_workers=workers))
     assert labels(next(iterator)) == [0]
@@ -102,15 +106,27 @@ def test_a_select_that_replaces_a_picture(folder):
         sample["jpg"] = sample["jpg"].resize((4, 4))
         return True
 
-    dataset = WebDataset(f"{folder}/s-0.tar").slice(1).decode("pil").select(thumbnail).to_tuple("jpg", "cls").map_tuple(FIXED)
-    with pytest.raises(TypeError, match="not the shard's picture but Tensor: select.. replaced it. .*native=\"never\""):
+    dataset = (
+        WebDataset(f"{folder}/s-0.tar")
+        .slice(1)
+        .decode("pil")
+        .select(thumbnail)
+        .to_tuple("jpg", "cls")
+        .map_tuple(FIXED)
+    )
+    with pytest.raises(
+        TypeError, match='not the shard\'s picture but Tensor: select.. replaced it. .*native="never"'
+    ):
         next(iter(DataLoader(dataset, batch_size=1)))
     assert len(list(DataLoader(dataset, batch_size=1, native="never"))) == 1
 
 
 def test_on_error_says_what_streams_have_instead(folder):
     for on_error in ("skip", "replace"):
-        with pytest.raises(millrace.UnavailableError, match=f'on_error="{on_error}" .*give a WebDataset a handler instead: decode'):
+        with pytest.raises(
+            millrace.UnavailableError,
+            match=f'on_error="{on_error}" .*give a WebDataset a handler instead: decode',
+        ):
             iter(DataLoader(stream(folder), batch_size=4, on_error=on_error))
 
 
@@ -118,7 +134,10 @@ def test_equal_steps_need_a_declared_epoch(folder):
     with pytest.raises(millrace.UnavailableError, match=r"give a WebDataset an epoch, by \.with_epoch"):
         iter(DataLoader(stream(folder), batch_size=4, equal_steps="drop"))
     expected = by_python(stream(folder).with_epoch(20), batch_size=4)
-    assert_same(list(DataLoader(stream(folder).with_epoch(10), batch_size=4, num_workers=2, equal_steps="drop")), expected)
+    assert_same(
+        list(DataLoader(stream(folder).with_epoch(10), batch_size=4, num_workers=2, equal_steps="drop")),
+        expected,
+    )
     batched = stream(folder).batched(4).with_epoch(3)
     assert len(list(DataLoader(batched, batch_size=None, num_workers=2, equal_steps="drop"))) == 6
 
@@ -199,7 +218,12 @@ def test_length_and_counters(folder):
 
 def test_pinned_and_persistent(folder):
     expected = by_python(stream(folder), batch_size=4)
-    for options in ({"pin_memory": True}, {"persistent_workers": True}, {"prefetch_factor": 7}, {"timeout": 30}):
+    for options in (
+        {"pin_memory": True},
+        {"persistent_workers": True},
+        {"prefetch_factor": 7},
+        {"timeout": 30},
+    ):
         loader = DataLoader(stream(folder), batch_size=4, num_workers=2, **options)
         for _ in range(2):
             assert_same(list(loader), expected)
@@ -244,7 +268,10 @@ except KeyboardInterrupt:
 def test_ctrl_c(folder):
     script = INTERRUPTED.format(paths=[os.path.dirname(__file__)], folder=str(folder))
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert done.stdout.split() == ["interrupted", "True"], done.stderr

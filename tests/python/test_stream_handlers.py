@@ -1,14 +1,15 @@
-"""The native engine over pipelines that leave samples out: handlers, select() on samples that were not decoded, declared epochs."""
+"""The native engine over pipelines that leave samples out: handlers, select() on samples that were not
+decoded, declared epochs.
+"""
 
 from __future__ import annotations
 
-import pytest
-from pictures import jpeg_bytes, make_picture
-from shard_data import same, write_tar
-
 import millrace.transforms as T
+import pytest
 from millrace import DataLoader
 from millrace.datasets import WebDataset, ignore_and_continue, ignore_and_stop
+from pictures import jpeg_bytes, make_picture
+from shard_data import same, write_tar
 
 COUNT, LENGTHS = 60, (13, 20, 7, 20)
 DAMAGED = frozenset((0, 5, 6, 7, 8, 9, 10, 11, 31, 58, 59))
@@ -29,7 +30,9 @@ def shards(tmp_path_factory):
 
 
 def chain(shards, handler, **keywords):
-    data = WebDataset(shards, shardshuffle=True, seed=3, **keywords).shuffle(10).decode("pil", handler=handler)
+    data = (
+        WebDataset(shards, shardshuffle=True, seed=3, **keywords).shuffle(10).decode("pil", handler=handler)
+    )
     return data.to_tuple("jpg", "cls").map_tuple(SMALL)
 
 
@@ -96,7 +99,10 @@ def test_declared_epochs(shards, keywords, steps, size, partial):
 
 
 def test_a_repetition_ends_where_the_handler_ends_it(shards):
-    native, python = (natively(chain(shards, ignore_and_stop).batched(4).with_epoch(6)), chain(shards, ignore_and_stop).batched(4))
+    native, python = (
+        natively(chain(shards, ignore_and_stop).batched(4).with_epoch(6)),
+        chain(shards, ignore_and_stop).batched(4),
+    )
     assert same(list(native), in_python(python.with_epoch(12))), "six for each of two workers"
 
 
@@ -118,29 +124,50 @@ def test_declared_epochs_are_resumed(shards, cut):
 def test_what_it_cannot_do_with_a_handler_is_said(shards):
     declared = DataLoader(chain(shards, ignore_and_continue).with_epoch(5), batch_size=8)
     assert "datasets that end with batched() only" in declared.explain()
-    sizes = WebDataset(shards).decode("pil", handler=ignore_and_continue).to_tuple("jpg", "cls").map_tuple(T.ToTensor()).batched(1)
+    sizes = (
+        WebDataset(shards)
+        .decode("pil", handler=ignore_and_continue)
+        .to_tuple("jpg", "cls")
+        .map_tuple(T.ToTensor())
+        .batched(1)
+    )
     assert "have no fixed size" in DataLoader(sizes, batch_size=None).explain()
 
 
 def test_select_looks_at_samples_before_and_after_decoding(shards):
     def pipeline():
-        data = WebDataset(shards).select(lambda sample: "jpg" in sample and len(sample["jpg"]) > 100 and sample.get("png") is None)
-        data = data.decode("pilrgb").rename(image="jpg;png", label="cls").select(lambda sample: sample["image"].size[0] == 24)
-        return data.select(lambda sample: sample["label"] % 2).map_dict(image=SMALL).to_tuple("image", "label").batched(4)
+        data = WebDataset(shards).select(
+            lambda sample: "jpg" in sample and len(sample["jpg"]) > 100 and sample.get("png") is None
+        )
+        data = (
+            data.decode("pilrgb")
+            .rename(image="jpg;png", label="cls")
+            .select(lambda sample: sample["image"].size[0] == 24)
+        )
+        return (
+            data.select(lambda sample: sample["label"] % 2)
+            .map_dict(image=SMALL)
+            .to_tuple("image", "label")
+            .batched(4)
+        )
 
     native = list(natively(pipeline()))
     assert same(native, in_python(pipeline()))
     assert sum(len(batch[1]) for batch in native) == sum(i % 2 for i in range(COUNT) if i not in DAMAGED)
 
 
-@pytest.mark.parametrize("behind", [("slice", 5, 40), ("rsample", 0.5), ("shuffle", 10)], ids=lambda stage: stage[0])
+@pytest.mark.parametrize(
+    "behind", [("slice", 5, 40), ("rsample", 0.5), ("shuffle", 10)], ids=lambda stage: stage[0]
+)
 def test_what_counts_samples_behind_a_handler_is_pythons(shards, behind):
     """In Python it counts those that could be decoded, which the engine finds out later."""
     name, *arguments = behind
     data = getattr(WebDataset(shards).decode("pil", handler=ignore_and_continue), name)(*arguments)
     data = data.to_tuple("jpg", "cls").map_tuple(SMALL).batched(4)
     loader = DataLoader(data, batch_size=None)
-    assert "behind decode() with a handler, and would count what cannot be decoded; put it in front" in str(loader.explain())
+    assert "behind decode() with a handler, and would count what cannot be decoded; put it in front" in str(
+        loader.explain()
+    )
 
 
 def test_slices_that_end_resampled_passes(shards):

@@ -1,15 +1,17 @@
-"""A WebDataset made by the native engine, with persistent workers: each epoch is whole, in its own order, and can be resumed."""
+"""A WebDataset made by the native engine, with persistent workers: each epoch is whole, in its own order, and
+can be resumed.
+"""
+
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from pictures import jpeg_bytes, make_picture
-from shard_data import write_tar
-
 from millrace import DataLoader
 from millrace import transforms as T
 from millrace.datasets import WebDataset
+from pictures import jpeg_bytes, make_picture
+from shard_data import write_tar
 
 TOTAL = 12
 
@@ -19,7 +21,10 @@ def make(tmp_path: Path):
     for shard in range(3):
         files = []
         for number in range(shard * 4, shard * 4 + 4):
-            files += [(f"{number}.jpg", jpeg_bytes(make_picture(40, 30, number))), (f"{number}.cls", b"%d" % number)]
+            files += [
+                (f"{number}.jpg", jpeg_bytes(make_picture(40, 30, number))),
+                (f"{number}.cls", b"%d" % number),
+            ]
         write_tar(tmp_path / f"s-{shard}.tar", files)
 
     def loader(**options: bool) -> DataLoader:
@@ -39,7 +44,10 @@ def test_epochs_are_those_of_a_loader_whose_workers_do_not_stay(make) -> None:
     kept, fresh = make(persistent_workers=True), make()
     epochs = [numbers(kept) for _ in range(3)]
     assert epochs == [numbers(fresh) for _ in range(3)]
-    assert all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs) and epochs[0] != epochs[1] != epochs[2]
+    assert (
+        all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs)
+        and epochs[0] != epochs[1] != epochs[2]
+    )
 
 
 def test_an_epoch_that_was_left_is_followed_by_a_whole_one(make) -> None:

@@ -1,4 +1,6 @@
-"""Tables: samples and batches hold pyarrow's own values, for every type of the table in Parquet's docstring, whatever they come from."""
+"""Tables: samples and batches hold pyarrow's own values, for every type of the table in Parquet's docstring,
+whatever they come from.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,13 @@ from hypothesis import strategies as st
 from torch.utils.data import default_collate
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'millrace[parquet]'")
+import millrace  # noqa: E402
 import pyarrow.compute as pc  # noqa: E402
 import pyarrow.dataset  # noqa: E402, F401
 import pyarrow.parquet as pq  # noqa: E402
-from table_cases import DTYPES, ONLY_ARROW, RAGGED, SOURCES, TYPES, array_of, expected, same  # noqa: E402
-
-import millrace  # noqa: E402
 from millrace import DataLoader  # noqa: E402
 from millrace.datasets import ArrowFile, Parquet, Table  # noqa: E402
+from table_cases import DTYPES, ONLY_ARROW, RAGGED, SOURCES, TYPES, array_of, expected, same  # noqa: E402
 
 _checks = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
@@ -44,20 +45,31 @@ def test_values_are_arrows(source: str, data: st.DataObject) -> None:
     types = TYPES if source == "parquet" else TYPES | ONLY_ARROW
     names = data.draw(st.lists(st.sampled_from(sorted(types)), min_size=1, max_size=6, unique=True))
     rows, offset = data.draw(st.integers(1, 30)), data.draw(st.integers(0, 9))
-    columns = {n: data.draw(st.lists(types[n][1], min_size=rows + offset, max_size=rows + offset)) for n in names}
+    columns = {
+        n: data.draw(st.lists(types[n][1], min_size=rows + offset, max_size=rows + offset)) for n in names
+    }
     table = pa.table({n: array_of(types[n][0], values) for n, values in columns.items()}).slice(offset)
     with tempfile.TemporaryDirectory() as folder:
         dataset = SOURCES[source](table, Path(folder), data.draw(st.integers(1, 12)))
         assert len(dataset) == rows and list(dataset[0]) == names
         stored = table
-        if source == "parquet" and "date64" in names:  # Parquet's dates are days: pyarrow, too, reads them as date32
-            stored = table.set_column(names.index("date64"), "date64", table.column("date64").cast(pa.date32()))
+        # Parquet's dates are days: pyarrow, too, reads them as date32
+        if source == "parquet" and "date64" in names:
+            stored = table.set_column(
+                names.index("date64"), "date64", table.column("date64").cast(pa.date32())
+            )
             assert pq.read_schema(Path(folder, "t.parquet")).field("date64").type == pa.date32()
-        wanted = {name: expected(name, stored.column(name), dataset.categories.get(name, [])) for name in names}
+        wanted = {
+            name: expected(name, stored.column(name), dataset.categories.get(name, [])) for name in names
+        }
         for i in range(rows):
             sample = dataset[i - rows]
             for name in names:
-                assert same(sample[name], wanted[name][i], DTYPES.get(name, name) if np.isscalar(wanted[name][i]) else None), (name, sample)
+                assert same(
+                    sample[name],
+                    wanted[name][i],
+                    DTYPES.get(name, name) if np.isscalar(wanted[name][i]) else None,
+                ), (name, sample)
         dense = [name for name in names if name not in RAGGED and name != "words"]
         if dense:
             dataset = SOURCES[source](table, Path(folder), 5, columns=dense)
@@ -70,14 +82,28 @@ def test_values_are_arrows(source: str, data: st.DataObject) -> None:
 @settings(max_examples=8, **_checks)
 @given(data=st.data())
 def test_nulls_by_policy(source: str, data: st.DataObject) -> None:
-    kinds = {"i": "int16", "f": "float32", "b": "bool", "t": "timestamp", "s": "string", "c": "codes", "p": "pairs", "l": "list"}
+    kinds = {
+        "i": "int16",
+        "f": "float32",
+        "b": "bool",
+        "t": "timestamp",
+        "s": "string",
+        "c": "codes",
+        "p": "pairs",
+        "l": "list",
+    }
     rows = data.draw(st.integers(1, 20))
-    columns = {n: data.draw(st.lists(st.none() | TYPES[k][1], min_size=rows, max_size=rows)) for n, k in kinds.items()}
+    columns = {
+        n: data.draw(st.lists(st.none() | TYPES[k][1], min_size=rows, max_size=rows))
+        for n, k in kinds.items()
+    }
     table = pa.table({n: array_of(TYPES[kinds[n]][0], values) for n, values in columns.items()})
     size = data.draw(st.integers(1, 9))
     with tempfile.TemporaryDirectory() as folder:
 
-        def made(name: str, **options):  # each in a file of its own: a dataset refuses a file that changed under it
+        def made(
+            name: str, **options
+        ):  # each in a file of its own: a dataset refuses a file that changed under it
             (Path(folder) / name).mkdir()
             return SOURCES[source](table, Path(folder) / name, size, **options)
 
@@ -100,8 +126,12 @@ def test_nulls_by_policy(source: str, data: st.DataObject) -> None:
             if columns["p"][i] is None:
                 assert filled[i]["p"].tolist() == [9.0, 9.0] and nan[i]["p"].isnan().all()
             assert nan[i]["i"].dtype == np.float64 and np.isnan(nan[i]["i"]) == (columns["i"][i] is None)
-            assert np.isnan(nan[i]["f"]) == (columns["f"][i] is None) and np.isnan(nan[i]["c"]) == (columns["c"][i] is None)
-            assert nan[i]["t"].dtype == np.int64 and (nan[i]["t"] == np.iinfo(np.int64).min) == (columns["t"][i] is None)
+            assert np.isnan(nan[i]["f"]) == (columns["f"][i] is None) and np.isnan(nan[i]["c"]) == (
+                columns["c"][i] is None
+            )
+            assert nan[i]["t"].dtype == np.int64 and (nan[i]["t"] == np.iinfo(np.int64).min) == (
+                columns["t"][i] is None
+            )
         strict = made("strict")
         for i in range(rows):  # a null spoils its own sample, and no other of its chunk
             bad = [name for name in kinds if columns[name][i] is None]
@@ -118,7 +148,13 @@ def table_of(rows: int = 100) -> pa.Table:
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(
-    "filters", [[("i", ">=", 40), ("i", "<", 73)], [[("i", "<", 5)], [("s", "==", "row 77")]], "expression", [("i", "<", 0)]]
+    "filters",
+    [
+        [("i", ">=", 40), ("i", "<", 73)],
+        [[("i", "<", 5)], [("s", "==", "row 77")]],
+        "expression",
+        [("i", "<", 0)],
+    ],
 )
 def test_filters_leave_what_pyarrow_leaves(source: str, filters, tmp_path: Path) -> None:
     if filters == "expression":
@@ -131,7 +167,11 @@ def test_filters_leave_what_pyarrow_leaves(source: str, filters, tmp_path: Path)
     if not left:
         assert len(dataset) == 0 and list(DataLoader(dataset, 4, num_workers=2)) == []
         return
-    shuffled = [int(i) for batch in DataLoader(dataset, 4, sampler=dataset.shuffled(2), num_workers=2) for i in batch["i"]]
+    shuffled = [
+        int(i)
+        for batch in DataLoader(dataset, 4, sampler=dataset.shuffled(2), num_workers=2)
+        for i in batch["i"]
+    ]
     assert sorted(shuffled) == left
 
 
@@ -141,8 +181,14 @@ def test_statistics_spare_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyP
     real = Parquet._kept
     monkeypatch.setattr(Parquet, "_kept", lambda self, chunk: scans.append(chunk.number) or real(self, chunk))
     said = []
-    dataset = Parquet(tmp_path / "t.parquet", filters=[("i", ">", 85)], progress=lambda done, total: said.append((done, total)))
-    assert [group.number for group in dataset.row_groups] == [8, 9] and [group.kept for group in dataset.row_groups] == [4, 10]
+    dataset = Parquet(
+        tmp_path / "t.parquet",
+        filters=[("i", ">", 85)],
+        progress=lambda done, total: said.append((done, total)),
+    )
+    assert [group.number for group in dataset.row_groups] == [8, 9] and [
+        group.kept for group in dataset.row_groups
+    ] == [4, 10]
     assert said[-1] == (10, 10) and dataset.row_groups[0].rows == 10 and dataset.row_groups[0].bytes > 0
 
 
@@ -156,7 +202,11 @@ def test_folders_are_columns(tmp_path: Path) -> None:
     fills = {"city": "nowhere"}
     dataset = Parquet(tmp_path, nulls=fills)
     assert len(dataset) == 12 and [f.name for f in dataset.fields] == ["i", "year", "city"]
-    assert dataset[0]["city"] == "Bonn" and dataset[2]["city"] == "New York" and dataset[11] == {"i": 2, "year": 2021, "city": "nowhere"}
+    assert (
+        dataset[0]["city"] == "Bonn"
+        and dataset[2]["city"] == "New York"
+        and dataset[11] == {"i": 2, "year": 2021, "city": "nowhere"}
+    )
     batch = next(iter(DataLoader(dataset, 12, native="require")))
     assert batch["year"].tolist() == [2020] * 6 + [2021] * 6 and batch["year"].dtype == torch.int64
     assert len(Parquet(tmp_path, filters=[("year", "=", 2021), ("city", "=", "Bonn")], nulls=fills)) == 2
@@ -172,10 +222,20 @@ def test_folders_are_columns(tmp_path: Path) -> None:
 
 
 def test_categories(tmp_path: Path) -> None:
-    table = pa.table({"s": ["b", "a", "c", "a"], "d": pa.array(["u", "v", "u", "v"]).dictionary_encode(), "n": [30, 10, 20, 10]})
+    table = pa.table(
+        {
+            "s": ["b", "a", "c", "a"],
+            "d": pa.array(["u", "v", "u", "v"]).dictionary_encode(),
+            "n": [30, 10, 20, 10],
+        }
+    )
     for source, write in SOURCES.items():
         dataset = write(table, tmp_path, 2, categories=["s", "n"])
-        assert dataset.categories == {"s": ["a", "b", "c"], "n": [10, 20, 30]} and dataset[0] == {"s": 1, "d": "u", "n": 2}, source
+        assert dataset.categories == {"s": ["a", "b", "c"], "n": [10, 20, 30]} and dataset[0] == {
+            "s": 1,
+            "d": "u",
+            "n": 2,
+        }, source
         dataset = write(table, tmp_path, 3, categories={"s": ["c", "b", "a"]})
         assert [int(dataset[i]["s"]) for i in range(4)] == [1, 2, 0, 2]
         assert write(table, tmp_path, 3, categories=[])[1]["d"] == "v"
@@ -199,12 +259,25 @@ def test_lists_of_one_length(tmp_path: Path) -> None:
 def test_decimals_and_types(tmp_path: Path) -> None:
     from decimal import Decimal
 
-    table = pa.table({"d": pa.array([Decimal("12.30"), Decimal("-0.01")], pa.decimal128(9, 2)), "i": pa.array([1, 2], pa.int8())})
+    table = pa.table(
+        {
+            "d": pa.array([Decimal("12.30"), Decimal("-0.01")], pa.decimal128(9, 2)),
+            "i": pa.array([1, 2], pa.int8()),
+        }
+    )
     for write in SOURCES.values():
         dataset = write(table, tmp_path, 2, decimals="scaled", types={"i": "float32"})
         assert [int(dataset[i]["d"]) for i in range(2)] == [1230, -1] and dataset[0]["i"].dtype == np.float32
-    narrow = pa.table({"d": pa.array([Decimal("1.5")], pa.decimal32(5, 1)), "e": pa.array([Decimal("1.5")], pa.decimal64(12, 1))})
-    assert Table(narrow, decimals="scaled")[0] == {"d": 15, "e": 15} and Table(narrow)[0] == {"d": 1.5, "e": 1.5}
+    narrow = pa.table(
+        {
+            "d": pa.array([Decimal("1.5")], pa.decimal32(5, 1)),
+            "e": pa.array([Decimal("1.5")], pa.decimal64(12, 1)),
+        }
+    )
+    assert Table(narrow, decimals="scaled")[0] == {"d": 15, "e": 15} and Table(narrow)[0] == {
+        "d": 1.5,
+        "e": 1.5,
+    }
     big = pa.table({"d": pa.array([Decimal(10) ** 20], pa.decimal128(30, 0))})
     with pytest.raises(ValueError, match="row 0: a scaled decimal is more than an int64 holds"):
         Table(big, decimals="scaled")[0]
@@ -217,11 +290,15 @@ def test_other_kinds_of_columns() -> None:
     assert [int(Table(ends)[i]["r"]) for i in range(3)] == [5, 5, 6]
     tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12, dtype=np.float32).reshape(2, 3, 2))
     assert torch.equal(Table(pa.table({"t": tensors}))[1]["t"], torch.arange(6.0, 12.0).reshape(3, 2))
-    assert Table(pa.table({"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8()))}))[0]["m"] == [("a", 1)]
+    assert Table(pa.table({"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8()))}))[0]["m"] == [
+        ("a", 1)
+    ]
     nothing = pa.table({"n": pa.nulls(3), "i": [1, 2, 3]})
     assert np.isnan(Table(nothing, nulls="nan")[1]["n"]) and Table(nothing, nulls={"n": 5})[1]["n"] == 5
     structs = pa.table({"s": pa.array([{"x": 1}, None], pa.struct([("x", pa.int8())]))})
-    assert Table(structs, nulls={"s": -1})[1] == {"s": {"x": -1}} and Table(structs, nulls="mask")[1] == {"s": {"x": 0, "x_mask": False}}
+    assert Table(structs, nulls={"s": -1})[1] == {"s": {"x": -1}} and Table(structs, nulls="mask")[1] == {
+        "s": {"x": 0, "x_mask": False}
+    }
     with pytest.raises(ValueError, match=r"column 's.x', row 1: a null"):
         Table(structs)[1]
 
@@ -241,9 +318,14 @@ def test_pickled_and_in_worker_processes(tmp_path: Path) -> None:
 
 def test_all_libraries_tables() -> None:
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"x": [1.5, float("nan")], "i": [1, 2], "s": ["a", "b"], "c": pandas.Categorical(["u", "v"])}, index=[7, 8])
+    frame = pandas.DataFrame(
+        {"x": [1.5, float("nan")], "i": [1, 2], "s": ["a", "b"], "c": pandas.Categorical(["u", "v"])},
+        index=[7, 8],
+    )
     dataset = Table(frame)
-    assert np.isnan(dataset[1]["x"]) and dataset[1]["i"] == 2 and dataset[1]["s"] == "b" and dataset[1]["c"] == 1
+    assert (
+        np.isnan(dataset[1]["x"]) and dataset[1]["i"] == 2 and dataset[1]["s"] == "b" and dataset[1]["c"] == 1
+    )
     assert Table({"x": np.arange(3), "y": [1.0, 2.0, 3.0]})[2] == {"x": 2, "y": 3.0}
     batch = pa.record_batch({"x": [1, 2]})
     for data in (batch, [batch], pa.RecordBatchReader.from_batches(batch.schema, [batch])):
@@ -262,7 +344,11 @@ def test_all_libraries_tables() -> None:
 
 def test_hugging_face(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
-    kinds = {"x": datasets.Value("int32"), "m": datasets.Array2D((2, 3), "float32"), "y": datasets.ClassLabel(names=["no", "yes"])}
+    kinds = {
+        "x": datasets.Value("int32"),
+        "m": datasets.Array2D((2, 3), "float32"),
+        "y": datasets.ClassLabel(names=["no", "yes"]),
+    }
     features = datasets.Features(kinds)
     rows = {"x": list(range(10)), "m": np.arange(60, dtype=np.float32).reshape(10, 2, 3), "y": [0, 1] * 5}
     original = datasets.Dataset.from_dict(rows, features=features)
@@ -271,7 +357,11 @@ def test_hugging_face(tmp_path: Path) -> None:
     again = datasets.load_from_disk(str(tmp_path / "saved")).with_format("numpy")
     assert len(saved.files) == 3 and saved.categories == {"y": ["no", "yes"]}
     for i in range(10):
-        assert saved[i]["x"] == again[i]["x"] and np.array_equal(saved[i]["m"].numpy(), again[i]["m"]) and saved[i]["y"] == again[i]["y"]
+        assert (
+            saved[i]["x"] == again[i]["x"]
+            and np.array_equal(saved[i]["m"].numpy(), again[i]["m"])
+            and saved[i]["y"] == again[i]["y"]
+        )
     picked = original.select([7, 2])
     assert [int(Table(picked)[i]["x"]) for i in range(2)] == [7, 2]
     original.to_parquet(str(tmp_path / "t.parquet"))
@@ -283,7 +373,9 @@ def test_hugging_face(tmp_path: Path) -> None:
 
 def test_plain_numbers_in_memory_are_gathered_where_they_lie() -> None:
     pairs = {n: pa.FixedSizeListArray.from_arrays(np.arange(2 * n), 2) for n in (5, 0, 7)}
-    table = pa.concat_tables([pa.table({"x": np.arange(n, dtype=np.float32), "p": pair}) for n, pair in pairs.items()])
+    table = pa.concat_tables(
+        [pa.table({"x": np.arange(n, dtype=np.float32), "p": pair}) for n, pair in pairs.items()]
+    )
     dataset = Table(table)
     loader = DataLoader(dataset, 5, shuffle=True, num_workers=1)
     assert "in memory, copied row by row" in loader.explain()

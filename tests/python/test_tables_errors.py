@@ -1,4 +1,6 @@
-"""Tables that are damaged, differ, are not there, or lie in a store that misbehaves: errors that say where, or samples left out."""
+"""Tables that are damaged, differ, are not there, or lie in a store that misbehaves: errors that say where,
+or samples left out.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'millrace[parquet]'")
 import pyarrow.parquet as pq  # noqa: E402
 from fault_proxy import FaultProxy  # noqa: E402
-
 from millrace import CorruptDataError, DataLoader  # noqa: E402
 from millrace.datasets import ArrowFile, Parquet, Table  # noqa: E402
 
@@ -33,38 +34,63 @@ def test_a_damaged_row_group_is_named_or_left_out(folder: Path) -> None:
     (folder / "bad.parquet").write_bytes(data)
     dataset = Parquet(folder / "bad.parquet")
     for workers in 0, 2:
-        with pytest.raises(CorruptDataError, match=r"bad.parquet: row group 2, column 'c3' cannot be decoded"):
+        with pytest.raises(
+            CorruptDataError, match=r"bad.parquet: row group 2, column 'c3' cannot be decoded"
+        ):
             list(DataLoader(dataset, 100, num_workers=workers))
-        left = [x for batch in DataLoader(dataset, 100, num_workers=workers, on_error="skip") for x in batch["c0"].tolist()]
+        left = [
+            x
+            for batch in DataLoader(dataset, 100, num_workers=workers, on_error="skip")
+            for x in batch["c0"].tolist()
+        ]
         c0 = DATA.column("c0").to_pylist()
         assert sorted(left) == sorted(c0[: 2 * GROUP] + c0[3 * GROUP :])
     assert len(Parquet(folder / "bad.parquet", columns=["c0", "c1"])) == ROWS
     assert Parquet(folder / "bad.parquet", columns=["c0"])[2 * GROUP]["c0"] == c0[2 * GROUP]
 
 
-@pytest.mark.parametrize("make, error, words", [
-    (lambda f: Parquet(f / "none.parquet"), FileNotFoundError, "no such file"),
-    (lambda f: Parquet(f / "*.none"), FileNotFoundError, "no file matches"),
-    (lambda f: Parquet(f / "odd"), FileNotFoundError, "holds no file that ends in .parquet"),
-    (lambda f: Parquet("s3://bucket/*.parquet"), ValueError, "what a store holds is not listed"),
-    (lambda f: Parquet(f / "empty"), CorruptDataError, "empty: this is no Parquet file"),
-    (lambda f: ArrowFile(f / "cut.arrow"), CorruptDataError, "it is not whole"),
-    (lambda f: ArrowFile(f / "cut.arrows"), CorruptDataError, "ends in the middle of the message"),
-    (lambda f: ArrowFile(f / "t.parquet"), CorruptDataError, "no Arrow message at byte 0"),
-    (lambda f: Parquet([f / "t.parquet", f / "text.parquet"]), ValueError, "text.parquet: column 'c0' is string, and double in"),
-    (lambda f: Parquet([f / "t.parquet", f / "short.parquet"]), ValueError, "short.parquet: there is no column 'c1'"),
-    (lambda f: Parquet(f / "t.parquet", columns=["zz"]), ValueError, "no column 'zz'; there are 'c0'"),
-    (lambda f: Parquet(f / "t.parquet", filters=[("zz", ">", 1)]), ValueError, "filters= cannot be applied"),
-    (lambda f: Parquet(f / "t.parquet", filters=7), ValueError, "should be an expression"),
-    (lambda f: Parquet(f / "t.parquet", nulls="drop"), ValueError, "nulls='drop'"),
-    (lambda f: Parquet(f / "t.parquet", nulls={"zz": 1}), ValueError, "nulls= speaks of column 'zz'"),
-    (lambda f: Parquet(f / "t.parquet", nulls={"c0": "x"}), ValueError, "does not fit a column of float64"),
-    (lambda f: Parquet(f / "t.parquet", types={"c0": "reals"}), ValueError, "no type of that name"),
-    (lambda f: Parquet(f / "t.parquet", decimals="text"), ValueError, "decimals='text'"),
-    (lambda f: Parquet(f / "t.parquet", fixed_lists={"c0": 3}), ValueError, "fixed_lists"),
-    (lambda f: Table(pa.table({"n": pa.nulls(2)})), ValueError, "holds nulls alone"),
-    (lambda f: Table(DATA, chunk_rows=0), ValueError, "chunk_rows=0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make, error, words",
+    [
+        (lambda f: Parquet(f / "none.parquet"), FileNotFoundError, "no such file"),
+        (lambda f: Parquet(f / "*.none"), FileNotFoundError, "no file matches"),
+        (lambda f: Parquet(f / "odd"), FileNotFoundError, "holds no file that ends in .parquet"),
+        (lambda f: Parquet("s3://bucket/*.parquet"), ValueError, "what a store holds is not listed"),
+        (lambda f: Parquet(f / "empty"), CorruptDataError, "empty: this is no Parquet file"),
+        (lambda f: ArrowFile(f / "cut.arrow"), CorruptDataError, "it is not whole"),
+        (lambda f: ArrowFile(f / "cut.arrows"), CorruptDataError, "ends in the middle of the message"),
+        (lambda f: ArrowFile(f / "t.parquet"), CorruptDataError, "no Arrow message at byte 0"),
+        (
+            lambda f: Parquet([f / "t.parquet", f / "text.parquet"]),
+            ValueError,
+            "text.parquet: column 'c0' is string, and double in",
+        ),
+        (
+            lambda f: Parquet([f / "t.parquet", f / "short.parquet"]),
+            ValueError,
+            "short.parquet: there is no column 'c1'",
+        ),
+        (lambda f: Parquet(f / "t.parquet", columns=["zz"]), ValueError, "no column 'zz'; there are 'c0'"),
+        (
+            lambda f: Parquet(f / "t.parquet", filters=[("zz", ">", 1)]),
+            ValueError,
+            "filters= cannot be applied",
+        ),
+        (lambda f: Parquet(f / "t.parquet", filters=7), ValueError, "should be an expression"),
+        (lambda f: Parquet(f / "t.parquet", nulls="drop"), ValueError, "nulls='drop'"),
+        (lambda f: Parquet(f / "t.parquet", nulls={"zz": 1}), ValueError, "nulls= speaks of column 'zz'"),
+        (
+            lambda f: Parquet(f / "t.parquet", nulls={"c0": "x"}),
+            ValueError,
+            "does not fit a column of float64",
+        ),
+        (lambda f: Parquet(f / "t.parquet", types={"c0": "reals"}), ValueError, "no type of that name"),
+        (lambda f: Parquet(f / "t.parquet", decimals="text"), ValueError, "decimals='text'"),
+        (lambda f: Parquet(f / "t.parquet", fixed_lists={"c0": 3}), ValueError, "fixed_lists"),
+        (lambda f: Table(pa.table({"n": pa.nulls(2)})), ValueError, "holds nulls alone"),
+        (lambda f: Table(DATA, chunk_rows=0), ValueError, "chunk_rows=0"),
+    ],
+)
 def test_what_is_wrong_is_said_when_the_dataset_is_made(folder: Path, make, error, words: str) -> None:
     (folder / "odd").mkdir()
     (folder / "empty").touch()
@@ -87,7 +113,10 @@ def test_text_in_place_of_numbers_can_be_cast_or_is_named(folder: Path) -> None:
 
 
 def test_a_file_that_changes_or_shrinks_is_an_error(folder: Path) -> None:
-    for dataset, name in (Parquet(folder / "t.parquet"), "t.parquet"), (ArrowFile(folder / "t.arrow"), "t.arrow"):
+    for dataset, name in (
+        (Parquet(folder / "t.parquet"), "t.parquet"),
+        (ArrowFile(folder / "t.arrow"), "t.arrow"),
+    ):
         dataset[0]
         (folder / name).write_bytes((folder / name).read_bytes()[:5000])
         with pytest.raises(CorruptDataError, match="changed since the dataset was made"):

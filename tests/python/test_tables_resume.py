@@ -1,13 +1,13 @@
 """Runs over tables that are cut anywhere and go on, with other ranks, workers and batch sizes."""
+
 from __future__ import annotations
 
 import json
 
+import millrace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-import millrace
 from millrace import DataLoader, samplers
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'millrace[parquet]'")
@@ -44,7 +44,10 @@ ORDERS = {
 
 def loaders(dataset, order, ranks, batch_size, workers):
     made = [ORDERS[order](dataset, num_replicas=ranks, rank=rank) for rank in range(ranks)]
-    return [DataLoader(dataset, batch_size, sampler=sampler, num_workers=workers, native="require") for sampler in made]
+    return [
+        DataLoader(dataset, batch_size, sampler=sampler, num_workers=workers, native="require")
+        for sampler in made
+    ]
 
 
 def rows(batches):
@@ -54,10 +57,18 @@ def rows(batches):
 @pytest.mark.parametrize("kind", ["parquet", "filtered", "arrow", "table", "numbers"])
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
-    st.sampled_from(sorted(ORDERS)), st.integers(1, 4), st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 20),
-    st.sampled_from([0, 2]), st.sampled_from([0, 3]),
+    st.sampled_from(sorted(ORDERS)),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(0, 20),
+    st.sampled_from([0, 2]),
+    st.sampled_from([0, 3]),
 )
-def test_goes_on_under_other_ranks(datasets, kind, order, ranks, others, size, other_size, cut, workers, other_workers):
+def test_goes_on_under_other_ranks(
+    datasets, kind, order, ranks, others, size, other_size, cut, workers, other_workers
+):
     dataset = datasets[kind]
     if order == "chunks" and kind == "numbers":
         order = "permutation"

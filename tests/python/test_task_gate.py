@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.data import _utils
-
 from millrace import _core
 from millrace.workers.task_gate import TaskGate
+from torch.utils.data import _utils
 
 
 class Recorder:

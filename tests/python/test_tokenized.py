@@ -1,4 +1,5 @@
 """Tokenized: the tokenizer's own ids, in any loader; padded, grouped by length, packed."""
+
 from __future__ import annotations
 
 import os
@@ -9,13 +10,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-from packing_data import stdlib_texts
-from shard_data import write_tar
-from torch.utils.data import Dataset, Subset
-
 from millrace import DataLoader, Pad
 from millrace.datasets import PackedSequences, PackedStream, Tokenized, WebDataset
 from millrace.samplers import LengthGroupedSampler
+from packing_data import stdlib_texts
+from shard_data import write_tar
+from torch.utils.data import Dataset, Subset
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -30,10 +30,14 @@ def tokenizer():
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=["[UNK]", "[BOS]", "[EOS]", "[PAD]"],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
+        vocab_size=1500,
+        special_tokens=["[UNK]", "[BOS]", "[EOS]", "[PAD]"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+    )
     made.train_from_iterator(TEXTS, trainer)
-    made.post_processor = tokenizers.processors.TemplateProcessing(single="[BOS] $A [EOS]", special_tokens=[("[BOS]", 1), ("[EOS]", 2)])
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[BOS] $A [EOS]", special_tokens=[("[BOS]", 1), ("[EOS]", 2)]
+    )
     return made
 
 
@@ -75,11 +79,18 @@ def test_forms_of_datasets(tokenizer):
     ids = [encoding.ids for encoding in tokenizer.encode_batch(TEXTS)]
     assert list(Tokenized(TEXTS, tokenizer)[3]) == ["input_ids"]
     sample = Tokenized(DICTS, tokenizer)[3]
-    assert {**sample, "input_ids": sample["input_ids"].tolist()} == {"label": 3, "name": "n3", "input_ids": ids[3]}
+    assert {**sample, "input_ids": sample["input_ids"].tolist()} == {
+        "label": 3,
+        "name": "n3",
+        "input_ids": ids[3],
+    }
     assert Tokenized(DICTS, tokenizer, keep_text=True)[3]["text"] == TEXTS[3]
     pair = Tokenized([(i, text) for i, text in enumerate(TEXTS)], tokenizer, field=1)[-1]
     assert type(pair) is tuple and pair[0] == len(TEXTS) - 1 and pair[1].tolist() == ids[-1]
-    assert Tokenized([{"body": "x"}], tokenizer, field="body")[0]["input_ids"].tolist() == tokenizer.encode("x").ids
+    assert (
+        Tokenized([{"body": "x"}], tokenizer, field="body")[0]["input_ids"].tolist()
+        == tokenizer.encode("x").ids
+    )
     assert Tokenized(Slow(), tokenizer)[5]["input_ids"].tolist() == ids[5]
     hugging = pytest.importorskip("datasets").Dataset.from_list(DICTS)
     assert Tokenized(hugging, tokenizer)[5]["input_ids"].tolist() == ids[5]
@@ -92,41 +103,64 @@ def test_tokenizers_of_all_kinds(tokenizer):
         def encode(self, text):
             return np.array(tokenizer.encode(text).ids)
 
-    functions = [lambda text: tokenizer.encode(text).ids, tokenizer.encode, Encodes(),
-                 lambda text: {"input_ids": tokenizer.encode(text).ids}]
+    functions = [
+        lambda text: tokenizer.encode(text).ids,
+        tokenizer.encode,
+        Encodes(),
+        lambda text: {"input_ids": tokenizer.encode(text).ids},
+    ]
     for function in functions:
         assert [sample["input_ids"].tolist() for sample in Tokenized(TEXTS, function)] == expected
     assert Tokenized(TEXTS, functions[0], max_length=5)[0]["input_ids"].tolist() == expected[0][:5]
     transformers = pytest.importorskip("transformers")
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]")
-    fast(["some text"], max_length=2, truncation=True, padding="max_length")  # leaves its mark on the tokenizer behind it
+    fast(
+        ["some text"], max_length=2, truncation=True, padding="max_length"
+    )  # leaves its mark on the tokenizer behind it
     dataset = Tokenized(TEXTS, fast, max_length=9)
-    assert [sample["input_ids"].tolist() for sample in dataset] == fast(TEXTS, max_length=9, truncation=True)["input_ids"]
+    assert [sample["input_ids"].tolist() for sample in dataset] == fast(TEXTS, max_length=9, truncation=True)[
+        "input_ids"
+    ]
     assert dataset.pad_id == fast.pad_token_id == 3
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("base", ["strings", "dicts", "subset", "python", "tuples"])
 def test_batches_are_those_of_torch(tokenizer, workers, base):
-    data = {"strings": TEXTS, "dicts": DICTS, "subset": Subset(DICTS, range(3, 50)), "python": Slow(),
-            "tuples": [(text, i) for i, text in enumerate(TEXTS)]}[base]
+    data = {
+        "strings": TEXTS,
+        "dicts": DICTS,
+        "subset": Subset(DICTS, range(3, 50)),
+        "python": Slow(),
+        "tuples": [(text, i) for i, text in enumerate(TEXTS)],
+    }[base]
     field = 0 if base == "tuples" else "text"
     padded = Tokenized(data, tokenizer, field, max_length=16, padding="max_length")
     ragged = Tokenized(data, tokenizer, field, max_length=40)
     for dataset, options in [
         (padded, {}),
         (padded, {"collate_fn": Pad({0: 3} if base == "tuples" else {"input_ids": 3}, to=20)}),
-        (ragged, {"collate_fn": Pad({0: -1}, multiple_of=8) if base == "tuples" else ragged.pad(multiple_of=8)}),
-        (Subset(ragged, [5, 1, 7, 30]), {"collate_fn": Pad({0: 3} if base == "tuples" else {"input_ids": 3})}),
+        (
+            ragged,
+            {"collate_fn": Pad({0: -1}, multiple_of=8) if base == "tuples" else ragged.pad(multiple_of=8)},
+        ),
+        (
+            Subset(ragged, [5, 1, 7, 30]),
+            {"collate_fn": Pad({0: 3} if base == "tuples" else {"input_ids": 3})},
+        ),
     ]:
         expected = list(torch.utils.data.DataLoader(dataset, 6, **options))
-        loader = DataLoader(dataset, 6, num_workers=workers, native="auto" if base == "python" else "require", **options)
+        loader = DataLoader(
+            dataset, 6, num_workers=workers, native="auto" if base == "python" else "require", **options
+        )
         for batch, other in zip(loader, expected, strict=True):
             if base == "tuples":
                 assert all(torch.equal(*pair) for pair in zip(batch, other, strict=True))
             else:
                 same(batch, other)
-        assert loader.stats()["engine"] == (("processes" if base == "python" else "threads") if workers else "inline")
+        assert loader.stats()["engine"] == (
+            ("processes" if base == "python" else "threads") if workers else "inline"
+        )
     if base != "tuples":
         batch = next(iter(DataLoader(padded, 6)))
         assert torch.equal(batch["attention_mask"] == 0, batch["input_ids"] == 3)
@@ -143,11 +177,15 @@ def test_why_not_natively(tokenizer):
 def test_batches_by_a_budget_of_tokens(tokenizer, workers):
     dataset = Tokenized(DICTS, tokenizer, max_length=64)
     sampler = LengthGroupedSampler(dataset.lengths(), max_tokens=512, seed=1, num_replicas=1, rank=0)
-    loader = DataLoader(dataset, batch_sampler=sampler, num_workers=workers, collate_fn=dataset.pad(), native="require")
+    loader = DataLoader(
+        dataset, batch_sampler=sampler, num_workers=workers, collate_fn=dataset.pad(), native="require"
+    )
     labels, filled, total = [], 0, 0
     for batch in loader:
         assert batch["input_ids"].numel() <= 512
-        assert torch.equal(batch["attention_mask"].sum(1), torch.from_numpy(dataset.lengths()[batch["label"].numpy()]))
+        assert torch.equal(
+            batch["attention_mask"].sum(1), torch.from_numpy(dataset.lengths()[batch["label"].numpy()])
+        )
         filled, total = filled + int(batch["attention_mask"].sum()), total + batch["input_ids"].numel()
         labels += batch["label"].tolist()
     assert sorted(labels) == list(range(len(DICTS)))
@@ -179,9 +217,19 @@ def test_packed(tokenizer):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_in_streams(tokenizer, tmp_path, workers):
     write_tar(tmp_path / "t.tar", [(f"{i}.txt", text.encode()) for i, text in enumerate(TEXTS)])
-    stream = WebDataset(str(tmp_path / "t.tar")).decode().map(lambda sample: {"input_ids": tokenizer.encode(sample["txt"]).ids})
-    loader = DataLoader(stream, 8, num_workers=workers, collate_fn=Pad({"input_ids": 3}, mask="attention_mask"))
-    ids = [row[mask > 0].tolist() for batch in loader for row, mask in zip(batch["input_ids"], batch["attention_mask"])]
+    stream = (
+        WebDataset(str(tmp_path / "t.tar"))
+        .decode()
+        .map(lambda sample: {"input_ids": tokenizer.encode(sample["txt"]).ids})
+    )
+    loader = DataLoader(
+        stream, 8, num_workers=workers, collate_fn=Pad({"input_ids": 3}, mask="attention_mask")
+    )
+    ids = [
+        row[mask > 0].tolist()
+        for batch in loader
+        for row, mask in zip(batch["input_ids"], batch["attention_mask"])
+    ]
     assert sorted(ids) == sorted(encoding.ids for encoding in tokenizer.encode_batch(TEXTS))
     rows = list(PackedStream(stream, 100, field="input_ids"))
     assert sum(int((row["labels"] != -100).sum()) for row in rows) == sum(len(each) - 1 for each in ids)
@@ -193,13 +241,24 @@ def test_bad_input(tokenizer, workers):
         list(DataLoader(Tokenized(data, tokenizer, **options), 4, num_workers=workers))
 
     for data, options, message in [
-        ([*DICTS[:5], {"text": 7, "label": 5, "name": ""}], {"max_length": 4, "padding": "max_length"},
-         "sample 5: field 'text' is int, not text"),
+        (
+            [*DICTS[:5], {"text": 7, "label": 5, "name": ""}],
+            {"max_length": 4, "padding": "max_length"},
+            "sample 5: field 'text' is int, not text",
+        ),
         ([{"text": None}], {}, "sample 0: field 'text' is NoneType"),
         ([{"body": "x"}], {}, "sample 0 has 'body', and no field 'text'; name the text's field"),
         ([3], {}, "sample 0 is a int, and no field 'text'"),
-        (["a b c d e f g"], {"max_length": 2, "truncation": False}, "sample 0 has .* tokens, more than max_length=2"),
-        (["a", "a b c"], {}, "samples of a batch have .* tokens and cannot be stacked: give the loader collate_fn=dataset.pad"),
+        (
+            ["a b c d e f g"],
+            {"max_length": 2, "truncation": False},
+            "sample 0 has .* tokens, more than max_length=2",
+        ),
+        (
+            ["a", "a b c"],
+            {},
+            "samples of a batch have .* tokens and cannot be stacked: give the loader collate_fn=dataset.pad",
+        ),
     ]:
         with pytest.raises(ValueError, match=message):
             read(data, **options)
@@ -233,7 +292,9 @@ def test_pickles(tokenizer):
 
 
 def test_no_threads_of_the_tokenizers_and_no_warnings():
-    """Batches made in threads, then worker processes are forked: the tokenizers library has nothing to warn of."""
+    """Batches made in threads, then worker processes are forked: the tokenizers library has nothing to warn
+    of.
+    """
     script = """
 import os, tokenizers, torch
 from millrace import DataLoader, Pad
@@ -241,11 +302,15 @@ from millrace.datasets import Tokenized
 t = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "[UNK]": 2}, unk_token="[UNK]"))
 t.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
 data = Tokenized(["a b"] * 64, t)
-print(len(list(DataLoader(data, 8, num_workers=2, native="require"))), len(torch.utils.data.DataLoader(data, 8)))
-print(sum(len(b["input_ids"]) for b in torch.utils.data.DataLoader(data, 8, num_workers=2)), os.environ["TOKENIZERS_PARALLELISM"])
+loader = DataLoader(data, 8, num_workers=2, native="require")
+print(len(list(loader)), len(torch.utils.data.DataLoader(data, 8)))
+theirs = torch.utils.data.DataLoader(data, 8, num_workers=2)
+print(sum(len(b["input_ids"]) for b in theirs), os.environ["TOKENIZERS_PARALLELISM"])
 """
     environment = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=120)
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=120
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == ["8", "8", "64", "false"]
     assert "fork" not in result.stderr

@@ -1,4 +1,6 @@
-"""Bad files of tokens: what is wrong is said, with the file's name, when it is opened or when a batch needs it; the process lives on."""
+"""Bad files of tokens: what is wrong is said, with the file's name, when it is opened or when a batch needs
+it; the process lives on.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,13 @@ import os
 import subprocess
 import sys
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from token_files import write_litdata, write_llmc, write_mds, write_megatron, write_npy, write_raw
-
-import millrace
 from millrace import CorruptDataError
 from millrace.datasets import Arrays, Tokens
+from token_files import write_litdata, write_llmc, write_mds, write_megatron, write_npy, write_raw
 
 TOKENS = np.arange(1000, dtype=np.uint16) % 500 + 1
 
@@ -27,7 +28,13 @@ def refused(kind, text, *arguments, **options):
 
 def test_files_that_are_no_tokens(tmp_path):
     raw = write_raw(tmp_path / "a.bin", TOKENS)
-    error = refused(CorruptDataError, "no whole number of uint32", write_raw(tmp_path / "odd.bin", TOKENS[:999]), 8, "uint32")
+    error = refused(
+        CorruptDataError,
+        "no whole number of uint32",
+        write_raw(tmp_path / "odd.bin", TOKENS[:999]),
+        8,
+        "uint32",
+    )
     assert error.path == str(tmp_path / "odd.bin")
     refused(ValueError, "give dtype=", raw, 8)
     refused(ValueError, "not float32", raw, 8, "float32")
@@ -38,7 +45,13 @@ def test_files_that_are_no_tokens(tmp_path):
     refused(ValueError, "without index.json", tmp_path, 8, "uint16")
     refused(ValueError, "unpack it", tmp_path / "a.bin.gz", 8, "uint16")
     refused(ValueError, "needs 1001 tokens.*have at most 1000", raw, 1000, "uint16")
-    refused(ValueError, "uint32.*uint16|uint16.*uint32", [raw, write_npy(tmp_path / "b.npy", TOKENS.astype(np.uint32))], 8, "uint16")
+    refused(
+        ValueError,
+        "uint32.*uint16|uint16.*uint32",
+        [raw, write_npy(tmp_path / "b.npy", TOKENS.astype(np.uint32))],
+        8,
+        "uint16",
+    )
     refused(ValueError, "paths is empty", [], 8)
 
 
@@ -94,7 +107,14 @@ def test_an_index_that_disagrees_with_its_data(tmp_path):
     data = fresh("header")
     os.truncate(data.with_suffix(".idx"), 20)
     refused(CorruptDataError, "within its header", data, 8)
-    for at, what in {9: "version", 17: "dtype code", 18: "ends", 34: "instead of", 34 + 12: "instead of", 34 + 36: "cover"}.items():
+    for at, what in {
+        9: "version",
+        17: "dtype code",
+        18: "ends",
+        34: "instead of",
+        34 + 12: "instead of",
+        34 + 36: "cover",
+    }.items():
         data = fresh(f"damaged{at}")
         index = bytearray(data.with_suffix(".idx").read_bytes())
         index[at] ^= 0x7F
@@ -119,7 +139,12 @@ def test_folders_that_disagree_with_their_index(tmp_path):
 
     refused(ValueError, "compression zstd", lit("a", lambda i: i["config"].update(compression="zstd")), 8)
     refused(ValueError, "pickle", lit("b", lambda i: i["config"].update(data_format=["pickle"])), 8)
-    refused(CorruptDataError, "items and index.json says 3", lit("c", lambda i: i["chunks"][0].update(chunk_size=3)), 8)
+    refused(
+        CorruptDataError,
+        "items and index.json says 3",
+        lit("c", lambda i: i["chunks"][0].update(chunk_size=3)),
+        8,
+    )
     refused(CorruptDataError, "ends .* bytes before", lit("d", lambda i: i["chunks"][1].update(dim=901)), 8)
     refused(CorruptDataError, "lacks", lit("e", lambda i: i["chunks"][0].pop("filename")), 8)
     (tmp_path / "e" / "index.json").write_text("{")
@@ -129,7 +154,12 @@ def test_folders_that_disagree_with_their_index(tmp_path):
         return changed(write_mds(tmp_path / name, [TOKENS.reshape(50, 20)], **options), change)
 
     refused(ValueError, "give dtype=", mds("f", encoding="bytes"), 8)
-    refused(CorruptDataError, "records and index.json says 7", mds("g", lambda i: i["shards"][0].update(samples=7)), 8)
+    refused(
+        CorruptDataError,
+        "records and index.json says 7",
+        mds("g", lambda i: i["shards"][0].update(samples=7)),
+        8,
+    )
     refused(ValueError, "one column", mds("h", lambda i: i["shards"][0].update(column_encodings=["str"])), 8)
     shard = mds("i") / "shard.00000.mds"
     os.truncate(shard, 1000)
@@ -169,7 +199,9 @@ def test_ids_over_the_vocabulary_by_policy(tmp_path, workers):
     loader = millrace.DataLoader(dataset, 5, num_workers=workers, on_error="skip")
     assert torch.cat(list(loader)).shape == (98, 10) and int(torch.cat(list(loader)).max()) < 50_257
     errors = loader.stats()["errors"]
-    assert [error["index"] for error in errors] == [55, 80] and all("token 50257" in error["reason"] for error in errors)
+    assert [error["index"] for error in errors] == [55, 80] and all(
+        "token 50257" in error["reason"] for error in errors
+    )
     replaced = torch.cat(list(millrace.DataLoader(dataset, 5, num_workers=workers, on_error="replace")))
     assert replaced.shape == (100, 10) and torch.equal(replaced[55], replaced[56])
     without = Tokens(path, 10, "uint16", targets=None)
@@ -253,8 +285,14 @@ print(other[-1])
 """
     for order in "before", "behind":
         path = write_raw(tmp_path / "a.bin", np.ones(100_000, np.uint16))
-        done = subprocess.run([sys.executable, "-c", code, str(path), order], capture_output=True, text=True, timeout=60)
-        assert done.returncode == -7 and done.stdout == "caught\n" and "Fatal Python error: Bus error" in done.stderr, done
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(path), order], capture_output=True, text=True, timeout=60
+        )
+        assert (
+            done.returncode == -7
+            and done.stdout == "caught\n"
+            and "Fatal Python error: Bus error" in done.stderr
+        ), done
 
 
 def test_indices(tmp_path):

@@ -1,4 +1,6 @@
-"""A sparse file of 200 GB: what an epoch's beginning, shuffled and resumed, adds to this process' own memory."""
+"""A sparse file of 200 GB: what an epoch's beginning, shuffled and resumed, adds to this process' own
+memory.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ for number, (x, y) in zip(range(200), loader):
 other = millrace.DataLoader(tokens, 16, shuffle=True, num_workers=workers)
 other.load_state_dict(loader.state_dict())
 next(iter(other))
-print(json.dumps({"before": before, "added": anonymous() - before, "windows": len(tokens), "engine": loader.stats()["engine"]}))
+print(json.dumps({"before": before, "added": anonymous() - before, "windows": len(tokens),
+                  "engine": loader.stats()["engine"]}))
 """
 
 

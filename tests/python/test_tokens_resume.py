@@ -1,19 +1,20 @@
-"""Tokens, cut anywhere and gone on with: the same run, other ranks, workers and batch sizes, with native threads running ahead."""
+"""Tokens, cut anywhere and gone on with: the same run, other ranks, workers and batch sizes, with native
+threads running ahead.
+"""
 
 from __future__ import annotations
 
 import json
 
+import millrace
 import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_elastic import KINDS, SIZE, anyhow, check, cut_and_go_on
-
-import millrace
 from millrace import samplers
 from millrace.datasets import Arrays, Tokens
+from test_elastic import KINDS, SIZE, anyhow, check, cut_and_go_on
 
 _settings = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
@@ -64,7 +65,13 @@ def test_a_shuffled_run_goes_on_as_if_it_had_not_stopped(numbers, monkeypatch, w
     monkeypatch.setattr(Tokens, "computed_shuffle_above", 10 if computed else 10**6)
 
     def loader():
-        return millrace.DataLoader(numbers["tokens"], 4, shuffle=True, num_workers=workers, generator=torch.Generator().manual_seed(5))
+        return millrace.DataLoader(
+            numbers["tokens"],
+            4,
+            shuffle=True,
+            num_workers=workers,
+            generator=torch.Generator().manual_seed(5),
+        )
 
     def epoch(of):
         return [x.flatten().tolist() for x, _ in of]
@@ -93,7 +100,10 @@ def test_a_permutation_of_ten_billion_windows_resumes_at_once(tmp_path):
         iterator = iter(sampler)
         return [next(iterator) for _ in range(count)], sampler.state_dict()
 
-    for make in lambda: samplers.RandomSampler(tokens), lambda: samplers.PermutationSampler(len(tokens), seed=3):
+    for make in (
+        lambda: samplers.RandomSampler(tokens),
+        lambda: samplers.PermutationSampler(len(tokens), seed=3),
+    ):
         sampler = make()
         _, state = drawn(sampler)
         far = {**state, "position": 9_999_999_900}

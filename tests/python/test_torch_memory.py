@@ -1,14 +1,15 @@
-"""Native engines whose batches lie in torch's own memory, as they do where batches go to a device: same batches, and torch's in full."""
+"""Native engines whose batches lie in torch's own memory, as they do where batches go to a device: same
+batches, and torch's in full.
+"""
 
 import errno
 import gc
 
+import millrace
 import pytest
 import torch
-from torch.utils.data import TensorDataset
-
-import millrace
 from millrace import _core, iterators
+from torch.utils.data import TensorDataset
 
 ROWS = TensorDataset(torch.arange(700_000.0).reshape(100, 7000), torch.arange(100))
 
@@ -40,7 +41,9 @@ def test_batches_are_the_same(kind, workers, files, monkeypatch):
     for memory in ("system", "torch"):
         monkeypatch.setattr(iterators, "batch_memory", lambda loader, memory=memory: memory)
         torch.manual_seed(2)
-        loader = millrace.DataLoader(dataset, 9, shuffle=True, num_workers=workers, native="require", persistent_workers=workers > 0)
+        loader = millrace.DataLoader(
+            dataset, 9, shuffle=True, num_workers=workers, native="require", persistent_workers=workers > 0
+        )
         seen.append(batches(loader) + batches(loader))
     assert same(*seen)
 
@@ -55,10 +58,15 @@ def test_batches_that_are_kept_stay_what_they_were(workers, torchs):
 
 
 def test_a_batch_is_torchs_own_memory(torchs):
-    """What torch knows of its own memory, such as which copies still read it, it knows of a batch and of its views."""
+    """What torch knows of its own memory, such as which copies still read it, it knows of a batch and of its
+    views.
+    """
     (batch, _), *_ = millrace.DataLoader(ROWS, 10, num_workers=1, native="require")
     storage = batch.untyped_storage()
-    assert storage.resizable() and storage.data_ptr() == batch.data_ptr() == batch[:3].untyped_storage().data_ptr()
+    assert (
+        storage.resizable()
+        and storage.data_ptr() == batch.data_ptr() == batch[:3].untyped_storage().data_ptr()
+    )
     with pytest.raises(RuntimeError, match="resize"):  # unlike memory that is lent
         next(iter(TensorDataset(torch.from_numpy(batch.numpy()))))[0].untyped_storage().resize_(0)
 

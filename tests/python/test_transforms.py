@@ -1,17 +1,20 @@
-"""millrace.transforms alone: results equal torchvision's v2, on all kinds of pictures, from the same draws."""
+"""millrace.transforms alone: results equal torchvision's v2, on all kinds of pictures, from the same
+draws.
+"""
 
 import pickle
 
 import numpy as np
 import pytest
 import torch
+from millrace import transforms as ours
+from millrace.transforms import functional as F
 from pictures import make_picture
 from transform_cases import AUGMENTING, GEOMETRY, IMAGE, PICTURES, TENSOR, WRONG, close, outcome, same
 
-from millrace import transforms as ours
-from millrace.transforms import functional as F
-
-pytestmark = pytest.mark.filterwarnings("ignore:Anti-alias", "ignore:The transform `ToTensor", "ignore:The given NumPy array")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Anti-alias", "ignore:The transform `ToTensor", "ignore:The given NumPy array"
+)
 
 
 @pytest.fixture(scope="session")
@@ -38,8 +41,11 @@ def test_equals_torchvision(v2, kind, name, args, options):
         assert torch.equal(*states), "another number of draws"
 
 
-# torchvision finds a place in a float16 picture in float16, to a few thousandths of its width; ours are exact, so they are left out.
-@pytest.mark.parametrize("kind", [kind for kind in PICTURES if kind not in ("pil_palette", "pil_float", "int16", "float16")])
+# torchvision finds a place in a float16 picture in float16, to a few thousandths of its width; ours are
+# exact, so they are left out.
+@pytest.mark.parametrize(
+    "kind", [kind for kind in PICTURES if kind not in ("pil_palette", "pil_float", "int16", "float16")]
+)
 @pytest.mark.parametrize("name, args, options", AUGMENTING, ids=str)
 def test_augments_as_torchvision(v2, kind, name, args, options):
     mine, theirs = getattr(ours, name)(*args, **options), getattr(v2, name)(*args, **options)
@@ -91,15 +97,30 @@ def test_fill_by_type():
     assert crop(IMAGE).getpixel((0, 0)) == (9, 9, 9)
 
 
-DTYPES = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64, torch.bool, torch.float16, torch.bfloat16,
-          torch.float32, torch.float64]
+DTYPES = [
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.uint16,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
 
 
 @pytest.mark.parametrize("target", DTYPES, ids=str)
 @pytest.mark.parametrize("source", DTYPES, ids=str)
 def test_dtypes_equal_torchvision(v2, source, target):
     values = torch.arange(256).reshape(1, 16, 16)
-    picture = (values / 255).to(source) if source.is_floating_point or source is torch.bool else (values - 9).to(source)
+    picture = (
+        (values / 255).to(source)
+        if source.is_floating_point or source is torch.bool
+        else (values - 9).to(source)
+    )
     for mine, theirs in [
         (ours.ToDtype(target), v2.ToDtype(target)),
         (ours.ToDtype(target, scale=True), v2.ToDtype(target, scale=True)),
@@ -120,9 +141,17 @@ def test_tensors_from_pil_equal_torchvision(v2, mode):
         assert type(mine) is torch.Tensor
 
 
-@pytest.mark.parametrize("array", [np.array(IMAGE), np.array(IMAGE)[..., 0], np.array(IMAGE)[..., :1],
-                                   np.array(IMAGE, np.float32), np.asarray(IMAGE)[:, ::-1]],
-                         ids=["hwc", "hw", "hw1", "float", "negative_stride"])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(IMAGE),
+        np.array(IMAGE)[..., 0],
+        np.array(IMAGE)[..., :1],
+        np.array(IMAGE, np.float32),
+        np.asarray(IMAGE)[:, ::-1],
+    ],
+    ids=["hwc", "hw", "hw1", "float", "negative_stride"],
+)
 def test_tensors_from_arrays_equal_torchvision(v2, array):
     for name in ("ToTensor", "ToImage"):
         assert same(getattr(ours, name)()(array), getattr(v2, name)()(array.copy()))
@@ -166,7 +195,9 @@ def test_the_usual_chains_equal_torchvision(v2):
         results = []
         for m in (ours, v2):
             to_float = [m.ToImage(), m.ToDtype(torch.float32, scale=True), m.Normalize(MEAN, STD)]
-            train = m.Compose([m.RandomResizedCrop(24), m.RandomHorizontalFlip(), m.ToTensor(), m.Normalize(MEAN, STD)])
+            train = m.Compose(
+                [m.RandomResizedCrop(24), m.RandomHorizontalFlip(), m.ToTensor(), m.Normalize(MEAN, STD)]
+            )
             val = m.Compose([m.Resize(32), m.CenterCrop(28), *to_float])
             torch.manual_seed(seed)
             results.append((train(IMAGE), val(IMAGE)))
@@ -175,20 +206,32 @@ def test_the_usual_chains_equal_torchvision(v2):
 
 
 def test_compose_repr_equals_torchvision(v2):
-    a, b = (m.Compose([m.Resize(8), m.ToDtype(torch.float32, scale=True), m.Normalize([0.5], [0.5])]) for m in (ours, v2))
+    a, b = (
+        m.Compose([m.Resize(8), m.ToDtype(torch.float32, scale=True), m.Normalize([0.5], [0.5])])
+        for m in (ours, v2)
+    )
     assert repr(a) == repr(b)
 
 
 def test_get_params_equal_torchvision(v2):
     for seed in range(10):
         torch.manual_seed(seed)
-        mine = ours.RandomResizedCrop.get_params(IMAGE, (0.1, 1.0), (0.7, 1.4)), ours.RandomCrop.get_params(IMAGE, (20, 30))
+        mine = (
+            ours.RandomResizedCrop.get_params(IMAGE, (0.1, 1.0), (0.7, 1.4)),
+            ours.RandomCrop.get_params(IMAGE, (20, 30)),
+        )
         torch.manual_seed(seed)
-        assert mine == (v2.RandomResizedCrop.get_params(IMAGE, (0.1, 1.0), (0.7, 1.4)), v2.RandomCrop.get_params(IMAGE, (20, 30)))
+        assert mine == (
+            v2.RandomResizedCrop.get_params(IMAGE, (0.1, 1.0), (0.7, 1.4)),
+            v2.RandomCrop.get_params(IMAGE, (20, 30)),
+        )
 
 
 def test_torchvision_enum_is_understood(v2):
-    assert same(ours.Resize(20, v2.InterpolationMode.BICUBIC)(IMAGE), v2.Resize(20, v2.InterpolationMode.BICUBIC)(IMAGE))
+    assert same(
+        ours.Resize(20, v2.InterpolationMode.BICUBIC)(IMAGE),
+        v2.Resize(20, v2.InterpolationMode.BICUBIC)(IMAGE),
+    )
     assert [m.value for m in ours.InterpolationMode] == [m.value for m in v2.InterpolationMode]
 
 
@@ -253,8 +296,12 @@ def test_reversed_ranges_warn():
         ours.RandomErasing(scale=(0.9, 0.5))
 
 
-@pytest.mark.parametrize("transform", [ours.Resize(8), ours.RandomHorizontalFlip(), ours.RandomCrop(4)], ids=repr)
-@pytest.mark.parametrize("thing", [None, "x.jpg", [1], torch.zeros(5), np.zeros(5)], ids=["none", "path", "list", "1d", "array"])
+@pytest.mark.parametrize(
+    "transform", [ours.Resize(8), ours.RandomHorizontalFlip(), ours.RandomCrop(4)], ids=repr
+)
+@pytest.mark.parametrize(
+    "thing", [None, "x.jpg", [1], torch.zeros(5), np.zeros(5)], ids=["none", "path", "list", "1d", "array"]
+)
 def test_what_is_no_picture_is_refused(transform, thing):
     with pytest.raises(TypeError, match="a picture is a PIL image"):
         transform(thing)
@@ -273,7 +320,13 @@ def test_padding_beyond_the_picture_repeats_again():
 
 
 def test_crop_outside_equals_pillow():
-    for top, left, height, width in [(-5, -3, 20, 20), (40, 50, 20, 30), (-30, 4, 10, 10), (4, 90, 10, 10), (0, 0, 60, 70)]:
+    for top, left, height, width in [
+        (-5, -3, 20, 20),
+        (40, 50, 20, 30),
+        (-30, 4, 10, 10),
+        (4, 90, 10, 10),
+        (0, 0, 60, 70),
+    ]:
         expected = np.array(F.crop(IMAGE, top, left, height, width))
         assert np.array_equal(F.crop(TENSOR, top, left, height, width).permute(1, 2, 0).numpy(), expected)
         assert np.array_equal(F.crop(np.array(IMAGE), top, left, height, width), expected)

@@ -1,4 +1,6 @@
-"""The controller in simulated time: it comes near the best grid point, stays in its bounds, settles, and follows a load that changes."""
+"""The controller in simulated time: it comes near the best grid point, stays in its bounds, settles, and
+follows a load that changes.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,8 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_pipeline import Load, fixed, fixed_rate, rate, spread, tuned
-
 from millrace.tuning import Bounds, Controller, Setting
+from simulated_pipeline import Load, fixed, fixed_rate, rate, spread, tuned
 
 
 def bursts(now: float, number: int, draws: random.Random) -> float:
@@ -19,13 +20,29 @@ def bursts(now: float, number: int, draws: random.Random) -> float:
 
 
 LOADS = {
-    "decoding on all CPUs": (Load(8, cpu=spread(0.02, 0.3), step_else=fixed(0.008), pieces=4), Bounds(8, 32, rows=4)),
-    "latency of a store": (Load(4, cpu=fixed(0.002), latency=spread(0.1, 0.2), step_else=fixed(0.005)), Bounds(16, 32)),
+    "decoding on all CPUs": (
+        Load(8, cpu=spread(0.02, 0.3), step_else=fixed(0.008), pieces=4),
+        Bounds(8, 32, rows=4),
+    ),
+    "latency of a store": (
+        Load(4, cpu=fixed(0.002), latency=spread(0.1, 0.2), step_else=fixed(0.005)),
+        Bounds(16, 32),
+    ),
     "a consumer on the CPU": (
-        Load(2, cpu=spread(0.01, 0.2), step_cpu=fixed(0.02), step_else=fixed(0.02), pieces=4, in_the_way=0.02), Bounds(8, 32, rows=4)),
-    "tiny samples": (Load(4, cpu=fixed(0.0008), step_cpu=fixed(0.002), step_else=fixed(0.002)), Bounds(4, 32)),
+        Load(
+            2, cpu=spread(0.01, 0.2), step_cpu=fixed(0.02), step_else=fixed(0.02), pieces=4, in_the_way=0.02
+        ),
+        Bounds(8, 32, rows=4),
+    ),
+    "tiny samples": (
+        Load(4, cpu=fixed(0.0008), step_cpu=fixed(0.002), step_else=fixed(0.002)),
+        Bounds(4, 32),
+    ),
     "bursts": (Load(4, cpu=bursts, step_else=spread(0.008, 0.3)), Bounds(8, 32)),
-    "threads in each other's way": (Load(8, cpu=spread(0.02, 0.2), in_the_way=0.6, pieces=2), Bounds(8, 16, rows=2)),
+    "threads in each other's way": (
+        Load(8, cpu=spread(0.02, 0.2), in_the_way=0.6, pieces=2),
+        Bounds(8, 16, rows=2),
+    ),
 }
 GRID = [(threads, slots) for threads in (1, 2, 4, 8, 16) for slots in (3, 8, 32)]
 
@@ -43,7 +60,10 @@ def test_it_is_near_the_best_grid_point_after_a_minute(name):
 
 
 def test_fewest_threads_win_where_the_consumer_is_the_limit():
-    load, bounds = Load(4, cpu=spread(0.01, 0.2), step_cpu=fixed(0.01), step_else=fixed(0.03), pieces=4), Bounds(8, 32, rows=4)
+    load, bounds = (
+        Load(4, cpu=spread(0.01, 0.2), step_cpu=fixed(0.01), step_else=fixed(0.03), pieces=4),
+        Bounds(8, 32, rows=4),
+    )
     _, controller, _ = tuned(load, bounds, 40)
     assert controller.settled and controller.setting.threads == 1 and controller.setting.slots <= 5
 
@@ -71,13 +91,18 @@ def test_a_drift_is_followed():
     load = Load(4, cpu=lambda now, number, draws: 0.01 + 0.0004 * now, step_else=fixed(0.02))
     bounds = Bounds(8, 16)
     pipeline, controller, _ = tuned(load, bounds, 200)
-    best = max(fixed_rate(Load(4, cpu=fixed(0.01 + 0.0004 * 190), step_else=fixed(0.02)), Setting(t, t + 2), 5) for t in (2, 4, 6, 8))
+    best = max(
+        fixed_rate(Load(4, cpu=fixed(0.01 + 0.0004 * 190), step_else=fixed(0.02)), Setting(t, t + 2), 5)
+        for t in (2, 4, 6, 8)
+    )
     assert rate(pipeline.handed, 180, 200) >= 0.92 * best
 
 
 def test_a_load_that_swings_does_not_swing_the_tuner():
     """Heavy and light by turns, every 8 s: the searches get rarer, so most of the time nothing is tried."""
-    load = Load(4, cpu=lambda now, number, draws: 0.02 if int(now / 8) % 2 else 0.06, step_else=fixed(0.01), pieces=2)
+    load = Load(
+        4, cpu=lambda now, number, draws: 0.02 if int(now / 8) % 2 else 0.06, step_else=fixed(0.01), pieces=2
+    )
     _, controller, changes = tuned(load, Bounds(4, 8, rows=2), 400, seed=2)
     assert controller.searches <= 9
     assert len([at for at, _ in changes if at > 200]) <= len([at for at, _ in changes if at <= 200])
@@ -86,7 +111,9 @@ def test_a_load_that_swings_does_not_swing_the_tuner():
 def test_a_slow_start_decides_nothing():
     load = Load(4, cpu=lambda now, number, draws: 0.2 if now < 6 else 0.02, step_else=fixed(0.01), pieces=4)
     pipeline, controller, _ = tuned(load, Bounds(4, 16, rows=4), 60)
-    assert rate(pipeline.handed, 40, 60) >= 0.95 * fixed_rate(Load(4, cpu=fixed(0.02), step_else=fixed(0.01), pieces=4), Setting(4, 8), 5)
+    assert rate(pipeline.handed, 40, 60) >= 0.95 * fixed_rate(
+        Load(4, cpu=fixed(0.02), step_else=fixed(0.01), pieces=4), Setting(4, 8), 5
+    )
 
 
 def test_known_settings_are_only_watched():
@@ -137,7 +164,11 @@ def test_no_load_and_no_clock_moves_it_out_of_its_bounds(bounds, start, data):
 
 @settings(derandomize=True, deadline=None, max_examples=15)
 @given(
-    cores=st.integers(1, 8), cpu=st.floats(0.001, 0.1), latency=st.sampled_from([0.0, 0.05]), step=st.floats(0.0, 0.1), bounds=BOUNDS,
+    cores=st.integers(1, 8),
+    cpu=st.floats(0.001, 0.1),
+    latency=st.sampled_from([0.0, 0.05]),
+    step=st.floats(0.0, 0.1),
+    bounds=BOUNDS,
     pieces=st.integers(1, 4),
 )
 def test_a_pipeline_never_holds_more_than_the_bounds_say(cores, cpu, latency, step, bounds, pieces):

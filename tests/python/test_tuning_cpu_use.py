@@ -1,4 +1,6 @@
-"""Threads and processes that wait may be more than the CPUs; what computes may not, and CPU time says which is which."""
+"""Threads and processes that wait may be more than the CPUs; what computes may not, and CPU time says which
+is which.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,11 @@ import itertools
 import os
 import time
 
-import pytest
-from torch.utils.data import Dataset
-
 import millrace
+import pytest
 from millrace import _core
 from millrace.tuning.cpu_use import CpuUse
+from torch.utils.data import Dataset
 
 AUTO = {"num_workers": "auto", "prefetch_factor": "auto"}
 counted = pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0")
@@ -82,7 +83,9 @@ def test_a_worker_that_dies_keeps_no_turn(monkeypatch):
 
 
 def looked_at(use, shares, threads):
-    """CpuUse that sees one second at a time, in which each of so many threads was at work all the time, a share of it on a CPU."""
+    """CpuUse that sees one second at a time, in which each of so many threads was at work all the time, a
+    share of it on a CPU.
+    """
     busy = cpu = 0
     for second, share in enumerate(shares):
         use.look(float(second), [(0, 0, 0, [busy], [cpu])])

@@ -1,4 +1,6 @@
-"""WebDataset gives what the webdataset package gives, value by value and in its order, over shards that this package wrote."""
+"""WebDataset gives what the webdataset package gives, value by value and in its order, over shards that this
+package wrote.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,10 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from pictures import jpeg_bytes, make_picture
-from shard_data import same, write_tar
-
 from millrace.datasets import WebDataset
 from millrace.datasets.webdataset import Stage, stages
+from pictures import jpeg_bytes, make_picture
+from shard_data import same, write_tar
 
 wds = pytest.importorskip("webdataset")
 
@@ -68,7 +69,11 @@ def both(folder, chain, ending="tar", **options):
 
 def _without_path(item):
     """The package says of local shards where they are, too."""
-    return {name: value for name, value in item.items() if name != "__local_path__"} if isinstance(item, dict) else item
+    return (
+        {name: value for name, value in item.items() if name != "__local_path__"}
+        if isinstance(item, dict)
+        else item
+    )
 
 
 def trim(ds):
@@ -94,13 +99,20 @@ CHAINS = {
     **{
         kind: lambda ds, kind=kind: ds.decode(kind).to_tuple(*ALL)
         for kind in (
-            "l8 rgb8 rgba8 l rgb rgba torchl8 torchrgb8 torchrgba8 torchl torchrgb torchrgba torch pil pill pilrgb pilrgba".split()
-        )
+            "l8 rgb8 rgba8 l rgb rgba torchl8 torchrgb8 torchrgba8 torchl torchrgb torchrgba torch pil pill"
+            " pilrgb pilrgba"
+        ).split()
     },
     "no pictures": lambda ds: ds.decode(),
     "gz within": lambda ds: ds.decode().to_tuple("meta.json.gz"),
-    "own decoder": lambda ds: ds.decode(lambda key, data: len(data) if key == ".seg.png" else None, "rgb8").to_tuple("jpg", "seg.png"),
-    "handle_extension": lambda ds: ds.decode(wds.handle_extension("seg.png", len), "pil").to_tuple("seg.png", "jpg"),
+    "own decoder": (
+        lambda ds: ds.decode(lambda key, data: len(data) if key == ".seg.png" else None, "rgb8").to_tuple(
+            "jpg", "seg.png"
+        )
+    ),
+    "handle_extension": (
+        lambda ds: ds.decode(wds.handle_extension("seg.png", len), "pil").to_tuple("seg.png", "jpg")
+    ),
     "only": lambda ds: ds.decode(only="cls txt"),
     "only as list": lambda ds: ds.decode("l8", only=["jpg"]),
     "partial": lambda ds: ds.map_dict(cls=int).decode(partial=True).to_tuple("cls", "txt"),
@@ -129,9 +141,13 @@ CHAINS = {
     "slice by step": lambda ds: ds.slice(2, None, 4).to_tuple("__key__"),
     "batched": lambda ds: trim(ds).to_tuple("cls", "txt").batched(4),
     "batched whole": lambda ds: trim(ds).to_tuple("cls", "txt").batched(4, partial=False),
-    "batched dicts": lambda ds: ds.decode(only="cls npy txt").map(lambda s: {k: s[k] for k in ("cls", "npy", "txt")}).batched(5),
+    "batched dicts": lambda ds: (
+        ds.decode(only="cls npy txt").map(lambda s: {k: s[k] for k in ("cls", "npy", "txt")}).batched(5)
+    ),
     "batched tensors": lambda ds: ds.decode().to_tuple("pth", "npy", "id").batched(6),
-    "batched by hand": lambda ds: ds.to_tuple("cls", "txt").batched(3, collation_fn=lambda batch: [*zip(*batch)]),
+    "batched by hand": (
+        lambda ds: ds.to_tuple("cls", "txt").batched(3, collation_fn=lambda batch: [*zip(*batch)])
+    ),
     "listed": lambda ds: ds.to_tuple("cls").listed(4),
     "unlisted": lambda ds: ds.to_tuple("cls").listed(4).unlisted(),
     "unbatched": lambda ds: ds.decode().to_tuple("pth", "id", "txt").batched(7).unbatched(),
@@ -162,7 +178,10 @@ def test_packed_shards_give_the_same(folder, name):
 def test_zstd_shards_give_the_same(folder, tmp_path):
     try:
         for shard in range(4):
-            subprocess.run(["zstd", "-q", f"{folder}/s-{shard:03d}.tar", "-o", f"{tmp_path}/s-{shard:03d}.tar.zst"], check=True)
+            subprocess.run(
+                ["zstd", "-q", f"{folder}/s-{shard:03d}.tar", "-o", f"{tmp_path}/s-{shard:03d}.tar.zst"],
+                check=True,
+            )
     except FileNotFoundError:
         pytest.skip("the command zstd is not installed")
     packed = list(WebDataset(f"{tmp_path}/s-{{000..003}}.tar.zst").to_tuple("__key__", "jpg", "txt"))
@@ -174,7 +193,10 @@ def test_zstd_shards_give_the_same(folder, tmp_path):
     [
         {"select_files": lambda name: name.endswith((".cls", ".txt"))},
         {"rename_files": lambda name: name.replace("seg.png", "mask.png")},
-        {"rename_files": lambda name: name.replace("dir", "d"), "select_files": lambda name: name.startswith("d0/")},
+        {
+            "rename_files": lambda name: name.replace("dir", "d"),
+            "select_files": lambda name: name.startswith("d0/"),
+        },
     ],
     ids=["select", "rename", "both"],
 )
@@ -186,7 +208,14 @@ def test_names_in_the_archive(folder, options):
 def test_lists_of_urls(folder):
     paths = [f"{folder}/s-000.tar", f"{folder}/s-002.tar"]
     expected = [s["__key__"] for s in wds.WebDataset(paths, shardshuffle=False)]
-    for urls in (paths, tuple(paths), iter(paths), "::".join(paths), f"{folder}/s-{{000,002}}.tar", f"{folder}/s-00{{0..2..2}}.tar"):
+    for urls in (
+        paths,
+        tuple(paths),
+        iter(paths),
+        "::".join(paths),
+        f"{folder}/s-{{000,002}}.tar",
+        f"{folder}/s-00{{0..2..2}}.tar",
+    ):
         assert [s["__key__"] for s in WebDataset(urls)] == expected
     assert [s["__url__"] for s in WebDataset(f"file:{paths[0]}")] == [f"file:{paths[0]}"] * 6
 
@@ -199,9 +228,13 @@ def test_ranks_and_workers_get_the_packages_shards(folder, monkeypatch, ranks, w
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", str(ranks))
         for worker in range(workers):
-            info = torch.utils.data._utils.worker.WorkerInfo(id=worker, num_workers=workers, seed=0, dataset=None)
+            info = torch.utils.data._utils.worker.WorkerInfo(
+                id=worker, num_workers=workers, seed=0, dataset=None
+            )
             monkeypatch.setattr(torch.utils.data._utils.worker, "_worker_info", info)
-            theirs = wds.WebDataset(urls, shardshuffle=False, nodesplitter=wds.split_by_node, workersplitter=wds.split_by_worker)
+            theirs = wds.WebDataset(
+                urls, shardshuffle=False, nodesplitter=wds.split_by_node, workersplitter=wds.split_by_worker
+            )
             expected = [s["__key__"] for s in theirs]
             assert [s["__key__"] for s in WebDataset(urls)] == expected
             given = WebDataset(urls, nodesplitter=wds.split_by_node, workersplitter=wds.split_by_worker)
@@ -210,10 +243,42 @@ def test_ranks_and_workers_get_the_packages_shards(folder, monkeypatch, ranks, w
 
 @pytest.mark.parametrize(
     "text",
-    ["a", "{a,b}", "x{a,b}y{1,2}", "{0..3}", "{08..11}", "{3..1}", "{0..9..4}", "{a..e}", "{e..a..2}", "{a,{b,c}d}", "{{a,b},c}",
-     "{a}", "{}", "{", "}", "{a,b", "a,b}", "{,x}", "{a,}", "{1..}", "{-2..2}", "{001..3}", "\\{a,b\\}", "{a\\,b,c}", "{{0..1}}",
-     "x{y{0..2},z}.tar", "{00..02}/{a,b}-{1..2}.tar", "${a}{1,2}", "{a,b}{", "{-01..01}", "{1..3..0}", "{a,b}}", "{{a,b}"],
-)  # fmt: skip
+    [
+        "a",
+        "{a,b}",
+        "x{a,b}y{1,2}",
+        "{0..3}",
+        "{08..11}",
+        "{3..1}",
+        "{0..9..4}",
+        "{a..e}",
+        "{e..a..2}",
+        "{a,{b,c}d}",
+        "{{a,b},c}",
+        "{a}",
+        "{}",
+        "{",
+        "}",
+        "{a,b",
+        "a,b}",
+        "{,x}",
+        "{a,}",
+        "{1..}",
+        "{-2..2}",
+        "{001..3}",
+        "\\{a,b\\}",
+        "{a\\,b,c}",
+        "{{0..1}}",
+        "x{y{0..2},z}.tar",
+        "{00..02}/{a,b}-{1..2}.tar",
+        "${a}{1,2}",
+        "{a,b}{",
+        "{-01..01}",
+        "{1..3..0}",
+        "{a,b}}",
+        "{{a,b}",
+    ],
+)
 def test_braces_expand_as_the_packages(text):
     braceexpand = pytest.importorskip("braceexpand")
     from millrace.datasets.webdataset.urls import expand_braces
@@ -247,16 +312,28 @@ def test_what_the_package_writes_of_ours(folder, tmp_path):
 def test_to_dict(folder):
     ds = WebDataset(f"{folder}/s-000.tar").decode()
     assert [*next(iter(ds.to_dict("png;seg.png", "cls")))] == ["png", "cls"]
-    assert "__key__" not in next(iter(ds.to_dict())) and next(iter(ds.to_dict("cls id"))) == {"cls": 0, "id": 0}
+    assert "__key__" not in next(iter(ds.to_dict())) and next(iter(ds.to_dict("cls id"))) == {
+        "cls": 0,
+        "id": 0,
+    }
 
 
 def test_the_chain_is_data(folder):
     ds = WebDataset(f"{folder}/s-000.tar")
-    chain = ds.shuffle(5).decode("pil").to_tuple("jpg;png", "cls").map_tuple(add_one, None).batched(4, partial=False)
+    chain = (
+        ds.shuffle(5)
+        .decode("pil")
+        .to_tuple("jpg;png", "cls")
+        .map_tuple(add_one, None)
+        .batched(4, partial=False)
+    )
     assert ds.stages == () and all(isinstance(stage, Stage) for stage in chain.stages)
     shuffle, decode, to_tuple, map_tuple, batched = chain.stages
     assert (shuffle.size, decode.handlers, to_tuple.fields) == (5, ("pil",), (("jpg", "png"), ("cls",)))
-    assert map_tuple == stages.MapTuple((add_one, None)) and (batched.batchsize, batched.partial) == (4, False)
+    assert map_tuple == stages.MapTuple((add_one, None)) and (batched.batchsize, batched.partial) == (
+        4,
+        False,
+    )
     assert chain.shuffle(0) is chain
 
 
@@ -281,7 +358,11 @@ def test_subclasses_stay_subclasses(folder):
             return self.decode(only="cls").to_tuple("cls")
 
     with Labels(f"{folder}/s-000.tar").slice(3) as dataset:
-        assert isinstance(dataset.labels().shuffle(2), Labels) and list(dataset.labels()) == [(0,), (1,), (2,)]
+        assert isinstance(dataset.labels().shuffle(2), Labels) and list(dataset.labels()) == [
+            (0,),
+            (1,),
+            (2,),
+        ]
 
 
 def test_lengths(folder):
@@ -325,4 +406,7 @@ def test_nothing_but_ours_is_imported(tmp_path):
         "import sys; sys.modules['webdataset'] = sys.modules['braceexpand'] = None\n"
         f"from millrace.datasets import WebDataset; print(list(WebDataset({url!r}).decode().to_tuple('cls')))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[(1,)]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "[(1,)]\n"
+    )

@@ -1,4 +1,6 @@
-"""What is wrong with shards and samples is said with shard, key and field, or skipped by a handler, and nothing else is lost or doubled."""
+"""What is wrong with shards and samples is said with shard, key and field, or skipped by a handler, and
+nothing else is lost or doubled.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,10 @@ import pickle
 import tarfile
 import warnings
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from shard_data import numbered_shards, write_tar
-
-import millrace
 from millrace import DataLoader
 from millrace.datasets import (
     DecodingError,
@@ -25,6 +25,7 @@ from millrace.datasets import (
     warn_and_continue,
     warn_and_stop,
 )
+from shard_data import numbered_shards, write_tar
 
 
 def number(sample):
@@ -113,7 +114,9 @@ def test_a_reader_without_samples_is_no_error_where_samples_are_divided(tmp_path
 
 
 def test_a_sample_without_the_asked_field(shards):
-    with pytest.raises(ValueError, match=r"n-000.tar: sample '00000' has no field 'jpg' or 'png', only 'cls'"):
+    with pytest.raises(
+        ValueError, match=r"n-000.tar: sample '00000' has no field 'jpg' or 'png', only 'cls'"
+    ):
         list(WebDataset(shards).to_tuple("jpg;png", "cls"))
     with pytest.raises(ValueError, match="field 'cls' is None"):
         list(WebDataset(shards).map(lambda s: {**s, "cls": None}).to_tuple("cls"))
@@ -165,9 +168,13 @@ def test_pickles_are_refused_unless_allowed_by_name(tmp_path, kind, gz):
     data = gzip.compress(packed(kind)) if gz else packed(kind)
     name = f"part.{kind}.gz" if gz else f"part.{kind}"
     url = write_tar(tmp_path / "evil.tar", [(f"k.{name}", data), ("k.cls", b"1")])
-    with pytest.raises(DecodingError, match=rf"evil.tar: sample 'k', field '{name}'.*allow_pickle=\(") as caught:
+    with pytest.raises(
+        DecodingError, match=rf"evil.tar: sample 'k', field '{name}'.*allow_pickle=\("
+    ) as caught:
         list(WebDataset(url).decode())
-    assert (caught.value.url, caught.value.key, caught.value.field) == (url, "k", name) and isinstance(caught.value, OSError)
+    assert (caught.value.url, caught.value.key, caught.value.field) == (url, "k", name) and isinstance(
+        caught.value, OSError
+    )
     with pytest.raises(DecodingError):
         list(WebDataset(url).decode(allow_pickle=["other"]))
     for allowed in (True, (kind,)):
@@ -259,7 +266,7 @@ def test_batches_of_different_samples(tmp_path):
     url = write_tar(tmp_path / "x.tar", [("a.cls", b"1"), ("b.txt", b"1"), ("c.npy", b"")])
     with pytest.raises(ValueError, match="different fields"):
         list(WebDataset(url).batched(2))
-    sizes = (lambda s: (np.zeros(len(s)), s["__key__"]))
+    sizes = lambda s: (np.zeros(len(s)), s["__key__"])
     with pytest.raises(ValueError, match="2 and 1 fields"):
         list(WebDataset(url).map(lambda s: ("a",) * (1 + ("cls" in s))).batched(2))
     with pytest.raises(ValueError, match="field 0 has different shapes"):
@@ -294,7 +301,9 @@ def test_patterns_and_what_is_no_list_are_refused_at_once(tmp_path):
         with pytest.raises(ValueError, match=r"is no file; shards are named by \{000\.\.127\}.*glob"):
             WebDataset(str(tmp_path / pattern))
     for urls in (None, 5):
-        with pytest.raises(TypeError, match=f"urls should be a string, a path or a list of these, but is {urls}"):
+        with pytest.raises(
+            TypeError, match=f"urls should be a string, a path or a list of these, but is {urls}"
+        ):
             WebDataset(urls)
 
 
@@ -316,7 +325,9 @@ def test_an_epoch_that_begins_once_more_in_new_workers_warns(tmp_path):
             try:
                 list(loader)
             except UserWarning as warning:
-                assert "epoch 0 of this WebDataset begins once more" in str(warning) and "set_epoch(epoch)" in str(warning)
+                assert "epoch 0 of this WebDataset begins once more" in str(
+                    warning
+                ) and "set_epoch(epoch)" in str(warning)
                 epochs.append(epoch)
         return epochs
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import warnings
 
+import millrace
 import pytest
 import torch
-from shard_data import numbered_shards
-from torch.utils.data import IterableDataset
-
-import millrace
 from millrace import DataLoader
 from millrace.datasets import Mixture, WebDataset
+from shard_data import numbered_shards
+from torch.utils.data import IterableDataset
 
 
 class Count(IterableDataset):
@@ -46,12 +45,16 @@ def test_in_turn_as_the_package(longest):
 
 
 def test_weights_are_shares():
-    mixture = Mixture([Count(0, 10**6), Count(10**6, 10**6), Count(2 * 10**6, 10**6)], [6, 3, 1]).with_epoch(3000)
+    mixture = Mixture([Count(0, 10**6), Count(10**6, 10**6), Count(2 * 10**6, 10**6)], [6, 3, 1]).with_epoch(
+        3000
+    )
     drawn = [n // 10**6 for n in mixture]
     assert len(drawn) == 3000
     assert all(abs(drawn.count(stream) / 3000 - share) < 0.03 for stream, share in enumerate((0.6, 0.3, 0.1)))
     mixture.set_epoch(0)
-    assert [n // 10**6 for n in mixture] == drawn != [n // 10**6 for n in mixture], "each epoch has draws of its own"
+    assert [n // 10**6 for n in mixture] == drawn != [n // 10**6 for n in mixture], (
+        "each epoch has draws of its own"
+    )
 
 
 def test_ends():
@@ -59,21 +62,36 @@ def test_ends():
     whole = list(Mixture([short, long], [1, 1], longest=True))
     assert sorted(whole) == [*range(5), *range(100, 150)]
     first = list(Mixture([short, long], [1, 1]))
-    assert first == whole[: len(first)] and [n for n in first if n < 100] == list(range(5)) and len(first) < 40
+    assert (
+        first == whole[: len(first)] and [n for n in first if n < 100] == list(range(5)) and len(first) < 40
+    )
     assert list(Mixture([short])) == list(range(5))
 
 
 CASES = {
     "webdatasets": lambda shards: Mixture(
-        [WebDataset(shards, shardshuffle=True).shuffle(4).map(number), WebDataset(shards).map(negative).repeat()], [2, 1]
+        [
+            WebDataset(shards, shardshuffle=True).shuffle(4).map(number),
+            WebDataset(shards).map(negative).repeat(),
+        ],
+        [2, 1],
     ),
-    "all of both": lambda shards: Mixture([WebDataset(shards).map(number), WebDataset(shards).map(negative)], [1, 3], longest=True),
-    "in turn": lambda shards: Mixture([WebDataset(shards).map(number), WebDataset(shards[:2]).map(negative)], longest=True).shuffle(5),
-    "without states": lambda shards: Mixture([Count(0, 9), WebDataset(shards).map(negative)], [1, 1], longest=True).listed(2),
+    "all of both": lambda shards: Mixture(
+        [WebDataset(shards).map(number), WebDataset(shards).map(negative)], [1, 3], longest=True
+    ),
+    "in turn": lambda shards: Mixture(
+        [WebDataset(shards).map(number), WebDataset(shards[:2]).map(negative)], longest=True
+    ).shuffle(5),
+    "without states": lambda shards: Mixture(
+        [Count(0, 9), WebDataset(shards).map(negative)], [1, 1], longest=True
+    ).listed(2),
     "of mixtures": lambda shards: Mixture(
-        [Mixture([Count(0, 9), Count(20, 9)], [1, 2]), WebDataset(shards, resampled=True).map(negative)], [1, 1]
+        [Mixture([Count(0, 9), Count(20, 9)], [1, 2]), WebDataset(shards, resampled=True).map(negative)],
+        [1, 1],
     ).with_epoch(40),
-    "twice the same": lambda shards: Mixture([WebDataset(shards).map(number)] * 2, [1, 1], longest=True).repeat(2),
+    "twice the same": lambda shards: Mixture(
+        [WebDataset(shards).map(number)] * 2, [1, 1], longest=True
+    ).repeat(2),
 }
 
 
@@ -154,7 +172,9 @@ def test_equal_steps_over_declared_epochs(shards, monkeypatch, workers):
 
     def steps(equal_steps, *others):
         monkeypatch.setattr("millrace.data_parallel.gathered", lambda own, group: [own, *others])
-        loader = DataLoader(WebDataset(shards).map(number).with_epoch(10), 4, num_workers=workers, equal_steps=equal_steps)
+        loader = DataLoader(
+            WebDataset(shards).map(number).with_epoch(10), 4, num_workers=workers, equal_steps=equal_steps
+        )
         counts = len(list(loader)), len(list(loader))
         iterator = iter(loader)
         next(iterator)

@@ -1,4 +1,6 @@
-"""What may run code when shards are read, by one switch, and the package's modules for files, tensors, writers, folders and caches."""
+"""What may run code when shards are read, by one switch, and the package's modules for files, tensors,
+writers, folders and caches.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,13 @@ import io
 import pickle
 import random
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from shard_data import numbered_shards, same, write_tar
-
-import millrace
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
+from shard_data import numbered_shards, same, write_tar
 
 LENGTHS = (7, 5, 1, 6)
 COUNT = sum(LENGTHS)
@@ -38,8 +39,15 @@ def fields(tmp_path):
     tensors, objects = io.BytesIO(), io.BytesIO()
     torch.save(torch.arange(3), tensors)
     np.save(objects, np.array([{1}], object))
-    members = [("a.pyd", pickle.dumps({"x": 1})), ("a.pth", tensors.getvalue()), ("a.npy", objects.getvalue()), ("a.txt", b"t")]
-    return {name: write_tar(tmp_path / f"{name}.tar", [member]) for member in members for name in [member[0][2:]]}
+    members = [
+        ("a.pyd", pickle.dumps({"x": 1})),
+        ("a.pth", tensors.getvalue()),
+        ("a.npy", objects.getvalue()),
+        ("a.txt", b"t"),
+    ]
+    return {
+        name: write_tar(tmp_path / f"{name}.tar", [member]) for member in members for name in [member[0][2:]]
+    }
 
 
 def outcome(url, **options):
@@ -141,13 +149,23 @@ def test_files_of_any_kind(tmp_path, trust, monkeypatch):
 # ---------------------------------------------------------------- what is written
 
 
-ARRAYS = [np.arange(6, dtype=np.float32).reshape(2, 3), np.array(7, np.int64), np.zeros((0, 5), np.uint8), np.ones((2, 1, 3), np.float16)]
+ARRAYS = [
+    np.arange(6, dtype=np.float32).reshape(2, 3),
+    np.array(7, np.int64),
+    np.zeros((0, 5), np.uint8),
+    np.ones((2, 1, 3), np.float16),
+]
 
 
 def test_tensors_as_bytes(tmp_path):
     tenbin, theirs = wds.tenbin, pytest.importorskip("webdataset.tenbin")
     made = tenbin.encode_buffer(ARRAYS, infos=["a", "b", "", "12345678"])
-    assert same(tenbin.decode_buffer(made), ARRAYS) and tenbin.decode_buffer(made, infos=True)[1] == ["a", "b", "", "12345678"]
+    assert same(tenbin.decode_buffer(made), ARRAYS) and tenbin.decode_buffer(made, infos=True)[1] == [
+        "a",
+        "b",
+        "",
+        "12345678",
+    ]
     arrays = [array for array in ARRAYS if array.ndim]  # the package does not read those without dimensions
     made = tenbin.encode_buffer(arrays)
     assert same([np.array(array) for array in theirs.decode_buffer(made)], arrays)
@@ -155,7 +173,9 @@ def test_tensors_as_bytes(tmp_path):
     assert tenbin.encode_buffer(ARRAYS) == theirs.encode_buffer(ARRAYS)
     tenbin.save(tmp_path / "a.ten", *ARRAYS)
     tenbin.save(tmp_path / "b.ten", *arrays)
-    assert same(tenbin.load(tmp_path / "a.ten"), ARRAYS) and same(theirs.decode_buffer((tmp_path / "b.ten").read_bytes()), arrays)
+    assert same(tenbin.load(tmp_path / "a.ten"), ARRAYS) and same(
+        theirs.decode_buffer((tmp_path / "b.ten").read_bytes()), arrays
+    )
     for wrong in (made[:30], b"x" * 64, made[:-70]):
         with pytest.raises(ValueError):
             tenbin.read(io.BytesIO(wrong))
@@ -164,9 +184,18 @@ def test_tensors_as_bytes(tmp_path):
 
 
 SAMPLE = {
-    "__key__": "k/a", "txt": "hello", "cls": 3, "json": {"a": [1]}, "npy": np.arange(3), "npz": {"a": np.ones(2)}, "pth": torch.arange(2),
-    "ten": np.ones((2, 2)), "txt.gz": "packed", "png": np.full((4, 5, 3), 0.5), "raw.bin": b"abc",
-}  # fmt: skip
+    "__key__": "k/a",
+    "txt": "hello",
+    "cls": 3,
+    "json": {"a": [1]},
+    "npy": np.arange(3),
+    "npz": {"a": np.ones(2)},
+    "pth": torch.arange(2),
+    "ten": np.ones((2, 2)),
+    "txt.gz": "packed",
+    "png": np.full((4, 5, 3), 0.5),
+    "raw.bin": b"abc",
+}
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tgz"])
@@ -187,12 +216,17 @@ def test_a_shard_is_written(tmp_path, name):
 
 def test_shards_are_written(tmp_path):
     done = []
-    with wds.ShardWriter(f"{tmp_path}/%03d.tar", maxcount=4, post=done.append, verbose=0, start_shard=2, encoder=False) as writer:
+    with wds.ShardWriter(
+        f"{tmp_path}/%03d.tar", maxcount=4, post=done.append, verbose=0, start_shard=2, encoder=False
+    ) as writer:
         for i in range(10):
             writer.write({"__key__": str(i), "cls": b"%d" % i})
     assert done == [f"{tmp_path}/{i:03}.tar" for i in (2, 3, 4)] and writer.total == 10
     assert list(WebDataset(done).map(number)) == list(range(10))
-    with pytest.raises(ValueError, match="files hold bytes, not int"), wds.TarWriter(io.BytesIO(), encoder=False) as writer:
+    with (
+        pytest.raises(ValueError, match="files hold bytes, not int"),
+        wds.TarWriter(io.BytesIO(), encoder=False) as writer,
+    ):
         writer.write({"__key__": "a", "cls": 3})
 
 
@@ -221,13 +255,18 @@ def test_files_that_a_script_keeps(tmp_path, trust):
     (entry,) = wds.cache.FileCache(str(tmp_path), validator=None)([{"url": f"{tmp_path}/3"}])
     assert entry["local_path"] == f"{tmp_path}/3" and entry["stream"].read() == b"x" * 1000
     trust(False)
-    (entry,) = wds.cache.FileCache(str(tmp_path), url_to_name=lambda url: "n", validator=None)([f"pipe:cat {tmp_path}/4"])
+    (entry,) = wds.cache.FileCache(str(tmp_path), url_to_name=lambda url: "n", validator=None)(
+        [f"pipe:cat {tmp_path}/4"]
+    )
     assert entry["local_path"] == f"{tmp_path}/n" and (tmp_path / "n").read_bytes() == b"x" * 1000
     with pytest.raises(ValueError, match="it is no tar archive"):
         list(wds.cache.FileCache(str(tmp_path), url_to_name=lambda url: "m")([f"pipe:cat {tmp_path}/4"]))
-    assert wds.cache.url_to_cache_name("s3://b/c/d.tar", ndir=1) == "c/d.tar" and wds.pipe_cleaner("pipe:curl https://a/b") == "https://a/b"
+    assert (
+        wds.cache.url_to_cache_name("s3://b/c/d.tar", ndir=1) == "c/d.tar"
+        and wds.pipe_cleaner("pipe:curl https://a/b") == "https://a/b"
+    )
 
 
 def test_where_a_shard_lies(tmp_path, shards):
-    (first, *_) = WebDataset(shards, cache_dir=str(tmp_path))
+    first, *_ = WebDataset(shards, cache_dir=str(tmp_path))
     assert first["__local_path__"] == shards[0]

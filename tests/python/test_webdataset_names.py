@@ -1,4 +1,6 @@
-"""What `wds.` names after `from millrace.datasets import webdataset as wds`: lists of steps, WebLoader, errors that say what to write."""
+"""What `wds.` names after `from millrace.datasets import webdataset as wds`: lists of steps, WebLoader,
+errors that say what to write.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,13 @@ import pickle
 import sys
 import types
 
+import millrace
 import pytest
 import torch
-from shard_data import numbered_shards, same, write_tar
-
-import millrace
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
+from shard_data import numbered_shards, same, write_tar
 
 LENGTHS = (7, 5, 1, 6)
 COUNT = sum(LENGTHS)
@@ -39,10 +40,21 @@ def test_a_list_of_steps_is_the_same_pipeline(shards):
     for_samples = [wds.decode(), wds.shuffle(0), wds.to_tuple("cls")]
     steps = [wds.SimpleShardList(shards), None, wds.tarfile_to_samples(), for_samples, wds.batched(4)]
     listed = wds.DataPipeline(*steps)
-    chained = WebDataset(shards, nodesplitter=None, workersplitter=None, empty_check=False).decode().to_tuple("cls").batched(4)
-    assert isinstance(listed, WebDataset) and listed.stages == chained.stages and listed.shards == chained.shards
-    assert same(list(listed), list(chained)) and same(list(listed.unbatched().slice(3)), list(chained.unbatched().slice(3)))
-    assert list(wds.DataPipeline(wds.DataPipeline(*steps[:-1]), wds.listed(2))) == list(listed.unbatched().listed(2))
+    chained = (
+        WebDataset(shards, nodesplitter=None, workersplitter=None, empty_check=False)
+        .decode()
+        .to_tuple("cls")
+        .batched(4)
+    )
+    assert (
+        isinstance(listed, WebDataset) and listed.stages == chained.stages and listed.shards == chained.shards
+    )
+    assert same(list(listed), list(chained)) and same(
+        list(listed.unbatched().slice(3)), list(chained.unbatched().slice(3))
+    )
+    assert list(wds.DataPipeline(wds.DataPipeline(*steps[:-1]), wds.listed(2))) == list(
+        listed.unbatched().listed(2)
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +64,10 @@ def test_a_list_of_steps_is_the_same_pipeline(shards):
         ((wds.split_by_worker,), (None, "auto", False)),
         ((wds.split_by_node, wds.split_by_worker), ("auto", "auto", False)),
         ((wds.shuffle(100), wds.split_by_node), ("auto", None, True)),
-        ((wds.detshuffle(bufsize=100, initial=10, seed=3, epoch=0), wds.single_node_only, wds.non_empty), (None, None, True)),
+        (
+            (wds.detshuffle(bufsize=100, initial=10, seed=3, epoch=0), wds.single_node_only, wds.non_empty),
+            (None, None, True),
+        ),
     ],
 )
 def test_steps_for_shards(shards, before, expected):
@@ -93,9 +108,13 @@ def test_shuffled_and_resampled_lists(shards):
     shuffled = pipeline(shards, seed=True)
     first, second = list(shuffled), list(shuffled)
     assert sorted(first) == sorted(second) == list(range(COUNT)) and not first == second == sorted(first)
-    endless = pipeline(shards, wds.split_by_node, wds.shuffle(9), source=wds.ResampledShards, deterministic=True, seed=5).with_epoch(100)
+    endless = pipeline(
+        shards, wds.split_by_node, wds.shuffle(9), source=wds.ResampledShards, deterministic=True, seed=5
+    ).with_epoch(100)
     assert len(list(endless)) == 100 and set(endless) <= set(range(COUNT))
-    assert [entry["url"] for entry in wds.SimpleShardList(shards)] == shards and len(wds.SimpleShardList(shards, seed=1)) == 4
+    assert [entry["url"] for entry in wds.SimpleShardList(shards)] == shards and len(
+        wds.SimpleShardList(shards, seed=1)
+    ) == 4
     assert sorted(entry["url"] for entry in wds.SimpleShardList(shards, seed=1)) == sorted(shards)
 
 
@@ -104,21 +123,32 @@ def test_any_iterable_goes_through_steps():
     seen = list(wds.DataPipeline(mixed, wds.map(lambda x: x * 10), wds.select(lambda x: x > 0)))
     assert sorted(seen) == [10] * 40 + [20] * 40 and seen[:40].count(10) > 20
     assert list(wds.RoundRobin([[1, 2, 3], [7, 8]])) == [1, 7, 2, 8, 3]
-    assert list(wds.DataPipeline(range(5), wds.pipelinefilter(lambda items, by: (i * by for i in items))(3))) == [0, 3, 6, 9, 12]
+    assert list(
+        wds.DataPipeline(range(5), wds.pipelinefilter(lambda items, by: (i * by for i in items))(3))
+    ) == [0, 3, 6, 9, 12]
 
 
 def test_other_decoders_and_fields(tmp_path):
-    url = write_tar(tmp_path / "a.tar", [("k/x.cls", b"1"), ("k/x.left.bin", b"ab"), ("k/x.bin", b"abc"), ("k/x.TXT", b"t")])
-    (sample,) = WebDataset(url).decode(wds.handle_extension("left.bin other", len), wds.autodecode.basichandlers)
+    url = write_tar(
+        tmp_path / "a.tar",
+        [("k/x.cls", b"1"), ("k/x.left.bin", b"ab"), ("k/x.bin", b"abc"), ("k/x.TXT", b"t")],
+    )
+    (sample,) = WebDataset(url).decode(
+        wds.handle_extension("left.bin other", len), wds.autodecode.basichandlers
+    )
     assert (sample["left.bin"], sample["bin"], sample["cls"], sample["txt"]) == (2, b"abc", 1, "t")
-    assert wds.getfirst(sample, "png;cls") == 1 and wds.getfirst(sample, ["png"], 7, missing_is_error=False) == 7
+    assert (
+        wds.getfirst(sample, "png;cls") == 1 and wds.getfirst(sample, ["png"], 7, missing_is_error=False) == 7
+    )
     assert pickle.loads(pickle.dumps(wds.handle_extension("bin", len)))(".bin", b"ab") == 2
     (more,) = WebDataset(url).associate({"k/x": {"score": 3}}).associate(lambda key: {"name": key})
     assert (more["score"], more["name"]) == (3, "k/x")
 
 
 def test_sound(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchaudio", types.SimpleNamespace(load=lambda file: (len(file.read()), 16000)))
+    monkeypatch.setitem(
+        sys.modules, "torchaudio", types.SimpleNamespace(load=lambda file: (len(file.read()), 16000))
+    )
     assert wds.torch_audio("wav", b"12345") == (5, 16000) and wds.torch_audio("txt", b"") is None
     monkeypatch.setitem(sys.modules, "torchaudio", None)
     with pytest.raises(millrace.UnavailableError, match="pip install torchaudio"):
@@ -129,8 +159,14 @@ def test_sound(monkeypatch):
 
 
 def behind_a_loader(shards, workers, seed=1):
-    data = WebDataset(shards, shardshuffle=True, seed=seed).map(number).batched(3, collation_fn=lambda batch: (torch.tensor(batch),))
-    return wds.WebLoader(data, batch_size=None, num_workers=workers).unbatched().shuffle(6, initial=3).batched(4)
+    data = (
+        WebDataset(shards, shardshuffle=True, seed=seed)
+        .map(number)
+        .batched(3, collation_fn=lambda batch: (torch.tensor(batch),))
+    )
+    return (
+        wds.WebLoader(data, batch_size=None, num_workers=workers).unbatched().shuffle(6, initial=3).batched(4)
+    )
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -141,7 +177,9 @@ def test_stages_behind_a_loader(shards, workers):
     again = behind_a_loader(shards, workers)
     assert [value for (batch,) in again for value in batch.tolist()] == epochs[0]
     loader.num_batches = 5
-    assert loader.num_batches == 5 and loader.loader.num_workers == workers and len(loader.with_length(5)) == 5
+    assert (
+        loader.num_batches == 5 and loader.loader.num_workers == workers and len(loader.with_length(5)) == 5
+    )
     assert len(list(loader.with_epoch(nbatches=8))) == 8 and len(list(loader.repeat(2))) == 2 * 5
 
 
@@ -182,7 +220,11 @@ def test_what_means_nothing_is_said(wrong, message):
 
 @pytest.mark.parametrize(
     "name, remedy",
-    [("ShardList", "use WebDataset"), ("PytorchShardList", "use WebDataset"), ("nothing", "docs/shards.md lists them")],
+    [
+        ("ShardList", "use WebDataset"),
+        ("PytorchShardList", "use WebDataset"),
+        ("nothing", "docs/shards.md lists them"),
+    ],
 )
 def test_names_that_are_not_there(name, remedy):
     with pytest.raises(AttributeError, match=f"has no '{name}'.*{remedy}"):
@@ -190,10 +232,15 @@ def test_names_that_are_not_there(name, remedy):
     assert not hasattr(wds, name)
 
 
-@pytest.mark.parametrize("name, remedy", [("ddp_equalize", r": use \.with_epoch\(n\)"), ("pipe", r": use \.compose"), ("nothing", "$")])
+@pytest.mark.parametrize(
+    "name, remedy",
+    [("ddp_equalize", r": use \.with_epoch\(n\)"), ("pipe", r": use \.compose"), ("nothing", "$")],
+)
 def test_methods_that_are_not_there(shards, name, remedy):
     for thing in (WebDataset(shards), wds.WebLoader(WebDataset(shards))):
-        with pytest.raises(AttributeError, match=f"'{type(thing).__name__}' object has no attribute '{name}'{remedy}"):
+        with pytest.raises(
+            AttributeError, match=f"'{type(thing).__name__}' object has no attribute '{name}'{remedy}"
+        ):
             getattr(thing, name)
         assert not hasattr(thing, name)
 
@@ -201,4 +248,6 @@ def test_methods_that_are_not_there(shards, name, remedy):
 def test_modules_of_the_package_are_names(shards):
     assert wds.filters.shuffle is wds.shuffle and wds.shardlists.split_by_node is wds.split_by_node
     assert wds.handlers.warn_and_continue is wds.warn_and_continue and wds.utils.identity(3) == 3
-    assert wds.pipeline.DataPipeline is wds.DataPipeline and wds.autodecode.imagehandler("pil") == wds.ImageHandler("pil")
+    assert wds.pipeline.DataPipeline is wds.DataPipeline and wds.autodecode.imagehandler(
+        "pil"
+    ) == wds.ImageHandler("pil")

@@ -1,4 +1,6 @@
-"""A WebDataset goes on at every sample where it was, for any number of ranks and workers, and they divide what there is."""
+"""A WebDataset goes on at every sample where it was, for any number of ranks and workers, and they divide
+what there is.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from shard_data import numbered_shards, write_tar
-from torch.utils.data._utils import worker as torch_worker
-
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets.webdataset import holding
 from millrace.datasets.webdataset.draws import Draws
+from shard_data import numbered_shards, write_tar
+from torch.utils.data._utils import worker as torch_worker
 
 LENGTHS = [3, 5, 1, 6, 4, 0, 7, 2, 5, 4]
 TOTAL = sum(LENGTHS)
@@ -105,7 +106,13 @@ def test_every_sample_of_every_reader(shards, become, ranks, workers):
     seen = []
     for reader in readers(ranks, workers):
         become(*reader)
-        seen += check_every_cut(lambda: WebDataset(shards, shardshuffle=True, seed=4, empty_check=False).shuffle(7, initial=3).map(number))
+        seen += check_every_cut(
+            lambda: (
+                WebDataset(shards, shardshuffle=True, seed=4, empty_check=False)
+                .shuffle(7, initial=3)
+                .map(number)
+            )
+        )
     assert sorted(seen) == list(range(TOTAL))
 
 
@@ -134,7 +141,12 @@ STAGES = st.sampled_from(
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(chain=st.lists(STAGES, max_size=5), seed=st.integers(0, 2**64), shuffled=st.booleans(), reader=st.sampled_from(readers(2, 2)))
+@given(
+    chain=st.lists(STAGES, max_size=5),
+    seed=st.integers(0, 2**64),
+    shuffled=st.booleans(),
+    reader=st.sampled_from(readers(2, 2)),
+)
 def test_every_sample_of_any_chain(shards, become, chain, seed, shuffled, reader):
     become(*reader)
 
@@ -206,12 +218,27 @@ def test_nothing_that_has_been_given_is_read_again_from_far_back(shards, monkeyp
     ranks=st.integers(1, 4),
     workers=st.integers(1, 4),
     shuffled=st.booleans(),
-    splitters=st.sampled_from([("auto", "auto"), ("samples", "auto"), ("shards", "samples"), ("shards", "shards"), ("samples", "samples")]),
+    splitters=st.sampled_from(
+        [
+            ("auto", "auto"),
+            ("samples", "auto"),
+            ("shards", "samples"),
+            ("shards", "shards"),
+            ("samples", "samples"),
+        ]
+    ),
 )
-def test_splits_are_disjoint_and_complete(tmp_path_factory, become, lengths, ranks, workers, shuffled, splitters):
+def test_splits_are_disjoint_and_complete(
+    tmp_path_factory, become, lengths, ranks, workers, shuffled, splitters
+):
     paths = numbered_shards(tmp_path_factory.mktemp("split"), lengths)
     dataset = WebDataset(
-        paths, shardshuffle=shuffled, empty_check=False, nodesplitter=splitters[0], workersplitter=splitters[1], seed=sum(lengths)
+        paths,
+        shardshuffle=shuffled,
+        empty_check=False,
+        nodesplitter=splitters[0],
+        workersplitter=splitters[1],
+        seed=sum(lengths),
     )
     dataset = dataset.map(number)
     for epoch in range(2):
@@ -254,7 +281,10 @@ def _bytes_read():
 def test_a_process_that_knows_no_rank_takes_that_of_the_sender(shards, become, monkeypatch):
     """As spawned workers, where the process group belongs to their parent only."""
     become(1, 2)
-    expected, sent = [number(s) for s in WebDataset(shards)], pickle.dumps(WebDataset(shards).shuffle(1).slice(100))
+    expected, sent = (
+        [number(s) for s in WebDataset(shards)],
+        pickle.dumps(WebDataset(shards).shuffle(1).slice(100)),
+    )
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
     assert sorted(number(s) for s in pickle.loads(sent)) == expected
@@ -265,14 +295,18 @@ def test_none_and_functions_as_splitters(shards, become):
     assert len(list(WebDataset(shards, nodesplitter=None, workersplitter=None))) == TOTAL
     first = WebDataset(shards, nodesplitter=lambda urls: [next(urls)], workersplitter=None)
     assert [number(s) for s in first] == [0, 1, 2]
-    written_anew = WebDataset(shards, nodesplitter=lambda urls: ({"url": u["url"]} for u in list(urls)[1:2]), workersplitter=None)
+    written_anew = WebDataset(
+        shards, nodesplitter=lambda urls: ({"url": u["url"]} for u in list(urls)[1:2]), workersplitter=None
+    )
     assert [number(s) for s in written_anew] == [3, 4, 5, 6, 7]
 
 
 def test_all_ranks_shuffle_shards_alike_and_each_epoch_otherwise(shards):
     dataset = WebDataset(shards, shardshuffle=100).map(number)
     epochs = [list(dataset) for _ in range(3)]
-    assert len({tuple(epoch) for epoch in epochs}) == 3 and all(sorted(epoch) == list(range(TOTAL)) for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 3 and all(
+        sorted(epoch) == list(range(TOTAL)) for epoch in epochs
+    )
     assert list(WebDataset(shards, shardshuffle=100, seed=1).map(number)) != epochs[0]
     dataset.set_epoch(1)
     assert dataset.epoch == 1 and list(dataset) == epochs[1] and list(dataset) == epochs[2]
@@ -288,11 +322,15 @@ def test_a_loop_that_was_left_is_followed_by_the_next_epoch(shards):
 
 def test_shuffles_are_random(shards):
     """Each position gives each sample as often as any other, about, where the buffer reaches."""
-    firsts = [next(iter(_at(WebDataset(shards).shuffle(10, initial=10).map(number), epoch))) for epoch in range(400)]
+    firsts = [
+        next(iter(_at(WebDataset(shards).shuffle(10, initial=10).map(number), epoch))) for epoch in range(400)
+    ]
     assert all(20 < firsts.count(n) < 65 for n in range(10)) and max(firsts) == 9
     draws = Draws(1, "x")
     words = [draws.uniform(i) for i in range(3000)]
-    assert 0.48 < sum(words) / 3000 < 0.52 and words[2500] == Draws(1, "x").uniform(2500) != Draws(2, "x").uniform(2500)
+    assert 0.48 < sum(words) / 3000 < 0.52 and words[2500] == Draws(1, "x").uniform(2500) != Draws(
+        2, "x"
+    ).uniform(2500)
 
 
 def _at(dataset, epoch):
@@ -325,7 +363,10 @@ def test_a_loader_goes_on(shards, engine):
 
     loader = make()
     epochs = [batches(loader) for _ in range(3)]
-    assert all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs) and epochs[0] != epochs[1] != epochs[2]
+    assert (
+        all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs)
+        and epochs[0] != epochs[1] != epochs[2]
+    )
     for before, cut in ((0, 1), (1, 0), (1, 5), (1, len(epochs[1]))) if engine != "spawned" else ((1, 4),):
         loader = make()
         for _ in range(before):
@@ -370,7 +411,9 @@ def test_states_of_others_are_refused(shards, become):
     dataset = WebDataset(shards).shuffle(4)
     next(iter(dataset))
     state = dataset.state_dict()
-    with pytest.raises(ValueError, match=r"shuffle\(4, initial=100, seed=None\), and this one is .*shuffle\(5"):
+    with pytest.raises(
+        ValueError, match=r"shuffle\(4, initial=100, seed=None\), and this one is .*shuffle\(5"
+    ):
         WebDataset(shards).shuffle(5).load_state_dict(state)
     with pytest.raises(ValueError, match="10 shards in order, seed 0"):
         WebDataset(shards[:-1]).shuffle(4).load_state_dict(state)
@@ -379,7 +422,9 @@ def test_states_of_others_are_refused(shards, become):
     again = WebDataset(shards).shuffle(4)
     again.load_state_dict(state)
     become(1, 2, 0, 1)
-    with pytest.raises(ValueError, match="worker 0 of 1 in rank 0 of 1, and this is worker 0 of 1 in rank 1 of 2"):
+    with pytest.raises(
+        ValueError, match="worker 0 of 1 in rank 0 of 1, and this is worker 0 of 1 in rank 1 of 2"
+    ):
         next(iter(again))
 
 

@@ -10,12 +10,11 @@ import random
 
 import pytest
 import torch
-from shard_data import numbered_shards
-from torch.utils.data import IterableDataset
-
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
+from shard_data import numbered_shards
+from torch.utils.data import IterableDataset
 
 LENGTHS = (7, 5, 1, 6)
 COUNT = sum(LENGTHS)
@@ -46,7 +45,9 @@ class Urls(IterableDataset):
 
 def read_by_hand(source, handler=wds.reraise_exception):
     """open_clip's own reading of shards, in its parts."""
-    files = wds.tariterators.tar_file_expander(wds.tariterators.url_opener(source, handler=handler), handler=handler, eof_value=None)
+    files = wds.tariterators.tar_file_expander(
+        wds.tariterators.url_opener(source, handler=handler), handler=handler, eof_value=None
+    )
     sample = None
     for file in files:
         key, suffix = wds.tariterators.base_plus_ext(file["fname"])
@@ -63,20 +64,33 @@ def read_by_hand(source, handler=wds.reraise_exception):
 
 
 def test_anything_first_and_any_function_behind():
-    assert list(wds.DataPipeline(lambda: iter([1, 2]), lambda items: (i + 4 for i in items), wds.map(str))) == ["5", "6"]
+    assert list(
+        wds.DataPipeline(lambda: iter([1, 2]), lambda items: (i + 4 for i in items), wds.map(str))
+    ) == ["5", "6"]
     assert list(wds.DataPipeline(range(4), LastFirst(), wds.slice(2))) == [3, 2]
-    assert list(wds.DataPipeline(torch.utils.data.DataLoader(range(4), batch_size=2), wds.map(sum)).map(int)) == [1, 5]
+    assert list(
+        wds.DataPipeline(torch.utils.data.DataLoader(range(4), batch_size=2), wds.map(sum)).map(int)
+    ) == [1, 5]
     assert list(wds.FluidWrapper(range(3)).listed(2)) == [[0, 1], [2]]
     assert list(wds.MockDataset((1, 2), 3)) == [(1, 2)] * 3
-    assert isinstance(wds.DataPipeline([1]), wds.DataPipeline) and isinstance(WebDataset("a.tar"), wds.DataPipeline)
+    assert isinstance(wds.DataPipeline([1]), wds.DataPipeline) and isinstance(
+        WebDataset("a.tar"), wds.DataPipeline
+    )
     with pytest.raises(TypeError, match="takes stages or functions"):
         wds.DataPipeline([1]).append(7)
-    with pytest.raises(ValueError, match="begins with an iterable, or a function that gives one, not with int"):
+    with pytest.raises(
+        ValueError, match="begins with an iterable, or a function that gives one, not with int"
+    ):
         list(wds.DataPipeline(7, wds.map(str)))
 
 
 def test_shards_alone_are_urls():
-    urls = wds.DataPipeline(wds.SimpleShardList([str(i) for i in range(10)]), wds.split_by_node, wds.split_by_worker, wds.non_empty)
+    urls = wds.DataPipeline(
+        wds.SimpleShardList([str(i) for i in range(10)]),
+        wds.split_by_node,
+        wds.split_by_worker,
+        wds.non_empty,
+    )
     assert [entry["url"] for entry in urls] == [str(i) for i in range(10)]
     urls.stage(0).seed = 17
     expected = [str(i) for i in range(10)]
@@ -89,7 +103,9 @@ def test_shards_alone_are_urls():
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_shards_of_a_list_of_ones_own(shards, workers):
-    data = wds.DataPipeline(Urls(shards[::-1]), wds.split_by_worker, wds.tarfile_to_samples(), wds.map(number))
+    data = wds.DataPipeline(
+        Urls(shards[::-1]), wds.split_by_worker, wds.tarfile_to_samples(), wds.map(number)
+    )
     expected = [i for shard in (3, 2, 1, 0) for i in range(ENDS[shard], ENDS[shard + 1])]
     seen = list(DataLoader(data, batch_size=None, num_workers=workers))
     assert seen == expected if workers == 0 else sorted(seen) == sorted(expected)
@@ -97,7 +113,14 @@ def test_shards_of_a_list_of_ones_own(shards, workers):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_shards_that_a_script_reads_itself(shards, workers):
-    steps = [wds.SimpleShardList(shards), wds.split_by_node, wds.split_by_worker, read_by_hand, wds.map(number), wds.listed(2)]
+    steps = [
+        wds.SimpleShardList(shards),
+        wds.split_by_node,
+        wds.split_by_worker,
+        read_by_hand,
+        wds.map(number),
+        wds.listed(2),
+    ]
     loader = wds.WebLoader(wds.DataPipeline(*steps).with_epoch(4), batch_size=None, num_workers=workers)
     assert sum(1 for _ in loader) == 4 * max(1, workers)
     assert sorted(wds.DataPipeline(*steps[:-1])) == list(range(COUNT))
@@ -106,13 +129,22 @@ def test_shards_that_a_script_reads_itself(shards, workers):
 def test_the_package_s_reading_function_is_the_native_step(shards):
     data = wds.DataPipeline(wds.SimpleShardList(shards), wds.tarfile_samples, wds.map(number))
     assert type(data) is WebDataset and list(data) == list(range(COUNT))
-    assert [number(sample) for sample in wds.tarfile_samples([{"url": url} for url in shards])] == list(range(COUNT))
+    assert [number(sample) for sample in wds.tarfile_samples([{"url": url} for url in shards])] == list(
+        range(COUNT)
+    )
 
 
 def test_resampled_shards_as_they_were_asked_for(shards):
-    counted = wds.DataPipeline(wds.ResampledShards(shards, nshards=3), wds.tarfile_to_samples(), wds.map(number))
-    assert all(len(list(wds.ResampledShards(shards, nshards=n))) == n for n in (0, 2, 9)) and 3 <= len(list(counted)) <= 3 * max(LENGTHS)
-    one, two = (wds.ResampledShards([str(i) for i in range(10**5)], worker_seed=lambda: 3, deterministic=True) for _ in range(2))
+    counted = wds.DataPipeline(
+        wds.ResampledShards(shards, nshards=3), wds.tarfile_to_samples(), wds.map(number)
+    )
+    assert all(len(list(wds.ResampledShards(shards, nshards=n))) == n for n in (0, 2, 9)) and 3 <= len(
+        list(counted)
+    ) <= 3 * max(LENGTHS)
+    one, two = (
+        wds.ResampledShards([str(i) for i in range(10**5)], worker_seed=lambda: 3, deterministic=True)
+        for _ in range(2)
+    )
     firsts = [[entry["url"] for entry in itertools.islice(shards, 9)] for shards in (one, one, two)]
     assert firsts[0] == firsts[2] != firsts[1] and one.epoch == 1
     chances = [list(itertools.islice(wds.ResampledShards("{0..99999}"), 9)) for _ in range(2)]
@@ -134,18 +166,30 @@ def test_a_pipeline_is_a_list(shards):
     assert data.append(wds.map(number)) is None
     assert list(data) == list(data.iterator1()) == list(range(COUNT))
     other = data.compose(wds.slice(2))
-    assert list(other) == [0, 1] and len(data.pipeline) == 3 and pickle.loads(pickle.dumps(other)).stage(3) == wds.slice(2)
+    assert (
+        list(other) == [0, 1]
+        and len(data.pipeline) == 3
+        and pickle.loads(pickle.dumps(other)).stage(3) == wds.slice(2)
+    )
 
 
 def test_append_changes_a_data_set_itself(shards):
     data = WebDataset(shards).map(number)
     data.append(wds.slice(3))
-    assert list(data) == [0, 1, 2] and list(data.invoke(wds.map(str), [1])) == ["1"] and list(data.invoke([4])) == [4]
+    assert (
+        list(data) == [0, 1, 2]
+        and list(data.invoke(wds.map(str), [1])) == ["1"]
+        and list(data.invoke([4])) == [4]
+    )
     again = wds.DataPipeline(*WebDataset(shards, shardshuffle=True, seed=4).map(number).pipeline)
-    assert type(again) is WebDataset and list(again) == list(WebDataset(shards, shardshuffle=True, seed=4).map(number))
+    assert type(again) is WebDataset and list(again) == list(
+        WebDataset(shards, shardshuffle=True, seed=4).map(number)
+    )
     edited = WebDataset(shards, shardshuffle=True, seed=3)
     del edited.pipeline[2:]
-    assert type(edited) is wds.DataPipeline and sorted(entry["url"] for entry in edited) == shards != [entry["url"] for entry in edited]
+    assert type(edited) is wds.DataPipeline and sorted(entry["url"] for entry in edited) == shards != [
+        entry["url"] for entry in edited
+    ]
 
 
 def test_subclasses_append_their_steps(shards):
@@ -156,7 +200,9 @@ def test_subclasses_append_their_steps(shards):
             self.append(wds.tarfile_to_samples())
             self.append(wds.map(number))
 
-    assert list(Numbers(shards).map(str).slice(2)) == ["0", "1"] and isinstance(Numbers(shards).slice(1), Numbers)
+    assert list(Numbers(shards).map(str).slice(2)) == ["0", "1"] and isinstance(
+        Numbers(shards).slice(1), Numbers
+    )
 
 
 @pytest.mark.parametrize("taken", [0, 1, 7, 18])
@@ -174,10 +220,19 @@ def test_functions_are_run_again_to_resume(shards, taken):
 
 def test_the_seed_of_a_shard_shuffle_counts(shards):
     def order(*steps):
-        return list(wds.DataPipeline(wds.SimpleShardList(shards * 5), *steps, wds.tarfile_to_samples(), wds.map(number)))
+        return list(
+            wds.DataPipeline(
+                wds.SimpleShardList(shards * 5), *steps, wds.tarfile_to_samples(), wds.map(number)
+            )
+        )
 
     assert order(wds.shuffle(9, seed=7)) == order(wds.shuffle(9, seed=7)) != order(wds.shuffle(9, seed=8))
-    assert order(wds.detshuffle()) == order(wds.detshuffle(seed=0)) != order(wds.detshuffle(epoch=4)) != order(wds.detshuffle(seed=3))
+    assert (
+        order(wds.detshuffle())
+        == order(wds.detshuffle(seed=0))
+        != order(wds.detshuffle(epoch=4))
+        != order(wds.detshuffle(seed=3))
+    )
 
 
 def test_detshuffle_counts_from_its_epoch():
@@ -196,12 +251,18 @@ def test_probabilities_of_zero():
 def test_a_missing_field_is_a_key_error_too(shards):
     with pytest.raises(KeyError) as found:
         list(WebDataset(shards).map_dict(jpg=len))
-    assert isinstance(found.value, ValueError) and "has no field 'jpg', only 'cls'" in str(found.value) and str(found.value)[0] != "'"
+    assert (
+        isinstance(found.value, ValueError)
+        and "has no field 'jpg', only 'cls'" in str(found.value)
+        and str(found.value)[0] != "'"
+    )
 
 
 def test_samples_kept_in_memory(shards):
     passed = []
-    data = WebDataset(shards, shardshuffle=True).map(lambda sample: passed.append(1) or number(sample)).mcached()
+    data = (
+        WebDataset(shards, shardshuffle=True).map(lambda sample: passed.append(1) or number(sample)).mcached()
+    )
     assert list(data) == list(data) and len(passed) == COUNT
 
 
@@ -209,13 +270,19 @@ def test_samples_kept_in_memory(shards):
 
 
 @pytest.mark.parametrize(
-    "module", "autodecode cache compat extradatasets filters gopen mix pipeline shardlists tariterators tenbin utils writer".split()
+    "module",
+    "autodecode cache compat extradatasets filters gopen mix pipeline shardlists tariterators tenbin utils"
+    " writer".split(),
 )
 def test_modules_have_what_the_package_s_have(module):
     theirs = pytest.importorskip("webdataset")
     ours = importlib.import_module(f"millrace.datasets.webdataset.{module}")
     there = importlib.import_module(f"webdataset.{module}")
-    public = {name for name, thing in vars(there).items() if getattr(thing, "__module__", None) == there.__name__ and name[0] != "_"}
+    public = {
+        name
+        for name, thing in vars(there).items()
+        if getattr(thing, "__module__", None) == there.__name__ and name[0] != "_"
+    }
     assert sorted(name for name in public if not hasattr(ours, name)) == sorted(_NOT_HERE.get(module, ()))
     names = {name for name in vars(theirs) if not name.startswith("_")} - {"pytorch", "warnings"}
     assert sorted(name for name in names if not hasattr(wds, name)) == ["MultiShardSample"]
@@ -226,22 +293,61 @@ _NOT_HERE = {
     "autodecode": ["call_extension_handler"],
     "cache": ["download", "get_filetype", "magic_filetype"],
     "compat": ["check_empty"],
-    "filters": ["combine_values", "compose2", "decode_bin", "decode_pickle", "decode_text", "find_decoder", "parse_field_spec", "pick"],
-    "gopen": ["gopen_ais", "gopen_curl", "gopen_error", "gopen_file", "gopen_gsutil", "gopen_hf", "gopen_htgs", "gopen_pipe",
-              "set_options"],
+    "filters": [
+        "combine_values",
+        "compose2",
+        "decode_bin",
+        "decode_pickle",
+        "decode_text",
+        "find_decoder",
+        "parse_field_spec",
+        "pick",
+    ],
+    "gopen": [
+        "gopen_ais",
+        "gopen_curl",
+        "gopen_error",
+        "gopen_file",
+        "gopen_gsutil",
+        "gopen_hf",
+        "gopen_htgs",
+        "gopen_pipe",
+        "set_options",
+    ],
     "pipeline": ["add_length_method"],
     "shardlists": [
-        "MSSource", "MultiShardSample", "check_pid_is_running", "envlookup", "envsubst", "expand", "get_pid_from_filename", "resampled_",
+        "MSSource",
+        "MultiShardSample",
+        "check_pid_is_running",
+        "envlookup",
+        "envsubst",
+        "expand",
+        "get_pid_from_filename",
+        "resampled_",
         "without_last_extension",
     ],
     "tariterators": ["shardlist"],
-    "tenbin": ["bytedata", "bytelen", "check_acceptable_input_type", "check_infos", "roundup", "str64", "unstr64"],
+    "tenbin": [
+        "bytedata",
+        "bytelen",
+        "check_acceptable_input_type",
+        "check_infos",
+        "roundup",
+        "str64",
+        "unstr64",
+    ],
     "utils": [
-        "ObsoleteException", "compute_sample_weights", "deprecated", "fnmatch_with_braces", "glob_with_braces", "obsolete", "repeatedly0",
+        "ObsoleteException",
+        "compute_sample_weights",
+        "deprecated",
+        "fnmatch_with_braces",
+        "glob_with_braces",
+        "obsolete",
+        "repeatedly0",
         "safe_eval",
     ],
     "writer": ["add_handlers", "encode_based_on_extension", "encode_based_on_extension1", "make_handlers"],
-}  # fmt: skip
+}
 
 
 def test_steps_as_functions():
@@ -254,7 +360,9 @@ def test_steps_as_functions():
     assert first != list(wds.shuffle(20)(range(40)))
     random.seed(1)
     assert first == list(wds.shuffle(20)(range(40)))
-    assert list(wds.repeatedly(range(3), nbatches=7)) == [0, 1, 2, 0, 1, 2, 0] and list(wds.repeatedly([])) == []
+    assert (
+        list(wds.repeatedly(range(3), nbatches=7)) == [0, 1, 2, 0, 1, 2, 0] and list(wds.repeatedly([])) == []
+    )
     assert len(list(wds.repeatedly([[[1, 1], [2, 2]]] * 3, nsamples=10))) == 5
     stepped = wds.with_epoch(range(5), 3)
     assert [list(stepped), list(stepped)] == [[0, 1, 2], [3, 4, 0]] and len(wds.with_length(range(5), 9)) == 9

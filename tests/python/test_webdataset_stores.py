@@ -1,4 +1,6 @@
-"""WebDataset over shards that are not local: which is opened when, whose error is whose, and real ones over HTTP."""
+"""WebDataset over shards that are not local: which is opened when, whose error is whose, and real ones over
+HTTP.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,11 @@ import types
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pytest
-from shard_data import numbered_shards
-
 import millrace
+import pytest
 from millrace import DataLoader, _core
 from millrace.datasets import WebDataset, ignore_and_continue
+from shard_data import numbered_shards
 
 
 def number(sample):
@@ -67,7 +68,9 @@ def test_each_error_is_its_own_shards(fake_store, tmp_path):
     Path(paths[1]).unlink()
     Path(paths[3]).unlink()
     urls = [f"fake://{path}" for path in paths]
-    dataset = WebDataset(urls, handler=ignore_and_continue, cache_dir="x", cache_size=5, memory=2**20, store_options={"a": 1})
+    dataset = WebDataset(
+        urls, handler=ignore_and_continue, cache_dir="x", cache_size=5, memory=2**20, store_options={"a": 1}
+    )
     samples = list(dataset)
     assert [number(sample) for sample in samples] == [0, 1, 5, 6] and samples[2]["__url__"] == urls[2]
     assert fake_store[0] == {"cache": ("x", 5), "memory": 2**20, "store_options": {"a": 1}}

@@ -1,4 +1,6 @@
-"""Zarr: values as zarr-python gives them, v2 and v3, shards, stores of every kind, xarray and dask; workers; errors; resuming."""
+"""Zarr: values as zarr-python gives them, v2 and v3, shards, stores of every kind, xarray and dask; workers;
+errors; resuming.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,6 @@ import torch
 from array_cases import cases, check_dataset, check_resuming, in_order, settings_of_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from millrace import CorruptDataError, DataLoader, UnavailableError
 from millrace.datasets import Zarr
 
@@ -28,13 +29,22 @@ def with_tensorstore(dataset) -> bool:
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @settings(max_examples=30, **settings_of_all)
-@given(case=cases(), packed=st.booleans(), threads=st.sampled_from([0, 2]), given_as=st.sampled_from(["path", "group", "array", "memory"]))
+@given(
+    case=cases(),
+    packed=st.booleans(),
+    threads=st.sampled_from([0, 2]),
+    given_as=st.sampled_from(["path", "group", "array", "memory"]),
+)
 def test_values_are_zarrs(zarr_format, case, packed, threads, given_as, tmp_path_factory):
     path = str(tmp_path_factory.mktemp("zarr") / "group.zarr")
-    group = zarr.open_group(zarr.storage.MemoryStore() if given_as == "memory" else path, mode="w", zarr_format=zarr_format)
+    group = zarr.open_group(
+        zarr.storage.MemoryStore() if given_as == "memory" else path, mode="w", zarr_format=zarr_format
+    )
     options = {} if packed else {"compressors": None}
     fill = 3 if case.dtype.kind in "iuf" else None
-    array = group.create_array("a/x", shape=case.shape, chunks=case.chunk, dtype=case.dtype, fill_value=fill, **options)
+    array = group.create_array(
+        "a/x", shape=case.shape, chunks=case.chunk, dtype=case.dtype, fill_value=fill, **options
+    )
     if case.written:
         array[: case.written] = case.values()[: case.written]
     cut = {"window": case.window, "stride": case.stride}
@@ -65,22 +75,36 @@ def weather(store, zarr_format=3, days=60):
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_windows_of_fields_with_named_axes(tmp_path, zarr_format):
     group = weather(tmp_path / "w.zarr", zarr_format)
-    dataset = Zarr(tmp_path / "w.zarr", window=5, stride=2, select={"lat": slice(2, 6), "wind": (slice(None), 1)})
+    dataset = Zarr(
+        tmp_path / "w.zarr", window=5, stride=2, select={"lat": slice(2, 6), "wind": (slice(None), 1)}
+    )
     assert [field.name for field in dataset.fields] == ["t2m", "wind"], "coordinates are left out"
     t2m, wind = group["t2m"][:, 2:6], group["wind"][:, :, 1]
     batches = list(in_order(dataset, 10, num_workers=2))
     starts = range(0, 56, 2)
-    assert torch.equal(torch.cat([b["t2m"] for b in batches]), torch.from_numpy(np.stack([t2m[i : i + 5] for i in starts])))
-    assert torch.equal(torch.cat([b["wind"] for b in batches]), torch.from_numpy(np.stack([wind[i : i + 5] for i in starts])))
+    assert torch.equal(
+        torch.cat([b["t2m"] for b in batches]), torch.from_numpy(np.stack([t2m[i : i + 5] for i in starts]))
+    )
+    assert torch.equal(
+        torch.cat([b["wind"] for b in batches]), torch.from_numpy(np.stack([wind[i : i + 5] for i in starts]))
+    )
 
 
 def test_chunks_of_samples_are_those_of_the_array(tmp_path):
     weather(tmp_path / "w.zarr")
     dataset = Zarr(tmp_path / "w.zarr", "t2m")
     assert dataset.chunk_lengths.tolist() == [7] * 8 + [4]
-    assert Zarr(tmp_path / "w.zarr").chunk_lengths.tolist() == [14] * 4 + [4], "of two fields, what both divide"
+    assert Zarr(tmp_path / "w.zarr").chunk_lengths.tolist() == [14] * 4 + [4], (
+        "of two fields, what both divide"
+    )
     assert Zarr(tmp_path / "w.zarr", "t2m", chunk_rows=20).chunk_lengths.tolist() == [20] * 3
-    assert Zarr(tmp_path / "w.zarr", "t2m", select={"time": slice(5, 30)}).chunk_lengths.tolist() == [2, 7, 7, 7, 2]
+    assert Zarr(tmp_path / "w.zarr", "t2m", select={"time": slice(5, 30)}).chunk_lengths.tolist() == [
+        2,
+        7,
+        7,
+        7,
+        2,
+    ]
     sampler = dataset.shuffled(buffer_chunks=2, seed=1)
     order = list(sampler)
     assert sorted(order) == list(range(60)) and order != sorted(order)
@@ -99,13 +123,16 @@ def test_shards(tmp_path):
 
 def test_text(tmp_path):
     group = zarr.open_group(tmp_path / "t.zarr", mode="w")
-    group.create_array("name", shape=(5,), chunks=(2,), dtype=str)[:] = np.array(["a", "bb", "", "ü", "e"], dtype=object)
+    group.create_array("name", shape=(5,), chunks=(2,), dtype=str)[:] = np.array(
+        ["a", "bb", "", "ü", "e"], dtype=object
+    )
     batches = list(in_order(Zarr(tmp_path / "t.zarr"), 5))
     assert batches == [{"name": ["a", "bb", "", "ü", "e"]}]
     assert "zarr-python: its values are" in Zarr(tmp_path / "t.zarr").readers["name"]
 
 
-# -- stores ------------------------------------------------------------------------------------------------------------------------
+# -- stores
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -132,7 +159,9 @@ def test_urls_are_read_through_obstore_and_fsspec(tmp_path, server):
     for made in (dataset, pickle.loads(pickle.dumps(dataset))):
         assert torch.equal(torch.cat([b["t2m"] for b in in_order(made, 16, num_workers=2)]), right)
     fork = torch.utils.data.DataLoader(dataset, 16, num_workers=2, multiprocessing_context="fork")
-    assert torch.equal(torch.cat([b["t2m"] for b in fork]), right), "forked from a process whose obstore has threads"
+    assert torch.equal(torch.cat([b["t2m"] for b in fork]), right), (
+        "forked from a process whose obstore has threads"
+    )
     local = Zarr(f"file://{tmp_path}/w.zarr", ["t2m"])
     assert torch.equal(local[3]["t2m"], right[3])
     fsspec = pytest.importorskip("fsspec")
@@ -185,21 +214,26 @@ def test_without_zarr(monkeypatch, tmp_path):
         Zarr(tmp_path)
 
 
-# -- xarray and dask ---------------------------------------------------------------------------------------------------------------
+# -- xarray and dask
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_xarray_objects(tmp_path):
     xarray = pytest.importorskip("xarray")
     values = np.random.default_rng(0).standard_normal((40, 3, 5)).astype("f4")
     data = xarray.Dataset(
-        {"t": (("time", "lat", "lon"), values), "n": (("time",), np.arange(40))}, coords={"lat": np.array([10.0, 20.0, 30.0])}
+        {"t": (("time", "lat", "lon"), values), "n": (("time",), np.arange(40))},
+        coords={"lat": np.array([10.0, 20.0, 30.0])},
     )
     for source in (data, data.chunk(time=9) if has_dask() else data):
         dataset = Zarr(source, window=4, stride=3, select={"lon": slice(1, 4)})
         assert [f.name for f in dataset.fields] == ["t", "n"]
         batches = list(in_order(dataset, 5, num_workers=2))
         starts = range(0, 37, 3)
-        assert torch.equal(torch.cat([b["t"] for b in batches]), torch.from_numpy(np.stack([values[i : i + 4, :, 1:4] for i in starts])))
+        assert torch.equal(
+            torch.cat([b["t"] for b in batches]),
+            torch.from_numpy(np.stack([values[i : i + 4, :, 1:4] for i in starts])),
+        )
         assert torch.cat([b["n"] for b in batches])[:, 0].tolist() == list(starts)
     check_dataset(Zarr(data["t"], "t"), list(values), in_order)
     data.to_zarr(tmp_path / "x.zarr", zarr_format=2, consolidated=False)
@@ -250,11 +284,14 @@ def test_errors_of_graphs_are_named():
     lazy = array_of.ones((30,), chunks=8).map_blocks(fail, dtype=float)
     dataset = Zarr({"x": lazy})
     assert dataset[0]["x"] == 1
-    with pytest.raises(CorruptDataError, match="rows 8:16 of 'x' cannot be read: ZeroDivisionError: odd block"):
+    with pytest.raises(
+        CorruptDataError, match="rows 8:16 of 'x' cannot be read: ZeroDivisionError: odd block"
+    ):
         dataset[9]
 
 
-# -- bad input ---------------------------------------------------------------------------------------------------------------------
+# -- bad input
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -269,7 +306,9 @@ def test_chunks_that_are_missing_or_damaged(tmp_path, zarr_format):
     dataset = Zarr(tmp_path / "d.zarr", "x")
     assert dataset[15].tolist() == [7, 7, 7], "a missing chunk is the fill value"
     assert dataset[39].tolist() == [117, 118, 119]
-    with pytest.raises(CorruptDataError, match=r"d\.zarr: array 'x', chunk 2, rows 20:30, cannot be read: ") as caught:
+    with pytest.raises(
+        CorruptDataError, match=r"d\.zarr: array 'x', chunk 2, rows 20:30, cannot be read: "
+    ) as caught:
         dataset[25]
     assert caught.value.path == str(tmp_path / "d.zarr")
     seen = []
@@ -302,7 +341,8 @@ def test_groups_that_are_not_there_or_damaged(tmp_path):
         Zarr(tmp_path / "w.zarr")
 
 
-# -- resuming ----------------------------------------------------------------------------------------------------------------------
+# -- resuming
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_goes_on_with_other_ranks(tmp_path):

@@ -36,8 +36,12 @@ def write_megatron(prefix: Path, sequences: list[np.ndarray], documents: list[in
     pointers = (np.cumsum(lengths, dtype=np.int64) - lengths) * kind.itemsize
     borders = np.arange(len(sequences) + 1) if documents is None else np.array(documents)
     prefix.with_suffix(".bin").write_bytes(b"".join(s.tobytes() for s in sequences))
-    head = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, MEGATRON_CODES[kind.name], len(sequences), len(borders))
-    prefix.with_suffix(".idx").write_bytes(head + lengths.tobytes() + pointers.tobytes() + borders.astype(np.int64).tobytes())
+    head = b"MMIDIDX\x00\x00" + struct.pack(
+        "<QBQQ", 1, MEGATRON_CODES[kind.name], len(sequences), len(borders)
+    )
+    prefix.with_suffix(".idx").write_bytes(
+        head + lengths.tobytes() + pointers.tobytes() + borders.astype(np.int64).tobytes()
+    )
     return prefix.with_suffix(".bin")
 
 
@@ -46,18 +50,29 @@ def write_litdata(folder: Path, chunks: list[list[np.ndarray]]) -> Path:
     entries = []
     for number, items in enumerate(chunks):
         offsets = np.cumsum([0] + [item.nbytes for item in items]) + 4 * (len(items) + 2)
-        data = np.uint32(len(items)).tobytes() + offsets.astype(np.uint32).tobytes() + b"".join(item.tobytes() for item in items)
+        data = (
+            np.uint32(len(items)).tobytes()
+            + offsets.astype(np.uint32).tobytes()
+            + b"".join(item.tobytes() for item in items)
+        )
         name = f"chunk-0-{number}.bin"
         (folder / name).write_bytes(data)
         dim = sum(map(len, items))
         entries.append({"chunk_bytes": len(data), "chunk_size": len(items), "dim": dim, "filename": name})
-    config = {"compression": None, "data_format": [f"no_header_tensor:{LITDATA_CODES[chunks[0][0].dtype.name]}"]}
+    config = {
+        "compression": None,
+        "data_format": [f"no_header_tensor:{LITDATA_CODES[chunks[0][0].dtype.name]}"],
+    }
     (folder / "index.json").write_text(json.dumps({"chunks": entries, "config": config}))
     return folder
 
 
-def write_mds(folder: Path, shards: list[np.ndarray], encoding: str | None = None, extra: bool = False) -> Path:
-    """Shards of shape (records, tokens). `encoding`: "bytes", or that of an array of fixed shape. `extra`: an int column in front."""
+def write_mds(
+    folder: Path, shards: list[np.ndarray], encoding: str | None = None, extra: bool = False
+) -> Path:
+    """Shards of shape (records, tokens). `encoding`: "bytes", or that of an array of fixed shape. `extra`: an
+    int column in front.
+    """
     folder.mkdir()
     entries = []
     for number, records in enumerate(shards):
@@ -72,9 +87,13 @@ def write_mds(folder: Path, shards: list[np.ndarray], encoding: str | None = Non
             samples.append(head + (struct.pack("<q", i) if extra else b"") + record.tobytes())
         config = {"column_names": names, "column_encodings": forms, "column_sizes": sizes, "format": "mds"}
         text = json.dumps(config, sort_keys=True).encode()
-        offsets = np.cumsum([0] + [len(sample) for sample in samples]) + 4 + 4 * (len(samples) + 1) + len(text)
+        offsets = (
+            np.cumsum([0] + [len(sample) for sample in samples]) + 4 + 4 * (len(samples) + 1) + len(text)
+        )
         name = f"shard.{number:05d}.mds"
-        (folder / name).write_bytes(np.uint32(len(samples)).tobytes() + offsets.astype(np.uint32).tobytes() + text + b"".join(samples))
+        (folder / name).write_bytes(
+            np.uint32(len(samples)).tobytes() + offsets.astype(np.uint32).tobytes() + text + b"".join(samples)
+        )
         entries.append({**config, "samples": len(samples), "raw_data": {"basename": name}, "zip_data": None})
     (folder / "index.json").write_text(json.dumps({"shards": entries, "version": 2}))
     return folder

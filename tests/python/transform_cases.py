@@ -1,4 +1,6 @@
-"""What the tests of millrace.transforms share: pictures of all kinds, transforms with arguments, and how results are compared."""
+"""What the tests of millrace.transforms share: pictures of all kinds, transforms with arguments, and how
+results are compared.
+"""
 
 import numpy as np
 import torch
@@ -41,7 +43,11 @@ GEOMETRY = [
     ("CenterCrop", (70,), {}),
     ("CenterCrop", ((47, 61),), {}),
     ("RandomResizedCrop", (24,), {}),
-    ("RandomResizedCrop", ((24, 13),), {"scale": (0.3, 0.9), "ratio": (0.5, 2.0), "interpolation": "bicubic"}),
+    (
+        "RandomResizedCrop",
+        ((24, 13),),
+        {"scale": (0.3, 0.9), "ratio": (0.5, 2.0), "interpolation": "bicubic"},
+    ),
     ("RandomResizedCrop", (24,), {"ratio": (5.0, 6.0), "scale": (0.9, 1.0)}),
     ("RandomResizedCrop", (24,), {"ratio": (0.1, 0.2), "scale": (0.9, 1.0)}),
     ("RandomResizedCrop", (24,), {"scale": (1.5, 1.6)}),
@@ -75,7 +81,11 @@ AUGMENTING = [
     ("RandomRotation", ((180, 180),), {}),
     ("RandomRotation", ((90, 90), "bilinear"), {}),
     ("RandomAffine", (30,), {}),
-    ("RandomAffine", ((-5, 60), (0.3, 0.1), (0.5, 1.6), (-9, 9, 4, 12)), {"interpolation": "bilinear", "fill": 30}),
+    (
+        "RandomAffine",
+        ((-5, 60), (0.3, 0.1), (0.5, 1.6), (-9, 9, 4, 12)),
+        {"interpolation": "bilinear", "fill": 30},
+    ),
     ("RandomAffine", (0,), {"shear": 20, "center": [4.0, 5.0], "interpolation": 2, "fill": None}),
     ("GaussianBlur", (3,), {}),
     ("GaussianBlur", ([5, 9],), {"sigma": 1.5}),
@@ -142,7 +152,12 @@ WRONG = [
 def same(a, b):
     """Same kind, same pixels. torchvision's subclass of Tensor counts as a tensor."""
     if isinstance(b, Image.Image):
-        return isinstance(a, Image.Image) and a.mode == b.mode and a.size == b.size and a.tobytes() == b.tobytes()
+        return (
+            isinstance(a, Image.Image)
+            and a.mode == b.mode
+            and a.size == b.size
+            and a.tobytes() == b.tobytes()
+        )
     return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b.as_subclass(torch.Tensor))
 
 
@@ -156,7 +171,9 @@ def outcome(transform, picture, seed):
 
 
 def close(a, b):
-    """Same kind; pixels apart by last bits: at most a level of bytes, but for a few pixels that are nearest to another one."""
+    """Same kind; pixels apart by last bits: at most a level of bytes, but for a few pixels that are nearest
+    to another one.
+    """
     if isinstance(b, Image.Image):
         return isinstance(a, Image.Image) and a.mode == b.mode and close(np.asarray(a), np.asarray(b))
     if isinstance(b, torch.Tensor):

@@ -1,4 +1,7 @@
-"""Who may use whom below src/. The same table, for people, is in src/README.md; test_layers.py keeps both equal."""
+"""Who may use whom below src/. The same table, for people, is in src/README.md; test_layers.py keeps both
+equal.
+"""
+
 from __future__ import annotations
 
 LAYERS: dict[str, set[str]] = {
@@ -16,10 +19,36 @@ LAYERS: dict[str, set[str]] = {
     "sequences": {"base", "core", "samplers", "collate"},
     "device": {"base", "trace", "core", "transforms"},
     "loader": {
-        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "json", "collate", "sequences", "device"},
+        "base",
+        "trace",
+        "core",
+        "io",
+        "codecs",
+        "transforms",
+        "samplers",
+        "sources",
+        "arrays",
+        "json",
+        "collate",
+        "sequences",
+        "device",
+    },
     "torch_bridge": {
-        "base", "trace", "core", "io", "codecs", "transforms", "samplers", "sources", "arrays", "json", "collate", "sequences", "device",
-        "loader"},
+        "base",
+        "trace",
+        "core",
+        "io",
+        "codecs",
+        "transforms",
+        "samplers",
+        "sources",
+        "arrays",
+        "json",
+        "collate",
+        "sequences",
+        "device",
+        "loader",
+    },
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},
     "tuning": {"base", "core"},

@@ -1,4 +1,5 @@
 """The files of this repository, for the tests of its rules."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -14,7 +15,11 @@ def files(*suffixes: str, under: tuple[str, ...] = FOLDERS) -> list[Path]:
     for folder in under:
         for path in sorted((ROOT / folder).rglob("*")):
             inside = path.relative_to(ROOT)
-            if path.is_file() and not NOT_OURS & set(inside.parts) and (not suffixes or path.suffix in suffixes):
+            if (
+                path.is_file()
+                and not NOT_OURS & set(inside.parts)
+                and (not suffixes or path.suffix in suffixes)
+            ):
                 found.append(path)
     return found
 

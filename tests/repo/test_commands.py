@@ -1,4 +1,5 @@
 """What people are told to type exists: the Makefile's help, the README, and the scripts behind them."""
+
 from __future__ import annotations
 
 import os
@@ -30,13 +31,21 @@ def test_named_files_exist(document: Path) -> None:
     text = document.read_text()
     named = {p for p in commands(text, "python") if p.endswith(".py")}
     links = {link for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in link}
-    missing = [p for p in named if not (ROOT / p).exists()] + [p for p in links if not (document.parent / p).exists()]
+    missing = [p for p in named if not (ROOT / p).exists()] + [
+        p for p in links if not (document.parent / p).exists()
+    ]
     assert not missing
 
 
 def test_help_lists_the_targets() -> None:
-    shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert {"demo", "test", "sanitize", "bench", "clean"} <= set(re.findall(r"^make (\w+)", shown, re.MULTILINE)) <= TARGETS
+    shown = subprocess.run(
+        ["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert (
+        {"demo", "test", "sanitize", "bench", "clean"}
+        <= set(re.findall(r"^make (\w+)", shown, re.MULTILINE))
+        <= TARGETS
+    )
 
 
 @pytest.mark.parametrize("script", ["scripts/setup.sh", "scripts/configure.sh", ".ci/run"])

@@ -1,4 +1,5 @@
 """Every file is short, says what it is for, and holds nothing that belongs elsewhere."""
+
 from __future__ import annotations
 
 import re
@@ -11,16 +12,32 @@ ROOT_FILES = [ROOT / n for n in ("Makefile", "CMakeLists.txt", "pyproject.toml",
 MAX_LINES, MAX_HEADER_LINES, MAX_COLUMNS = 400, 250, 140
 
 # Spelled in two halves, so that this file keeps the rules too.
-FORBIDDEN = re.compile("|".join([r"\bTO" r"DO\b", r"\bFIX" r"ME\b", r"\bXX" r"X\b", r"\bHA" r"CK\b", r"\bfor no" r"w\b",
-                                 r"(?<![\w.])/(ho" r"me|ro" r"ot|wo" r"rk)/\w"]))
+FORBIDDEN = re.compile(
+    "|".join(
+        [
+            r"\bTO" r"DO\b",
+            r"\bFIX" r"ME\b",
+            r"\bXX" r"X\b",
+            r"\bHA" r"CK\b",
+            r"\bfor no" r"w\b",
+            r"(?<![\w.])/(ho" r"me|ro" r"ot|wo" r"rk)/\w",
+        ]
+    )
+)
 
 
 def test_there_are_files() -> None:
-    assert len(CODE) > 50 and all(path.is_file() for path in ROOT_FILES), [name(p) for p in ROOT_FILES if not p.is_file()]
+    assert len(CODE) > 50 and all(path.is_file() for path in ROOT_FILES), [
+        name(p) for p in ROOT_FILES if not p.is_file()
+    ]
 
 
 def test_no_file_is_long() -> None:
-    long = {name(p): n for p in CODE if (n := len(lines(p))) > (MAX_HEADER_LINES if p.suffix == ".h" else MAX_LINES)}
+    long = {
+        name(p): n
+        for p in CODE
+        if (n := len(lines(p))) > (MAX_HEADER_LINES if p.suffix == ".h" else MAX_LINES)
+    }
     assert not long, f"split these: at most {MAX_LINES} lines, headers {MAX_HEADER_LINES}"
 
 
@@ -31,7 +48,9 @@ def test_no_line_is_wide() -> None:
 
 def states_its_purpose(path: Path) -> bool:
     first = next((line for line in lines(path) if not line.startswith("#!")), "")
-    if path.suffix == ".cpp" and re.fullmatch(rf'#include "(.*/)?{path.stem.removesuffix("_test")}\.h"', first):
+    if path.suffix == ".cpp" and re.fullmatch(
+        rf'#include "(.*/)?{path.stem.removesuffix("_test")}\.h"', first
+    ):
         return True  # the header says it
     comment = {".py": ('"""', 'r"""', "#"), ".sh": ("#",), ".cmake": ("#",)}.get(path.suffix, ("//",))
     return first.startswith(comment) and len(first) > 15
@@ -46,9 +65,18 @@ def test_headers_are_guarded() -> None:
 
 
 def test_nothing_is_left_undone() -> None:
-    texts = files(".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".md", ".txt", ".toml") + ROOT_FILES + [ROOT / ".ci/run"]
-    wrong = [f"{name(p)}:{i}: {line.strip()}" for p in texts if p.name != "LICENSE"
-             for i, line in enumerate(lines(p), 1) if FORBIDDEN.search(line)]
+    texts = (
+        files(".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".md", ".txt", ".toml")
+        + ROOT_FILES
+        + [ROOT / ".ci/run"]
+    )
+    wrong = [
+        f"{name(p)}:{i}: {line.strip()}"
+        for p in texts
+        if p.name != "LICENSE"
+        for i, line in enumerate(lines(p), 1)
+        if FORBIDDEN.search(line)
+    ]
     assert not wrong, "unfinished work, or a path of somebody's machine"
 
 
@@ -56,7 +84,11 @@ def test_no_trailing_space_and_a_last_newline() -> None:
     wrong = []
     for path in CODE:
         text = path.read_text(encoding="utf-8")
-        if (text and not text.endswith("\n")) or "\t" in text or any(line != line.rstrip() for line in text.splitlines()):
+        if (
+            (text and not text.endswith("\n"))
+            or "\t" in text
+            or any(line != line.rstrip() for line in text.splitlines())
+        ):
             wrong.append(name(path))
     assert not wrong
 

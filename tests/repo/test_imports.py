@@ -1,7 +1,8 @@
 """Modules of python/millrace import each other in one direction.
 
-Imports at a module's top form no circle. Nor do those inside functions, which are for what should not be loaded early; but for the pairs in
-CIRCLES, each with its reason. `from millrace import _core` is an import of `_core`, not of the package, which imports everything.
+Imports at a module's top form no circle. Nor do those inside functions, which are for what should not be
+loaded early; but for the pairs in CIRCLES, each with its reason. `from millrace import _core` is an import of
+`_core`, not of the package, which imports everything.
 """
 
 from __future__ import annotations
@@ -15,8 +16,14 @@ from repo_tree import ROOT
 
 PACKAGE = ROOT / "python"
 CIRCLES = [
-    {"millrace.dataloader", "millrace.installation"},  # install() puts the class in the place of torch's; its metaclass asks for that
-    {"millrace.datasets.arrays", "millrace.lowering.in_memory"},  # rows in Python are those that the engine would copy
+    {
+        "millrace.dataloader",
+        "millrace.installation",
+    },  # install() puts the class in the place of torch's; its metaclass asks for that
+    {
+        "millrace.datasets.arrays",
+        "millrace.lowering.in_memory",
+    },  # rows in Python are those that the engine would copy
 ]
 
 
@@ -53,12 +60,15 @@ def graph(inside_functions: bool) -> dict[str, set[str]]:
     for name, path in known.items():
         targets = set(imports(name, path, inside_functions)) - {"millrace._core"}
         # millrace.errors.corrupt_data is a name in millrace.errors
-        found[name] = {target if target in known else target.rpartition(".")[0] for target in targets} & known.keys() - {name}
+        found[name] = {
+            target if target in known else target.rpartition(".")[0] for target in targets
+        } & known.keys() - {name}
     return found
 
 
 def circles(of: dict[str, set[str]]) -> list[set[str]]:
     """Sets of modules of which each leads to each other one."""
+
     def reached(start: str) -> set[str]:
         seen: set[str] = set()
         todo = [start]
@@ -87,5 +97,10 @@ def test_circles_are_found(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text("from . import a\nfrom .b import x\nimport json\ndef f():\n    from ..c import y\n")
     assert set(imports("millrace.p.module", module, False)) == {"millrace.p.a", "millrace.p.b.x", "json"}
-    assert set(imports("millrace.p.module", module, True)) == {"millrace.p.a", "millrace.p.b.x", "json", "millrace.c.y"}
+    assert set(imports("millrace.p.module", module, True)) == {
+        "millrace.p.a",
+        "millrace.p.b.x",
+        "json",
+        "millrace.c.y",
+    }
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == [{"b", "c"}]

@@ -1,4 +1,5 @@
 """The layers of src/: includes look down only, and the code, CMake and the map tell the same story."""
+
 from __future__ import annotations
 
 import re
@@ -24,9 +25,20 @@ def map_rows() -> dict[str, set[str]]:
     for line in lines(SRC / "README.md"):
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         module = cells[0].strip("`")
-        if line.startswith("|") and len(cells) == 3 and re.fullmatch(r"[a-z_]+", module) and module != "module":
+        if (
+            line.startswith("|")
+            and len(cells) == 3
+            and re.fullmatch(r"[a-z_]+", module)
+            and module != "module"
+        ):
             used = cells[1]
-            rows[module] = set(rows) if used == "all above" else set() if used == "–" else set(re.findall(r"[a-z_]+", used))
+            rows[module] = (
+                set(rows)
+                if used == "all above"
+                else set()
+                if used == "–"
+                else set(re.findall(r"[a-z_]+", used))
+            )
     return rows
 
 
@@ -48,8 +60,12 @@ def test_nobody_is_above_itself() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_includes_look_down(module: str) -> None:
     allowed = LAYERS[module] | {module, "millrace"}
-    wrong = [f"{name(path)}: {header}" for path in files(*CODE, under=(f"src/{module}",)) for header in includes(path)
-             if "/" in header and header.split("/")[0] in {*MODULES, "millrace", "bindings"} - allowed]
+    wrong = [
+        f"{name(path)}: {header}"
+        for path in files(*CODE, under=(f"src/{module}",))
+        for header in includes(path)
+        if "/" in header and header.split("/")[0] in {*MODULES, "millrace", "bindings"} - allowed
+    ]
     assert not wrong, f"{module} may include only {sorted(allowed)}"
 
 
@@ -79,7 +95,11 @@ def test_outside_headers_stay_in_their_folders() -> None:
     for path in files(*CODE, under=("src", "include", "python")):
         folder = "/".join(path.relative_to(ROOT).parts[:2])
         for start, homes in OUTSIDE.items():
-            wrong += [f"{name(path)}: {header}" for header in includes(path) if header.startswith(start) and folder not in homes]
+            wrong += [
+                f"{name(path)}: {header}"
+                for header in includes(path)
+                if header.startswith(start) and folder not in homes
+            ]
     assert not wrong
 
 
@@ -93,5 +113,7 @@ def test_cpp_tests_mirror_src() -> None:
     folders = {p.name for p in (ROOT / "tests/cpp").iterdir() if p.is_dir() and any(p.iterdir())}
     assert folders <= set(MODULES), "a folder of tests/cpp that src does not have"
     for folder in folders:
-        listed = set(re.findall(r"[a-z_0-9]+\.cpp", (ROOT / "tests/cpp" / folder / "CMakeLists.txt").read_text()))
+        listed = set(
+            re.findall(r"[a-z_0-9]+\.cpp", (ROOT / "tests/cpp" / folder / "CMakeLists.txt").read_text())
+        )
         assert listed == {path.name for path in (ROOT / "tests/cpp" / folder).glob("*.cpp")}, folder

@@ -1,8 +1,10 @@
 """Each module of src/ has a namespace of its own, and no name stands for two classes.
 
-Two classes of one name in one library are undefined behaviour: the linker keeps one of their inline functions, and the wrong destructor runs.
+Two classes of one name in one library are undefined behaviour: the linker keeps one of their inline
+functions, and the wrong destructor runs.
 `make sanitize-python` links everything once with -flto -Wodr, which finds what this test cannot see.
 """
+
 from __future__ import annotations
 
 import re
@@ -18,11 +20,14 @@ CODE = (".h", ".cpp", ".cu", ".cuh", ".inl")
 SEAMS = {"src/trace/nvtx.h", "src/device/host_pages.h", "src/device/kernel_launch.h"}
 # In this order: what may hide a brace or a keyword, then what counts.
 TOKEN = re.compile(
-    r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*'
+    r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|^['
+    r" \t]*\#(?:[^\n\\]|\\.|\\\n)*"
     r"|(?P<namespace>\bnamespace\b(?P<path>[\w:\s]*)\{)"
-    r"|(?P<type>\b(?:class|struct|union|enum(?:\s+class)?)\s+(?:alignas\([^)]*\)\s*)?(?P<typename>\w+(?:::\w+)*)(?:<[^;{}]*>)?(?:\s+final)?\s*(?::[^:;{()][^;{()]*)?\{)"
+    r"|(?P<type>\b(?:class|struct|union|enum(?:\s+class)?)\s+(?:alignas\([^)]*\)\s*)?(?P<typename>\w+(?:::\w+)*)"
+    r"(?:<[^;{}]*>)?(?:\s+final)?\s*(?::[^:;{()][^;{()]*)?\{)"
     r"|(?P<open>\{)|(?P<close>\})|(?P<end>;)",
-    re.DOTALL | re.MULTILINE)
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def scopes_of(path: Path) -> tuple[set[str], list[str]]:
@@ -69,6 +74,9 @@ def test_no_name_stands_for_two_classes() -> None:
 
 def test_what_this_test_sees(tmp_path: Path) -> None:
     path = tmp_path / "x.h"
-    path.write_text('// namespace no {\nnamespace millrace::a {\nnamespace { struct Own { int x; }; }\nenum class E : int { one };\n'
-                    'class B final : public C<int> {\n  struct D {};\n  void f() { auto s = "}"; }\n};\nclass F;\n}\n')
+    path.write_text(
+        "// namespace no {\nnamespace millrace::a {\nnamespace { struct Own { int x; }; }\nenum class E : int"
+        ' { one };\nclass B final : public C<int> {\n  struct D {};\n  void f() { auto s = "}"; }\n};\nclass'
+        " F;\n}\n"
+    )
     assert scopes_of(path) == ({"millrace::a"}, ["millrace::a::E", "millrace::a::B"])

@@ -1,7 +1,10 @@
-"""Files with data are opened in one way in each language, which takes regular files only: a FIFO would wait for ever, a device never ends.
+"""Files with data are opened in one way in each language, which takes regular files only: a FIFO would wait
+for ever, a device never ends.
 
-src/io/file_errors.cpp and python/millrace/regular_files.py have it. What is opened in another way is listed here, with the reason.
+src/io/file_errors.cpp and python/millrace/regular_files.py have it. What is opened in another way is listed
+here, with the reason.
 """
+
 from __future__ import annotations
 
 import ast
@@ -13,10 +16,14 @@ from repo_tree import ROOT, files, name
 
 # ---------------------------------------------------------------- C++
 
-_CPP = re.compile(r"(?<![\w.>])(?:::open|::openat|::open64|fopen|freopen|std::ifstream|std::fstream|ifstream)\s*\(|\bstd::i?fstream \w+\(")
+_CPP = re.compile(
+    r"(?<![\w.>])(?:::open|::openat|::open64|fopen|freopen|std::ifstream|std::fstream|ifstream)\s*\(|\bstd::i?fstream"
+    r" \w+\("
+)
 _CPP_ALLOWED = {
     "src/io/file_errors.cpp": 1,  # the way
-    "src/io/entry_lock.cpp": 1,  # to read and write, which waits for nobody; what is no map is told by its content
+    # to read and write, which waits for nobody; what is no map is told by its content
+    "src/io/entry_lock.cpp": 1,
     "src/io/cached_file.cpp": 1,  # the same
     "src/io/verified_blocks.cpp": 1,  # /proc
     "src/core/numa.cpp": 2,  # /sys
@@ -33,24 +40,50 @@ def test_cpp_opens_files_in_one_way() -> None:
         code = "\n".join(line.partition("//")[0] for line in path.read_text(encoding="utf-8").splitlines())
         if count := len(_CPP.findall(code)):
             found[name(path)] = count
-    assert found == _CPP_ALLOWED, "open_to_read() opens files with data; list anything else here, with the reason"
+    assert found == _CPP_ALLOWED, (
+        "open_to_read() opens files with data; list anything else here, with the reason"
+    )
 
 
 # ---------------------------------------------------------------- Python
 
-# Calls that open a path, by the last parts of their names. open() of an object (a stage, an archive) is not one of them.
+# Calls that open a path, by the last parts of their names. open() of an object (a stage, an archive) is not
+# one of them.
 _OPENS = {
-    "open", "os.open", "io.open", "np.load", "np.memmap", "np.fromfile", "np.loadtxt", "np.genfromtxt", "torch.load", "zipfile.ZipFile",
-    "tarfile.open", "gzip.open", "h5py.File", "zarr.open", "zarr.open_array", "zarr.open_group", "tensorstore.open", "Image.open",
-    "parquet.ParquetFile", "ParquetFile", "read_metadata", "np.lib.format.open_memmap", "pa.memory_map", "pa.OSFile", "pickle.load",
-}  # fmt: skip
+    "open",
+    "os.open",
+    "io.open",
+    "np.load",
+    "np.memmap",
+    "np.fromfile",
+    "np.loadtxt",
+    "np.genfromtxt",
+    "torch.load",
+    "zipfile.ZipFile",
+    "tarfile.open",
+    "gzip.open",
+    "h5py.File",
+    "zarr.open",
+    "zarr.open_array",
+    "zarr.open_group",
+    "tensorstore.open",
+    "Image.open",
+    "parquet.ParquetFile",
+    "ParquetFile",
+    "read_metadata",
+    "np.lib.format.open_memmap",
+    "pa.memory_map",
+    "pa.OSFile",
+    "pickle.load",
+}
 _METHODS = {"read_text", "read_bytes"}  # of a Path
 
 _PY_ALLOWED = {
     "regular_files.py": {"open": 1, "os.open": 2, "np.memmap": 1},  # the way
     # What does not wait: opened to read and write.
     "stores/cache_room.py": {"os.open": 1, "read_bytes": 1},  # and /proc
-    # Libraries that open paths themselves, behind a check_regular() of the same path, or of what stands in it.
+    # Libraries that open paths themselves, behind a check_regular() of the same path, or of what stands in
+    # it.
     "datasets/arrays.py": {"np.load": 1, "zipfile.ZipFile": 1},
     "datasets/array_files/hdf5_metadata.py": {"h5py.File": 1},
     "datasets/array_files/hdf5_sources.py": {"h5py.File": 1},
@@ -114,14 +147,27 @@ def opens(path: Path) -> Counter[str]:
 
 def test_python_opens_files_in_one_way() -> None:
     root = ROOT / "python" / "millrace"
-    found = {str(path.relative_to(root)): dict(counts) for path in sorted(root.rglob("*.py")) if (counts := opens(path))}
+    found = {
+        str(path.relative_to(root)): dict(counts)
+        for path in sorted(root.rglob("*.py"))
+        if (counts := opens(path))
+    }
     both = {file: (found.get(file), _PY_ALLOWED.get(file)) for file in found.keys() | _PY_ALLOWED.keys()}
     wrong = {file: counts for file, counts in both.items() if counts[0] != counts[1]}
-    assert not wrong, "open_regular() and its like open files with data; list anything else here, with the reason: (found, listed)"
+    assert not wrong, (
+        "open_regular() and its like open files with data; list anything else here, with the reason: (found,"
+        " listed)"
+    )
 
 
 def test_the_search_finds_what_it_should(tmp_path) -> None:
     sample = tmp_path / "sample.py"
-    sample.write_text("open('x'); os.open('x', 0); Path('x').read_text(); np.load(p); archive.open(i); open_regular('x')\n")
+    sample.write_text(
+        "open('x'); os.open('x', 0); Path('x').read_text(); np.load(p); archive.open(i); open_regular('x')\n"
+    )
     assert opens(sample) == {"open": 1, "os.open": 1, "read_text": 1, "np.load": 1}
-    assert _CPP.search("fd = ::open(path, 0)") and _CPP.search("std::ifstream file(path);") and not _CPP.search("shard.open(x)")
+    assert (
+        _CPP.search("fd = ::open(path, 0)")
+        and _CPP.search("std::ifstream file(path);")
+        and not _CPP.search("shard.open(x)")
+    )

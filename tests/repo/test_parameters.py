@@ -1,4 +1,6 @@
-"""Each parameter has an effect: no function leaves one unread but for a signature that others give, and no option is stored for nobody."""
+"""Each parameter has an effect: no function leaves one unread but for a signature that others give, and no
+option is stored for nobody.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,18 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 #: Unread, and why that is right. A signature that another function of this name reads in full needs no entry.
 ALLOWED = {
     "datasets/sequences/masks.py document_mask_mod.mask_mod: head": "torch's flex_attention calls it",
-    "datasets/webdataset/chain.py Chain.with_length: silent": "webdataset's argument; documented: there is no warning",
-    "datasets/webdataset/dataset.py WebDataset.__init__: detshuffle": "webdataset's argument; documented: all shuffles are",
-    "datasets/webdataset/filters.py _shuffle: handler": "webdataset's argument; documented: nothing fails in a shuffle",
-    "stores/clients.py FsspecClient.__init__: connect_timeout": "documented: fsspec's file systems have options of their own",
+    "datasets/webdataset/chain.py Chain.with_length: silent": (
+        "webdataset's argument; documented: there is no warning"
+    ),
+    "datasets/webdataset/dataset.py WebDataset.__init__: detshuffle": (
+        "webdataset's argument; documented: all shuffles are"
+    ),
+    "datasets/webdataset/filters.py _shuffle: handler": (
+        "webdataset's argument; documented: nothing fails in a shuffle"
+    ),
+    "stores/clients.py FsspecClient.__init__: connect_timeout": (
+        "documented: fsspec's file systems have options of their own"
+    ),
     "workers/process_iterator.py ProcessIter._mark_worker_as_unavailable: shutdown": "torch's signature",
     "workers/thread_iterator.py ThreadIter._mark_worker_as_unavailable: shutdown": "torch's signature",
 }
@@ -37,15 +47,25 @@ def names_of(function: Function) -> list[str]:
 
 
 def reads(function: Function) -> set[str]:
-    found = {node.id for line in function.body for node in ast.walk(line) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    found |= {line.target.id for line in ast.walk(function) if isinstance(line, ast.AugAssign) and isinstance(line.target, ast.Name)}
+    found = {
+        node.id
+        for line in function.body
+        for node in ast.walk(line)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    found |= {
+        line.target.id
+        for line in ast.walk(function)
+        if isinstance(line, ast.AugAssign) and isinstance(line.target, ast.Name)
+    }
     return found | set(names_of(function)) if "locals" in found else found
 
 
 def says_nothing(function: Function) -> bool:
     """Whether it only declares: a protocol's method, or one that raises."""
     return all(
-        isinstance(line, (ast.Pass, ast.Raise)) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        isinstance(line, (ast.Pass, ast.Raise))
+        or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
         for line in function.body
     )
 
@@ -54,7 +74,11 @@ def functions(node: ast.AST, names: tuple[str, ...] = ()) -> Iterator[tuple[tupl
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield (*names, child.name), child
-        inner = (*names, child.name) if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else names
+        inner = (
+            (*names, child.name)
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            else names
+        )
         yield from functions(child, inner)
 
 
@@ -67,14 +91,25 @@ def package() -> list[tuple[Path, tuple[str, ...], Function]]:
 
 
 def unread(all_functions: list[tuple[Path, tuple[str, ...], Function]]) -> set[str]:
-    read_somewhere = {(names[-1], name) for _, names, function in all_functions for name in reads(function) & set(names_of(function))}
-    declared = {(names[-1], name) for _, names, function in all_functions if says_nothing(function) for name in names_of(function)}
+    read_somewhere = {
+        (names[-1], name)
+        for _, names, function in all_functions
+        for name in reads(function) & set(names_of(function))
+    }
+    declared = {
+        (names[-1], name)
+        for _, names, function in all_functions
+        if says_nothing(function)
+        for name in names_of(function)
+    }
     found = set()
     for path, names, function in all_functions:
         if says_nothing(function) or names[-1] in ("__exit__", "__deepcopy__"):
             continue
         for name in set(names_of(function)) - reads(function) - BY_TABLE.get(path.as_posix(), set()):
-            is_interface = names[-1] != "__init__" and len(names) > 1 and (names[-1], name) in read_somewhere | declared
+            is_interface = (
+                names[-1] != "__init__" and len(names) > 1 and (names[-1], name) in read_somewhere | declared
+            )
             if not name.startswith("_") and not is_interface:
                 found.add(f"{path.as_posix()} {'.'.join(names)}: {name}")
     return found
@@ -89,7 +124,9 @@ def test_the_look_sees_one() -> None:
     found = [(Path("a.py"), names, function) for names, function in functions(ast.parse(body))]
     assert unread(found) == {"a.py A.__init__: lost", "a.py A.m: y"}
     other = ast.parse("class B:\n    def m(self, x, y): return y\n")
-    assert unread([*found, *((Path("b.py"), names, f) for names, f in functions(other))]) == {"a.py A.__init__: lost"}
+    assert unread([*found, *((Path("b.py"), names, f) for names, f in functions(other))]) == {
+        "a.py A.__init__: lost"
+    }
 
 
 #: Options that are attributes only for those who look at them.
@@ -107,7 +144,9 @@ def test_each_stored_argument_is_used() -> None:
     for made in (node for node in nodes if isinstance(node, ast.ClassDef)):
         for function in (f for f in made.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"):
             given = set(names_of(function))
-            for target, value in (pair for node in ast.walk(function) if isinstance(node, ast.Assign) for pair in assigned(node)):
+            for target, value in (
+                pair for node in ast.walk(function) if isinstance(node, ast.Assign) for pair in assigned(node)
+            ):
                 from_argument = isinstance(value, ast.Name) and value.id in given
                 if from_argument and isinstance(target, ast.Attribute) and target.attr not in used:
                     idle.add(f"{made.name}.{target.attr}")

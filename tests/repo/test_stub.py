@@ -1,12 +1,12 @@
 """The stub of the native module names exactly what the module has."""
+
 from __future__ import annotations
 
 import ast
 import inspect
 
-from repo_tree import ROOT
-
 from millrace import _core
+from repo_tree import ROOT
 
 STUB = ast.parse((ROOT / "python/millrace/_core.pyi").read_text())
 EVERYBODYS = {"__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__"}
@@ -14,7 +14,11 @@ EVERYBODYS = {"__doc__", "__file__", "__loader__", "__name__", "__package__", "_
 
 def stub_names(body: list[ast.stmt]) -> set[str]:
     functions = {node.name for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-    return functions | {node.target.id for node in body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    return functions | {
+        node.target.id
+        for node in body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
 
 
 def public(names: set[str]) -> set[str]:

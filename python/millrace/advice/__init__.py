@@ -1,6 +1,7 @@
 """What to change so that the training loop waits less, and what that would bring: `DataLoader.advice()`.
 
-model.py foretells batches per second from what the ledger measured; suggestions.py has the changes that it is asked about.
+model.py foretells batches per second from what the ledger measured; suggestions.py has the changes that it is
+asked about.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Optional
+from typing import Any
 
 from .model import Costs, measured, throughput
 from .suggestions import RULES, Facts, Suggestion, Suggestions, persistent
@@ -19,9 +20,17 @@ _SMALL_LOSS = 0.05
 
 
 class Advice(list[Suggestion]):
-    """Suggestions, the most promising first. `line` says all in one; `samples_per_second`: now, without the start and the first batch."""
+    """Suggestions, the most promising first. `line` says all in one; `samples_per_second`: now, without the
+    start and the first batch.
+    """
 
-    def __init__(self, line: str, samples_per_second: float, lost: float, suggestions: Optional[list[Suggestion]] = None) -> None:
+    def __init__(
+        self,
+        line: str,
+        samples_per_second: float,
+        lost: float,
+        suggestions: list[Suggestion] | None = None,
+    ) -> None:
         super().__init__(suggestions or [])
         self.line, self.samples_per_second, self.lost = line, samples_per_second, lost
 
@@ -30,11 +39,18 @@ class Advice(list[Suggestion]):
 
     def as_dict(self) -> dict[str, Any]:
         """JSON's types alone."""
-        suggestions = [{**asdict(suggestion), "arguments": _plain(suggestion.arguments)} for suggestion in self]
-        return {"line": self.line, "samples_per_second": self.samples_per_second, "lost": self.lost, "suggestions": suggestions}
+        suggestions = [
+            {**asdict(suggestion), "arguments": _plain(suggestion.arguments)} for suggestion in self
+        ]
+        return {
+            "line": self.line,
+            "samples_per_second": self.samples_per_second,
+            "lost": self.lost,
+            "suggestions": suggestions,
+        }
 
 
-def advise(ledger: Optional[Mapping[str, Any]], facts: Facts = Facts()) -> Advice:
+def advise(ledger: Mapping[str, Any] | None, facts: Facts = Facts()) -> Advice:
     """Advice from a ledger (DataLoader.ledger(steps=True), or a stored one)."""
     if ledger is None:
         return Advice("nothing is known: MILLRACE_LEDGER=0 keeps no ledger", 0.0, 0.0)
@@ -56,7 +72,11 @@ def advise(ledger: Optional[Mapping[str, Any]], facts: Facts = Facts()) -> Advic
 def _line(ledger: Mapping[str, Any], lost: float, suggestions: list[Suggestion]) -> str:
     if lost <= _SMALL_LOSS:
         line = f"the loop is the bottleneck ({1 - lost:.0%} of the time): nothing to gain here"
-        return line if not suggestions else f"{line}, but {suggestions[0].what} (+{suggestions[0].gain:.2g}x per epoch)"
+        return (
+            line
+            if not suggestions
+            else f"{line}, but {suggestions[0].what} (+{suggestions[0].gain:.2g}x per epoch)"
+        )
     stage = ledger["bottleneck"]
     times = ledger["stages"]
     total = sum(time["wall"] for time in times.values())
@@ -67,7 +87,9 @@ def _line(ledger: Mapping[str, Any], lost: float, suggestions: list[Suggestion])
         of = sum(seconds for name, seconds in ledger["blame"].items() if name != "start") or 1.0
         found = f"{stage} takes {ledger['blame'].get(stage, 0.0) / of:.0%} of it, in the loop's own thread"
     cures = [
-        f"{suggestion.what} ({'up to ' if suggestion.at_most else ''}{suggestion.gain:.2g}x)" if suggestion.gain < 100 else suggestion.what
+        f"{suggestion.what} ({'up to ' if suggestion.at_most else ''}{suggestion.gain:.2g}x)"
+        if suggestion.gain < 100
+        else suggestion.what
         for suggestion in suggestions[:3]
     ]
     if not cures:
@@ -77,7 +99,11 @@ def _line(ledger: Mapping[str, Any], lost: float, suggestions: list[Suggestion])
 
 
 def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if isinstance(value, (str, int, float, bool, type(None)))}
+    return {
+        name: value
+        for name, value in arguments.items()
+        if isinstance(value, (str, int, float, bool, type(None)))
+    }
 
 
 def facts_of(loader: Any) -> Facts:
@@ -85,7 +111,11 @@ def facts_of(loader: Any) -> Facts:
     import torch
     from torch.utils.data import IterableDataset
 
-    sampler = loader.sampler if loader.batch_sampler is None or loader.batch_size is not None else loader.batch_sampler
+    sampler = (
+        loader.sampler
+        if loader.batch_sampler is None or loader.batch_size is not None
+        else loader.batch_sampler
+    )
     known = type(sampler).__module__.partition(".")[0] in ("torch", "millrace")
     dataset = loader.dataset
     while not isinstance(dataset, IterableDataset) and hasattr(dataset, "dataset"):
@@ -100,7 +130,9 @@ def facts_of(loader: Any) -> Facts:
         gil=getattr(sys, "_is_gil_enabled", lambda: True)(),
         gpu=image_folder and torch.cuda.is_available(),
         files=image_folder,
-        remote=module.startswith("millrace.") and "://" in str(getattr(dataset, "urls", "")) and not getattr(dataset, "cache_dir", None),
+        remote=module.startswith("millrace.")
+        and "://" in str(getattr(dataset, "urls", ""))
+        and not getattr(dataset, "cache_dir", None),
         sampler="" if known else type(sampler).__name__,
         persistent=loader.persistent_workers,
     )

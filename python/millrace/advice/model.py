@@ -1,14 +1,16 @@
 """Batches per second as a function of what each part of a batch costs.
 
-What the consumer's thread does itself (draw, make, copy, handover, and the loop's step) is done one after the other; workers work side by
-side, as far as there are CPUs for the part of their time that needs one:
+What the consumer's thread does itself (draw, make, copy, handover, and the loop's step) is done one after the
+other; workers work side by side, as far as there are CPUs for the part of their time that needs one:
 
-    batches per second = min(1 / consumer, efficiency * workers / work, efficiency * cores / CPU time of a batch, everybody's)
+    batches per second = min(1 / consumer, efficiency * workers / work, efficiency * cores / CPU time of a
+    batch, everybody's)
 
-A batch's CPU time is that of its work and what the training process's other threads use meanwhile: the loop itself, the libraries', those
-that read from stores. `efficiency` is what the same formula misses today, when it says that workers are the limit: batches that are not
-alike, or CPUs that others use. It is kept for other numbers of workers. The model knows nothing of disks and networks that have no more to
-give, which makes it too hopeful, never too shy.
+A batch's CPU time is that of its work and what the training process's other threads use meanwhile: the loop
+itself, the libraries', those that read from stores. `efficiency` is what the same formula misses today, when
+it says that workers are the limit: batches that are not alike, or CPUs that others use. It is kept for other
+numbers of workers. The model knows nothing of disks and networks that have no more to give, which makes it
+too hopeful, never too shy.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Optional
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,17 @@ class Costs:
 
     @property
     def waits(self) -> bool:
-        """Whether most of the work is no work of a CPU, nor a wait for one: then more workers than CPUs may help."""
+        """Whether most of the work is no work of a CPU, nor a wait for one: then more workers than CPUs may
+        help.
+        """
         return self.cpu / (1 - self.contention) < 0.5 * self.work
 
     def crowding(self, more: int) -> float:
-        """How much less of a CPU each of `more` workers gets than each of those there are now, where other programs want the CPUs, too.
+        """How much less of a CPU each of `more` workers gets than each of those there are now, where other
+        programs want the CPUs, too.
 
-        Whoever is ready gets an equal share. `others` is how many else are ready at a time, from what the workers could not have.
+        Whoever is ready gets an equal share. `others` is how many else are ready at a time, from what the
+        workers could not have.
         """
         now = max(1, self.workers)
         others = max(0.0, self.cores / (1 - self.contention) - now)
@@ -73,8 +79,10 @@ class Costs:
         return min(1 / max(self.consumer, 1e-9), self.of_workers)
 
 
-def measured(ledger: Mapping[str, Any]) -> Optional[tuple[Costs, float, float]]:
-    """(costs, batches per second behind the first one, samples per batch); None when there were too few batches to tell."""
+def measured(ledger: Mapping[str, Any]) -> tuple[Costs, float, float] | None:
+    """(costs, batches per second behind the first one, samples per batch); None when there were too few
+    batches to tell.
+    """
     batches, consumer = ledger["batches"], ledger["consumer"]
     filling = min(ledger["first_wait"], consumer["wait"] + consumer["make"])
     seconds = ledger["wall_seconds"] - consumer["start"] - filling
@@ -82,7 +90,10 @@ def measured(ledger: Mapping[str, Any]) -> Optional[tuple[Costs, float, float]]:
         return None
     workers = ledger["workers"]
     made = batches + _ready(ledger)
-    work = sum(seconds for worker in workers for stage, seconds in worker["seconds"].items() if stage != "idle") / made
+    work = (
+        sum(seconds for worker in workers for stage, seconds in worker["seconds"].items() if stage != "idle")
+        / made
+    )
     cpu = sum(seconds for worker in workers for seconds in worker["cpu_seconds"].values()) / made
     inline = not workers
     own = ledger.get("process_cpu_seconds", 0.0) / batches

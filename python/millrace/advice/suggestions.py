@@ -19,7 +19,9 @@ _ANSWER_S = 0.0004  # the consumer's part of a batch from a worker, when none ha
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One change. `samples_per_second` is foretold; `at_most`: it is what would be if the change cost nothing, not what it will be."""
+    """One change. `samples_per_second` is foretold; `at_most`: it is what would be if the change cost
+    nothing, not what it will be.
+    """
 
     what: str  # "3 more workers"
     code: str  # to paste
@@ -31,7 +33,10 @@ class Suggestion:
 
     def __str__(self) -> str:
         most, why = "at most " if self.at_most else "", f"\n    {self.why}" if self.why else ""
-        return f"{self.what}: {most}{self.samples_per_second:,.0f} samples/s ({self.gain:.2g}x)\n    {self.code}{why}"
+        return (
+            f"{self.what}: {most}{self.samples_per_second:,.0f} samples/s ({self.gain:.2g}x)\n   "
+            f" {self.code}{why}"
+        )
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,9 @@ class Facts:
 
 
 class Suggestions:
-    def __init__(self, costs: Costs, rate: float, per_batch: float, ledger: Mapping[str, Any], facts: Facts) -> None:
+    def __init__(
+        self, costs: Costs, rate: float, per_batch: float, ledger: Mapping[str, Any], facts: Facts
+    ) -> None:
         self.costs, self.rate, self.per_batch, self.ledger, self.facts = costs, rate, per_batch, ledger, facts
         self.settings = ledger["settings"]
         self.blame = {name: seconds for name, seconds in ledger["blame"].items() if name != "start"}
@@ -69,9 +76,13 @@ class Suggestions:
     def without(self, share: float) -> Costs:
         """With this share of the work gone."""
         costs = self.costs
-        return replace(costs, work=costs.work * (1 - share), cpu=costs.cpu * (1 - share), make=costs.make * (1 - share))
+        return replace(
+            costs, work=costs.work * (1 - share), cpu=costs.cpu * (1 - share), make=costs.make * (1 - share)
+        )
 
-    def add(self, what: str, code: str, rate: float, why: str = "", at_most: bool = False, **arguments: Any) -> None:
+    def add(
+        self, what: str, code: str, rate: float, why: str = "", at_most: bool = False, **arguments: Any
+    ) -> None:
         gain = rate / self.rate
         if gain >= LEAST_GAIN:
             self.found.append(Suggestion(what, code, rate * self.per_batch, gain, why, at_most, arguments))
@@ -82,20 +93,38 @@ def _workers(to: Suggestions) -> None:
     now, facts = to.costs, to.facts
     if now.workers == 0:
         stages = to.ledger["stages"]
-        cpu = sum(times["cpu"] for times in stages.values()) / max(1e-9, sum(times["wall"] for times in stages.values())) * now.make
+        cpu = (
+            sum(times["cpu"] for times in stages.values())
+            / max(1e-9, sum(times["wall"] for times in stages.values()))
+            * now.make
+        )
         now = replace(now, work=now.make, cpu=cpu, make=0.0, handover=max(now.handover, _ANSWER_S))
     if now.work <= 0:
         return
     ceiling = min(1 / max(now.consumer, 1e-9), now.of_cpus)
     most = _MOST_WORKERS if now.waits else max(1, math.ceil(now.cores))
-    if facts.gil and to.ledger["engine"] == "threads" and not to.ledger["native"] and now.cpu > 0 and _holds_the_gil(to):
+    if (
+        facts.gil
+        and to.ledger["engine"] == "threads"
+        and not to.ledger["native"]
+        and now.cpu > 0
+        and _holds_the_gil(to)
+    ):
         ceiling = min(ceiling, 1 / now.cpu)
     wanted = min(most, math.ceil(_SPARE * ceiling * now.work / now.efficiency - 0.02))
     if wanted <= to.costs.workers:
         return
     more = wanted - to.costs.workers
-    what = f"{more} more worker{'s' * (more > 1)}" if to.costs.workers else f"{wanted} worker{'s' * (wanted > 1)}"
-    why = "each worker of an iterable dataset must read a part of its own: see get_worker_info()" if facts.iterable else ""
+    what = (
+        f"{more} more worker{'s' * (more > 1)}"
+        if to.costs.workers
+        else f"{wanted} worker{'s' * (wanted > 1)}"
+    )
+    why = (
+        "each worker of an iterable dataset must read a part of its own: see get_worker_info()"
+        if facts.iterable
+        else ""
+    )
     rate = min(ceiling, replace(now, workers=wanted).rate)
     if not now.waits and now.contention > _SMALL_CONTENTION:
         rate *= to.costs.crowding(wanted)
@@ -112,9 +141,20 @@ def _holds_the_gil(to: Suggestions) -> bool:
 def _processes(to: Suggestions) -> None:
     """Threads that wait for the GIL."""
     now = to.costs
-    if to.ledger["engine"] != "threads" or to.ledger["native"] or not to.facts.gil or not _holds_the_gil(to) or now.cores < 2:
+    if (
+        to.ledger["engine"] != "threads"
+        or to.ledger["native"]
+        or not to.facts.gil
+        or not _holds_the_gil(to)
+        or now.cores < 2
+    ):
         return
-    changed = replace(now, work=now.cpu + now.work * to.of_work("fetch"), efficiency=1.0, handover=max(now.handover, _ANSWER_S))
+    changed = replace(
+        now,
+        work=now.cpu + now.work * to.of_work("fetch"),
+        efficiency=1.0,
+        handover=max(now.handover, _ANSWER_S),
+    )
     why = "the threads' Python code takes turns for the interpreter's lock"
     to.add("worker processes", 'worker_method="process"', changed.rate, why, worker_method="process")
 
@@ -124,9 +164,15 @@ def _prefetch(to: Suggestions) -> None:
     workers, depth = to.ledger["workers"], to.settings.get("prefetch_factor")
     if not workers or not depth or to.ledger["native"]:
         return
-    idle = sum(worker["seconds"].get("idle", 0.0) for worker in workers) / sum(worker["wall_seconds"] for worker in workers)
+    idle = sum(worker["seconds"].get("idle", 0.0) for worker in workers) / sum(
+        worker["wall_seconds"] for worker in workers
+    )
     even = replace(to.costs, efficiency=1.0)
-    if idle < 0.2 or to.ledger["consumer"]["wait"] < 0.05 * to.ledger["wall_seconds"] or even.rate < 1.1 * to.rate:
+    if (
+        idle < 0.2
+        or to.ledger["consumer"]["wait"] < 0.05 * to.ledger["wall_seconds"]
+        or even.rate < 1.1 * to.rate
+    ):
         return
     deeper = max(8, 4 * depth)
     why = f"batches are uneven: workers are idle {idle:.0%} of the time while the loop waits for one of them"
@@ -137,7 +183,9 @@ def _sampler(to: Suggestions) -> None:
     if to.share("draw") < 0.1:
         return
     name = f"{to.facts.sampler} is" if to.facts.sampler else "the sampler is"
-    code = "sampler=torch.utils.data.RandomSampler(dataset)  # or one of millrace.samplers, which draw natively"
+    code = (
+        "sampler=torch.utils.data.RandomSampler(dataset)  # or one of millrace.samplers, which draw natively"
+    )
     why = f"{name} asked in the loop's own thread, and takes {to.costs.draw * 1e3:.3g} ms per batch"
     to.add("a faster sampler", code, replace(to.costs, draw=0.0).rate, why, sampler=None)
 
@@ -146,7 +194,13 @@ def _device(to: Suggestions) -> None:
     if to.share("copy") < 0.1 or to.settings.get("device"):
         return
     rate = replace(to.costs, copy=0.0).rate
-    to.add("copies beside the loop", 'device="cuda", pin_memory=False', rate, "batches are copied while the loop computes", True)
+    to.add(
+        "copies beside the loop",
+        'device="cuda", pin_memory=False',
+        rate,
+        "batches are copied while the loop computes",
+        True,
+    )
 
 
 def _native(to: Suggestions) -> None:
@@ -154,13 +208,21 @@ def _native(to: Suggestions) -> None:
         return
     share = 1 - to.of_work("fetch")
     why = "; ".join(to.facts.python[:3])
-    to.add("the native pipeline", "print(loader.explain())  # what to change", to.without(share).rate, why, True)
+    to.add(
+        "the native pipeline", "print(loader.explain())  # what to change", to.without(share).rate, why, True
+    )
 
 
 def _gpu(to: Suggestions) -> None:
     if to.facts.gpu and to.settings.get("decode") == "cpu" and to.share("decode", "transform") > 0.2:
         rate = to.without(to.of_work("decode", "transform")).rate
-        to.add("GPU decode", 'device="cuda", decode="auto"', rate, "nvJPEG takes the share that keeps both sides busy", True)
+        to.add(
+            "GPU decode",
+            'device="cuda", decode="auto"',
+            rate,
+            "nvJPEG takes the share that keeps both sides busy",
+            True,
+        )
 
 
 def _pack(to: Suggestions) -> None:
@@ -181,7 +243,11 @@ def _hot(to: Suggestions) -> None:
     hot = to.ledger["hot"]
     if not hot or to.ledger["native"]:
         return
-    python = to.of_work(*_MADE) if hot[0]["stage"] == "collate" else to.of_work("fetch", "decode", "transform", "sample")
+    python = (
+        to.of_work(*_MADE)
+        if hot[0]["stage"] == "collate"
+        else to.of_work("fetch", "decode", "transform", "sample")
+    )
     share = hot[0]["share"] * python
     if share > 0.25:
         why = f"{hot[0]['stage']}: {hot[0]['share']:.0%} of the Python code's time"
@@ -195,7 +261,9 @@ def _bigger_batches(to: Suggestions) -> None:
     if not size or to.share("handover", "draw") < 0.5 or fixed > 0.005:
         return
     changed = replace(now, handover=now.handover / 4, draw=now.draw / 4)
-    why = "a batch costs more than its samples; this changes the training, unless the model takes them in parts"
+    why = (
+        "a batch costs more than its samples; this changes the training, unless the model takes them in parts"
+    )
     to.add("bigger batches", f"batch_size={4 * size}", changed.rate, why, True, batch_size=4 * size)
 
 
@@ -203,13 +271,31 @@ def persistent(to: Suggestions) -> None:
     """An epoch that is largely its own start; told by the epoch, not by the batch."""
     ledger = to.ledger
     start = ledger["blame"].get("start", 0.0)
-    if to.facts.persistent or not ledger["workers"] or ledger["native"] or start < 0.1 * ledger["wall_seconds"]:
+    if (
+        to.facts.persistent
+        or not ledger["workers"]
+        or ledger["native"]
+        or start < 0.1 * ledger["wall_seconds"]
+    ):
         return
     gain = ledger["wall_seconds"] / (ledger["wall_seconds"] - start)
     if gain >= LEAST_GAIN:
-        why = f"starting the workers takes {start / ledger['wall_seconds']:.0%} of each epoch; gain and rate are those of whole epochs"
+        why = (
+            f"starting the workers takes {start / ledger['wall_seconds']:.0%} of each epoch; gain and rate"
+            " are those of whole epochs"
+        )
         rate = ledger["samples"] / (ledger["wall_seconds"] - start)
-        to.found.append(Suggestion("workers that stay", "persistent_workers=True", rate, gain, why, False, {"persistent_workers": True}))
+        to.found.append(
+            Suggestion(
+                "workers that stay",
+                "persistent_workers=True",
+                rate,
+                gain,
+                why,
+                False,
+                {"persistent_workers": True},
+            )
+        )
 
 
 RULES = (

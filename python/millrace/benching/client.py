@@ -13,7 +13,7 @@ import sys
 import tempfile
 import warnings
 from multiprocessing.connection import Connection
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -31,7 +31,9 @@ class LoadFailed(RuntimeError):
 
 
 class Failed(RuntimeError):
-    """A measurement failed. `kind`: of the exception; "silent" for one that gave no answer in time, "died" for a process that ended."""
+    """A measurement failed. `kind`: of the exception; "silent" for one that gave no answer in time, "died"
+    for a process that ended.
+    """
 
     def __init__(self, kind: str, text: str, where: str = "") -> None:
         super().__init__(text)
@@ -44,7 +46,7 @@ class Client:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._process: Any = None
-        self._connection: Optional[Connection] = None
+        self._connection: Connection | None = None
         self._output = tempfile.TemporaryFile()  # what the dataset prints would tear the table
         self._used = False
         self.alone_because = ""
@@ -60,10 +62,20 @@ class Client:
         """Loads the dataset. LoadFailed when that raises."""
         ours, theirs = socket.socketpair()
         if self._target.live is None:
-            words = [sys.executable, "-c", "import sys; from millrace.benching.server import main; main(sys.argv[1:])"]
+            words = [
+                sys.executable,
+                "-c",
+                "import sys; from millrace.benching.server import main; main(sys.argv[1:])",
+            ]
             words += [str(theirs.fileno()), str(os.getpid())]
-            self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self._output,
-                                             stderr=self._output, start_new_session=True)
+            self._process = subprocess.Popen(
+                words,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+                start_new_session=True,
+            )
         else:
             self._process = _Fork(self._target, ours, theirs, self._output.fileno())
         theirs.close()
@@ -74,7 +86,9 @@ class Client:
                 self._connection.send((sys.path, self._target))
             kind, what = self._connection.recv()
         except (EOFError, OSError):
-            raise LoadFailed(f"the process that loads {self._target.text} ended ({self._ending()}){self._tail()}") from None
+            raise LoadFailed(
+                f"the process that loads {self._target.text} ended ({self._ending()}){self._tail()}"
+            ) from None
         if kind == "raised":
             self.close()
             said = what["error"] + (f" ({what['where']})" if what["where"] else "")
@@ -91,10 +105,16 @@ class Client:
         return self._ask("survey", (seconds,), 2 * seconds + 10)
 
     def written(self, configuration: Configuration, facts: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """The loader's arguments: the plain values (of an object that is here also the rest), and a line that has them all."""
+        """The loader's arguments: the plain values (of an object that is here also the rest), and a line that
+        has them all.
+        """
         plain, line = self._ask("written", (configuration, facts), 60.0)
         live = self._target.live
-        if live is not None and not isinstance(live, type) and (hasattr(live, "__getitem__") or hasattr(live, "dataset")):
+        if (
+            live is not None
+            and not isinstance(live, type)
+            and (hasattr(live, "__getitem__") or hasattr(live, "dataset"))
+        ):
             plain = arguments(configuration, self._target.load(), facts)
         return plain, line
 
@@ -152,11 +172,17 @@ class Client:
         fatal = [place for place, line in enumerate(lines) if line.startswith("Fatal Python error")]
         if fatal:  # faulthandler's: the innermost call comes first
             lines = lines[fatal[-1] :][: _TAIL_LINES // 2]
-        return ": its last words are\n" + "\n".join("  " + line for line in lines[-_TAIL_LINES:]) if lines else ""
+        return (
+            ": its last words are\n" + "\n".join("  " + line for line in lines[-_TAIL_LINES:])
+            if lines
+            else ""
+        )
 
 
 class _Fork:
-    """A server that has an object of this process: forked from it. The part of subprocess.Popen's interface that is used."""
+    """A server that has an object of this process: forked from it. The part of subprocess.Popen's interface
+    that is used.
+    """
 
     def __init__(self, target: Target, ours: socket.socket, theirs: socket.socket, output: int) -> None:
         parent = os.getpid()
@@ -175,20 +201,21 @@ class _Fork:
             os._exit(0)
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # forks with threads: torch's workers are made no other way
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # forks with threads: torch's workers are made no other way
             self._process = multiprocessing.get_context("fork").Process(target=run)
             self._process.start()
         self.pid = self._process.pid
 
-    def wait(self, timeout: Optional[float] = None) -> int:
+    def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired("server", timeout or 0)
         return self._process.exitcode
 
 
-def _exit(code: Optional[int]) -> str:
+def _exit(code: int | None) -> str:
     if code is None:
         return "unknown"
     return f"status {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
-

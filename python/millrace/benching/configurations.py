@@ -1,10 +1,12 @@
-"""One way to load: whose loader, where Python runs, how many workers, how far ahead; and the arguments that say so."""
+"""One way to load: whose loader, where Python runs, how many workers, how far ahead; and the arguments that
+say so.
+"""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import Any, Optional
+from typing import Any
 
 from .targets import Source
 
@@ -14,12 +16,14 @@ MOST_WORKERS_PER_CPU = 4  # that are tried where more workers go on helping
 
 @dataclass(frozen=True)
 class Configuration:
-    """`side`: "millrace" or "torch". `method`: one of METHODS; of torch "process". Without workers, both of the latter mean: in next()."""
+    """`side`: "millrace" or "torch". `method`: one of METHODS; of torch "process". Without workers, both of
+    the latter mean: in next().
+    """
 
     side: str
     method: str
     workers: int
-    prefetch: Optional[int] = None
+    prefetch: int | None = None
     pin: bool = False
 
     def __post_init__(self) -> None:
@@ -52,7 +56,11 @@ def arguments(configuration: Configuration, source: Source, facts: dict[str, Any
     """What the loader's class gets besides the dataset, in the order in which people write it."""
     given = dict(source.torchs() if configuration.side == "torch" else source.given)
     persistent = given.pop("persistent_workers", not source.is_iterable and not source.is_loader)
-    found: dict[str, Any] = {name: given.pop(name) for name in ("batch_size", "shuffle", "sampler", "batch_sampler") if name in given}
+    found: dict[str, Any] = {
+        name: given.pop(name)
+        for name in ("batch_size", "shuffle", "sampler", "batch_sampler")
+        if name in given
+    }
     found["num_workers"] = configuration.workers
     if configuration.workers:
         found["prefetch_factor"] = configuration.prefetch
@@ -89,8 +97,10 @@ def make_loader(configuration: Configuration, source: Source, facts: dict[str, A
     return made_of(source.dataset, **arguments(configuration, source, facts))
 
 
-def grid(cpus: int, own: Optional[int] = None) -> list[int]:
-    """Numbers of workers to begin with: 0, powers of two up to the CPUs, the CPUs, and the number the loader has."""
+def grid(cpus: int, own: int | None = None) -> list[int]:
+    """Numbers of workers to begin with: 0, powers of two up to the CPUs, the CPUs, and the number the loader
+    has.
+    """
     found = {0, cpus} | ({own} if own is not None else set())
     power = 1
     while power < cpus:
@@ -99,17 +109,28 @@ def grid(cpus: int, own: Optional[int] = None) -> list[int]:
     return sorted(found)
 
 
-def written(source: Source, configuration: Configuration, facts: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """(arguments that are plain values, all of them as a line of Python, where objects are called by their names)."""
+def written(
+    source: Source, configuration: Configuration, facts: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """(arguments that are plain values, all of them as a line of Python, where objects are called by their
+    names).
+    """
     found = arguments(configuration, source, facts)
     values = plain(found)
-    parts = [f"{name}={value!r}" if name in values else f"{name}={_name_of(name, value)}" for name, value in found.items()]
+    parts = [
+        f"{name}={value!r}" if name in values else f"{name}={_name_of(name, value)}"
+        for name, value in found.items()
+    ]
     return values, f"DataLoader({', '.join(['dataset', *parts])})"
 
 
 def plain(found: dict[str, Any]) -> dict[str, Any]:
     """Those arguments that JSON has words for."""
-    return {name: value for name, value in found.items() if value is None or isinstance(value, (bool, int, float, str))}
+    return {
+        name: value
+        for name, value in found.items()
+        if value is None or isinstance(value, (bool, int, float, str))
+    }
 
 
 def _name_of(name: str, value: Any) -> str:

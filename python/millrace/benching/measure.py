@@ -1,7 +1,9 @@
-"""One measurement of one configuration, in a process of its own: a loop that takes batches and does nothing with them, or a step.
+"""One measurement of one configuration, in a process of its own: a loop that takes batches and does nothing
+with them, or a step.
 
-Timed apart: the first batch, from `iter()`. Then batches that fill the queues are taken without being counted, then comes the window.
-Epochs follow each other; what it costs to begin one is part of the time. Clocks are monotonic, so a change of the date is not seen.
+Timed apart: the first batch, from `iter()`. Then batches that fill the queues are taken without being
+counted, then comes the window. Epochs follow each other; what it costs to begin one is part of the time.
+Clocks are monotonic, so a change of the date is not seen.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from . import processes
 from .configurations import Configuration, make_loader
@@ -23,13 +25,15 @@ _BUSY = bytes(1 << 16)
 
 @dataclass(frozen=True)
 class Task:
-    """`step_s`: what the loop does between two batches takes so long; asleep, or busy on one CPU. `seconds` or `steps` to measure.
+    """`step_s`: what the loop does between two batches takes so long; asleep, or busy on one CPU. `seconds`
+    or `steps` to measure.
 
-    `warm_s`: what comes before it at least, for workers whose memory is fresh; `limit_s`: when to end with what there is.
+    `warm_s`: what comes before it at least, for workers whose memory is fresh; `limit_s`: when to end with
+        what there is.
     """
 
     seconds: float
-    steps: Optional[int] = None
+    steps: int | None = None
     step_s: float = 0.0
     step_busy: bool = False
     limit_s: float = 60.0
@@ -71,14 +75,18 @@ def _why_empty(loader: Any) -> str:
     return f"the loader yields no batches of its {length} samples"
 
 
-def samples_in(batch: Any, batch_size: Optional[int]) -> int:
-    """How many samples a batch has: the length of its first field, at most `batch_size`. Of loaders without batches 1."""
+def samples_in(batch: Any, batch_size: int | None) -> int:
+    """How many samples a batch has: the length of its first field, at most `batch_size`. Of loaders without
+    batches 1.
+    """
     if batch_size is None:
         return 1
     while True:
         if isinstance(batch, dict) and batch:
             batch = next(iter(batch.values()))
-        elif isinstance(batch, (list, tuple)) and batch and not isinstance(batch[0], (str, bytes, int, float)):
+        elif (
+            isinstance(batch, (list, tuple)) and batch and not isinstance(batch[0], (str, bytes, int, float))
+        ):
             batch = batch[0]
         else:
             break
@@ -88,7 +96,7 @@ def samples_in(batch: Any, batch_size: Optional[int]) -> int:
         return batch_size
 
 
-def _batch_size(loader: Any) -> Optional[int]:
+def _batch_size(loader: Any) -> int | None:
     if loader.batch_size is not None:
         return loader.batch_size
     return None if loader.batch_sampler is None else 1 << 62
@@ -109,13 +117,18 @@ def step_of(task: Task) -> Callable[[], None]:
 
 
 def measure(
-    source: Source, configuration: Configuration, task: Task, facts: dict[str, Any], root: int, send: Callable[[Any], None]
+    source: Source,
+    configuration: Configuration,
+    task: Task,
+    facts: dict[str, Any],
+    root: int,
+    send: Callable[[Any], None],
 ) -> None:
     """Calls `send` with a record of plain values, before the iterator is closed, which may take a while.
 
-    samples, batches, seconds, rate (samples/s), wait_seconds, first_seconds, cpu_seconds (of the loader: without that of a busy step),
-    memory_bytes (of the tree of process `root`, with what was there for a while), waits and ends of single batches (seconds), left_out
-    and errors (by on_error).
+    samples, batches, seconds, rate (samples/s), wait_seconds, first_seconds, cpu_seconds (of the loader:
+    without that of a busy step), memory_bytes (of the tree of process `root`, with what was there for a
+    while), waits and ends of single batches (seconds), left_out and errors (by on_error).
     """
     loader = make_loader(configuration, source, facts)
     clock, step, size = time.perf_counter, step_of(task), _batch_size(loader)
@@ -136,7 +149,9 @@ def measure(
     waits, ends = [], []
     samples = step_cpu = 0.0
     epochs = batches.epochs
-    together = max(1, configuration.workers)  # worker processes deliver in turns: windows of whole turns are all alike
+    together = max(
+        1, configuration.workers
+    )  # worker processes deliver in turns: windows of whole turns are all alike
     cpu, own = processes.cpu_seconds(os.getpid()), time.thread_time
     begin = end = clock()
     while True:
@@ -151,16 +166,32 @@ def measure(
         samples += samples_in(batch, size)
         if task.steps is not None and len(waits) >= task.steps or end >= deadline:
             break
-        if task.steps is None and end - begin >= task.seconds and (len(waits) % together == 0 or end - begin >= 2 * task.seconds):
+        if (
+            task.steps is None
+            and end - begin >= task.seconds
+            and (len(waits) % together == 0 or end - begin >= 2 * task.seconds)
+        ):
             break
     seconds = end - begin
     cpu = max(0.0, processes.cpu_seconds(os.getpid()) - cpu - step_cpu * task.step_busy)
     memory = processes.memory_bytes(root) + processes.given_back_bytes(os.getpid())
-    send({
-        "samples": int(samples), "batches": len(waits), "seconds": seconds, "rate": samples / seconds, "wait_seconds": sum(waits),
-        "first_seconds": first, "cpu_seconds": cpu, "memory_bytes": memory, "epochs": batches.epochs - epochs + 1,
-        "engine": _engine(loader), "waits": waits[:_KEPT], "ends": ends[:_KEPT], **_left_out(loader),
-    })
+    send(
+        {
+            "samples": int(samples),
+            "batches": len(waits),
+            "seconds": seconds,
+            "rate": samples / seconds,
+            "wait_seconds": sum(waits),
+            "first_seconds": first,
+            "cpu_seconds": cpu,
+            "memory_bytes": memory,
+            "epochs": batches.epochs - epochs + 1,
+            "engine": _engine(loader),
+            "waits": waits[:_KEPT],
+            "ends": ends[:_KEPT],
+            **_left_out(loader),
+        }
+    )
 
 
 def _engine(loader: Any) -> str:
@@ -169,5 +200,7 @@ def _engine(loader: Any) -> str:
 
 def _left_out(loader: Any) -> dict[str, Any]:
     stats = loader.stats() if hasattr(loader, "stats") else {}
-    errors = [{"index": error["index"], "reason": str(error["reason"])} for error in stats.get("errors", [])[:5]]
+    errors = [
+        {"index": error["index"], "reason": str(error["reason"])} for error in stats.get("errors", [])[:5]
+    ]
     return {"left_out": stats.get("left_out", 0), "errors": errors}

@@ -23,7 +23,9 @@ def tree(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of `pid`, its living descendants and those already waited for; in hundredths of a second."""
+    """User and system time of `pid`, its living descendants and those already waited for; in hundredths of a
+    second.
+    """
     ticks = 0
     for process in tree(pid):
         try:
@@ -35,13 +37,20 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory_bytes(pid: int) -> int:
-    """Memory of the tree, where pages that n processes share count once (proportional set size). Takes milliseconds per process."""
+    """Memory of the tree, where pages that n processes share count once (proportional set size). Takes
+    milliseconds per process.
+    """
     return sum(_field(process, "smaps_rollup", "Pss:") for process in tree(pid))
 
 
 def given_back_bytes(pid: int) -> int:
-    """By how much the processes of the tree had more memory at their peaks, summed: what they took for a while."""
-    return sum(max(0, _field(process, "status", "VmHWM:") - _field(process, "status", "VmRSS:")) for process in tree(pid))
+    """By how much the processes of the tree had more memory at their peaks, summed: what they took for a
+    while.
+    """
+    return sum(
+        max(0, _field(process, "status", "VmHWM:") - _field(process, "status", "VmRSS:"))
+        for process in tree(pid)
+    )
 
 
 def _field(pid: int, file_name: str, name: str) -> int:

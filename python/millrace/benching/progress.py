@@ -1,10 +1,12 @@
-"""What is being measured and what is best so far: a bar of rich's in a terminal, else a line for each measurement."""
+"""What is being measured and what is best so far: a bar of rich's in a terminal, else a line for each
+measurement.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Optional, TextIO
+from typing import Any, TextIO
 
 _TOLD_BY_POINTS = ("warm-up", "grid", "around the best", "final")
 
@@ -27,7 +29,7 @@ class Progress:
     def measuring(self, what: str, phase: str) -> None:
         """Before a measurement."""
 
-    def measured(self, what: str, rate: Optional[float], best: str) -> None:
+    def measured(self, what: str, rate: float | None, best: str) -> None:
         """After it: samples/s, None where it failed; the best so far in words, "" before there is one."""
 
     def close(self) -> None:
@@ -40,7 +42,7 @@ class Progress:
 class Lines(Progress):
     """One line for each measurement."""
 
-    def __init__(self, budget: float, stream: Optional[TextIO] = None) -> None:
+    def __init__(self, budget: float, stream: TextIO | None = None) -> None:
         super().__init__()
         self._budget, self._stream = budget, stream or sys.stderr
 
@@ -49,10 +51,14 @@ class Lines(Progress):
         if name not in _TOLD_BY_POINTS:
             print(f"[{self._elapsed():4.0f} s of {self._budget:.0f}] {name}", file=self._stream, flush=True)
 
-    def measured(self, what: str, rate: Optional[float], best: str) -> None:
+    def measured(self, what: str, rate: float | None, best: str) -> None:
         result = "failed" if rate is None else f"{rate:,.0f} samples/s"
         best = f"; best so far {best}" if best else ""
-        print(f"[{self._elapsed():4.0f} s of {self._budget:.0f}] {self._phase}: {what}: {result}{best}", file=self._stream, flush=True)
+        print(
+            f"[{self._elapsed():4.0f} s of {self._budget:.0f}] {self._phase}: {what}: {result}{best}",
+            file=self._stream,
+            flush=True,
+        )
 
 
 class Bar(Progress):
@@ -61,8 +67,13 @@ class Bar(Progress):
     def __init__(self, budget: float, rich_progress: Any) -> None:
         super().__init__()
         self._bar = rich_progress.Progress(
-            rich_progress.BarColumn(24), rich_progress.TextColumn("{task.description}", markup=False), rich_progress.TimeElapsedColumn(),
-            console=_console(), transient=True, refresh_per_second=2)  # each takes CPU time from what is measured
+            rich_progress.BarColumn(24),
+            rich_progress.TextColumn("{task.description}", markup=False),
+            rich_progress.TimeElapsedColumn(),
+            console=_console(),
+            transient=True,
+            refresh_per_second=2,
+        )  # each takes CPU time from what is measured
         self._task = self._bar.add_task("", total=budget)
         self._best = ""
         self._bar.start()
@@ -74,7 +85,7 @@ class Bar(Progress):
     def measuring(self, what: str, phase: str) -> None:
         self._show(f"{self._phase}: {what}")
 
-    def measured(self, what: str, rate: Optional[float], best: str) -> None:
+    def measured(self, what: str, rate: float | None, best: str) -> None:
         self._best = best
         self._show(f"{self._phase}: {what}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any, Optional
+from typing import Any
 
 from .configurations import Configuration, plain
 from .options import Options
@@ -15,7 +15,9 @@ _RESTLESS = 0.10  # noise that is worth a word
 
 
 class Row:
-    """One configuration's numbers: medians over its measurements of the best phase. `rates`: each of them, samples/s."""
+    """One configuration's numbers: medians over its measurements of the best phase. `rates`: each of them,
+    samples/s.
+    """
 
     def __init__(self, configuration: Configuration, records: list[dict[str, Any]]) -> None:
         phases = {record["phase"] for record in records}
@@ -36,24 +38,44 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         c = self.configuration
         return {
-            "side": c.side, "method": c.method, "num_workers": c.workers, "prefetch_factor": c.prefetch, "pin_memory": c.pin,
-            "phase": self.phase, "repeats": len(self.rates), "samples_per_second": self.rate, "low": self.low, "high": self.high,
-            "rates": self.rates, "wait_share": self.wait_share, "first_batch_seconds": self.first_seconds,
-            "cpu_seconds_per_1000": self.cpu_per_1000, "memory_bytes": self.memory_bytes, "engine": self.records[-1]["engine"],
+            "side": c.side,
+            "method": c.method,
+            "num_workers": c.workers,
+            "prefetch_factor": c.prefetch,
+            "pin_memory": c.pin,
+            "phase": self.phase,
+            "repeats": len(self.rates),
+            "samples_per_second": self.rate,
+            "low": self.low,
+            "high": self.high,
+            "rates": self.rates,
+            "wait_share": self.wait_share,
+            "first_batch_seconds": self.first_seconds,
+            "cpu_seconds_per_1000": self.cpu_per_1000,
+            "memory_bytes": self.memory_bytes,
+            "engine": self.records[-1]["engine"],
         }
 
 
 class BenchResult:
     """What `millrace.bench()` has found.
 
-    best_arguments: for `DataLoader(dataset, **best_arguments)`; {} when it was stopped. Of a dataset that was named it has the plain
-    values; `best_line`, to paste, names the objects, too. rate: samples/s they reached at the end, the
-    median of `repeats`; noise: its relative half-width, at least 0.02. speedup: over torch's loader at its best, which took turns with it;
-    None without. notes: what else is worth knowing. stopped: by Ctrl-C, before it was through.
+    best_arguments: for `DataLoader(dataset, **best_arguments)`; {} when it was stopped. Of a dataset that was
+    named it has the plain values; `best_line`, to paste, names the objects, too. rate: samples/s they reached
+    at the end, the median of `repeats`; noise: its relative half-width, at least 0.02. speedup: over torch's
+    loader at its best, which took turns with it; None without. notes: what else is worth knowing. stopped: by
+    Ctrl-C, before it was through.
     """
 
-    def __init__(self, name: str, options: Options, search: Search, best_arguments: Optional[dict[str, Any]] = None, best_line: str = "",
-                 stopped: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: Options,
+        search: Search,
+        best_arguments: dict[str, Any] | None = None,
+        best_line: str = "",
+        stopped: bool = False,
+    ) -> None:
         self.name, self.stopped, self.facts = name, stopped, dict(search.facts)
         self.step_seconds, self.step_on, self.budget = options.step_seconds, options.step_on, options.budget
         measured: dict[Configuration, list[dict[str, Any]]] = {}
@@ -62,10 +84,16 @@ class BenchResult:
                 measured.setdefault(record["configuration"], []).append(record)
         self.rows = sorted((Row(c, records) for c, records in measured.items()), key=lambda row: -row.rate)
         self.failures = {c: why for c, why in search.failures.items() if c not in measured}
-        self.best = self._row(search.winner) or next((row for row in self.rows if row.configuration.side == "millrace"), None)
-        self.torch = self._row(search.torch) or next((row for row in self.rows if row.configuration.side == "torch"), None)
+        self.best = self._row(search.winner) or next(
+            (row for row in self.rows if row.configuration.side == "millrace"), None
+        )
+        self.torch = self._row(search.torch) or next(
+            (row for row in self.rows if row.configuration.side == "torch"), None
+        )
         self.runner_up = self._row(search.runner_up)
-        self.rows.sort(key=lambda row: row is not self.best)  # which others seem to beat that were measured once, or for less long
+        self.rows.sort(
+            key=lambda row: row is not self.best
+        )  # which others seem to beat that were measured once, or for less long
         self.tied = list(search.tied)
         self.notes = list(search.notes)
         self.best_arguments, self.best_line = best_arguments or {}, best_line
@@ -73,24 +101,27 @@ class BenchResult:
         if last.get("left_out"):
             self.notes.append(_left_out(search.records))
 
-    def _row(self, configuration: Optional[Configuration]) -> Optional[Row]:
+    def _row(self, configuration: Configuration | None) -> Row | None:
         return next((row for row in self.rows if row.configuration == configuration), None)
 
     @property
-    def rate(self) -> Optional[float]:
+    def rate(self) -> float | None:
         return None if self.best is None else self.best.rate
 
     @property
-    def noise(self) -> Optional[float]:
+    def noise(self) -> float | None:
         return None if self.best is None else self.best.noise
 
     @property
-    def speedup(self) -> Optional[float]:
+    def speedup(self) -> float | None:
         """Where both took turns the median of the rounds' ratios."""
         if self.best is None or self.torch is None:
             return None
-        return statistics.median(ours / theirs for ours, theirs in zip(self.best.rates, self.torch.rates)) if (
-            self.best.phase == self.torch.phase == "final") else self.best.rate / self.torch.rate
+        return (
+            statistics.median(ours / theirs for ours, theirs in zip(self.best.rates, self.torch.rates))
+            if (self.best.phase == self.torch.phase == "final")
+            else self.best.rate / self.torch.rate
+        )
 
     def table(self) -> str:
         """Every configuration, the fastest first, in plain text."""
@@ -99,14 +130,35 @@ class BenchResult:
         for row in self.rows:
             spread_of = f"±{50 * spread(row.rates):.1f} %" if len(row.rates) > 1 else ""
             mark = "  <- best" if row is self.best else "  <- torch's best" if row is self.torch else ""
-            lines.append([str(row.configuration), number(row.rate), spread_of, f"{100 * row.wait_share:.0f} %", seconds(row.first_seconds),
-                          f"{row.cpu_per_1000:.3g}", f"{row.memory_bytes / 1e6:,.0f} MB{mark}"])
+            lines.append(
+                [
+                    str(row.configuration),
+                    number(row.rate),
+                    spread_of,
+                    f"{100 * row.wait_share:.0f} %",
+                    seconds(row.first_seconds),
+                    f"{row.cpu_per_1000:.3g}",
+                    f"{row.memory_bytes / 1e6:,.0f} MB{mark}",
+                ]
+            )
         if not self.step_seconds:  # each moment is a wait
             head.pop(3)
             lines = [line[:3] + line[4:] for line in lines]
-        widths = [max(len(line[place].partition("  <-")[0]) for line in [head, *lines]) for place in range(len(head))]
-        text = ["  ".join(cell.ljust(width) if place == 0 else cell.rjust(width + len(cell) - len(cell.partition("  <-")[0]))
-                          for place, (cell, width) in enumerate(zip(line, widths))) for line in [head, *lines]]
+        widths = [
+            max(len(line[place].partition("  <-")[0]) for line in [head, *lines])
+            for place in range(len(head))
+        ]
+        text = [
+            "  ".join(
+                (
+                    cell.ljust(width)
+                    if place == 0
+                    else cell.rjust(width + len(cell) - len(cell.partition("  <-")[0]))
+                )
+                for place, (cell, width) in enumerate(zip(line, widths))
+            )
+            for line in [head, *lines]
+        ]
         text += [f"{configuration}: {why}" for configuration, why in self.failures.items()]
         return "\n".join(text)
 
@@ -125,8 +177,12 @@ class BenchResult:
         facts = self.facts
         length = "" if facts.get("length") is None else f", {facts['length']:,} samples"
         batches = f", batches of {facts['batch_size']}" if facts.get("batch_size") else ""
-        step = f"a step of {1000 * self.step_seconds:g} ms, {'busy on one CPU' if self.step_on == 'cpu' else 'asleep'}" if (
-            self.step_seconds) else "no step: as fast as batches can be had"
+        step = (
+            f"a step of {1000 * self.step_seconds:g} ms,"
+            f" {'busy on one CPU' if self.step_on == 'cpu' else 'asleep'}"
+            if (self.step_seconds)
+            else "no step: as fast as batches can be had"
+        )
         return f"{self.name}: {facts.get('type', '')}{length}{batches}; {step}"
 
     def remarks(self) -> list[str]:
@@ -135,34 +191,66 @@ class BenchResult:
         if best is None:
             return self.notes
         ending = " at the end" if best.phase == "final" else ""
-        certain = (f"{number(best.low)} to {number(best.high)} in {len(best.rates)} measurements{ending}; "
-                   f"again within {100 * best.noise:.0f} %")
-        lines = [f"best: {best.configuration}: {number(best.rate)} samples/s ({certain if len(best.rates) > 1 else 'measured once'})"]
+        certain = (
+            f"{number(best.low)} to {number(best.high)} in {len(best.rates)} measurements{ending}; "
+            f"again within {100 * best.noise:.0f} %"
+        )
+        lines = [
+            f"best: {best.configuration}: {number(best.rate)} samples/s"
+            f" ({certain if len(best.rates) > 1 else 'measured once'})"
+        ]
         if self.torch is not None and self.speedup is not None:
             theirs = self.torch
-            lines.append(f"{self.speedup:.2f} x torch's loader at its best ({theirs.configuration}: {number(theirs.rate)} samples/s)")
+            lines.append(
+                f"{self.speedup:.2f} x torch's loader at its best ({theirs.configuration}:"
+                f" {number(theirs.rate)} samples/s)"
+            )
         if self.tied:
             other = next(c for c in self.tied if c != best.configuration)
-            lines.append(f"{other} is no faster beyond the noise; of equals, the one with fewer workers and shorter queues is taken")
+            lines.append(
+                f"{other} is no faster beyond the noise; of equals, the one with fewer workers and shorter"
+                " queues is taken"
+            )
         if best.noise > _RESTLESS:
-            lines.append(f"measurements differ by ±{100 * best.noise:.0f} %: something else is busy here, or the dataset is uneven; a "
-                         "larger budget, or a quieter hour, tells more")
+            lines.append(
+                f"measurements differ by ±{100 * best.noise:.0f} %: something else is busy here, or the"
+                " dataset is uneven; a larger budget, or a quieter hour, tells more"
+            )
         if best.configuration.workers and best.epochs > len(best.records) and not self.facts["persistent"]:
-            lines.append("workers are started anew for each epoch, which counts here: persistent_workers=True keeps them")
+            lines.append(
+                "workers are started anew for each epoch, which counts here: persistent_workers=True keeps"
+                " them"
+            )
         return lines + self.notes
 
     def to_json(self) -> dict[str, Any]:
         """JSON's types only."""
         best = self.best
         return {
-            "version": 1, "target": self.name, "dataset": self.facts, "stopped": self.stopped, "budget_seconds": self.budget,
-            "step_seconds": self.step_seconds, "step_on": self.step_on, "configurations": [row.to_json() for row in self.rows],
+            "version": 1,
+            "target": self.name,
+            "dataset": self.facts,
+            "stopped": self.stopped,
+            "budget_seconds": self.budget,
+            "step_seconds": self.step_seconds,
+            "step_on": self.step_on,
+            "configurations": [row.to_json() for row in self.rows],
             "failures": {str(c): why for c, why in self.failures.items()},
-            "best": None if best is None else {
-                **best.to_json(), "noise": best.noise, "line": self.best_line, "arguments": plain(self.best_arguments)},
-            "torch": None if self.torch is None else self.torch.to_json(), "speedup": self.speedup,
+            "best": (
+                None
+                if best is None
+                else {
+                    **best.to_json(),
+                    "noise": best.noise,
+                    "line": self.best_line,
+                    "arguments": plain(self.best_arguments),
+                }
+            ),
+            "torch": None if self.torch is None else self.torch.to_json(),
+            "speedup": self.speedup,
             "runner_up": None if self.runner_up is None else self.runner_up.to_json(),
-            "tied": [str(c) for c in self.tied], "notes": self.notes,
+            "tied": [str(c) for c in self.tied],
+            "notes": self.notes,
         }
 
 
@@ -174,4 +262,3 @@ def _left_out(records: list[dict[str, Any]]) -> str:
 
 def number(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
-

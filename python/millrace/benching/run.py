@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from .. import _core
 from .client import Client
 from .options import Options
@@ -16,7 +14,7 @@ from .targets import Target
 class Stopped(KeyboardInterrupt):
     """Ctrl-C. `result`: what was measured until then; None: nothing."""
 
-    def __init__(self, result: Optional[BenchResult]) -> None:
+    def __init__(self, result: BenchResult | None) -> None:
         super().__init__()
         self.result = result
 
@@ -30,7 +28,9 @@ def run_bench(target: Target, options: Options, progress: bool) -> BenchResult:
             search.run()
             best = client.written(search.winner, search.facts) if search.winner else ({}, "")
         except KeyboardInterrupt:
-            raise Stopped(BenchResult(target.text, options, search, stopped=True) if search.records else None) from None
+            raise Stopped(
+                BenchResult(target.text, options, search, stopped=True) if search.records else None
+            ) from None
         finally:
             shown.close()
         return BenchResult(target.text, options, search, *best)

@@ -1,10 +1,11 @@
 """Which configurations are measured, when and for how long, so that the best is found within the budget.
 
-    warm-up ─▶ grid: workers × method, the better half again for twice as long ─▶ around the best: workers, prefetch, pinning ─▶
-    final: the winner, the next best and torch's best, or its best two, take turns, and what they reach there is reported
+    warm-up ─▶ grid: workers × method, the better half again for twice as long ─▶ around the best: workers,
+    prefetch, pinning ─▶ final: the winner, the next best and torch's best, or its best two, take turns, and
+    what they reach there is reported
 
-The halves are taken among millrace's configurations and torch's apart, so both sides are searched alike. Of configurations that do not
-differ by more than the noise, the one that asks for least of the machine wins.
+The halves are taken among millrace's configurations and torch's apart, so both sides are searched alike. Of
+configurations that do not differ by more than the noise, the one that asks for least of the machine wins.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 from .client import Client, Failed
 from .configurations import METHODS, MOST_WORKERS_PER_CPU, Configuration, grid
@@ -43,7 +44,8 @@ class NothingMeasured(RuntimeError):
 
 
 class Search:
-    """Fills `records` (each measurement, in order) and `failures`; what it decides is in `winner`, `runner_up`, `torch`, `notes`.
+    """Fills `records` (each measurement, in order) and `failures`; what it decides is in `winner`,
+    `runner_up`, `torch`, `notes`.
 
     After an exception, Ctrl-C included, they hold what was measured until then.
     """
@@ -54,9 +56,9 @@ class Search:
         self.records: list[dict[str, Any]] = []
         self.failures: dict[Configuration, str] = {}
         self.notes: list[str] = []
-        self.winner: Optional[Configuration] = None
-        self.runner_up: Optional[Configuration] = None
-        self.torch: Optional[Configuration] = None
+        self.winner: Configuration | None = None
+        self.runner_up: Configuration | None = None
+        self.torch: Configuration | None = None
         self.tied: list[Configuration] = []
         self._start = time.monotonic()
         self._overhead = 1.0  # seconds that a measurement takes besides its window
@@ -64,7 +66,7 @@ class Search:
         self._silent = 0  # measurements that gave no answer: the next have less patience
         self._batch_s = 0.0  # what making a batch takes, about, in one worker
         self._short = False  # something was left out for want of time
-        self._most_workers: Optional[int] = None
+        self._most_workers: int | None = None
 
     def run(self) -> None:
         self._progress.phase("loading")
@@ -81,7 +83,9 @@ class Search:
         self._progress.phase("around the best")
         self._around()
         if self._short:
-            self.notes.append(f"the budget of {self._options.budget:g} s left something out; a larger one tries more")
+            self.notes.append(
+                f"the budget of {self._options.budget:g} s left something out; a larger one tries more"
+            )
         self._final()
 
     # ------------------------------------------------------------------ phases
@@ -104,14 +108,17 @@ class Search:
         facts, budget = self.facts, self._options.budget
         if facts["sample_seconds"] is None or not facts["batch_size"]:
             return
-        self._batch_s = facts["sample_seconds"] * min(facts["batch_size"], facts["length"] or facts["batch_size"])
+        self._batch_s = facts["sample_seconds"] * min(
+            facts["batch_size"], facts["length"] or facts["batch_size"]
+        )
         if facts["native"]:
             self._batch_s /= self._cpus  # whose threads share a batch
         if self._batch_s > budget / 4:
             raise NothingMeasured(
-                f"a sample takes {seconds(facts['sample_seconds'])}, a batch of {facts['batch_size']} about {seconds(self._batch_s)}: a "
-                f"budget of {budget:g} s is too short to compare anything; give --budget {max(1, round(16 * self._batch_s))}, or a smaller "
-                "--batch-size")
+                f"a sample takes {seconds(facts['sample_seconds'])}, a batch of {facts['batch_size']} about"
+                f" {seconds(self._batch_s)}: a budget of {budget:g} s is too short to compare anything; give"
+                f" --budget {max(1, round(16 * self._batch_s))}, or a smaller --batch-size"
+            )
 
     def _check_division(self) -> None:
         self._progress.phase("do workers share the stream")
@@ -120,7 +127,10 @@ class Search:
                 return
         except Failed:  # whatever it is, the measurements will meet it
             return
-        told = "every worker reads the whole stream: it does not look at get_worker_info(), so samples come once per worker"
+        told = (
+            "every worker reads the whole stream: it does not look at get_worker_info(), so samples come once"
+            " per worker"
+        )
         if self._options.workers:
             self.notes.append(f"{told}; samples/s counts all of them")
         else:
@@ -129,41 +139,64 @@ class Search:
 
     def _first_grid(self) -> tuple[list[Configuration], list[Configuration]]:
         facts, options = self.facts, self._options
-        possible = ["native"] if facts["native_argument"] == "require" else [*(["native"] if facts["native"] else []), "process", "thread"]
+        possible = (
+            ["native"]
+            if facts["native_argument"] == "require"
+            else [*(["native"] if facts["native"] else []), "process", "thread"]
+        )
         methods = [method for method in options.methods or METHODS if method in possible]
         if not methods:
-            raise NothingMeasured(f"this dataset does not run by method {', '.join(options.methods or ())}:\n{facts['explain']}")
+            raise NothingMeasured(
+                f"this dataset does not run by method {', '.join(options.methods or ())}:\n{facts['explain']}"
+            )
         workers = sorted(set(options.workers)) if options.workers else grid(self._cpus, facts["workers"])
         workers = [number for number in workers if self._most_workers is None or number <= self._most_workers]
         prefetch = (options.prefetch or [facts["prefetch"] or 2])[0]
         pin = options.pin[0] if options.pin else facts["pin"]
-        ours = [Configuration("millrace", method, number, prefetch, pin) for method in methods for number in workers
-                if number or method in ("native", next(m for m in methods if m != "native") if methods != ["native"] else "")]
+        ours = [
+            Configuration("millrace", method, number, prefetch, pin)
+            for method in methods
+            for number in workers
+            if number
+            or method
+            in (
+                "native",
+                next(m for m in methods if m != "native") if methods != ["native"] else "",
+            )
+        ]
         torchs = []
         if options.with_torch:
             if facts["on_error"] == "raise":
                 torchs = [Configuration("torch", "process", number, prefetch, pin) for number in workers]
             else:
-                self.notes.append(f"torch's loader has no on_error={facts['on_error']!r}, so it is not measured")
+                self.notes.append(
+                    f"torch's loader has no on_error={facts['on_error']!r}, so it is not measured"
+                )
         # The likely best first: it is the yardstick, and what there is when the budget ends.
         likely = sorted(ours, key=lambda c: (abs(c.workers - self._cpus), METHODS.index(c.method)))
         return likely, sorted(torchs, key=lambda c: abs(c.workers - self._cpus))
 
     def _halve(self, ours: list[Configuration], torchs: list[Configuration]) -> None:
         share, rungs = _SHARES["grid"], 0
-        window: Optional[float] = None
+        window: float | None = None
         while True:
             points = _alternating(ours, torchs)
             window = self._window(share if rungs else share / 2, len(points), least=window)
             for configuration in points:
-                if self._left(share) < window + self._overhead and self._any("millrace") and (self._any("torch") or not torchs):
+                if (
+                    self._left(share) < window + self._overhead
+                    and self._any("millrace")
+                    and (self._any("torch") or not torchs)
+                ):
                     self._cut_short(configuration, not rungs)
                 else:
                     self._measure(configuration, window, "grid")
             rungs += 1
             ours, torchs = self._best(ours), self._best(torchs)
             if not ours and not self._any("millrace"):
-                raise NothingMeasured("\n".join(["no configuration gave a batch", *self.notes, *self._told_failures()]))
+                raise NothingMeasured(
+                    "\n".join(["no configuration gave a batch", *self.notes, *self._told_failures()])
+                )
             if (len(ours) <= _FINALISTS and len(torchs) <= _TORCHS) or rungs >= 4 or self._left(share) <= 0:
                 return
             ours = ours[: max(_FINALISTS, (len(ours) + 1) // 2)]
@@ -193,7 +226,9 @@ class Search:
                 tried(self._best_of(side).with_(pin=pin))
 
     def _more_workers(self, side: str, tried: Callable[[Configuration], None]) -> None:
-        """Twice as many as the best has, as long as that helps: loading that waits for something else than a CPU."""
+        """Twice as many as the best has, as long as that helps: loading that waits for something else than a
+        CPU.
+        """
         while (best := self._best_of(side)).workers >= self._cpus:
             more = best.with_(workers=2 * best.workers)
             if more.workers > MOST_WORKERS_PER_CPU * self._cpus or more in self._rates():
@@ -241,11 +276,13 @@ class Search:
         if finals:
             self.torch = min(finals, key=lambda c: (-finals[c], c.effort()))
 
-    def _decide(self, chosen: Configuration, rival: Optional[Configuration]) -> None:
+    def _decide(self, chosen: Configuration, rival: Configuration | None) -> None:
         rates = {c: self.rates_of(c, "final") for c in (chosen, rival) if c is not None}
         if not rates[chosen]:
             if rival is None or not rates[rival]:
-                raise NothingMeasured(f"{chosen} failed when it was measured again: {self.failures.get(chosen, '')}")
+                raise NothingMeasured(
+                    f"{chosen} failed when it was measured again: {self.failures.get(chosen, '')}"
+                )
             self.winner, self.runner_up = rival, None
             return
         if rival is None or not rates[rival]:
@@ -266,14 +303,32 @@ class Search:
         self._progress.measuring(str(configuration), phase)
         begun = time.monotonic()
         if self._left(1.0) <= 0 and not self.records:
-            raise NothingMeasured("\n".join([f"no configuration gave enough batches within the budget of {options.budget:g} s; a larger "
-                                             "one, or smaller batches, may help", *self._told_failures()]))
+            raise NothingMeasured(
+                "\n".join(
+                    [
+                        (
+                            f"no configuration gave enough batches within the budget of {options.budget:g} s;"
+                            " a larger one, or smaller batches, may help"
+                        ),
+                        *self._told_failures(),
+                    ]
+                )
+            )
         step = options.step_seconds + self._batch_s
-        usual = 4 * (window + warm + self._overhead + step * (options.steps or 2))  # what takes much longer hangs
+        usual = 4 * (
+            window + warm + self._overhead + step * (options.steps or 2)
+        )  # what takes much longer hangs
         limit = max(3.0, min(max(10.0, usual), max(self._left(1.0), 2 * window + 5)) / (1 + self._silent))
         if not self.records:
             limit = min(limit, max(usual, options.budget / 4))  # something must be left for the others
-        task = Task(options.seconds or window, options.steps, options.step_seconds, options.step_on == "cpu", limit, warm)
+        task = Task(
+            options.seconds or window,
+            options.steps,
+            options.step_seconds,
+            options.step_on == "cpu",
+            limit,
+            warm,
+        )
         try:
             record = self._client.measure(configuration, task, self.facts)
         except Failed as failure:
@@ -308,20 +363,31 @@ class Search:
             return
         if found["failed"]:
             raise DatasetFails(survey_text(found, self.facts["iterable"]), found)
-        self.notes.append(f"{found['read']:,} samples were read one by one without an error; what fails is making batches of them")
+        self.notes.append(
+            f"{found['read']:,} samples were read one by one without an error; what fails is making batches"
+            " of them"
+        )
 
     # ------------------------------------------------------------------ what is known
 
-    def rates_of(self, configuration: Configuration, phase: Optional[str] = None) -> list[float]:
+    def rates_of(self, configuration: Configuration, phase: str | None = None) -> list[float]:
         """samples/s of each measurement that counts, or of those of one phase."""
-        return [r["rate"] for r in self.records if r["configuration"] == configuration and r["phase"] == (phase or r["phase"]) != "warm-up"]
+        return [
+            r["rate"]
+            for r in self.records
+            if r["configuration"] == configuration and r["phase"] == (phase or r["phase"]) != "warm-up"
+        ]
 
     def _rates(self) -> dict[Configuration, float]:
         found: dict[Configuration, list[float]] = {}
         for record in self.records:
             if record["phase"] != "warm-up":
                 found.setdefault(record["configuration"], []).append(record["rate"])
-        return {configuration: statistics.median(rates) for configuration, rates in found.items() if configuration not in self.failures}
+        return {
+            configuration: statistics.median(rates)
+            for configuration, rates in found.items()
+            if configuration not in self.failures
+        }
 
     def _any(self, side: str) -> bool:
         return any(configuration.side == side for configuration in self._rates())
@@ -350,7 +416,9 @@ class Search:
     def _left(self, share: float) -> float:
         return share * self._options.budget - (time.monotonic() - self._start)
 
-    def _window(self, share: float, points: int, least: Optional[float] = None, longest: float = _WINDOW_S[1]) -> float:
+    def _window(
+        self, share: float, points: int, least: float | None = None, longest: float = _WINDOW_S[1]
+    ) -> float:
         """Seconds for each of so many points, so that they end by this share of the budget."""
         if self._options.seconds is not None:
             return self._options.seconds
@@ -378,7 +446,9 @@ def _alternating(ours: list[Configuration], torchs: list[Configuration]) -> list
 
 
 def _told(failure: Failed) -> str:
-    """In short: of what a worker process raised its last line, since the trace before it leads through torch and millrace."""
+    """In short: of what a worker process raised its last line, since the trace before it leads through torch
+    and millrace.
+    """
     text = str(failure)
     if "Original Traceback" in text:
         text = text.strip().splitlines()[-1]

@@ -1,14 +1,16 @@
 """The process in which a dataset is loaded once, and from which each measurement's own process is forked.
 
-    parent ──commands──▶ server: imports, loads ──fork──▶ child: one measurement, then its end, with all its workers
-           ◀──answers──
+    parent ──commands──▶ server: imports, loads ──fork──▶ child: one measurement, then its end, with all its
+           workers ◀──answers──
 
-So each configuration begins with the same memory, generators and caches, and what the last one left behind (threads, fork handlers,
-pools) is gone. Where loading has left behind what does not survive a fork (threads, open files whose position forks would share, CUDA) the
-server measures itself, and the parent starts another for the next configuration.
+So each configuration begins with the same memory, generators and caches, and what the last one left behind
+(threads, fork handlers, pools) is gone. Where loading has left behind what does not survive a fork (threads,
+open files whose position forks would share, CUDA) the server measures itself, and the parent starts another
+for the next configuration.
 
-How it ends: when the parent closes the connection, or dies, the server ends its child's process group and goes. Server and child
-also end _GRACE_MS after whoever started them, whatever the dataset's code is doing then.
+How it ends: when the parent closes the connection, or dies, the server ends its child's process group and
+goes. Server and child also end _GRACE_MS after whoever started them, whatever the dataset's code is doing
+then.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from .survey import described, divides, probe, survey
 from .targets import Source, Target
 
 WORK = {"probe": probe, "divides": divides, "survey": survey, "written": written}
-_FORKS_BY_ITSELF = ("jemalloc_bg_thd",)  # threads that begin anew in a forked child: that of pyarrow's allocator
+# threads that begin anew in a forked child: that of pyarrow's allocator
+_FORKS_BY_ITSELF = ("jemalloc_bg_thd",)
 _GRACE_MS = 2000
 _PATIENCE_S = 2.0  # for a child that has answered to close its loader
 
@@ -42,10 +45,11 @@ def end_with_parent(parent: int) -> None:
 
 
 def serve(connection: Connection, target: Target) -> None:
-    """Answers ("ready", why measurements are not forked or ""), then each command until the connection closes.
+    """Answers ("ready", why measurements are not forked or ""), then each command until the connection
+    closes.
 
-    Commands: (name, arguments, limit in seconds); names are "measure" and those of WORK. Answers: ("done", what it returned),
-    ("raised", {"kind", "error", "where"}), ("silent", seconds), ("died", exit code).
+    Commands: (name, arguments, limit in seconds); names are "measure" and those of WORK. Answers: ("done",
+    what it returned), ("raised", {"kind", "error", "where"}), ("silent", seconds), ("died", exit code).
     """
     before = _Inventory()
     if target.live is None:
@@ -56,8 +60,17 @@ def serve(connection: Connection, target: Target) -> None:
         connection.send(("raised", {"kind": type(error).__name__, **described(error)}))
         return
     except SystemExit as error:
-        connection.send(("raised", {"kind": "SystemExit", "error": f"it ends the process: SystemExit({error.code!r}). "
-                                    "Name something that only makes the dataset or the loader", "where": ""}))
+        connection.send(
+            (
+                "raised",
+                {
+                    "kind": "SystemExit",
+                    "error": f"it ends the process: SystemExit({error.code!r}). "
+                    "Name something that only makes the dataset or the loader",
+                    "where": "",
+                },
+            )
+        )
         return
     why = "" if target.live is not None else before.in_the_way()
     connection.send(("ready", why))
@@ -72,7 +85,9 @@ def serve(connection: Connection, target: Target) -> None:
             connection.send(_forked(connection, name, source, arguments, limit_s))
 
 
-def _work(send: Callable[[Any], None], name: str, source: Source, arguments: tuple[Any, ...], root: int) -> None:
+def _work(
+    send: Callable[[Any], None], name: str, source: Source, arguments: tuple[Any, ...], root: int
+) -> None:
     try:
         if name == "measure":
             measure(source, *arguments, root, lambda record: send(("done", record)))
@@ -96,7 +111,9 @@ def _forked(parent: Connection, *work: Any) -> Any:
         childs.close()
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads, which the interpreter's own may be
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of forks with threads, which the interpreter's own may be
         child = multiprocessing.get_context("fork").Process(target=run)
         child.start()
     childs.close()
@@ -136,7 +153,9 @@ class _Inventory:
                 continue
             if stat.S_ISREG(about.st_mode) or stat.S_ISSOCK(about.st_mode):
                 files.add((int(name), about.st_dev, about.st_ino))
-        return sum(_thread_name(thread) not in _FORKS_BY_ITSELF for thread in os.listdir("/proc/self/task")), files
+        return sum(
+            _thread_name(thread) not in _FORKS_BY_ITSELF for thread in os.listdir("/proc/self/task")
+        ), files
 
     def in_the_way(self) -> str:
         """What has come since, in words; "": nothing."""
@@ -173,7 +192,9 @@ def main(arguments: list[str]) -> None:
     end_with_parent(int(arguments[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     faulthandler.enable()
-    warnings.simplefilter("ignore", UserWarning)  # torch's advice about numbers of workers, which are tried on purpose
+    warnings.simplefilter(
+        "ignore", UserWarning
+    )  # torch's advice about numbers of workers, which are tried on purpose
     connection = Connection(int(arguments[0]))
     path, target = connection.recv()
     sys.path.extend(entry for entry in path if entry not in sys.path)

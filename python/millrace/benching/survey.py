@@ -22,10 +22,11 @@ class EmptyDataset(ValueError):
 
 
 def probe(source: Source, seconds: float) -> dict[str, Any]:
-    """What is known before measuring: plain values. EmptyDataset where there is nothing to measure; errors of making a loader.
+    """What is known before measuring: plain values. EmptyDataset where there is nothing to measure; errors of
+    making a loader.
 
-    Reads some samples, so that their cost is known: `sample_seconds`, None when none was read. A sample that raises is no error here
-    but told, as "failed", so that survey() is asked.
+    Reads some samples, so that their cost is known: `sample_seconds`, None when none was read. A sample that
+    raises is no error here but told, as "failed", so that survey() is asked.
     """
     import torch
 
@@ -36,12 +37,25 @@ def probe(source: Source, seconds: float) -> dict[str, Any]:
     from ..lowering import make_plan
 
     native = make_plan(loader).job is not None
-    facts = {"type": type(source.dataset).__name__, "iterable": source.is_iterable, "length": length, "native": native,
-             "explain": loader.explain(), "batch_size": loader.batch_size, "is_loader": source.is_loader, "workers": source.workers,
-             "prefetch": source.prefetch, "pin": bool(source.given.get("pin_memory")), "on_error": loader.on_error,
-             "native_argument": loader.native, "decides_batches": loader.batch_sampler is not None and loader.batch_size is None,
-             "accelerator": bool(torch.accelerator.is_available()), "persistent": loader.persistent_workers,
-             "sample_seconds": None, "failed": False}
+    facts = {
+        "type": type(source.dataset).__name__,
+        "iterable": source.is_iterable,
+        "length": length,
+        "native": native,
+        "explain": loader.explain(),
+        "batch_size": loader.batch_size,
+        "is_loader": source.is_loader,
+        "workers": source.workers,
+        "prefetch": source.prefetch,
+        "pin": bool(source.given.get("pin_memory")),
+        "on_error": loader.on_error,
+        "native_argument": loader.native,
+        "decides_batches": loader.batch_sampler is not None and loader.batch_size is None,
+        "accelerator": bool(torch.accelerator.is_available()),
+        "persistent": loader.persistent_workers,
+        "sample_seconds": None,
+        "failed": False,
+    }
     times: list[float] = []
     start = last = time.perf_counter()
     for _, failure in _samples(source):
@@ -58,10 +72,16 @@ def probe(source: Source, seconds: float) -> dict[str, Any]:
 
 
 def divides(source: Source) -> bool:
-    """Whether two workers read different samples of a stream. False: both began with the same batch, and not all its batches are alike."""
+    """Whether two workers read different samples of a stream. False: both began with the same batch, and not
+    all its batches are alike.
+    """
     loader = make_loader(Configuration("torch", "process", 2), source, {"native": False})
     batches = list(itertools.islice(loader, 3))
-    return len(batches) < 2 or not same(batches[0], batches[1]) or any(same(batches[0], batch) for batch in batches[2:])
+    return (
+        len(batches) < 2
+        or not same(batches[0], batches[1])
+        or any(same(batches[0], batch) for batch in batches[2:])
+    )
 
 
 def same(one: Any, other: Any) -> bool:
@@ -83,7 +103,9 @@ def same(one: Any, other: Any) -> bool:
 
 
 def survey(source: Source, seconds: float) -> dict[str, Any]:
-    """Reads samples for so long, spread over the dataset: {"read", "failed", "errors": [{"index", "error", "where"}], "all": bool}."""
+    """Reads samples for so long, spread over the dataset: {"read", "failed", "errors": [{"index", "error",
+    "where"}], "all": bool}.
+    """
     found: dict[str, Any] = {"read": 0, "failed": 0, "errors": [], "all": True}
     start = time.perf_counter()
     for index, failure in _samples(source):
@@ -103,19 +125,26 @@ def survey_text(found: dict[str, Any], is_stream: bool) -> str:
     """What a survey() that met errors tells."""
     read, failed = found["read"], found["failed"]
     if is_stream:
-        lines = [f"the stream raises at sample {found['errors'][0]['index']:,}, behind {read - failed:,} good ones:"]
+        lines = [
+            f"the stream raises at sample {found['errors'][0]['index']:,}, behind {read - failed:,} good"
+            " ones:"
+        ]
     else:
         which = "all" if found["all"] else "read so far, spread over the dataset"
         lines = [f"{failed:,} of {read:,} samples ({which}) raise, {100 * failed / read:.3g} %:"]
     for error in found["errors"]:
-        lines.append(f"  index {error['index']}: {error['error']}" + (f" ({error['where']})" if error["where"] else ""))
+        lines.append(
+            f"  index {error['index']}: {error['error']}" + (f" ({error['where']})" if error["where"] else "")
+        )
     if failed > len(found["errors"]):
         lines.append(f"  and {failed - len(found['errors']):,} more")
     return "\n".join(lines)
 
 
 def _samples(source: Source) -> Iterator[tuple[int, Any]]:
-    """(index, None or what reading it raised), in an order of its own; of a stream in its order, up to its first error."""
+    """(index, None or what reading it raised), in an order of its own; of a stream in its order, up to its
+    first error.
+    """
     if source.is_iterable:
         places = itertools.count()
         try:
@@ -143,11 +172,19 @@ def _samples(source: Source) -> Iterator[tuple[int, Any]]:
 
 
 def described(error: BaseException) -> dict[str, str]:
-    """{"error": kind and text, "where": the line of the innermost code that is neither torch's nor ours}; of errors of ours the text."""
+    """{"error": kind and text, "where": the line of the innermost code that is neither torch's nor ours}; of
+    errors of ours the text.
+    """
     own = __package__.partition(".")[0]
-    places = [(frame.f_globals.get("__name__", "").partition(".")[0], frame.f_code.co_filename, line)
-              for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [
+        (frame.f_globals.get("__name__", "").partition(".")[0], frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
     if places and places[-1][0] == own:
         return {"error": str(error), "where": ""}
-    theirs = [f"{file}:{line}" for package, file, line in places if package not in (own, "torch", "multiprocessing", "importlib", "runpy")]
+    theirs = [
+        f"{file}:{line}"
+        for package, file, line in places
+        if package not in (own, "torch", "multiprocessing", "importlib", "runpy")
+    ]
     return {"error": f"{type(error).__name__}: {error}", "where": theirs[-1] if theirs else ""}

@@ -1,7 +1,8 @@
-"""What is measured: a dataset or a loader that `module:name` or `script.py:name` names, or that is there already.
+"""What is measured: a dataset or a loader that `module:name` or `script.py:name` names, or that is there
+already.
 
-A script is loaded as multiprocessing loads it into a spawned process: under the name `__mp_main__`, so that what stands under
-`if __name__ == "__main__":` does not run, and what is defined in it can be pickled.
+A script is loaded as multiprocessing loads it into a spawned process: under the name `__mp_main__`, so that
+what stands under `if __name__ == "__main__":` does not run, and what is defined in it can be pickled.
 """
 
 from __future__ import annotations
@@ -13,20 +14,38 @@ import runpy
 import sys
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _NAME = _MODULE
-# What torch's class has as attributes under the names of its arguments, with the defaults; batching and sampler are looked at apart.
-_TORCHS = {"pin_memory": False, "timeout": 0, "worker_init_fn": None, "multiprocessing_context": None, "generator": None,
-           "pin_memory_device": "", "in_order": True}
-_OURS = ("native", "on_error", "worker_method", "snapshot_every_n_steps", "equal_steps", "auto_epoch", "device", "prefetch_to_device",
-         "decode")
+# What torch's class has as attributes under the names of its arguments, with the defaults; batching and
+# sampler are looked at apart.
+_TORCHS = {
+    "pin_memory": False,
+    "timeout": 0,
+    "worker_init_fn": None,
+    "multiprocessing_context": None,
+    "generator": None,
+    "pin_memory_device": "",
+    "in_order": True,
+}
+_OURS = (
+    "native",
+    "on_error",
+    "worker_method",
+    "snapshot_every_n_steps",
+    "equal_steps",
+    "auto_epoch",
+    "device",
+    "prefetch_to_device",
+    "decode",
+)
 
 
 @dataclass(frozen=True)
 class Target:
-    """`text`: "module:name" or "script.py:name". `live`: the thing itself, if it need not be found. `collate`: "module:function".
+    """`text`: "module:name" or "script.py:name". `live`: the thing itself, if it need not be found.
+    `collate`: "module:function".
 
     The other fields are arguments for the loader; None: not given.
     """
@@ -34,7 +53,7 @@ class Target:
     text: str
     live: Any = None
     collate: Any = None
-    batch_size: Optional[int] = None
+    batch_size: int | None = None
     shuffle: bool = False
     on_error: str = "raise"
 
@@ -45,7 +64,9 @@ class Target:
             _divided(self.collate, "--collate ")
 
     def load(self) -> Source:
-        """Imports and calls what is named; what that raises passes through. ValueError for what is no dataset."""
+        """Imports and calls what is named; what that raises passes through. ValueError for what is no
+        dataset.
+        """
         thing = named(self.text) if self.live is None else _called(self.live, self.text)
         source = source_of(thing, self.text)
         collate = named(self.collate, call=False) if isinstance(self.collate, str) else self.collate
@@ -59,15 +80,16 @@ class Target:
 
 @dataclass
 class Source:
-    """A dataset, and arguments that its loaders have in common: `given` of the names that torch has, or only millrace's class.
+    """A dataset, and arguments that its loaders have in common: `given` of the names that torch has, or only
+    millrace's class.
 
     `workers` and `prefetch`: what the loader has that they were taken from; None without one.
     """
 
     dataset: Any
     given: dict[str, Any] = field(default_factory=dict)
-    workers: Optional[int] = None
-    prefetch: Optional[int] = None
+    workers: int | None = None
+    prefetch: int | None = None
     is_loader: bool = False
 
     def torchs(self) -> dict[str, Any]:
@@ -81,7 +103,7 @@ class Source:
         return isinstance(self.dataset, IterableDataset)
 
     @property
-    def length(self) -> Optional[int]:
+    def length(self) -> int | None:
         """Samples of the dataset; None: it does not say."""
         try:
             return len(self.dataset)
@@ -97,7 +119,11 @@ def named(text: str, call: bool = True) -> Any:
     thing: Any = module
     for part in name.split("."):
         if not hasattr(thing, part):
-            guard = " Under `if __name__ == \"__main__\":` nothing runs here: make it at the top, or in a function" if script else ""
+            guard = (
+                ' Under `if __name__ == "__main__":` nothing runs here: make it at the top, or in a function'
+                if script
+                else ""
+            )
             raise ValueError(f"{text}: {place} has no {part!r}{'.' * bool(guard)}{guard}")
         thing = getattr(thing, part)
     return _called(thing, text) if call else thing
@@ -106,7 +132,10 @@ def named(text: str, call: bool = True) -> Any:
 def _divided(text: str, what: str = "") -> tuple[str, str]:
     place, colon, name = text.rpartition(":")
     if not colon or not _NAME.fullmatch(name) or not (place.endswith(".py") or _MODULE.fullmatch(place)):
-        raise ValueError(f"{what}{text!r}: write module:name or script.py:name, of a dataset, a function that makes one, or a loader")
+        raise ValueError(
+            f"{what}{text!r}: write module:name or script.py:name, of a dataset, a function that makes one,"
+            " or a loader"
+        )
     if place.endswith(".py") and not os.path.isfile(place):
         raise FileNotFoundError(f"{what}{text}: there is no file {place}")
     return place, name
@@ -126,7 +155,9 @@ def _script(path: str) -> ModuleType:
 
 
 def _called(thing: Any, text: str) -> Any:
-    makes = isinstance(thing, type) or (callable(thing) and not hasattr(thing, "__getitem__") and not hasattr(thing, "__iter__"))
+    makes = isinstance(thing, type) or (
+        callable(thing) and not hasattr(thing, "__getitem__") and not hasattr(thing, "__iter__")
+    )
     if not makes:
         return thing
     try:
@@ -134,7 +165,9 @@ def _called(thing: Any, text: str) -> Any:
 
         inspect.signature(thing).bind()
     except TypeError as error:
-        raise ValueError(f"{text} is called without arguments, but: {error}; name a function that needs none") from None
+        raise ValueError(
+            f"{text} is called without arguments, but: {error}; name a function that needs none"
+        ) from None
     except ValueError:  # written in C: it has no signature
         pass
     return thing()
@@ -147,12 +180,16 @@ def source_of(thing: Any, text: str) -> Source:
     from ..prefetch import DevicePrefetcher
 
     if isinstance(thing, DevicePrefetcher):
-        raise ValueError(f"{text} is a DevicePrefetcher; name the loader in it, which may have device= itself")
+        raise ValueError(
+            f"{text} is a DevicePrefetcher; name the loader in it, which may have device= itself"
+        )
     if isinstance(thing, torch.utils.data.DataLoader):
         return _of_loader(thing)
     if not hasattr(thing, "__getitem__") and not isinstance(thing, torch.utils.data.IterableDataset):
-        raise ValueError(f"{text} is of type {type(thing).__name__}: neither a dataset (with __getitem__, or an IterableDataset), a "
-                         "function that makes one, nor a DataLoader")
+        raise ValueError(
+            f"{text} is of type {type(thing).__name__}: neither a dataset (with __getitem__, or an"
+            " IterableDataset), a function that makes one, nor a DataLoader"
+        )
     return Source(thing)
 
 
@@ -162,7 +199,9 @@ def _of_loader(loader: Any) -> Source:
 
     from ..dataloader import DataLoader
 
-    given = {name: getattr(loader, name) for name, default in _TORCHS.items() if getattr(loader, name) != default}
+    given = {
+        name: getattr(loader, name) for name, default in _TORCHS.items() if getattr(loader, name) != default
+    }
     if loader.collate_fn not in (default_collate, default_convert):
         given["collate_fn"] = loader.collate_fn
     if loader.batch_size is not None:
@@ -178,7 +217,9 @@ def _of_loader(loader: Any) -> Source:
     if loader.persistent_workers:
         given["persistent_workers"] = True
     if isinstance(loader, DataLoader):
-        given.update({name: value for name in _OURS if (value := getattr(loader, name)) != getattr(DataLoader, name)})
+        given.update(
+            {name: value for name in _OURS if (value := getattr(loader, name)) != getattr(DataLoader, name)}
+        )
     return Source(loader.dataset, given, loader.num_workers, loader.prefetch_factor, is_loader=True)
 
 
@@ -188,14 +229,18 @@ def _order(loader: Any) -> dict[str, Any]:
     sampler = loader.sampler
     if type(sampler) is SequentialSampler and sampler.data_source is loader.dataset:
         return {}
-    plain = type(sampler) is RandomSampler and sampler.data_source is loader.dataset and not sampler.replacement
+    plain = (
+        type(sampler) is RandomSampler and sampler.data_source is loader.dataset and not sampler.replacement
+    )
     return {"shuffle": True} if plain and sampler._num_samples is None else {"sampler": sampler}
 
 
 def _give_batches(source: Source, target: Target) -> None:
     if target.batch_size is not None:
         if "batch_sampler" in source.given:
-            raise ValueError(f"{target.text} has a batch_sampler, which says what is in a batch: leave --batch-size out")
+            raise ValueError(
+                f"{target.text} has a batch_sampler, which says what is in a batch: leave --batch-size out"
+            )
         source.given["batch_size"] = target.batch_size
     elif not source.is_loader:
         source.given["batch_size"] = 64

@@ -1,4 +1,6 @@
-"""`millrace bench module:dataset`: the best arguments of a DataLoader over the user's own dataset; see millrace.bench."""
+"""`millrace bench module:dataset`: the best arguments of a DataLoader over the user's own dataset; see
+millrace.bench.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,13 @@ import argparse
 import json
 import os
 import sys
-from typing import Any, Optional
+from typing import Any
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status: 0, 1 when there is no result, which is told, 2 for wrong arguments, 130 after Ctrl-C."""
+    """The exit status: 0, 1 when there is no result, which is told, 2 for wrong arguments, 130 after
+    Ctrl-C.
+    """
     parser = _parser()
     given = parser.parse_args(arguments)
     from millrace.benching import pages
@@ -19,8 +23,19 @@ def main(arguments: list[str]) -> int:
     from millrace.benching.targets import Target
 
     try:
-        options = Options(given.workers, given.prefetch, given.pin, given.method, given.step_ms / 1000, given.step_on, given.steps,
-                          given.seconds, given.repeats, given.budget, not given.no_torch)
+        options = Options(
+            given.workers,
+            given.prefetch,
+            given.pin,
+            given.method,
+            given.step_ms / 1000,
+            given.step_on,
+            given.steps,
+            given.seconds,
+            given.repeats,
+            given.budget,
+            not given.no_torch,
+        )
         target = Target(given.dataset, None, given.collate, given.batch_size, given.shuffle, given.on_error)
         for path in filter(None, (given.html, given.png, given.out)):
             _check_writable(path)
@@ -77,7 +92,9 @@ def _check_writable(path: str) -> None:
         with open(path, "ab"):
             pass
     except OSError as error:
-        raise OSError(f"{path} cannot be written ({error.strerror}); nothing was measured: name another file") from None
+        raise OSError(
+            f"{path} cannot be written ({error.strerror}); nothing was measured: name another file"
+        ) from None
     if not existed:
         os.unlink(path)
 
@@ -101,28 +118,86 @@ def _switches(text: str) -> list[bool]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="millrace bench", description="Measures your own dataset over workers, prefetch, pinning and "
-                                     "methods, in turns with torch's DataLoader, and ends with the best arguments to paste.")
+    parser = argparse.ArgumentParser(
+        prog="millrace bench",
+        description=(
+            "Measures your own dataset over workers, prefetch, pinning and "
+            "methods, in turns with torch's DataLoader, and ends with the best arguments to paste."
+        ),
+    )
     add = parser.add_argument
-    unset: Optional[int] = None
-    add("dataset", metavar="module:name", help="a dataset, a function without arguments that makes one, or a DataLoader, whose arguments "
-        "are taken over; also script.py:name, whose part under `if __name__ == \"__main__\":` does not run")
+    unset: int | None = None
+    add(
+        "dataset",
+        metavar="module:name",
+        help=(
+            "a dataset, a function without arguments that makes one, or a DataLoader, whose arguments "
+            'are taken over; also script.py:name, whose part under `if __name__ == "__main__":` does not run'
+        ),
+    )
     add("--batch-size", type=int, default=unset, metavar="N", help="default: the loader's, else 64")
     add("--collate", metavar="module:function", help="the collate_fn")
-    add("--shuffle", action="store_true", help="random order, as with shuffle=True; default: as the loader has it, else in order")
-    add("--workers", type=_numbers, metavar="0,1,2", help="what is tried (default: by the CPUs, and more where more helps)")
-    add("--prefetch", type=_numbers, metavar="2,4", help="prefetch factors that are tried (default: 2, then 4 and 8 with the best)")
-    add("--pin", type=_switches, metavar="no|yes|both", help="pin_memory (default: both where there is an accelerator)")
-    add("--method", type=_words, metavar="native,process,thread", help="what is tried (default: all that are possible)")
-    add("--step-ms", type=float, default=0.0, metavar="MS", help="the training step takes so long (default: 0, only loading is measured)")
-    add("--step-on", choices=("gpu", "cpu"), default="gpu", help="gpu: the loop sleeps (default); cpu: it keeps one CPU busy")
+    add(
+        "--shuffle",
+        action="store_true",
+        help="random order, as with shuffle=True; default: as the loader has it, else in order",
+    )
+    add(
+        "--workers",
+        type=_numbers,
+        metavar="0,1,2",
+        help="what is tried (default: by the CPUs, and more where more helps)",
+    )
+    add(
+        "--prefetch",
+        type=_numbers,
+        metavar="2,4",
+        help="prefetch factors that are tried (default: 2, then 4 and 8 with the best)",
+    )
+    add(
+        "--pin",
+        type=_switches,
+        metavar="no|yes|both",
+        help="pin_memory (default: both where there is an accelerator)",
+    )
+    add(
+        "--method",
+        type=_words,
+        metavar="native,process,thread",
+        help="what is tried (default: all that are possible)",
+    )
+    add(
+        "--step-ms",
+        type=float,
+        default=0.0,
+        metavar="MS",
+        help="the training step takes so long (default: 0, only loading is measured)",
+    )
+    add(
+        "--step-on",
+        choices=("gpu", "cpu"),
+        default="gpu",
+        help="gpu: the loop sleeps (default); cpu: it keeps one CPU busy",
+    )
     add("--steps", type=int, default=unset, metavar="N", help="batches per measurement, or")
-    add("--seconds", type=float, metavar="S", help="seconds of one (default: what the budget allows, up to 3)")
+    add(
+        "--seconds", type=float, metavar="S", help="seconds of one (default: what the budget allows, up to 3)"
+    )
     add("--repeats", type=int, default=5, metavar="N", help="of the best at the end (default: 5)")
-    add("--budget", type=float, default=120.0, metavar="S", help="seconds for everything, about (default: 120)")
+    add(
+        "--budget",
+        type=float,
+        default=120.0,
+        metavar="S",
+        help="seconds for everything, about (default: 120)",
+    )
     add("--no-torch", action="store_true", help="do not measure torch's loader")
-    add("--on-error", choices=("raise", "skip", "replace"), default="raise", help="samples that raise: say which and fail (default), or go "
-        "on as the loader's on_error does")
+    add(
+        "--on-error",
+        choices=("raise", "skip", "replace"),
+        default="raise",
+        help="samples that raise: say which and fail (default), or go on as the loader's on_error does",
+    )
     add("--html", metavar="FILE", help="a page with the plots")
     add("--png", metavar="FILE", help="the plots as a picture (needs matplotlib)")
     add("--out", metavar="FILE", help="everything as JSON in this file, besides the table")

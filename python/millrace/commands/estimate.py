@@ -1,11 +1,13 @@
-"""`millrace estimate`: what a run needs of its loader, what that gives, and what waiting costs; see millrace.estimate."""
+"""`millrace estimate`: what a run needs of its loader, what that gives, and what waiting costs; see
+millrace.estimate.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-from typing import Any, Optional
+from typing import Any
 
 from ..regular_files import open_regular
 from .frame import command, explained, number
@@ -33,20 +35,46 @@ class _Failed(Exception):
 def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
     from millrace.estimate import estimate
 
-    ways = [name for name in ("measured", "measured_tokens", "dataset", "loader", "ledger") if getattr(given, name) is not None]
+    ways = [
+        name
+        for name in ("measured", "measured_tokens", "dataset", "loader", "ledger")
+        if getattr(given, name) is not None
+    ]
     if len(ways) > 1:
-        raise ValueError(f"{' and '.join('--' + way.replace('_', '-') for way in ways)} each say what the loader gives; give one of them")
+        raise ValueError(
+            f"{' and '.join('--' + way.replace('_', '-') for way in ways)} each say what the loader gives;"
+            " give one of them"
+        )
     values: dict[str, Any] = {
         name: getattr(given, name)
-        for name in ("step_ms", "batch_size", "world_size", "samples", "tokens", "length", "epochs", "steps", "price_per_hour", "currency",
-                     "measured", "measured_tokens")
+        for name in (
+            "step_ms",
+            "batch_size",
+            "world_size",
+            "samples",
+            "tokens",
+            "length",
+            "epochs",
+            "steps",
+            "price_per_hour",
+            "currency",
+            "measured",
+            "measured_tokens",
+        )
     }
     # What is wrong with the numbers shows before anything is measured.
-    checked = {**values, "step_ms": 1.0 if given.step_ms is None and given.ledger else given.step_ms,
-               "batch_size": 1 if given.batch_size is None and (given.ledger or given.loader) else given.batch_size}
+    checked = {
+        **values,
+        "step_ms": 1.0 if given.step_ms is None and given.ledger else given.step_ms,
+        "batch_size": 1 if given.batch_size is None and (given.ledger or given.loader) else given.batch_size,
+    }
     for name in ("step_ms", "batch_size"):
         if checked[name] is None:
-            more = ", or a --ledger, which has it" if name == "step_ms" else ", or a --ledger or --loader, which has it"
+            more = (
+                ", or a --ledger, which has it"
+                if name == "step_ms"
+                else ", or a --ledger or --loader, which has it"
+            )
             raise ValueError(f"--{name.replace('_', '-')} is needed{more}")
     estimate(**checked)
     rate = _rate(given)
@@ -59,11 +87,15 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
         values["step_ms"] = rate.step_seconds * 1000
     made = estimate(**values)
     where = f"; it names {rate.stage} as the bottleneck" if rate.stage else ""
-    shared = "; ranks of this machine would share its CPUs" if made.world_size > 1 and "LOCAL_WORLD_SIZE" not in os.environ else ""
+    shared = (
+        "; ranks of this machine would share its CPUs"
+        if made.world_size > 1 and "LOCAL_WORLD_SIZE" not in os.environ
+        else ""
+    )
     return made, rate.what + where + (shared if not given.ledger else "")
 
 
-def _rate(given: argparse.Namespace) -> Optional[Any]:
+def _rate(given: argparse.Namespace) -> Any | None:
     """A MeasuredRate by --dataset, --loader or --ledger; None for the others."""
     if given.ledger is not None:
         from millrace.measured_rate import rate_of_ledger
@@ -81,7 +113,9 @@ def _rate(given: argparse.Namespace) -> Optional[Any]:
     if text is None:
         return None
     if not is_name(text):
-        raise ValueError(f"{text!r} names no object: write module:name, as in my_module:dataset, or script.py:name")
+        raise ValueError(
+            f"{text!r} names no object: write module:name, as in my_module:dataset, or script.py:name"
+        )
     if given.ranks_per_node is not None:
         if given.ranks_per_node < 1:
             raise ValueError(f"--ranks-per-node={given.ranks_per_node} should be 1 or more")
@@ -109,8 +143,13 @@ def _measured(text: str, given: argparse.Namespace) -> Any:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="millrace estimate", description="What a training run needs of its loader, what the loader "
-                                     "gives, and what waiting costs. Say what it gives by --measured, or have it measured.")
+    parser = argparse.ArgumentParser(
+        prog="millrace estimate",
+        description=(
+            "What a training run needs of its loader, what the loader "
+            "gives, and what waiting costs. Say what it gives by --measured, or have it measured."
+        ),
+    )
     add = parser.add_argument
     add("--step-ms", type=number, metavar="MS", help="the model's own time for a step, the batch being ready")
     add("--batch-size", type=number, metavar="N", help="samples of one rank's step")
@@ -124,13 +163,30 @@ def _parser() -> argparse.ArgumentParser:
     add("--currency", default="USD", help="of the price (default: USD)")
     what = parser.add_argument_group("what one rank's loader gives: one of")
     what.add_argument("--measured", type=number, metavar="RATE", help="samples per second")
-    what.add_argument("--measured-tokens", type=number, metavar="RATE", help="tokens per second, with --length")
-    what.add_argument("--dataset", metavar="MODULE:NAME", help="measure this dataset, or a function that makes it, in millrace's "
-                      "loader; also SCRIPT.py:NAME")
-    what.add_argument("--loader", metavar="MODULE:NAME", help="measure this loader, millrace's or another, or a function that makes it")
-    what.add_argument("--ledger", metavar="FILE", help="the JSON of a run's loader.stats(); step time and batch size come from it, too, "
-                      "unless given")
+    what.add_argument(
+        "--measured-tokens", type=number, metavar="RATE", help="tokens per second, with --length"
+    )
+    what.add_argument(
+        "--dataset",
+        metavar="MODULE:NAME",
+        help="measure this dataset, or a function that makes it, in millrace's loader; also SCRIPT.py:NAME",
+    )
+    what.add_argument(
+        "--loader",
+        metavar="MODULE:NAME",
+        help="measure this loader, millrace's or another, or a function that makes it",
+    )
+    what.add_argument(
+        "--ledger",
+        metavar="FILE",
+        help="the JSON of a run's loader.stats(); step time and batch size come from it, too, unless given",
+    )
     add("--seconds", type=number, default=5.0, metavar="S", help="how long to measure (default: 5)")
-    add("--ranks-per-node", type=int, metavar="N", help="measure with one N-th of this machine's CPUs, as each of N ranks has")
+    add(
+        "--ranks-per-node",
+        type=int,
+        metavar="N",
+        help="measure with one N-th of this machine's CPUs, as each of N ranks has",
+    )
     add("--json", action="store_true", help="print every number as JSON")
     return parser

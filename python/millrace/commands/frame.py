@@ -12,9 +12,13 @@ from collections.abc import Callable
 Command = Callable[[list[str]], int]
 
 
-def command(verb: str, stopped: str = "stopped", wrong: tuple[type[Exception], ...] = ()) -> Callable[[Command], Command]:
-    """A decorator of a verb's main(): its exit status, or 130 after Ctrl-C, 2 for errors of the kinds `wrong`, 1 for others, which are
-    printed."""
+def command(
+    verb: str, stopped: str = "stopped", wrong: tuple[type[Exception], ...] = ()
+) -> Callable[[Command], Command]:
+    """A decorator of a verb's main(): its exit status, or 130 after Ctrl-C, 2 for errors of the kinds
+    `wrong`, 1 for others, which are
+    printed.
+    """
 
     def decorate(main: Command) -> Command:
         @functools.wraps(main)
@@ -34,9 +38,13 @@ def command(verb: str, stopped: str = "stopped", wrong: tuple[type[Exception], .
 
 
 def explained(error: Exception) -> str:
-    """The message; of what code that is not ours raised, also its kind and its line, without which many say nothing."""
+    """The message; of what code that is not ours raised, also its kind and its line, without which many say
+    nothing.
+    """
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    ours = os.path.abspath(frame.filename).startswith(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
+    ours = os.path.abspath(frame.filename).startswith(
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    )
     if ours or isinstance(error, (ImportError, OSError)):
         return str(error)
     return f"{type(error).__name__}: {error} (line {frame.lineno} of {frame.filename})"
@@ -47,4 +55,6 @@ def number(text: str) -> float:
     try:
         return float(text.replace(",", ""))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number; write 1281167, 1_281_167 or 1e9, without a unit") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number; write 1281167, 1_281_167 or 1e9, without a unit"
+        ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from typing import Any, Optional
+from typing import Any
 
 from .frame import command
 from .named import is_name, named
@@ -20,10 +20,22 @@ def main(arguments: list[str]) -> int:
     from millrace.packing import pack
 
     report = pack(
-        given.source if len(given.source) > 1 else _source(given.source[0]), given.destination, name=given.name,
-        shard_size=given.shard_size, samples_per_shard=given.samples_per_shard, jpeg=given.jpeg, own_tables=given.own_tables,
-        max_side=given.max_side, quality=given.quality, shuffle=given.shuffle, seed=given.seed, downsample=given.downsample,
-        pixel_statistics=given.pixel_statistics, workers=given.workers, on_error=given.on_error, verify=given.verify,
+        given.source if len(given.source) > 1 else _source(given.source[0]),
+        given.destination,
+        name=given.name,
+        shard_size=given.shard_size,
+        samples_per_shard=given.samples_per_shard,
+        jpeg=given.jpeg,
+        own_tables=given.own_tables,
+        max_side=given.max_side,
+        quality=given.quality,
+        shuffle=given.shuffle,
+        seed=given.seed,
+        downsample=given.downsample,
+        pixel_statistics=given.pixel_statistics,
+        workers=given.workers,
+        on_error=given.on_error,
+        verify=given.verify,
         progress=not given.json,
     )
     print(json.dumps(report) if given.json else _summary(report, given.destination))
@@ -32,8 +44,14 @@ def main(arguments: list[str]) -> int:
 
 def _summary(report: dict[str, Any], destination: str) -> str:
     shards = len(report["shards"])
-    lines = [f"{report['samples']:,} samples, {report['bytes']:,} bytes in {shards:,} shard{'s' * (shards != 1)} in {destination}"]
-    lines += [f"  {name}: {total['files']:,} files, {total['bytes']:,} bytes" for name, total in report["fields"].items()]
+    lines = [
+        f"{report['samples']:,} samples, {report['bytes']:,} bytes in {shards:,} shard{'s' * (shards != 1)}"
+        f" in {destination}"
+    ]
+    lines += [
+        f"  {name}: {total['files']:,} files, {total['bytes']:,} bytes"
+        for name, total in report["fields"].items()
+    ]
     lines += [f"  {count:,} pictures {note}" for note, count in report["pictures"]["notes"].items()]
     if report["skipped"]:
         lines.append(f"  {len(report['skipped']):,} samples skipped; dataset.json says which and why")
@@ -56,33 +74,78 @@ def _downsample(text: str) -> Any:
         return text
     try:
         if "=" in text:
-            return {int(label): float(ratio) for label, _, ratio in (part.partition("=") for part in text.split(","))}
+            return {
+                int(label): float(ratio)
+                for label, _, ratio in (part.partition("=") for part in text.split(","))
+            }
         return int(text) if re.fullmatch(r"\d+", text) else float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: a share such as 0.1, samples per label such as 500, balance, or 0=0.5,3=0.1") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: a share such as 0.1, samples per label such as 500, balance, or 0=0.5,3=0.1"
+        ) from None
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="millrace pack", description="Writes a data set as shards: plain tars that the webdataset "
-                                     "package reads, each with an index, and dataset.json with statistics. Killed, it goes on where it "
-                                     "was.")
+    parser = argparse.ArgumentParser(
+        prog="millrace pack",
+        description=(
+            "Writes a data set as shards: plain tars that the webdataset package reads, each with an index,"
+            " and dataset.json with statistics. Killed, it goes on where it was."
+        ),
+    )
     add = parser.add_argument
-    add("source", nargs="+", help="a folder of class folders, Parquet files or a folder of them, tar shards (URLs, braces), or "
-        "module:name or script.py:name of a torch Dataset or a function that makes one")
+    add(
+        "source",
+        nargs="+",
+        help=(
+            "a folder of class folders, Parquet files or a folder of them, tar shards (URLs, braces), or "
+            "module:name or script.py:name of a torch Dataset or a function that makes one"
+        ),
+    )
     add("destination", help="a folder")
     add("--name", default="shard", help="beginning of the shards' names (default: shard)")
-    add("--shard-size", type=_size, default=256 << 20, metavar="BYTES", help="at most; 256M, 1G (default: 256M)")
+    add(
+        "--shard-size",
+        type=_size,
+        default=256 << 20,
+        metavar="BYTES",
+        help="at most; 256M, 1G (default: 256M)",
+    )
     add("--samples-per-shard", type=int, metavar="N", help="at most")
-    add("--jpeg", choices=("lossless", "keep"), default="lossless",
-        help="lossless (default): same pixels, baseline, in segments, so that crops decode quicker; keep: the bytes as they are")
-    add("--own-tables", action="store_true", help="Huffman tables per picture: 3.5%% fewer bytes, slower decoding")
+    add(
+        "--jpeg",
+        choices=("lossless", "keep"),
+        default="lossless",
+        help=(
+            "lossless (default): same pixels, baseline, in segments, so that crops decode quicker; keep: the"
+            " bytes as they are"
+        ),
+    )
+    add(
+        "--own-tables",
+        action="store_true",
+        help="Huffman tables per picture: 3.5%% fewer bytes, slower decoding",
+    )
     add("--max-side", type=int, metavar="N", help="larger pictures are resized to so many pixels")
     add("--quality", type=int, default=92, help="of resized pictures (default: 92)")
-    _add_switch(parser, "shuffle", "by a hash of seed and key; the default where the source can be read by number")
+    _add_switch(
+        parser, "shuffle", "by a hash of seed and key; the default where the source can be read by number"
+    )
     add("--seed", type=int, default=0)
-    add("--downsample", type=_downsample, metavar="HOW", help="0.1: a share of each label; 500: so many of each; balance: as many as "
-        "the rarest has; 0=0.5,3=0.1: shares by label")
-    add("--pixel-statistics", action="store_true", help="mean and standard deviation of the pictures' channels")
+    add(
+        "--downsample",
+        type=_downsample,
+        metavar="HOW",
+        help=(
+            "0.1: a share of each label; 500: so many of each; balance: as many as "
+            "the rarest has; 0=0.5,3=0.1: shares by label"
+        ),
+    )
+    add(
+        "--pixel-statistics",
+        action="store_true",
+        help="mean and standard deviation of the pictures' channels",
+    )
     add("--workers", type=int, metavar="N", help="threads (default: one per CPU)")
     add("--on-error", choices=("raise", "skip"), default="raise", help="samples that cannot be read")
     add("--verify", action="store_true", help="read all shards again and compare")
@@ -91,5 +154,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_switch(parser: argparse.ArgumentParser, name: str, help_text: str) -> None:
-    default: Optional[bool] = None
+    default: bool | None = None
     parser.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, default=default, help=help_text)

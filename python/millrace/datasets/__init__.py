@@ -1,14 +1,15 @@
 """Datasets that are read natively.
 
-Pictures: ImageFolder; WebDataset, samples in tar shards. Numbers: Tokens, windows over files of token ids; PackedSequences and
-PackedStream, documents packed into rows; Arrays, HDF5, Zarr. Tables: Parquet, ArrowFile, Table. Text: JSONL, Lines, Tokenized.
+Pictures: ImageFolder; WebDataset, samples in tar shards. Numbers: Tokens, windows over files of token ids;
+PackedSequences and PackedStream, documents packed into rows; Arrays, HDF5, Zarr. Tables: Parquet, ArrowFile,
+Table. Text: JSONL, Lines, Tokenized.
 """
 
 from .arrays import Arrays
 from .folder_listing import IMG_EXTENSIONS
 from .hdf5 import HDF5
 from .image_folder import ImageFolder
-from .lines import JSONField, JSONL, JSONLStream, Lines
+from .lines import JSONL, JSONField, JSONLStream, Lines
 from .pillow_decode import decode_with_pillow, pil_loader
 from .sequences import PackedSequences, PackedStream, Tokenized, cu_seqlens, document_mask, document_mask_mod
 from .tables import ArrowFile, Parquet, Table

@@ -8,7 +8,7 @@ import os
 import struct
 import zipfile
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Optional, Union
+from typing import Any, Literal, NamedTuple, Union
 
 import numpy as np
 import torch
@@ -24,18 +24,21 @@ _LOCAL_HEADER = 30
 
 
 class Arrays(StackDataset):
-    """Sample i is {name: row i of that array}; the arrays' first dimensions are equal. A millrace.DataLoader gathers batches natively.
+    """Sample i is {name: row i of that array}; the arrays' first dimensions are equal. A millrace.DataLoader
+    gathers batches natively.
 
-    Args (by name, one per field): a torch tensor on the CPU; a numpy array or memmap; the path of a .npy file, which is mapped; the path
-        of a .npz file, of which the array with the field's name is taken, or "file.npz:name" for another. Arrays that numpy.savez()
-        stored are mapped, those of savez_compressed() are read into memory.
+    Args (by name, one per field): a torch tensor on the CPU; a numpy array or memmap; the path of a .npy
+        file, which is mapped; the path of a .npz file, of which the array with the field's name is taken, or
+        "file.npz:name" for another. Arrays that numpy.savez() stored are mapped, those of savez_compressed()
+        are read into memory.
 
-    Rows of tensors are tensors; of arrays numpy arrays, or numpy's scalars where an array has one dimension: what torch's default_collate
-    makes the same tensors of. Pickles files as their paths, so that worker processes map them themselves. Batches and samples are
-    copies; a mapped file that is cut short meanwhile is a CorruptDataError.
+    Rows of tensors are tensors; of arrays numpy arrays, or numpy's scalars where an array has one dimension:
+    what torch's default_collate makes the same tensors of. Pickles files as their paths, so that worker
+    processes map them themselves. Batches and samples are copies; a mapped file that is cut short meanwhile
+    is a CorruptDataError.
 
-    Raises ValueError for fields of different lengths, without fields, or with arrays of Python objects; CorruptDataError and OSError for
-    files that cannot be read.
+    Raises ValueError for fields of different lengths, without fields, or with arrays of Python objects;
+    CorruptDataError and OSError for files that cannot be read.
     """
 
     def __init__(self, **fields: Field) -> None:
@@ -54,8 +57,8 @@ class Arrays(StackDataset):
         if len(set(lengths.values())) != 1:
             raise ValueError(f"fields have different numbers of rows: {lengths}; a sample has a row of each")
         super().__init__(**arrays)
-        self._samples: Optional[RowSamples] = None
-        self._gathers: Optional[bool] = None
+        self._samples: RowSamples | None = None
+        self._gathers: bool | None = None
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])[0]
@@ -77,7 +80,10 @@ class Arrays(StackDataset):
         return [{name: array[number] for name, array in self.datasets.items()} for number in numbers]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_given": {name: _without_contents(value) for name, value in self._given.items()}, "_first": self._first}
+        return {
+            "_given": {name: _without_contents(value) for name, value in self._given.items()},
+            "_first": self._first,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -88,7 +94,11 @@ def _described(value: Field) -> Any:
     """A path as (absolute path, member or None), anything else as it is."""
     if isinstance(value, (str, os.PathLike)):
         path, colon, member = os.fspath(value).rpartition(":")
-        return (os.path.abspath(path), member) if colon and path.endswith(".npz") else (os.path.abspath(os.fspath(value)), None)
+        return (
+            (os.path.abspath(path), member)
+            if colon and path.endswith(".npz")
+            else (os.path.abspath(os.fspath(value)), None)
+        )
     return value
 
 
@@ -103,10 +113,14 @@ class _Mapping(NamedTuple):
 
 
 def _without_contents(value: Any) -> Any:
-    """A memmap of a whole file as what it maps; views of one, which do not say where they begin, go as they are."""
+    """A memmap of a whole file as what it maps; views of one, which do not say where they begin, go as they
+    are.
+    """
     if type(value) is np.memmap and value.filename and isinstance(value.base, mmap.mmap):
         order = "C" if value.flags.c_contiguous else "F"
-        return _Mapping(os.path.abspath(os.fspath(value.filename)), value.dtype, value.offset, value.shape, order)
+        return _Mapping(
+            os.path.abspath(os.fspath(value.filename)), value.dtype, value.offset, value.shape, order
+        )
     return value
 
 
@@ -119,7 +133,10 @@ def _opened(name: str, value: Any) -> Any:
     else:
         array = value
     if not isinstance(array, (torch.Tensor, np.ndarray)):
-        raise TypeError(f"field {name!r} is a {type(array).__name__}; use a tensor, an array, or the path of a .npy or .npz file")
+        raise TypeError(
+            f"field {name!r} is a {type(array).__name__}; use a tensor, an array, or the path of a .npy or"
+            " .npz file"
+        )
     if isinstance(array, np.ndarray) and array.dtype.hasobject:
         raise ValueError(f"field {name!r} is an array of Python objects; use numbers")
     if array.ndim == 0:
@@ -138,14 +155,18 @@ def _npz(path: str, member: str, may_be_only: bool) -> np.ndarray:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
         if member not in names:
             if not (may_be_only and len(names) == 1):
-                raise ValueError(f"{path} has the arrays {names}, not {member!r}; name one: 'file.npz:{names[0] if names else 'name'}'")
+                raise ValueError(
+                    f"{path} has the arrays {names}, not {member!r}; name one:"
+                    f" 'file.npz:{names[0] if names else 'name'}'"
+                )
             member = names[0]
         info = archive.getinfo(member + ".npy")
         if info.compress_type == zipfile.ZIP_STORED:
             return _stored(path, info)
         with archive.open(info) as opened:
             shape, _, dtype = _header(opened)
-            if math.prod(shape) * dtype.itemsize + opened.tell() != info.file_size:  # before so much memory is asked for
+            # before so much memory is asked for
+            if math.prod(shape) * dtype.itemsize + opened.tell() != info.file_size:
                 raise ValueError(f"{shape} of {dtype} are not the {info.file_size} bytes of {info.filename}")
         with archive.open(info) as opened:
             return np.lib.format.read_array(opened, allow_pickle=False)
@@ -159,7 +180,9 @@ def _header(opened: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _stored(path: str, info: zipfile.ZipInfo) -> np.ndarray:
-    """An uncompressed member, mapped. The local header in front of it may be longer than the directory says, so it is read."""
+    """An uncompressed member, mapped. The local header in front of it may be longer than the directory says,
+    so it is read.
+    """
     with open_regular(path, "rb") as opened:
         opened.seek(info.header_offset)
         lengths = struct.unpack("<HH", opened.read(_LOCAL_HEADER)[26:30])

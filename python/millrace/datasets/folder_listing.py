@@ -1,10 +1,12 @@
-"""Class folders the Python way, for what the native listing cannot ask: `is_valid_file`, and overridden `find_classes`."""
+"""Class folders the Python way, for what the native listing cannot ask: `is_valid_file`, and overridden
+`find_classes`.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Optional, Union
+from typing import Union
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -12,7 +14,9 @@ Folder = Union[str, "os.PathLike[str]"]
 
 
 def find_classes(directory: Folder) -> tuple[list[str], dict[str, int]]:
-    """The names of the folders in `directory`, sorted, and their numbers. FileNotFoundError when there is none."""
+    """The names of the folders in `directory`, sorted, and their numbers. FileNotFoundError when there is
+    none.
+    """
     with os.scandir(directory) as entries:
         classes = sorted(entry.name for entry in entries if entry.is_dir())
     if not classes:
@@ -23,14 +27,16 @@ def find_classes(directory: Folder) -> tuple[list[str], dict[str, int]]:
 def make_dataset(
     directory: Folder,
     class_to_idx: dict[str, int],
-    extensions: Union[str, Sequence[str], None] = None,
-    is_valid_file: Optional[Callable[[str], bool]] = None,
+    extensions: str | Sequence[str] | None = None,
+    is_valid_file: Callable[[str], bool] | None = None,
     allow_empty: bool = False,
 ) -> list[tuple[str, int]]:
-    """(path, class index) of every valid file below the class folders, in the order of torchvision's make_dataset.
+    """(path, class index) of every valid file below the class folders, in the order of torchvision's
+    make_dataset.
 
-    Exactly one of `extensions` (endings in lower case, compared with the file's in lower case) and `is_valid_file` says what is
-    valid. FileNotFoundError names the classes without a valid file, unless `allow_empty`.
+    Exactly one of `extensions` (endings in lower case, compared with the file's in lower case) and
+    `is_valid_file` says what is valid. FileNotFoundError names the classes without a valid file, unless
+    `allow_empty`.
     """
     if not class_to_idx:
         raise ValueError("'class_to_index' must have at least one entry to collect any samples.")
@@ -55,6 +61,9 @@ def make_dataset(
     if empty and not allow_empty:
         message = f"Found no valid file for the classes {', '.join(empty)}. "
         if extensions is not None:
-            message += f"Supported extensions are: {extensions if isinstance(extensions, str) else ', '.join(extensions)}"
+            message += (
+                "Supported extensions are:"
+                f" {extensions if isinstance(extensions, str) else ', '.join(extensions)}"
+            )
         raise FileNotFoundError(message)
     return samples

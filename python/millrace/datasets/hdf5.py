@@ -6,7 +6,7 @@ import glob
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -26,24 +26,29 @@ class HDF5(ArrayRows):
     >>> ds = millrace.datasets.HDF5("train.h5", fields=["images", "labels"])
     >>> loader = millrace.DataLoader(ds, 256, sampler=ds.shuffled(seed=0), num_workers=4)
 
-    `paths`: a file, several, or a pattern such as "run-*.h5" (sorted). `fields`: paths of datasets within the files, a mapping {name in
-    the sample: path}, or one path, whose rows are the samples themselves; None: every dataset with rows but coordinates (dimension
-    scales). `select`: slices and numbers for the axes behind the first, by the name of an axis (dimension labels and scales, as netCDF-4
-    files have them), {"lat": slice(0, 64)}, or by field, {"images": (slice(0, 3), 0)}; a number drops its axis; by the name of the
-    first axis, rows are chosen. `window`: a sample is so many rows behind each other, [window, ...], `stride` rows from the next one
-    (None: `window`).
-    `chunk_rows`: rows that are read together (None: as the datasets are chunked). `cache_bytes`: of chunks that are kept decoded.
+    `paths`: a file, several, or a pattern such as "run-*.h5" (sorted). `fields`: paths of datasets within the
+        files, a mapping {name in
+    the sample: path}, or one path, whose rows are the samples themselves; None: every dataset with rows but
+    coordinates (dimension scales). `select`: slices and numbers for the axes behind the first, by the name of
+    an axis (dimension labels and scales, as netCDF-4 files have them), {"lat": slice(0, 64)}, or by field,
+    {"images": (slice(0, 3), 0)}; a number drops its axis; by the name of the first axis, rows are chosen.
+    `window`: a sample is so many rows behind each other, [window, ...], `stride` rows from the next one
+        (None: `window`).
+    `chunk_rows`: rows that are read together (None: as the datasets are chunked). `cache_bytes`: of chunks
+        that are kept decoded.
 
-    Numbers of any byte order become tensors of their dtype; bool (HDF5's enum) bool, complex numbers complex; other enums their numbers;
-    text str; records (compound types) dicts. What was never written is the dataset's fill value.
+    Numbers of any byte order become tensors of their dtype; bool (HDF5's enum) bool, complex numbers complex;
+    other enums their numbers; text str; records (compound types) dicts. What was never written is the
+    dataset's fill value.
 
-    Where the chunks lie is asked of h5py once, here; no handle stays open, so the dataset can be forked and pickled. Contiguous
-    datasets are mapped, and their rows gathered like rows in memory. Chunks that are plain, deflated (gzip), shuffled or checksummed
-    (fletcher32, verified) are read natively, at once by all threads; what else there is goes through h5py, one thread at a time:
-    `readers` says which, and why.
+    Where the chunks lie is asked of h5py once, here; no handle stays open, so the dataset can be forked and
+    pickled. Contiguous datasets are mapped, and their rows gathered like rows in memory. Chunks that are
+    plain, deflated (gzip), shuffled or checksummed (fletcher32, verified) are read natively, at once by all
+    threads; what else there is goes through h5py, one thread at a time: `readers` says which, and why.
 
-    Errors: UnavailableError without h5py; FileNotFoundError; CorruptDataError for a file that is no HDF5 file, cut short or changed
-    since, and for a damaged chunk, with file, dataset and rows; ValueError for fields that are missing or differ in length.
+    Errors: UnavailableError without h5py; FileNotFoundError; CorruptDataError for a file that is no HDF5
+    file, cut short or changed since, and for a damaged chunk, with file, dataset and rows; ValueError for
+    fields that are missing or differ in length.
     """
 
     def __init__(
@@ -51,11 +56,11 @@ class HDF5(ArrayRows):
         paths: Paths,
         fields: Fields = None,
         *,
-        select: Optional[Mapping[str, Any]] = None,
-        window: Optional[int] = None,
-        stride: Optional[int] = None,
-        chunk_rows: Optional[int] = None,
-        cache_bytes: Optional[int] = None,
+        select: Mapping[str, Any] | None = None,
+        window: int | None = None,
+        stride: int | None = None,
+        chunk_rows: int | None = None,
+        cache_bytes: int | None = None,
     ) -> None:
         self.paths = _listed(paths)
         super().__init__(
@@ -66,21 +71,32 @@ class HDF5(ArrayRows):
         self._maps = PerProcess(self._map) if self._lies_in_rows() else None
         self._rows = PerProcess(self._row_samples)
 
-    # -- contiguous datasets -----------------------------------------------------------------------------------------------------------
+    # -- contiguous datasets
+    # --------------------------------------------------------------------------------------------------------
 
     def _lies_in_rows(self) -> bool:
-        """Whether each sample of each field is one stretch of a file, as the engine copies them out of mapped files."""
-        return all(
-            isinstance(source, NativeDataset) and source.offset is not None and not source.swapped and cut.is_whole(source)
-            and not cut.dropped
-            for file in self._files
-            for source, cut in zip(file.sources, file.cuts)
-        ) and len(self) > 0  # fmt: skip
+        """Whether each sample of each field is one stretch of a file, as the engine copies them out of mapped
+        files.
+        """
+        return (
+            all(
+                isinstance(source, NativeDataset)
+                and source.offset is not None
+                and not source.swapped
+                and cut.is_whole(source)
+                and not cut.dropped
+                for file in self._files
+                for source, cut in zip(file.sources, file.cuts)
+            )
+            and len(self) > 0
+        )
 
     @property
-    def mapped_tables(self) -> Optional[list[list[tuple[np.ndarray, MappedFile]]]]:
-        """Per field, an array [samples, ...] over each file that has some, and the mapping it lies in; None unless all datasets are
-        contiguous, whole and of this machine's byte order. Changed files are CorruptDataError."""
+    def mapped_tables(self) -> list[list[tuple[np.ndarray, MappedFile]]] | None:
+        """Per field, an array [samples, ...] over each file that has some, and the mapping it lies in; None
+        unless all datasets are
+        contiguous, whole and of this machine's byte order. Changed files are CorruptDataError.
+        """
         if self._maps is None:
             return None
         for file in self._files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,43 +18,52 @@ from .folder_listing import IMG_EXTENSIONS, Folder
 from .lazy_list import Samples, Targets, pack_samples, pack_targets
 
 _FIXED_OPS = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
-_DEFAULT_LOADERS = {("torchvision.datasets.folder", "default_loader"), ("torchvision.datasets.folder", "pil_loader")}
+_DEFAULT_LOADERS = {
+    ("torchvision.datasets.folder", "default_loader"),
+    ("torchvision.datasets.folder", "pil_loader"),
+}
 
 
 class ImageFolder(torch.utils.data.Dataset):
-    """A map-style dataset of root/class/.../picture files; item i is (transform(picture), target_transform(class index)).
+    """A map-style dataset of root/class/.../picture files; item i is (transform(picture),
+    target_transform(class index)).
 
-    Listing, reading, decoding and the transforms that millrace knows run natively, in `ds[i]` as in a millrace.DataLoader;
-    everything else runs in Python as torchvision's ImageFolder would run it. Millions of files take tens of MB.
+    Listing, reading, decoding and the transforms that millrace knows run natively, in `ds[i]` as in a
+    millrace.DataLoader; everything else runs in Python as torchvision's ImageFolder would run it. Millions of
+    files take tens of MB.
 
     Args:
         root: folder that holds one folder per class.
         transform: takes the picture (a PIL image in mode RGB). None: items are PIL images.
         target_transform: takes the class index.
-        loader: takes a path, returns the picture. None: Pillow's, or the engine's equal one. Any other runs in Python.
+        loader: takes a path, returns the picture. None: Pillow's, or the engine's equal one. Any other runs
+            in Python.
         is_valid_file: takes a path, says whether it belongs to the dataset; in place of `extensions`.
         allow_empty: classes without a valid file are allowed.
         extensions: endings that make a file a picture, upper or lower case.
-        exif: turn pictures upright as their EXIF orientation asks, before the transform. torchvision never does.
+        exif: turn pictures upright as their EXIF orientation asks, before the transform. torchvision never
+            does.
 
-    Attributes: `root`, `classes` (sorted names), `class_to_idx`, `samples` and `imgs` ((path, class index) pairs), `targets`
-    (class indices), `loader`, `extensions`, `transform`, `target_transform`. `samples`, `imgs` and `targets` read like lists but
-    are not written into: assign a new list, which is copied. What is assigned counts from the next iterator.
+    Attributes: `root`, `classes` (sorted names), `class_to_idx`, `samples` and `imgs` ((path, class index)
+    pairs), `targets` (class indices), `loader`, `extensions`, `transform`, `target_transform`. `samples`,
+    `imgs` and `targets` read like lists but are not written into: assign a new list, which is copied. What is
+    assigned counts from the next iterator.
 
     Raises:
         FileNotFoundError: no such root, no class folder in it, or a class without a valid file.
-        ValueError: `is_valid_file` together with other than the default `extensions`; `exif=True` with a `loader`.
+        ValueError: `is_valid_file` together with other than the default `extensions`; `exif=True` with a
+            `loader`.
     """
 
     def __init__(
         self,
         root: Folder,
-        transform: Optional[Callable] = None,
-        target_transform: Optional[Callable] = None,
-        loader: Optional[Callable[[str], Any]] = None,
-        is_valid_file: Optional[Callable[[str], bool]] = None,
+        transform: Callable | None = None,
+        target_transform: Callable | None = None,
+        loader: Callable[[str], Any] | None = None,
+        is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
-        extensions: Union[str, Sequence[str]] = IMG_EXTENSIONS,
+        extensions: str | Sequence[str] = IMG_EXTENSIONS,
         exif: bool = False,
     ) -> None:
         self.root = os.path.expanduser(root) if isinstance(root, str) else root
@@ -63,7 +72,10 @@ class ImageFolder(torch.utils.data.Dataset):
         self.loader = pillow_decode.pil_loader if loader is None else loader
         self.exif = exif
         if exif and not self.has_default_loader():
-            raise ValueError("exif=True needs the default loader; turn pictures upright in your own loader, or pass loader=None")
+            raise ValueError(
+                "exif=True needs the default loader; turn pictures upright in your own loader, or pass"
+                " loader=None"
+            )
         if is_valid_file is None:
             self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         elif tuple(extensions) == IMG_EXTENSIONS:
@@ -72,9 +84,12 @@ class ImageFolder(torch.utils.data.Dataset):
             raise ValueError("Both extensions and is_valid_file cannot be None or not None at the same time")
         self._list_files(is_valid_file, allow_empty)
 
-    def _list_files(self, is_valid_file: Optional[Callable[[str], bool]], allow_empty: bool) -> None:
+    def _list_files(self, is_valid_file: Callable[[str], bool] | None, allow_empty: bool) -> None:
         kind = type(self)
-        overridden = kind.find_classes is not ImageFolder.find_classes or kind.make_dataset is not ImageFolder.make_dataset
+        overridden = (
+            kind.find_classes is not ImageFolder.find_classes
+            or kind.make_dataset is not ImageFolder.make_dataset
+        )
         if is_valid_file is None and not overridden:
             folder = os.path.expanduser(self.root)
             endings = [ending.lower() for ending in self.extensions]
@@ -83,18 +98,22 @@ class ImageFolder(torch.utils.data.Dataset):
             self.samples = Samples(paths, labels)
         else:
             self.classes, self.class_to_idx = self.find_classes(self.root)
-            self.samples = self.make_dataset(self.root, self.class_to_idx, self.extensions, is_valid_file, allow_empty)
+            self.samples = self.make_dataset(
+                self.root, self.class_to_idx, self.extensions, is_valid_file, allow_empty
+            )
 
     def find_classes(self, directory: Folder) -> tuple[list[str], dict[str, int]]:
-        """The class names and their numbers. Override to choose other classes; listing then runs in Python."""
+        """The class names and their numbers. Override to choose other classes; listing then runs in
+        Python.
+        """
         return folder_listing.find_classes(directory)
 
     @staticmethod
     def make_dataset(
         directory: Folder,
         class_to_idx: dict[str, int],
-        extensions: Optional[Sequence[str]] = None,
-        is_valid_file: Optional[Callable[[str], bool]] = None,
+        extensions: Sequence[str] | None = None,
+        is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
     ) -> list[tuple[str, int]]:
         """(path, class index) of every valid file. Override to list differently."""
@@ -102,12 +121,13 @@ class ImageFolder(torch.utils.data.Dataset):
             raise ValueError("The class_to_idx parameter cannot be None.")
         return folder_listing.make_dataset(directory, class_to_idx, extensions, is_valid_file, allow_empty)
 
-    # -- what there is: packed (a table of paths, an array of labels), or the list that was given when it does not pack --------
+    # -- what there is: packed (a table of paths, an array of labels), or the list that was given when it does
+    # not pack --------
 
-    _packed: Optional[tuple[_core.PathTable, np.ndarray]] = None
-    _listed: Optional[list] = None
-    _odd_targets: Optional[Sequence] = None  # assigned targets whose number is not that of the samples
-    _engine: Optional[tuple[list[dict], _core.ImageDataset]] = None  # with the chain that it was made from
+    _packed: tuple[_core.PathTable, np.ndarray] | None = None
+    _listed: list | None = None
+    _odd_targets: Sequence | None = None  # assigned targets whose number is not that of the samples
+    _engine: tuple[list[dict], _core.ImageDataset] | None = None  # with the chain that it was made from
 
     @property
     def samples(self) -> Sequence[tuple[str, int]]:
@@ -147,21 +167,26 @@ class ImageFolder(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return len(self._listed if self._packed is None else self._packed[0])
 
-    # -- items -----------------------------------------------------------------------------------------------------------------
+    # -- items
+    # --------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(picture, target) of sample `index`.
 
-        A native random transform takes one int64 from torch's global generator: `torch.manual_seed(s); ds[i]` is
-        `ds.at(i, seed, 0)` with `seed = torch.empty((), dtype=torch.int64).random_()` drawn after the same manual_seed. Runs
-        inline, without threads, so it is safe in forked and spawned workers.
+        A native random transform takes one int64 from torch's global generator: `torch.manual_seed(s); ds[i]`
+        is `ds.at(i, seed, 0)` with `seed = torch.empty((), dtype=torch.int64).random_()` drawn after the same
+        manual_seed. Runs inline, without threads, so it is safe in forked and spawned workers.
         """
         position = self._position(index)
         path, target = self._sample(position)
         try:
             chain, engine = self._lower()
         except _not_lowered():
-            picture = pillow_decode.open_picture(path, self.exif) if self.has_default_loader() else self.loader(path)
+            picture = (
+                pillow_decode.open_picture(path, self.exif)
+                if self.has_default_loader()
+                else self.loader(path)
+            )
             if self.transform is not None:
                 picture = self.transform(picture)
         else:
@@ -171,10 +196,11 @@ class ImageFolder(torch.utils.data.Dataset):
         return picture, target if self.target_transform is None else self.target_transform(target)
 
     def at(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> tuple[torch.Tensor, Any]:
-        """(tensor (C, H, W), target) exactly as a millrace.DataLoader with that `loader.seed` gives it in that `loader.epoch`.
+        """(tensor (C, H, W), target) exactly as a millrace.DataLoader with that `loader.seed` gives it in
+        that `loader.epoch`.
 
-        `occurrence`: how often the sampler chose `index` earlier in the epoch. UnavailableError says why when the transform is
-        not native.
+        `occurrence`: how often the sampler chose `index` earlier in the epoch. UnavailableError says why when
+        the transform is not native.
         """
         position = self._position(index)
         picture = self._require_engine().row(position, seed, epoch, occurrence)
@@ -184,13 +210,14 @@ class ImageFolder(torch.utils.data.Dataset):
     def draw(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> list[dict]:
         """The random decisions behind `at(...)`, one dict per transform that decided something, in order.
 
-        {"op": "random_resized_crop" or "random_crop", "top", "left", "height", "width"} in pixels of the picture at that point;
-        {"op": "horizontal_flip" or "vertical_flip", "flip": bool}; {"op": "exif_transpose", "orientation": 1..8};
-        {"op": "color_jitter", "order": names of properties, and each of them with its factor (hue: turns)};
-        {"op": "random_grayscale", "applied": bool}; {"op": "random_rotation", "angle", "inverse"}; {"op": "random_affine", "angle",
-        "translate": (x, y) in pixels, "scale", "shear": (x, y), "inverse"}, angles in degrees as torchvision.transforms.functional
-        takes them, "inverse" the six numbers for PIL.Image.transform; {"op": "gaussian_blur", "sigma"} in pixels;
-        {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
+        {"op": "random_resized_crop" or "random_crop", "top", "left", "height", "width"} in pixels of the
+        picture at that point; {"op": "horizontal_flip" or "vertical_flip", "flip": bool}; {"op":
+        "exif_transpose", "orientation": 1..8}; {"op": "color_jitter", "order": names of properties, and each
+        of them with its factor (hue: turns)}; {"op": "random_grayscale", "applied": bool}; {"op":
+        "random_rotation", "angle", "inverse"}; {"op": "random_affine", "angle", "translate": (x, y) in
+        pixels, "scale", "shear": (x, y), "inverse"}, angles in degrees as torchvision.transforms.functional
+        takes them, "inverse" the six numbers for PIL.Image.transform; {"op": "gaussian_blur", "sigma"} in
+        pixels; {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
         """
         return self._require_engine().draw(self._position(index), seed, epoch, occurrence)
 
@@ -201,7 +228,9 @@ class ImageFolder(torch.utils.data.Dataset):
         return self._require_engine()
 
     def file_table(self) -> Samples:
-        """For the planner: `.paths`, a PathTable, and `.labels`, an int64 array. NotLowered when the samples are others."""
+        """For the planner: `.paths`, a PathTable, and `.labels`, an int64 array. NotLowered when the samples
+        are others.
+        """
         if self._odd_targets is not None:
             raise _not_lowered()(_odd_targets_message(len(self._odd_targets), len(self)))
         if self._packed is None:
@@ -235,8 +264,12 @@ class ImageFolder(torch.utils.data.Dataset):
             raise UnavailableError(str(refusal)) from None
 
     def _lower(self) -> tuple[list[dict], _core.ImageDataset]:
-        """The transform as a chain, and the native dataset. Looks at the transform anew: it may have been changed in place."""
-        from millrace.lowering.transforms import lower_transform  # at call time: the planner imports this module
+        """The transform as a chain, and the native dataset. Looks at the transform anew: it may have been
+        changed in place.
+        """
+        from millrace.lowering.transforms import (
+            lower_transform,
+        )  # at call time: the planner imports this module
 
         if not self.has_default_loader():
             raise _not_lowered()("loader is a Python function")
@@ -250,7 +283,10 @@ class ImageFolder(torch.utils.data.Dataset):
             except ValueError as error:  # the Python transform then says it in torchvision's words
                 raise _not_lowered()(str(error)) from None
             native = _core.PathFiles(files.paths)
-            self._engine = chain, _core.ImageDataset(native, files.labels, pipeline, pillow_decode.PillowDecoder())
+            self._engine = (
+                chain,
+                _core.ImageDataset(native, files.labels, pipeline, pillow_decode.PillowDecoder()),
+            )
         return self._engine
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,15 +1,16 @@
-"""Where what was made of a file is kept: this user's cache folder, under a name that another file, or the same one changed, does not have.
+"""Where what was made of a file is kept: this user's cache folder, under a name that another file, or the
+same one changed, does not have.
 
-The folder: $XDG_CACHE_HOME/millrace or ~/.cache/millrace, and below it one for each kind of thing. The name: a hash of path and version
-(size, time of the last change, inode and its last change); of URL, size and the store's version (ETag or date) where the file is in a
-store. What a store has no version of is not kept.
+The folder: $XDG_CACHE_HOME/millrace or ~/.cache/millrace, and below it one for each kind of thing. The name:
+a hash of path and version (size, time of the last change, inode and its last change); of URL, size and the
+store's version (ETag or date) where the file is in a store. What a store has no version of is not kept.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from millrace.errors import corrupt_data
 from millrace.file_version import FileVersion
@@ -19,12 +20,16 @@ Version = Union[FileVersion, str]  # of a local file; of an object in a store, "
 
 
 def kept_path(
-    kind: str, suffix: str, url: str, size: int, path: Optional[str], folder: Optional[str], version: Version
-) -> Optional[str]:
-    """The file's name; None: nothing is to be kept. `path`: of a local file. `folder`: in place of the cache folder's part for `kind`."""
+    kind: str, suffix: str, url: str, size: int, path: str | None, folder: str | None, version: Version
+) -> str | None:
+    """The file's name; None: nothing is to be kept. `path`: of a local file. `folder`: in place of the cache
+    folder's part for `kind`.
+    """
     if not version:
         return None
-    name: tuple[Any, ...] = (unsigned(url), size, version) if path is None else (os.path.realpath(path), size, tuple(version))
+    name: tuple[Any, ...] = (
+        (unsigned(url), size, version) if path is None else (os.path.realpath(path), size, tuple(version))
+    )
     if folder is None:
         root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = os.path.join(root, "millrace", kind)
@@ -40,8 +45,10 @@ def is_no_older(made: str, path: str) -> bool:
 
 
 class FirstVersions:
-    """The versions in which a dataset's files were opened first. It travels with the dataset, so that no process reads another version:
-    what one knows of a file, its samples' number and places, holds for no other."""
+    """The versions in which a dataset's files were opened first. It travels with the dataset, so that no
+    process reads another version:
+    what one knows of a file, its samples' number and places, holds for no other.
+    """
 
     def __init__(self) -> None:
         self._versions: dict[str, tuple[int, Version]] = {}
@@ -66,4 +73,8 @@ def changed(url: str) -> Exception:
     from millrace.stores.locations import shown
 
     name = shown(url)
-    return corrupt_data(name, f"{name} changed since the dataset was opened first; make the dataset anew when nobody writes to it any more")
+    return corrupt_data(
+        name,
+        f"{name} changed since the dataset was opened first; make the dataset anew when nobody writes to it"
+        " any more",
+    )

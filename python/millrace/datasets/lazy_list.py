@@ -1,15 +1,16 @@
-"""Samples and Targets: millions of (path, label) pairs that read like lists, kept as one block of characters and one array.
+"""Samples and Targets: millions of (path, label) pairs that read like lists, kept as one block of characters
+and one array.
 
-As a list of tuples a million samples take about 200 MB, and a forked worker that touches their reference counts copies them.
-These hold a `_core.PathTable` and an int64 array, and make the Python objects when they are looked at. They cannot be written
-to in place; assign a whole new list instead.
+As a list of tuples a million samples take about 200 MB, and a forked worker that touches their reference
+counts copies them. These hold a `_core.PathTable` and an int64 array, and make the Python objects when they
+are looked at. They cannot be written to in place; assign a whole new list instead.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,7 +20,9 @@ _BLOCK = 4096
 
 
 class LazyList(Sequence):
-    """A read-only list: indexes, slices (to a list), +, *, ==, iteration. `name` is the attribute it is found under."""
+    """A read-only list: indexes, slices (to a list), +, *, ==, iteration. `name` is the attribute it is found
+    under.
+    """
 
     name = ""
 
@@ -68,8 +71,8 @@ class LazyList(Sequence):
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
-            f"{self.name} cannot be changed in place; assign a new list instead: `dataset.{self.name} = [...]` "
-            f"(`list(dataset.{self.name})` gives one to start from)"
+            f"{self.name} cannot be changed in place; assign a new list instead: `dataset.{self.name} ="
+            f" [...]` (`list(dataset.{self.name})` gives one to start from)"
         )
 
     __setitem__ = __delitem__ = append = clear = extend = insert = pop = remove = reverse = sort = _refuse
@@ -107,20 +110,22 @@ class Targets(LazyList):
             return self.labels[positions.start : positions.stop].tolist()
         return self.labels[list(positions)].tolist()
 
-    def __array__(self, dtype: Optional[Any] = None, copy: Optional[bool] = None) -> np.ndarray:
+    def __array__(self, dtype: Any | None = None, copy: bool | None = None) -> np.ndarray:
         # A copy unless refused: writing into the result must not change the dataset behind its back.
         return self.labels.astype(dtype or np.int64, copy=copy is not False)
 
 
-def pack_samples(samples: Sequence[Any]) -> Optional[tuple[_core.PathTable, np.ndarray]]:
-    """`samples` as a table of paths and an array of labels, or None where they are not pairs of a path and an int."""
+def pack_samples(samples: Sequence[Any]) -> tuple[_core.PathTable, np.ndarray] | None:
+    """`samples` as a table of paths and an array of labels, or None where they are not pairs of a path and an
+    int.
+    """
     if isinstance(samples, Samples):
         return samples.paths, samples.labels
     labels = pack_targets([item[1] if _is_pair(item) else None for item in samples])
     return None if labels is None else (_core.PathTable([item[0] for item in samples]), labels)
 
 
-def pack_targets(targets: Sequence[Any]) -> Optional[np.ndarray]:
+def pack_targets(targets: Sequence[Any]) -> np.ndarray | None:
     """`targets` as an int64 array, or None where one of them is not an int."""
     if isinstance(targets, Targets):
         return targets.labels

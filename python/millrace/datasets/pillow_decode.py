@@ -1,11 +1,12 @@
-"""Pictures through Pillow: for ImageFolder without native transforms, and for the engine where a file is no JPEG."""
+"""Pictures through Pillow: for ImageFolder without native transforms, and for the engine where a file is no
+JPEG.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import warnings
-from typing import Union
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
@@ -15,12 +16,12 @@ from millrace.errors import CorruptDataError, corrupt_data
 from millrace.regular_files import open_regular
 
 
-def pil_loader(path: Union[str, "os.PathLike[str]"]) -> Image.Image:
+def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
     """The picture in `path`, in mode RGB. CorruptDataError names the file when it cannot be decoded."""
     return open_picture(path)
 
 
-def open_picture(path: Union[str, "os.PathLike[str]"], upright: bool = False) -> Image.Image:
+def open_picture(path: str | os.PathLike[str], upright: bool = False) -> Image.Image:
     """pil_loader(path), turned as the file's EXIF orientation asks if `upright`."""
     with open_regular(path, "rb") as file:
         try:
@@ -34,15 +35,24 @@ def open_picture(path: Union[str, "os.PathLike[str]"], upright: bool = False) ->
 
 def fault_of(error: object) -> int:
     """A PictureFault (src/codecs/image_header.h): what Pillow has an exception type of its own for."""
-    return 1 if isinstance(error, UnidentifiedImageError) else 2 if isinstance(error, Image.DecompressionBombError) else 0
+    return (
+        1
+        if isinstance(error, UnidentifiedImageError)
+        else 2
+        if isinstance(error, Image.DecompressionBombError)
+        else 0
+    )
 
 
 _KINDS = (CorruptDataError, picture_errors.UnidentifiedImageError, picture_errors.DecompressionBombError)
 
 
 class PillowDecoder:
-    """What an engine asks Pillow: the pictures that its codecs leave to it, and what Pillow says of those they decode themselves. Pillow's
-    limit on pixels, PIL.Image.MAX_IMAGE_PIXELS, is that of the moment when this is made, when a loader starts."""
+    """What an engine asks Pillow: the pictures that its codecs leave to it, and what Pillow says of those
+    they decode themselves. Pillow's
+    limit on pixels, PIL.Image.MAX_IMAGE_PIXELS, is that of the moment when this is made, when a loader
+    starts.
+    """
 
     def __init__(self) -> None:
         self._limit = Image.MAX_IMAGE_PIXELS
@@ -50,7 +60,7 @@ class PillowDecoder:
     def __call__(self, data: bytes, path: str) -> tuple[np.ndarray, int]:
         return decode_with_pillow(data, path)
 
-    def quiet_pixels(self) -> Union[int, None]:
+    def quiet_pixels(self) -> int | None:
         """check_size() has nothing to say of pictures that have no more; None: of any."""
         return self._limit
 
@@ -59,7 +69,10 @@ class PillowDecoder:
         limit, pixels = self._limit, max(1, width) * max(1, height)
         if limit is None or pixels <= limit:
             return
-        text = f"Image size ({pixels} pixels) exceeds limit of {{}} pixels, could be decompression bomb DOS attack."
+        text = (
+            f"Image size ({pixels} pixels) exceeds limit of {{}} pixels, could be decompression bomb DOS"
+            " attack."
+        )
         if pixels > 2 * limit:
             raise Image.DecompressionBombError(text.format(2 * limit))
         warnings.warn(text.format(limit), Image.DecompressionBombWarning, stacklevel=2)
@@ -78,20 +91,26 @@ class PillowDecoder:
 
 
 def decode_with_pillow(data: bytes, path: str) -> tuple[np.ndarray, int]:
-    """The engine's fallback: (H, W, 3) uint8 pixels as Image.open(...).convert("RGB") gives them, and the EXIF orientation 1..8.
+    """The engine's fallback: (H, W, 3) uint8 pixels as Image.open(...).convert("RGB") gives them, and the
+    EXIF orientation 1..8.
 
-    Palettes and transparency follow Pillow's rules, and so does the limit on pixels. The engine names `path` in what this raises.
+    Palettes and transparency follow Pillow's rules, and so does the limit on pixels. The engine names `path`
+    in what this raises.
     """
     try:
         with Image.open(io.BytesIO(data)) as image:
             pixels = np.asarray(image.convert("RGB"))
-            # Asked for after decoding: Pillow turns TIFF files upright by itself and then forgets their orientation.
+            # Asked for after decoding: Pillow turns TIFF files upright by itself and then forgets their
+            # orientation.
             try:
                 orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
             except Exception:  # damaged EXIF means upright: the picture is sound
                 orientation = 1
     except UnidentifiedImageError:
         # Pillow's own message shows the address of the buffer instead of the file.
-        message = f"cannot identify image file '{path}' ({len(data)} bytes): it is no JPEG, and nothing that Pillow reads"
+        message = (
+            f"cannot identify image file '{path}' ({len(data)} bytes): it is no JPEG, and nothing that Pillow"
+            " reads"
+        )
         raise UnidentifiedImageError(message) from None
     return pixels, orientation if orientation in range(1, 9) else 1

@@ -1,4 +1,6 @@
-"""RowSamples: single samples of what the engine gathers, by the engine itself, so that `ds[i]` and batches are one code."""
+"""RowSamples: single samples of what the engine gathers, by the engine itself, so that `ds[i]` and batches
+are one code.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from .. import _core
 
 
 def checked_index(index: Any, length: int) -> int:
-    """As a list takes it: negative ones count back; IndexError outside, TypeError for what is no whole number."""
+    """As a list takes it: negative ones count back; IndexError outside, TypeError for what is no whole
+    number.
+    """
     number = index.__index__() if hasattr(index, "__index__") else None
     if number is None:
         raise TypeError(f"indices should be integers, not {type(index).__name__}")
@@ -23,7 +27,9 @@ def checked_index(index: Any, length: int) -> int:
 
 
 class RowSamples:
-    """Any thread and any process: each has an engine of its own, made at its first sample. `row_set`: a lowering.rows.RowSet."""
+    """Any thread and any process: each has an engine of its own, made at its first sample. `row_set`: a
+    lowering.rows.RowSet.
+    """
 
     def __init__(self, row_set: Any) -> None:
         self._row_set = row_set
@@ -35,8 +41,13 @@ class RowSamples:
             return []
         gather = self._gather()
         if not gather.submit(list(indices)):
-            raise IndexError(f"indices {min(indices)} to {max(indices)} are not all in a dataset of {self._row_set.length} samples")
-        columns = [_values(column.sample_type, made) for column, made in zip(self._row_set.columns, gather.next())]
+            raise IndexError(
+                f"indices {min(indices)} to {max(indices)} are not all in a dataset of {self._row_set.length}"
+                " samples"
+            )
+        columns = [
+            _values(column.sample_type, made) for column, made in zip(self._row_set.columns, gather.next())
+        ]
         return [_sample(self._row_set.layout, columns, i) for i in range(len(indices))]
 
     def _gather(self) -> _core.RowGather:
@@ -48,7 +59,13 @@ class RowSamples:
 
 
 def _values(sample_type: type, made: torch.Tensor) -> Any:
-    return made if sample_type is torch.Tensor else made.numpy() if sample_type not in (int, float) else made.tolist()
+    return (
+        made
+        if sample_type is torch.Tensor
+        else made.numpy()
+        if sample_type not in (int, float)
+        else made.tolist()
+    )
 
 
 def _sample(layout: Any, columns: Sequence[Any], i: int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from .array_files.lazy_sources import is_lazy, lazy_sources
 from .array_files.rows import ArrayRows
@@ -13,22 +13,27 @@ from .array_files.zarr_metadata import Fields, read_metadata
 class Zarr(ArrayRows):
     """Samples {field: row} of the arrays of one or more Zarr groups, whose rows are counted through.
 
-    >>> ds = millrace.datasets.Zarr("s3://bucket/era5.zarr", fields=["t2m"], window=8, stride=1, select={"lat": slice(0, 64)})
+    >>> ds = millrace.datasets.Zarr("s3://bucket/era5.zarr", fields=["t2m"], window=8, stride=1,
+    select={"lat": slice(0, 64)})
     >>> loader = millrace.DataLoader(ds, 64, sampler=ds.shuffled(buffer_chunks=8, seed=0), num_workers=4)
 
-    `groups`: a folder, a URL (s3, gs, az, http(s); whatever fsspec reads), an open zarr Group, Array or store; an xarray Dataset or
-    DataArray, a dask array, or a dict of these; or a list, one behind the other. `fields`, `select`, `window`, `stride`, `chunk_rows`,
-    `cache_bytes` as in HDF5; axes have the names that xarray writes (v2's _ARRAY_DIMENSIONS, v3's dimension_names). `store_options` go to
-    the constructor of obstore's store, or of fsspec's file system.
+    `groups`: a folder, a URL (s3, gs, az, http(s); whatever fsspec reads), an open zarr Group, Array or
+    store; an xarray Dataset or DataArray, a dask array, or a dict of these; or a list, one behind the other.
+    `fields`, `select`, `window`, `stride`, `chunk_rows`, `cache_bytes` as in HDF5; axes have the names that
+    xarray writes (v2's _ARRAY_DIMENSIONS, v3's dimension_names). `store_options` go to the constructor of
+    obstore's store, or of fsspec's file system.
 
-    Chunks of samples are the arrays' own along the first axis (of sharded arrays, their shards), so that shuffled() reads each once: the
-    order of chunks is shuffled, then the samples of `buffer_chunks` at a time. Chunks that nobody wrote are the fill value.
+    Chunks of samples are the arrays' own along the first axis (of sharded arrays, their shards), so that
+    shuffled() reads each once: the order of chunks is shuffled, then the samples of `buffer_chunks` at a
+    time. Chunks that nobody wrote are the fill value.
 
-    Arrays in local folders are read by tensorstore when it is installed, without the GIL; all others by zarr-python 3; xarray's and
-    dask's in the thread that reads, without a pool of theirs. `readers` says which.
+    Arrays in local folders are read by tensorstore when it is installed, without the GIL; all others by
+    zarr-python 3; xarray's and dask's in the thread that reads, without a pool of theirs. `readers` says
+    which.
 
-    Errors: UnavailableError without zarr; FileNotFoundError; CorruptDataError for metadata or chunks that cannot be read, with store,
-    array, chunk and rows; ValueError for fields that are missing or differ in length.
+    Errors: UnavailableError without zarr; FileNotFoundError; CorruptDataError for metadata or chunks that
+    cannot be read, with store, array, chunk and rows; ValueError for fields that are missing or differ in
+    length.
     """
 
     def __init__(
@@ -36,18 +41,25 @@ class Zarr(ArrayRows):
         groups: Any,
         fields: Fields = None,
         *,
-        select: Optional[Mapping[str, Any]] = None,
-        window: Optional[int] = None,
-        stride: Optional[int] = None,
-        chunk_rows: Optional[int] = None,
-        cache_bytes: Optional[int] = None,
-        store_options: Optional[Mapping[str, Any]] = None,
+        select: Mapping[str, Any] | None = None,
+        window: int | None = None,
+        stride: int | None = None,
+        chunk_rows: int | None = None,
+        cache_bytes: int | None = None,
+        store_options: Mapping[str, Any] | None = None,
     ) -> None:
         listed = list(groups) if isinstance(groups, (list, tuple)) else [groups]
         if not listed:
             raise ValueError("groups is empty; name at least one Zarr group")
         super().__init__(
-            [lazy_sources(g, fields) if is_lazy(g) else read_metadata(g, fields, store_options or {}) for g in listed],
+            [
+                lazy_sources(g, fields) if is_lazy(g) else read_metadata(g, fields, store_options or {})
+                for g in listed
+            ],
             alone=isinstance(fields, str),
-            select=select, window=window, stride=stride, chunk_rows=chunk_rows, cache_bytes=cache_bytes,
-        )  # fmt: skip
+            select=select,
+            window=window,
+            stride=stride,
+            chunk_rows=chunk_rows,
+            cache_bytes=cache_bytes,
+        )

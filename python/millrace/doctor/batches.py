@@ -1,6 +1,8 @@
-"""How many samples a second the CPUs make: pictures, rows of tokens, rows of numbers, through millrace's own loaders.
+"""How many samples a second the CPUs make: pictures, rows of tokens, rows of numbers, through millrace's own
+loaders.
 
-Data lie in memory, so that nothing but the making is timed; one thread, then as many as this process may use CPUs.
+Data lie in memory, so that nothing but the making is timed; one thread, then as many as this process may use
+CPUs.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +24,14 @@ from .photos import Photos, in_memory_files, progressive_photo
 from .timing import until
 
 _CHAIN: list[dict[str, Any]] = [
-    {"op": "random_resized_crop", "height": 224, "width": 224, "scale": (0.08, 1.0), "ratio": (3 / 4, 4 / 3), "interpolation": "bilinear"},
+    {
+        "op": "random_resized_crop",
+        "height": 224,
+        "width": 224,
+        "scale": (0.08, 1.0),
+        "ratio": (3 / 4, 4 / 3),
+        "interpolation": "bilinear",
+    },
     {"op": "horizontal_flip", "p": 0.5},
     {"op": "to_tensor", "dtype": "float32"},
     {"op": "normalize", "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
@@ -32,8 +41,10 @@ _BATCH = 32
 
 
 def time_pictures(photos: Photos, threads: int, seconds: float) -> dict[str, Any]:
-    """decode: whole pictures a second by one thread; pixels: a second; one, all: RandomResizedCrop(224) samples a second, and the
-    threads of `all`; bytes and own: of the photos, and whose they are."""
+    """decode: whole pictures a second by one thread; pixels: a second; one, all: RandomResizedCrop(224)
+    samples a second, and the
+    threads of `all`; bytes and own: of the photos, and whose they are.
+    """
     turn = iter(range(1 << 62))
 
     def decode() -> int:
@@ -41,20 +52,31 @@ def time_pictures(photos: Photos, threads: int, seconds: float) -> dict[str, Any
         return 0
 
     calls, _, spent = until(seconds, decode)
-    result = {"decode": calls / spent, "pixels": calls * photos.pixels / spent, "bytes": photos.mean_bytes, "own": photos.own,
-              "photos": len(photos.data), "progressive": photos.progressive}
+    result = {
+        "decode": calls / spent,
+        "pixels": calls * photos.pixels / spent,
+        "bytes": photos.mean_bytes,
+        "own": photos.own,
+        "photos": len(photos.data),
+        "progressive": photos.progressive,
+    }
     descriptors = in_memory_files(photos)
     try:
         files = _core.PathFiles(_core.PathTable([f"/proc/self/fd/{fd}" for fd in descriptors]))
         dataset = _core.ImageDataset(files, np.zeros(len(descriptors), np.int64), _core.ImagePipeline(_CHAIN))
-        return {**result, **_one_and_all(lambda workers: _picture_batches(dataset, workers), threads, seconds)}
+        return {
+            **result,
+            **_one_and_all(lambda workers: _picture_batches(dataset, workers), threads, seconds),
+        }
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
 def time_tokens(length: int, threads: int, seconds: float, data_bytes: int = _DATA_BYTES) -> dict[str, Any]:
-    """one, all: rows of `length` tokens a second, uint16 in a mapped file, shuffled, as int64 inputs and targets."""
+    """one, all: rows of `length` tokens a second, uint16 in a mapped file, shuffled, as int64 inputs and
+    targets.
+    """
     count = max(data_bytes // 2, 2 * (length + 1))
     descriptor = os.memfd_create("tokens", os.MFD_CLOEXEC)
     try:
@@ -108,15 +130,25 @@ def _picture_batches(dataset: _core.ImageDataset, workers: int) -> Iterator[int]
 def _batches(dataset: Any, workers: int, sample_bytes: int) -> Iterator[int]:
     batch_size = min(max(1, (4 << 20) // sample_bytes), 256, max(1, len(dataset) // 4))
     generator = torch.Generator().manual_seed(0)
-    loader: Any = DataLoader(dataset, batch_size, shuffle=True, num_workers=workers, generator=generator, native="require", drop_last=True)
+    loader: Any = DataLoader(
+        dataset,
+        batch_size,
+        shuffle=True,
+        num_workers=workers,
+        generator=generator,
+        native="require",
+        drop_last=True,
+    )
     while True:
         for _ in loader:
             yield batch_size
 
 
-def libjpeg_uses_simd(seconds: float = 0.15) -> Optional[bool]:
-    """True: a progressive picture decodes slower with JSIMD_FORCENONE=1. None: it does not, so libjpeg has no SIMD, or is too old (before
-    2.1.4) to look at the variable once per thread. False: the variable is set already."""
+def libjpeg_uses_simd(seconds: float = 0.15) -> bool | None:
+    """True: a progressive picture decodes slower with JSIMD_FORCENONE=1. None: it does not, so libjpeg has no
+    SIMD, or is too old (before
+    2.1.4) to look at the variable once per thread. False: the variable is set already.
+    """
     if os.environ.get("JSIMD_FORCENONE") == "1":
         return False
     photo = progressive_photo()

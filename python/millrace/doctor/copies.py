@@ -19,7 +19,9 @@ _SECONDS_OF_GPUS = 3.0
 
 
 def time_memory(threads: int, seconds: float, most_bytes: int = _BYTES) -> dict[str, float]:
-    """one, all: bytes copied a second, by one thread and by so many; each byte is read once and written once."""
+    """one, all: bytes copied a second, by one thread and by so many; each byte is read once and written
+    once.
+    """
     size = max(1 << 20, most_bytes // threads)
     pairs = [(np.ones(size, np.uint8), np.ones(size, np.uint8)) for _ in range(threads)]
     free, lock = list(pairs), threading.Lock()
@@ -40,11 +42,15 @@ def time_memory(threads: int, seconds: float, most_bytes: int = _BYTES) -> dict[
 
 
 def why_no_gpu(present: list[dict[str, Any]]) -> str:
-    """Why batches cannot be copied to one from here; "" when they can. `present`: what PCI shows (machine.gpus)."""
+    """Why batches cannot be copied to one from here; "" when they can. `present`: what PCI shows
+    (machine.gpus).
+    """
     if torch.cuda.is_available():
         return ""
     if torch.version.cuda is None and torch.version.hip is None:
-        return f"this torch ({torch.__version__}) was built without CUDA" + (", although the machine has a GPU" if present else "")
+        return f"this torch ({torch.__version__}) was built without CUDA" + (
+            ", although the machine has a GPU" if present else ""
+        )
     try:
         torch.cuda.init()
     except Exception as error:
@@ -53,7 +59,9 @@ def why_no_gpu(present: list[dict[str, Any]]) -> str:
 
 
 def time_gpus(seconds: float, most_bytes: int = _BYTES) -> list[dict[str, Any]]:
-    """A dict for each: name, memory, node (NUMA), and bytes a second from page-locked and from ordinary memory; or error."""
+    """A dict for each: name, memory, node (NUMA), and bytes a second from page-locked and from ordinary
+    memory; or error.
+    """
     end = time.monotonic() + max(_SECONDS_OF_GPUS, 2 * seconds)
     found = []
     for index in range(torch.cuda.device_count()):
@@ -67,7 +75,12 @@ def _one_gpu(index: int, seconds: float, most_bytes: int) -> dict[str, Any]:
     gpu: dict[str, Any] = {"index": index}
     try:
         facts = torch.cuda.get_device_properties(index)
-        gpu |= {"name": facts.name, "memory": facts.total_memory, "node": devices.numa_node(index), "address": _address(facts)}
+        gpu |= {
+            "name": facts.name,
+            "memory": facts.total_memory,
+            "node": devices.numa_node(index),
+            "address": _address(facts),
+        }
         free = torch.cuda.mem_get_info(index)[0]
         size = min(most_bytes, free // 4)
         if size < 1 << 20:

@@ -1,7 +1,9 @@
-"""How fast a folder's files, or a file of our own, come from the disk, without the page cache where that can be had.
+"""How fast a folder's files, or a file of our own, come from the disk, without the page cache where that can
+be had.
 
-Reads are O_DIRECT, which leaves the cache as it is. Where the file system has no such reads, the files' pages are dropped before
-(posix_fadvise), and it is looked up (mincore) whether they went: `bypass` says "O_DIRECT", "dropped" or "no".
+Reads are O_DIRECT, which leaves the cache as it is. Where the file system has no such reads, the files' pages
+are dropped before (posix_fadvise), and it is looked up (mincore) whether they went: `bypass` says "O_DIRECT",
+"dropped" or "no".
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from ..regular_files import open_descriptor, open_regular
 from .timing import explained, until
@@ -32,7 +34,9 @@ _WRITE_SECONDS = 2.0
 
 @dataclass
 class Found:
-    """Files of a folder, as (path, bytes), empty ones left out; `complete`: all there are. errors: what could not be listed."""
+    """Files of a folder, as (path, bytes), empty ones left out; `complete`: all there are. errors: what could
+    not be listed.
+    """
 
     files: list[tuple[str, int]]
     complete: bool
@@ -103,36 +107,46 @@ _buffers = threading.local()
 def _buffer(size: int) -> memoryview:
     """Memory at a page's border, of this thread's; of `size` bytes, rounded up to pages."""
     size = -(-size // PAGE) * PAGE
-    held: Optional[mmap.mmap] = getattr(_buffers, "memory", None)
+    held: mmap.mmap | None = getattr(_buffers, "memory", None)
     if held is None or len(held) < size:
         held = _buffers.memory = mmap.mmap(-1, size)
     return memoryview(held)[:size]
 
 
-def resident_share(fd: int, size: int) -> Optional[float]:
+def resident_share(fd: int, size: int) -> float | None:
     """The share of a file's pages that are in memory; None when the system does not say."""
     try:
         with mmap.mmap(fd, size, access=mmap.ACCESS_COPY) as memory:
             pages = (ctypes.c_ubyte * (-(-size // PAGE)))()
             window = (ctypes.c_char * size).from_buffer(memory)
-            failed = ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(window)), ctypes.c_size_t(size), pages)
+            failed = ctypes.CDLL(None).mincore(
+                ctypes.c_void_p(ctypes.addressof(window)), ctypes.c_size_t(size), pages
+            )
             del window
             return None if failed else sum(page & 1 for page in pages) / len(pages)
     except (OSError, ValueError, AttributeError, BufferError):
         return None
 
 
-def time_files(found: Found, sample_bytes: int, seconds: float, rng: random.Random, threads: int = 1) -> dict[str, Any]:
+def time_files(
+    found: Found, sample_bytes: int, seconds: float, rng: random.Random, threads: int = 1
+) -> dict[str, Any]:
     """Rates of reading these files; `seconds` for each of five measurements.
 
-    sequential and sequential_one: bytes a second of four readers, and of one; random and random_one: reads a second of 16 readers, and of
-    one, each of random_bytes: a piece of a large file, or a whole small one, opened for it. cached: bytes a second of `threads`
-    from the page cache. bypass: of the worst file. OSError when they cannot be read.
+    sequential and sequential_one: bytes a second of four readers, and of one; random and random_one: reads a
+    second of 16 readers, and of
+    one, each of random_bytes: a piece of a large file, or a whole small one, opened for it. cached: bytes a
+    second of `threads` from the page cache. bypass: of the worst file. OSError when they cannot be read.
     """
     large = sorted((f for f in found.files if f[1] > _SMALL_FILE), key=lambda f: -f[1])[:8]
     small = [f for f in found.files if f[1] <= _SMALL_FILE]
     as_files = found.total and sum(size for _, size in small) > 0.5 * found.total or not large
-    result: dict[str, Any] = {"files": len(found.files), "bytes": found.total, "complete": found.complete, "as_files": as_files}
+    result: dict[str, Any] = {
+        "files": len(found.files),
+        "bytes": found.total,
+        "complete": found.complete,
+        "as_files": as_files,
+    }
     if not found.files:
         return {**result, "error": "there is nothing to read"}
     with contextlib.ExitStack() as stack:
@@ -221,7 +235,11 @@ def _cached(files: list[tuple[str, int]], seconds: float, threads: int) -> float
                 break
             opened.append(stack.enter_context(open_regular(path, "rb", buffering=0)))
             held += min(size, 64 << 20)
-        places = [(f.fileno(), offset) for f, (_, size) in zip(opened, files) for offset in range(0, min(size, 64 << 20), _PIECE)]
+        places = [
+            (f.fileno(), offset)
+            for f, (_, size) in zip(opened, files)
+            for offset in range(0, min(size, 64 << 20), _PIECE)
+        ]
         for fd, offset in places:
             os.preadv(fd, [_buffer(_PIECE)], offset)
         place = iter(range(1 << 62))
@@ -235,7 +253,12 @@ def _cached(files: list[tuple[str, int]], seconds: float, threads: int) -> float
 
 
 def time_own_file(
-    folder: str, sample_bytes: int, seconds: float, rng: random.Random, threads: int = 1, most: int = _OWN_BYTES
+    folder: str,
+    sample_bytes: int,
+    seconds: float,
+    rng: random.Random,
+    threads: int = 1,
+    most: int = _OWN_BYTES,
 ) -> dict[str, Any]:
     """time_files() of a file without a name, written to `folder`: a quarter of the free space at most.
 
@@ -245,7 +268,10 @@ def time_own_file(
     try:
         size = min(most, shutil.disk_usage(folder).free // 4) & -_PIECE
         if size < _LEAST_BYTES:
-            return {**result, "error": f"{folder} has room for {size >> 20} MiB, and {_LEAST_BYTES >> 20} are needed"}
+            return {
+                **result,
+                "error": f"{folder} has room for {size >> 20} MiB, and {_LEAST_BYTES >> 20} are needed",
+            }
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             block = rng.randbytes(_PIECE)
             begin, written = time.perf_counter(), 0
@@ -254,6 +280,9 @@ def time_own_file(
             os.fsync(file.fileno())
             result["write"] = written / (time.perf_counter() - begin)
             path = f"/proc/self/fd/{file.fileno()}"
-            return {**result, **time_files(Found([(path, written)], True, []), sample_bytes, seconds, rng, threads)}
+            return {
+                **result,
+                **time_files(Found([(path, written)], True, []), sample_bytes, seconds, rng, threads),
+            }
     except OSError as error:
         return {**result, "error": explained(error)}

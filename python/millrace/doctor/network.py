@@ -6,7 +6,7 @@ import itertools
 import random
 import statistics
 import time
-from typing import Any, Optional
+from typing import Any
 
 from ..stores import open_shards, open_source
 from ..stores.locations import shown
@@ -16,9 +16,12 @@ _PATIENCE = {"stall_timeout": 3.0, "connect_timeout": 3.0, "retries": 2}
 _MOST_BYTES, _PIECE, _LOOKS = 1 << 30, 1 << 20, 8
 
 
-def time_store(url: str, seconds: float, store_options: Optional[dict[str, Any]] = None) -> dict[str, Any]:
-    """latency_seconds: median of eight small reads at places of their own; one, many: bytes a second; requests: how many the latter
-    came to have under way; size of the object; or error. About 2.5 times `seconds`, ten more where the store does not answer."""
+def time_store(url: str, seconds: float, store_options: dict[str, Any] | None = None) -> dict[str, Any]:
+    """latency_seconds: median of eight small reads at places of their own; one, many: bytes a second;
+    requests: how many the latter
+    came to have under way; size of the object; or error. About 2.5 times `seconds`, ten more where the store
+    does not answer.
+    """
     result: dict[str, Any] = {"url": shown(url)}
     limit = 2 * seconds + 10
     try:
@@ -30,7 +33,7 @@ def time_store(url: str, seconds: float, store_options: Optional[dict[str, Any]]
     return result
 
 
-def _latency(url: str, seconds: float, options: Optional[dict[str, Any]]) -> dict[str, Any]:
+def _latency(url: str, seconds: float, options: dict[str, Any] | None) -> dict[str, Any]:
     source = open_source(url, store_options=options, max_requests=1, **_PATIENCE)
     rng, times, end = random.Random(0), [], time.perf_counter() + seconds
     if source.size == 0:
@@ -41,14 +44,18 @@ def _latency(url: str, seconds: float, options: Optional[dict[str, Any]]) -> dic
         times.append(time.perf_counter() - begin)
         if time.perf_counter() > end:
             break
-    asked = [spent for spent in times if spent > 1e-4] or times  # the others were here already: the object is small
+    asked = [
+        spent for spent in times if spent > 1e-4
+    ] or times  # the others were here already: the object is small
     return {"latency_seconds": statistics.median(asked), "size": source.size}
 
 
-def _stream(url: str, seconds: float, options: Optional[dict[str, Any]], requests: Optional[int]) -> dict[str, Any]:
+def _stream(url: str, seconds: float, options: dict[str, Any] | None, requests: int | None) -> dict[str, Any]:
     chosen = {} if requests is None else {"max_requests": requests}
     begin, received, limit = time.perf_counter(), 0, 1
-    with open_shards(itertools.repeat(url), store_options=options, memory=64 << 20, **chosen, **_PATIENCE) as shards:
+    with open_shards(
+        itertools.repeat(url), store_options=options, memory=64 << 20, **chosen, **_PATIENCE
+    ) as shards:
         for _, source in shards:
             for offset in range(0, source.size, _PIECE):
                 received += len(source.read_at(offset, min(_PIECE, source.size - offset)))

@@ -66,7 +66,9 @@ def made_photos(sample_bytes: int = USUAL_BYTES) -> Photos:
     """Eight pictures with the spectrum of photos, of about so many bytes each."""
     share = min(max(sample_bytes, 4_000), 8_000_000) / USUAL_BYTES
     width, height = round(_WIDTH * share**0.5), round(_HEIGHT * share**0.5)
-    photos = Photos([_jpeg(_resized(_picture(seed), width, height), quality=92) for seed in range(_MADE)], False)
+    photos = Photos(
+        [_jpeg(_resized(_picture(seed), width, height), quality=92) for seed in range(_MADE)], False
+    )
     photos.pixels = width * height
     return photos
 
@@ -83,13 +85,21 @@ def _jpeg(picture: Image.Image, **options: Any) -> bytes:
 
 
 def _picture(seed: int) -> np.ndarray:
-    """uint8 (375, 500, 3): noise of all sizes, the finer the weaker, as in photos: mostly brightness, some of it colour."""
+    """uint8 (375, 500, 3): noise of all sizes, the finer the weaker, as in photos: mostly brightness, some of
+    it colour.
+    """
     rng = np.random.default_rng(seed)
     pixels = np.zeros((_HEIGHT, _WIDTH, 3), np.float32)
     for level in range(1, 10):
         size = max(2, _WIDTH * 2**level // 512), max(2, _HEIGHT * 2**level // 512)
         noise = rng.standard_normal((4, size[1], size[0]), np.float32)
-        layer = np.stack([np.asarray(Image.fromarray(plane).resize((_WIDTH, _HEIGHT), Image.Resampling.BILINEAR)) for plane in noise], -1)
+        layer = np.stack(
+            [
+                np.asarray(Image.fromarray(plane).resize((_WIDTH, _HEIGHT), Image.Resampling.BILINEAR))
+                for plane in noise
+            ],
+            -1,
+        )
         pixels += (layer[..., :1] + 0.3 * layer[..., 1:]) * 2.0 ** (-0.25 * level)
     pixels = (pixels - pixels.mean()) / float(pixels.std()) * 60 + 118
     return np.clip(pixels, 0, 255).astype(np.uint8)
@@ -101,7 +111,9 @@ def _resized(pixels: np.ndarray, width: int, height: int) -> Image.Image:
 
 
 def in_memory_files(photos: Photos) -> list[int]:
-    """A descriptor for each, of a file that has no name and goes when it is closed; the engine reads it as /proc/self/fd/N."""
+    """A descriptor for each, of a file that has no name and goes when it is closed; the engine reads it as
+    /proc/self/fd/N.
+    """
     descriptors: list[int] = []
     try:
         for data in photos.data:
@@ -109,7 +121,7 @@ def in_memory_files(photos: Photos) -> list[int]:
             descriptors.append(descriptor)
             view = memoryview(data)
             while view:
-                view = view[os.write(descriptor, view):]
+                view = view[os.write(descriptor, view) :]
     except OSError:
         for descriptor in descriptors:
             os.close(descriptor)

@@ -1,4 +1,6 @@
-"""What was built how: torch, millrace, libjpeg, Python; and the environment's settings that change how many threads work."""
+"""What was built how: torch, millrace, libjpeg, Python; and the environment's settings that change how many
+threads work.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,24 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def software(files: SystemFiles) -> dict[str, Any]:
-    """JSON types. torch_cuda: the version of CUDA that torch was built with, None without; millrace_cuda: "" when this build can use a
-    CUDA device, else why not, with the remedy; built_for_torch: the torch that millrace was compiled against; gil: False on interpreters
-    without one."""
+    """JSON types. torch_cuda: the version of CUDA that torch was built with, None without; millrace_cuda: ""
+    when this build can use a
+    CUDA device, else why not, with the remedy; built_for_torch: the torch that millrace was compiled against;
+    gil: False on interpreters without one.
+    """
     return {
-        "python": platform.python_version(), "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
-        "start_method": multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0],
-        "torch": torch.__version__, "torch_cuda": torch.version.cuda or torch.version.hip, "torch_threads": torch.get_num_threads(),
-        "millrace": _core.__version__, "built_for_torch": _core.built_for_torch, "millrace_cuda": _core.cuda_missing_reason(),
-        "nvtx": _has_nvtx(), "libjpeg": libjpeg(files),
+        "python": platform.python_version(),
+        "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
+        "start_method": multiprocessing.get_start_method(allow_none=True)
+        or multiprocessing.get_all_start_methods()[0],
+        "torch": torch.__version__,
+        "torch_cuda": torch.version.cuda or torch.version.hip,
+        "torch_threads": torch.get_num_threads(),
+        "millrace": _core.__version__,
+        "built_for_torch": _core.built_for_torch,
+        "millrace_cuda": _core.cuda_missing_reason(),
+        "nvtx": _has_nvtx(),
+        "libjpeg": libjpeg(files),
         "threads_environment": {name: whole(os.environ[name]) for name in _THREADS if name in os.environ},
     }
 

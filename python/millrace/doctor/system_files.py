@@ -1,4 +1,5 @@
-"""The kernel's files as values. `root` is the machine's "/", or a folder that stands for it: of another machine, or of a test.
+"""The kernel's files as values. `root` is the machine's "/", or a folder that stands for it: of another
+machine, or of a test.
 
 What is missing, unreadable or odd is None or empty; nothing here raises.
 """
@@ -8,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Optional
 
 _NO_LIMIT = 1 << 60  # cgroup v1 writes "none" as a huge number
 
@@ -29,7 +29,7 @@ class SystemFiles:
         except (OSError, ValueError):
             return ""
 
-    def number(self, name: str) -> Optional[int]:
+    def number(self, name: str) -> int | None:
         """The first word, when it is a whole number."""
         return whole(self.text(name).partition("\n")[0].partition(" ")[0])
 
@@ -54,7 +54,7 @@ class SystemFiles:
             found[key.strip()] = value.strip()
         return found
 
-    def meminfo(self, key: str) -> Optional[int]:
+    def meminfo(self, key: str) -> int | None:
         """Bytes."""
         kib = whole(self.values("/proc/meminfo").get(key, "").partition(" ")[0])
         return None if kib is None else kib << 10
@@ -66,18 +66,21 @@ class Group:
     def __init__(self, files: SystemFiles, folder: str, v2: bool) -> None:
         self.files, self.folder, self.v2 = files, folder, v2
 
-    def cpu_quota(self) -> Optional[float]:
+    def cpu_quota(self) -> float | None:
         """In CPUs; None: no quota."""
         at = self.folder
-        text = self.files.text(f"{at}/cpu.max") if self.v2 else " ".join(
-            self.files.text(f"{at}/cpu.cfs_{name}_us") for name in ("quota", "period"))
+        text = (
+            self.files.text(f"{at}/cpu.max")
+            if self.v2
+            else " ".join(self.files.text(f"{at}/cpu.cfs_{name}_us") for name in ("quota", "period"))
+        )
         words = text.split()
         if len(words) != 2:
             return None
         quota, period = whole(words[0]), whole(words[1])
         return quota / period if quota and period and quota > 0 and period > 0 else None
 
-    def throttled(self) -> Optional[float]:
+    def throttled(self) -> float | None:
         """Seconds that its threads had to stand still since it was made."""
         stat = self.files.values(f"{self.folder}/cpu.stat")
         for name, unit in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
@@ -85,11 +88,11 @@ class Group:
                 return value * unit
         return None
 
-    def memory_limit(self) -> Optional[int]:
+    def memory_limit(self) -> int | None:
         limit = self.files.number(f"{self.folder}/{'memory.max' if self.v2 else 'memory.limit_in_bytes'}")
         return None if limit is None or limit >= _NO_LIMIT else limit
 
-    def memory_used(self) -> Optional[int]:
+    def memory_used(self) -> int | None:
         """Without the page cache, which the kernel gives up first."""
         used = self.files.number(f"{self.folder}/{'memory.current' if self.v2 else 'memory.usage_in_bytes'}")
         if used is None:
@@ -99,17 +102,21 @@ class Group:
         cache = sum(whole(stat.get(f"{prefix}{name}_file", "")) or 0 for name in ("inactive", "active"))
         return max(0, used - cache)
 
-    def oom_kills(self) -> Optional[int]:
+    def oom_kills(self) -> int | None:
         events = "memory.events" if self.v2 else "memory.oom_control"
         return whole(self.files.values(f"{self.folder}/{events}").get("oom_kill", ""))
 
-    def pids_limit(self) -> Optional[int]:
+    def pids_limit(self) -> int | None:
         return self.files.number(f"{self.folder}/pids.max")
 
 
 def groups(files: SystemFiles, controller: str) -> Iterator[Group]:
-    """This process's groups with `controller` ("cpu", "memory", "pids"), the innermost first, up to each mount's root (cgroups(7))."""
-    own = [line.split(":", 2) for line in files.text("/proc/self/cgroup").splitlines() if line.count(":") >= 2]
+    """This process's groups with `controller` ("cpu", "memory", "pids"), the innermost first, up to each
+    mount's root (cgroups(7)).
+    """
+    own = [
+        line.split(":", 2) for line in files.text("/proc/self/cgroup").splitlines() if line.count(":") >= 2
+    ]
     for line in files.text("/proc/self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         place, kind = left.split(), right.split()
@@ -118,11 +125,14 @@ def groups(files: SystemFiles, controller: str) -> Iterator[Group]:
         v2 = kind[0] == "cgroup2"
         if not v2 and controller not in kind[2].split(","):
             continue
-        path = next((entry[2] for entry in own if (not entry[1] if v2 else controller in entry[1].split(","))), "/")
+        path = next(
+            (entry[2] for entry in own if (not entry[1] if v2 else controller in entry[1].split(","))), "/"
+        )
         root, point = place[3], place[4]
-        # A container's mount may show only the inside of its own group, while the kernel names it from outside.
+        # A container's mount may show only the inside of its own group, while the kernel names it from
+        # outside.
         if root != "/" and path.startswith(root):
-            path = path[len(root):]
+            path = path[len(root) :]
         path = "" if ".." in path else path.rstrip("/")
         while True:
             yield Group(files, point + path, v2)
@@ -143,7 +153,7 @@ def cpu_list(text: str) -> list[int]:
     return found
 
 
-def whole(text: str) -> Optional[int]:
+def whole(text: str) -> int | None:
     try:
         return int(text)
     except ValueError:

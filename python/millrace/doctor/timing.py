@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 
 def until(seconds: float, work: Callable[[], int], threads: int = 1) -> tuple[int, int, float]:
-    """Calls `work()`, which returns bytes, again and again on so many threads: (calls, bytes, seconds). The first error ends all, and is
-    raised."""
+    """Calls `work()`, which returns bytes, again and again on so many threads: (calls, bytes, seconds). The
+    first error ends all, and is
+    raised.
+    """
     if threads == 1:
         return _loop(work, time.perf_counter() + seconds, lambda: False)
     failed: list[BaseException] = []
@@ -49,7 +51,9 @@ def _loop(work: Callable[[], int], end: float, stopped: Callable[[], bool]) -> t
 
 
 def within(seconds: float, work: Callable[[], Any], what: str) -> Any:
-    """`work()` on a thread of its own, or TimeoutError after so many seconds; then the thread is left to itself."""
+    """`work()` on a thread of its own, or TimeoutError after so many seconds; then the thread is left to
+    itself.
+    """
     answer: list[Any] = []
     failed: list[BaseException] = []
 
@@ -71,7 +75,7 @@ def within(seconds: float, work: Callable[[], Any], what: str) -> Any:
 
 def explained(error: BaseException) -> str:
     """An error in one line."""
-    text: Optional[str] = getattr(error, "strerror", None)
+    text: str | None = getattr(error, "strerror", None)
     name = getattr(error, "filename", None)
     if text:
         return f"{name}: {text}" if name else text

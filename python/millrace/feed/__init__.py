@@ -1,6 +1,8 @@
-"""What a loader feeds: statistics of the batches that were really handed out, and alarms when they are no longer what they were.
+"""What a loader feeds: statistics of the batches that were really handed out, and alarms when they are no
+longer what they were.
 
-`watch()` looks at batches while a training loop goes on; `FeedProfile` is what was seen, as a file; docs/drift.md explains both.
+`watch()` looks at batches while a training loop goes on; `FeedProfile` is what was seen, as a file;
+docs/drift.md explains both.
 """
 
 from .alarms import DriftAlarm, DriftError, DriftWarning

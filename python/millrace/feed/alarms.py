@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 
 class DriftWarning(UserWarning):
@@ -12,7 +12,9 @@ class DriftWarning(UserWarning):
 
 
 class DriftError(RuntimeError):
-    """A feed is no longer what its reference says: `alarm` says what has changed. The loop may go on with `next()`; no batch is lost."""
+    """A feed is no longer what its reference says: `alarm` says what has changed. The loop may go on with
+    `next()`; no batch is lost.
+    """
 
     def __init__(self, alarm: DriftAlarm) -> None:
         super().__init__(str(alarm))
@@ -23,11 +25,12 @@ class DriftError(RuntimeError):
 class DriftAlarm:
     """One kind of change of one field. str() is a sentence for people.
 
-    field: its path in the batch; "" where it is of whole samples. kind: mean, spread, nan, zeros, range, histogram, classes, lengths,
-    channels, duplicates. part: "channel 2", "column 5", "class 7", or "". expected, seen: the mean without extremes (mean, lengths), a
-    ratio of standard deviations (spread), else shares. since: the number of the first batch of the window that shows it best; step: of the
-    latest; numbers count from 0 over all epochs. samples: looked at in the window. log_probability: natural logarithm of the bound on its
-    being chance. ended: it had been reported, and is over.
+    field: its path in the batch; "" where it is of whole samples. kind: mean, spread, nan, zeros, range,
+    histogram, classes, lengths, channels, duplicates. part: "channel 2", "column 5", "class 7", or "".
+    expected, seen: the mean without extremes (mean, lengths), a ratio of standard deviations (spread), else
+    shares. since: the number of the first batch of the window that shows it best; step: of the latest;
+    numbers count from 0 over all epochs. samples: looked at in the window. log_probability: natural logarithm
+    of the bound on its being chance. ended: it had been reported, and is over.
     """
 
     field: str
@@ -46,7 +49,7 @@ class DriftAlarm:
         return self.message
 
 
-def alarm_of(native: dict[str, Any], field: Optional[dict[str, Any]]) -> DriftAlarm:
+def alarm_of(native: dict[str, Any], field: dict[str, Any] | None) -> DriftAlarm:
     """`field`: what the reference says of it, as FeedProfile.to_dict() has it."""
     kind, series = native["kind"], native["series"]
     part = _part(field, series) if field and kind not in ("lengths", "channels", "duplicates") else ""
@@ -59,14 +62,30 @@ def alarm_of(native: dict[str, Any], field: Optional[dict[str, Any]]) -> DriftAl
     what = _SENTENCES[kind](native, expected, seen)
     if kind == "classes" and native["what"] == "one":
         part = f"{part}, class {native['label']}" if part else f"class {native['label']}"
-    place = ", ".join(text for text in (f'field "{native["field"]}"' if native["field"] else "samples", part) if text)
+    place = ", ".join(
+        text for text in (f'field "{native["field"]}"' if native["field"] else "samples", part) if text
+    )
     samples = round(native["samples"])
     if native["ended"]:
         message = f"{place}: {_NOUNS[kind]} again as in the reference (batch {native['step']:,})"
     else:
-        message = f"{place}: {what}; since batch {native['since']:,}, seen in {samples:,} samples up to batch {native['step']:,}"
-    return DriftAlarm(native["field"], kind, part, expected, seen, native["since"], native["step"], samples, native["log_p"],
-                      native["ended"], message)  # fmt: skip
+        message = (
+            f"{place}: {what}; since batch {native['since']:,}, seen in {samples:,} samples up to batch"
+            f" {native['step']:,}"
+        )
+    return DriftAlarm(
+        native["field"],
+        kind,
+        part,
+        expected,
+        seen,
+        native["since"],
+        native["step"],
+        samples,
+        native["log_p"],
+        native["ended"],
+        message,
+    )
 
 
 def _part(field: dict[str, Any], series: int) -> str:
@@ -82,28 +101,48 @@ def _share(value: float) -> str:
 
 def _classes(native: dict[str, Any], expected: float, seen: float) -> str:
     if native["what"] == "all":
-        return f"the balance of the classes has changed: {_share(seen)} of the samples would have to be of another class"
+        return (
+            f"the balance of the classes has changed: {_share(seen)} of the samples would have to be of"
+            " another class"
+        )
     if native["what"] == "new":
-        return f"{_share(seen)} of the numbers are ones that the reference has not ({_share(expected)} expected)"
+        return (
+            f"{_share(seen)} of the numbers are ones that the reference has not ({_share(expected)} expected)"
+        )
     who = "its share" if native["what"] == "one" else "the share of the less frequent classes"
     return f"{who} is {_share(seen)}, {_share(expected)} expected"
 
 
 _NOUNS = {
-    "mean": "the mean is", "spread": "the spread is", "nan": "the share of NaN and infinite numbers is", "zeros": "the share of zeros is",
-    "range": "the range is", "histogram": "the distribution is", "classes": "the classes are", "lengths": "lengths are",
-    "channels": "the channels are", "duplicates": "repeated samples are",
-}  # fmt: skip
+    "mean": "the mean is",
+    "spread": "the spread is",
+    "nan": "the share of NaN and infinite numbers is",
+    "zeros": "the share of zeros is",
+    "range": "the range is",
+    "histogram": "the distribution is",
+    "classes": "the classes are",
+    "lengths": "lengths are",
+    "channels": "the channels are",
+    "duplicates": "repeated samples are",
+}
 
 _SENTENCES = {
     "mean": lambda n, e, s: f"the mean is about {s:.4g}, {e:.4g} expected",
-    "spread": lambda n, e, s: f"numbers spread {s:.3g} times as widely around the reference's centre as expected",
+    "spread": lambda n, e, s: (
+        f"numbers spread {s:.3g} times as widely around the reference's centre as expected"
+    ),
     "nan": lambda n, e, s: f"{_share(s)} of the numbers are NaN or infinite, {_share(e)} expected",
     "zeros": lambda n, e, s: f"{_share(s)} of the numbers are 0, {_share(e)} expected",
     "range": lambda n, e, s: f"{_share(s)} of the numbers are outside the reference's range",
-    "histogram": lambda n, e, s: f"the distribution has another shape: {_share(s)} of the numbers are below what {_share(e)} were",
+    "histogram": lambda n, e, s: (
+        f"the distribution has another shape: {_share(s)} of the numbers are below what {_share(e)} were"
+    ),
     "classes": _classes,
     "lengths": lambda n, e, s: f"the mean length is about {s:.4g}, {e:.4g} expected",
-    "channels": lambda n, e, s: f"channels have changed places: they look like the reference's in the order {n['order']}",
-    "duplicates": lambda n, e, s: f"{_share(max(s, 0))} more samples than expected repeat one of the latest ones",
-}  # fmt: skip
+    "channels": lambda n, e, s: (
+        f"channels have changed places: they look like the reference's in the order {n['order']}"
+    ),
+    "duplicates": lambda n, e, s: (
+        f"{_share(max(s, 0))} more samples than expected repeat one of the latest ones"
+    ),
+}

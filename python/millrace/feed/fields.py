@@ -1,10 +1,12 @@
-"""The fields of a batch of any nesting: its tensors by their paths, texts by their lengths, samples of their own sizes together."""
+"""The fields of a batch of any nesting: its tensors by their paths, texts by their lengths, samples of their
+own sizes together.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,16 +14,28 @@ import torch
 from millrace import _core
 
 _WHOLE = "batch"  # the name of a batch that is a tensor itself
-_FEW = 8          # sequences of more tensors than this are samples, not fields
+_FEW = 8  # sequences of more tensors than this are samples, not fields
 _DTYPES = {
-    torch.uint8: "uint8", torch.int8: "int8", torch.int16: "int16", torch.int32: "int32", torch.int64: "int64", torch.bool: "bool",
-    torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64",
-    torch.uint16: "uint16", torch.uint32: "uint32", torch.uint64: "uint64",
-}  # fmt: skip
+    torch.uint8: "uint8",
+    torch.int8: "int8",
+    torch.int16: "int16",
+    torch.int32: "int32",
+    torch.int64: "int64",
+    torch.bool: "bool",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.uint16: "uint16",
+    torch.uint32: "uint32",
+    torch.uint64: "uint64",
+}
 
 
 class Field(NamedTuple):
-    """`tensors`: one, whose rows are samples; of kind "ragged", one per sample. Kind "lengths": numbers of characters."""
+    """`tensors`: one, whose rows are samples; of kind "ragged", one per sample. Kind "lengths": numbers of
+    characters.
+    """
 
     name: str
     tensors: list[torch.Tensor]
@@ -30,7 +44,9 @@ class Field(NamedTuple):
 
 
 def fields_of(batch: Any) -> list[Field]:
-    """In the batch's order. Values that have no statistics (objects, sparse tensors, complex numbers, single numbers) are passed over."""
+    """In the batch's order. Values that have no statistics (objects, sparse tensors, complex numbers, single
+    numbers) are passed over.
+    """
     found: list[Field] = []
     _walk("", batch, found, top=True)
     return found
@@ -61,7 +77,12 @@ def _walk_sequence(path: str, values: Sequence[Any], found: list[Field], top: bo
         return
     # list(zip(*samples)), as detection models have it: every member is a sequence over the samples.
     members = [member for member in values if isinstance(member, (list, tuple))]
-    zipped = top and len(members) == len(values) > 1 and len({len(member) for member in members}) == 1 and not _are_batches(members)
+    zipped = (
+        top
+        and len(members) == len(values) > 1
+        and len({len(member) for member in members}) == 1
+        and not _are_batches(members)
+    )
     for name, part in zip(named or range(len(values)), values):
         _walk(_joined(path, name), part, found, per_sample=zipped)
 
@@ -82,14 +103,19 @@ def _are_samples(values: Sequence[Any], top: bool, per_sample: bool) -> bool:
 def _are_batches(members: list[Sequence[Any]]) -> bool:
     """Whether all are tensors of as many rows: fields in two levels, as nested datasets give them."""
     parts = [part for member in members for part in member]
-    return all(isinstance(part, torch.Tensor) and part.dim() > 0 for part in parts) and len({len(part) for part in parts}) == 1
+    return (
+        all(isinstance(part, torch.Tensor) and part.dim() > 0 for part in parts)
+        and len({len(part) for part in parts}) == 1
+    )
 
 
 def _walk_samples(path: str, values: Sequence[Any], found: list[Field]) -> None:
     """`values`: what each sample has of one thing."""
     first = values[0]
     if isinstance(first, (str, bytes)):
-        lengths = torch.tensor([len(value) for value in values if isinstance(value, (str, bytes))], dtype=torch.int64)
+        lengths = torch.tensor(
+            [len(value) for value in values if isinstance(value, (str, bytes))], dtype=torch.int64
+        )
         found.append(Field(path or _WHOLE, [lengths], "int64", "lengths"))
     elif isinstance(first, (bool, int, float)):
         try:
@@ -104,7 +130,9 @@ def _walk_samples(path: str, values: Sequence[Any], found: list[Field]) -> None:
                 _walk_samples(_joined(path, key), parts, found)
     elif isinstance(first, (list, tuple)):
         for place in range(len(first)):
-            _walk_samples(_joined(path, place), [value[place] for value in values if len(value) > place], found)
+            _walk_samples(
+                _joined(path, place), [value[place] for value in values if len(value) > place], found
+            )
     else:
         tensors = [tensor for value in values if (tensor := _tensor(value)) is not None]
         if not tensors:
@@ -115,17 +143,26 @@ def _walk_samples(path: str, values: Sequence[Any], found: list[Field]) -> None:
             numbers = torch.stack([tensor.cpu() for tensor in tensors if tensor.dim() == 0])
             found.append(Field(path or _WHOLE, [numbers], _DTYPES[dtype], "data"))
         else:
-            found.append(Field(path or _WHOLE, [tensor for tensor in tensors if tensor.dim() > 0], _DTYPES[dtype], "ragged"))
+            found.append(
+                Field(
+                    path or _WHOLE,
+                    [tensor for tensor in tensors if tensor.dim() > 0],
+                    _DTYPES[dtype],
+                    "ragged",
+                )
+            )
 
 
-def _tensor(value: Any) -> Optional[torch.Tensor]:
+def _tensor(value: Any) -> torch.Tensor | None:
     """The tensor, or the array or PIL image as one, that can be read where it lies; None for what is none."""
     if isinstance(value, torch.Tensor):
         if value.dtype not in _DTYPES or value.layout is not torch.strided or value.is_nested:
             return None
         value = value.detach()
         return value if value.device.type != "cpu" or _core.is_plain_tensor(value) else None
-    if isinstance(value, np.ndarray) or (hasattr(value, "__array_interface__") and hasattr(value, "getbands")):
+    if isinstance(value, np.ndarray) or (
+        hasattr(value, "__array_interface__") and hasattr(value, "getbands")
+    ):
         try:
             array = np.asarray(value)
             tensor = torch.from_numpy(array if array.flags.writeable else array.copy())

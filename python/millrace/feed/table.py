@@ -22,20 +22,43 @@ def table(data: dict[str, Any]) -> str:
             rows.append(_row(f"{name}, length", field["lengths"], True))
         notes += _classes(name, field)
         if field["other_layouts"]:
-            notes.append(f"{name}: {field['other_layouts']} batches of another kind of shape were passed over")
+            notes.append(
+                f"{name}: {field['other_layouts']} batches of another kind of shape were passed over"
+            )
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = ["  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]) for row in rows]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
+        for row in rows
+    ]
     repeats = data["repeats"]
     if repeats["samples"]:
         notes.append(f"samples: {repeats['samples']:,} compared, {repeats['repeated']:,} came before, "
                      f"about {round(repeats['distinct']):,} different")  # fmt: skip
-    return "\n".join([f"{data['samples']:,} samples in {data['batches']:,} batches", "", *lines, *([""] if notes else []), *notes])
+    return "\n".join(
+        [
+            f"{data['samples']:,} samples in {data['batches']:,} batches",
+            "",
+            *lines,
+            *([""] if notes else []),
+            *notes,
+        ]
+    )
 
 
 def _row(name: str, series: dict[str, Any], whole: bool) -> tuple[str, ...]:
     numbers = series["count"] + series["nan"] + series["infinite"]
     if not series["count"]:
-        return name, f"{numbers:,}", "", "", "", "", "", _share(series["nan"] + series["infinite"], numbers), ""
+        return (
+            name,
+            f"{numbers:,}",
+            "",
+            "",
+            "",
+            "",
+            "",
+            _share(series["nan"] + series["infinite"], numbers),
+            "",
+        )
     median = series["quantiles"][3]  # out of a histogram: between whole numbers, too
     shown = (series["mean"], series["std"], series["min"], round(median) if whole else median, series["max"])
     shares = _share(series["nan"] + series["infinite"], numbers), _share(series["zeros"], numbers)

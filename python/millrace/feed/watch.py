@@ -1,7 +1,8 @@
 """watch(): a loader whose batches are looked at while they are used.
 
-The loop's thread only hands tensors over (20 us per batch that is looked at, 0.2 us per other one); a native thread samples their
-numbers without the GIL, then lets go of them. It has at most two batches waiting: where it is behind, batches are passed over.
+The loop's thread only hands tensors over (20 us per batch that is looked at, 0.2 us per other one); a native
+thread samples their numbers without the GIL, then lets go of them. It has at most two batches waiting: where
+it is behind, batches are passed over.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Literal, Optional, TypeVar, Union
+from typing import Any, Generic, Literal, TypeVar, Union
 
 import torch
 
@@ -30,20 +31,23 @@ _DEVICE_ROWS = 32  # of a batch on a device that are copied back
 
 
 def watch(
-    loader: Iterable[T_co], reference: Union[FeedProfile, Path, None] = None, on_drift: OnDrift = "warn",
-    options: Optional[FeedOptions] = None,
+    loader: Iterable[T_co], reference: FeedProfile | Path | None = None, on_drift: OnDrift = "warn",
+    options: FeedOptions | None = None,
 ) -> WatchedLoader[T_co]:  # fmt: skip
-    """`loader`, with statistics of the batches that it hands out, and alarms when they are no longer what `reference` says.
+    """`loader`, with statistics of the batches that it hands out, and alarms when they are no longer what
+    `reference` says.
 
-    loader: a millrace.DataLoader, torch's, or anything that gives batches of tensors, arrays, texts in any nesting.
-    reference: a FeedProfile or a file of one (`millrace profile`, or `watch(loader)` over good data and `.profile().save()`). None: only
-        statistics.
-    on_drift: "warn" (a DriftWarning), "raise" (a DriftError out of `next()`, which loses no batch), or a function of the DriftAlarm, called
-        in the loop's thread. None: alarms are only kept, in `.alarms`.
+    loader: a millrace.DataLoader, torch's, or anything that gives batches of tensors, arrays, texts in any
+        nesting.
+    reference: a FeedProfile or a file of one (`millrace profile`, or `watch(loader)` over good data and
+        `.profile().save()`). None: only statistics.
+    on_drift: "warn" (a DriftWarning), "raise" (a DriftError out of `next()`, which loses no batch), or a
+        function of the DriftAlarm, called in the loop's thread. None: alarms are only kept, in `.alarms`.
     options: which batches are looked at, how closely, and what is no drift; see FeedOptions.
 
-    Batches on a device are looked at before they are copied there, where the loader is millrace's and makes them on the host; of others
-    32 samples are copied back without waiting for them. ValueError at the first batch when the reference is of other fields.
+    Batches on a device are looked at before they are copied there, where the loader is millrace's and makes
+    them on the host; of others 32 samples are copied back without waiting for them. ValueError at the first
+    batch when the reference is of other fields.
     """
     if on_drift not in ("warn", "raise", None) and not callable(on_drift):
         raise ValueError(f'on_drift={on_drift!r} is neither "warn" nor "raise", and no function')
@@ -55,13 +59,20 @@ def watch(
 class WatchedLoader(Generic[T_co]):
     """What `watch()` returns: iterated like the loader, and with its attributes, beside these.
 
-    alarms: all DriftAlarms so far. One thread at a time iterates. A pickle or a forked process has statistics of its own.
+    alarms: all DriftAlarms so far. One thread at a time iterates. A pickle or a forked process has statistics
+        of its own.
     """
 
-    def __init__(self, loader: Iterable[T_co], reference: Optional[FeedProfile], on_drift: OnDrift, options: FeedOptions) -> None:
+    def __init__(
+        self,
+        loader: Iterable[T_co],
+        reference: FeedProfile | None,
+        on_drift: OnDrift,
+        options: FeedOptions,
+    ) -> None:
         self.loader = loader
         self.reference, self.on_drift, self.options = reference, on_drift, options
-        self._feed: Optional[_Feed] = None
+        self._feed: _Feed | None = None
 
     def __iter__(self) -> Iterator[T_co]:
         if self._feed is None or self._feed.process != os.getpid():
@@ -69,7 +80,11 @@ class WatchedLoader(Generic[T_co]):
         feed = self._feed
         feed.new_epoch = True
         tapped = getattr(type(self.loader), "_tapped", None)
-        return tapped(self.loader, lambda batches: _Watching(batches, feed)) if tapped else _Watching(iter(self.loader), feed)
+        return (
+            tapped(self.loader, lambda batches: _Watching(batches, feed))
+            if tapped
+            else _Watching(iter(self.loader), feed)
+        )
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
@@ -80,7 +95,11 @@ class WatchedLoader(Generic[T_co]):
         return getattr(self.loader, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_feed": None, "reference": None if self.reference is None else self.reference.to_dict()}
+        return {
+            **self.__dict__,
+            "_feed": None,
+            "reference": None if self.reference is None else self.reference.to_dict(),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -98,10 +117,19 @@ class WatchedLoader(Generic[T_co]):
         return self._feed.profile()
 
     def feed_stats(self) -> dict[str, Any]:
-        """batches: handed out; examined; dropped: passed over because the thread was behind; every: [batch, every] from when on each
-        so-manieth was looked at; seconds: CPU time of the looking thread; handing_seconds: of the loop's."""
+        """batches: handed out; examined; dropped: passed over because the thread was behind; every: [batch,
+        every] from when on each
+        so-manieth was looked at; seconds: CPU time of the looking thread; handing_seconds: of the loop's.
+        """
         if self._feed is None:
-            return {"batches": 0, "examined": 0, "dropped": 0, "every": [], "seconds": 0.0, "handing_seconds": 0.0}
+            return {
+                "batches": 0,
+                "examined": 0,
+                "dropped": 0,
+                "every": [],
+                "seconds": 0.0,
+                "handing_seconds": 0.0,
+            }
         return self._feed.stats()
 
 
@@ -133,17 +161,25 @@ class _Watching(Around):
 
 
 class _Feed:
-    """The statistics of all passes, and which batches are looked at: those from `next` on that divide by `every`."""
+    """The statistics of all passes, and which batches are looked at: those from `next` on that divide by
+    `every`.
+    """
 
-    def __init__(self, reference: Optional[FeedProfile], on_drift: OnDrift, options: FeedOptions) -> None:
+    def __init__(self, reference: FeedProfile | None, on_drift: OnDrift, options: FeedOptions) -> None:
         self.process = os.getpid()
         self._reference = None if reference is None else reference.to_dict()["fields"]
         if self._reference is not None and options.fields is not None:
-            self._reference = {name: field for name, field in self._reference.items() if name in options.fields}
+            self._reference = {
+                name: field for name, field in self._reference.items() if name in options.fields
+            }
         self._on_drift, self._options = on_drift, options
         native = None if reference is None else reference._native
-        self._examiner = _core.FeedExaminer(native, 2, options.rows, options.values, options.false_alarms, options.least)
-        self._end = weakref.finalize(self, self._examiner.close)  # its thread lets go of tensors, for which it needs the interpreter
+        self._examiner = _core.FeedExaminer(
+            native, 2, options.rows, options.values, options.false_alarms, options.least
+        )
+        self._end = weakref.finalize(
+            self, self._examiner.close
+        )  # its thread lets go of tensors, for which it needs the interpreter
         self.steps = 0
         self.next = 0
         self.new_epoch = True
@@ -151,9 +187,11 @@ class _Feed:
         self._every = 1 if options.every == "auto" else options.every
         self._changes = [[0, self._every]]
         self._checked = False
-        self._on_device: Optional[tuple[int, bool, list[Field], Any]] = None
+        self._on_device: tuple[int, bool, list[Field], Any] | None = None
         self._handing = 0.0
-        self._begun: Optional[tuple[int, float]] = None  # (step, time) of the second batch: the first one's wait is the start's
+        self._begun: tuple[int, float] | None = (
+            None  # (step, time) of the second batch: the first one's wait is the start's
+        )
 
     def look_at(self, batch: Any, step: int) -> None:
         begin = time.perf_counter()
@@ -186,8 +224,12 @@ class _Feed:
         return FeedProfile(self._examiner.statistics())
 
     def stats(self) -> dict[str, Any]:
-        return {"batches": self.steps, **self._examiner.counts(), "every": [list(change) for change in self._changes],
-                "handing_seconds": self._handing}  # fmt: skip
+        return {
+            "batches": self.steps,
+            **self._examiner.counts(),
+            "every": [list(change) for change in self._changes],
+            "handing_seconds": self._handing,
+        }
 
     def _next_after(self, step: int) -> int:
         """The number of the next batch to look at: `_Watching` asks whether it is there."""
@@ -237,8 +279,11 @@ class _Feed:
             self._changes.append([step, every])
 
     def _tell(self) -> None:
-        new = [alarm_of(native, self._reference.get(native["field"]) if self._reference else None)
-               for native in self._examiner.take_alarms() if not self._options.ignores(native["field"], native["kind"])]  # fmt: skip
+        new = [
+            alarm_of(native, self._reference.get(native["field"]) if self._reference else None)  # fmt: skip
+            for native in self._examiner.take_alarms()
+            if not self._options.ignores(native["field"], native["kind"])
+        ]
         self.alarms += new
         for alarm in new:
             if alarm.ended or self._on_drift is None:
@@ -270,25 +315,39 @@ def _copied_back(step: int, new_epoch: bool, fields: list[Field]) -> tuple[int, 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.device.type != "cuda":
         return tensor.to("cpu")
-    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)  # others would wait
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(
+        tensor, non_blocking=True
+    )  # others would wait
 
 
 def _check_fields(fields: list[Field], reference: dict[str, dict[str, Any]]) -> None:
     names = [field.name for field in fields]
-    missing, extra = [name for name in reference if name not in names], [name for name in names if name not in reference]
+    missing, extra = (
+        [name for name in reference if name not in names],
+        [name for name in names if name not in reference],
+    )
     if missing or extra:
         parts = [f"it has {_quoted(missing)}, which the batches have not"] * bool(missing)
         parts += [f"the batches have {_quoted(extra)}, which it has not"] * bool(extra)
-        raise ValueError(f"the reference profile is of other fields: {', and '.join(parts)}. Make one of this feed with `millrace profile` "
-                         "or watch(loader).profile(), or name the fields to compare in FeedOptions(fields=[...])")  # fmt: skip
+        raise ValueError(
+            # fmt: skip
+            f"the reference profile is of other fields: {', and '.join(parts)}. Make one of this feed with"
+            " `millrace profile` or watch(loader).profile(), or name the fields to compare in"
+            " FeedOptions(fields=[...])"
+        )
     for field in fields:
         sizes, expected = list(field.tensors[0].shape), reference[field.name]["layout"]
         ragged = field.kind == "ragged"
         found = _core.field_layout([1, *sizes] if ragged else sizes, field.dtype, ragged)
-        if found["series"] != expected["series"] or (field.kind != "lengths" and found["counted"] != expected["counted"]):
-            raise ValueError(f'field "{field.name}" is {field.dtype} of shape {tuple(sizes)} here, but the reference profile has '
-                             f'{reference[field.name]["type"]} of row shape {tuple(reference[field.name]["row_shape"])}; '
-                             "make a profile of this feed")  # fmt: skip
+        if found["series"] != expected["series"] or (
+            field.kind != "lengths" and found["counted"] != expected["counted"]
+        ):
+            raise ValueError(
+                f'field "{field.name}" is {field.dtype} of shape {tuple(sizes)} here, but the reference'
+                " profile has "
+                f"{reference[field.name]['type']} of row shape {tuple(reference[field.name]['row_shape'])}; "
+                "make a profile of this feed"
+            )
 
 
 def _quoted(names: list[str]) -> str:

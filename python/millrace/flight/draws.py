@@ -1,7 +1,9 @@
-"""What a dataset that is Python code draws from the generators of torch, numpy and random, so that a batch can be made with the same draws.
+"""What a dataset that is Python code draws from the generators of torch, numpy and random, so that a batch
+can be made with the same draws.
 
-Their states are read before each batch (torch's costs a microsecond, random's ten, numpy's thirty), but not of those that the first batches
-have left alone: these are only glanced at, around every 16th, later every 64th.
+Their states are read before each batch (torch's costs a microsecond, random's ten, numpy's thirty), but not
+of those that the first batches have left alone: these are only glanced at, around every 16th, later every
+64th.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import pickle
 import random
 from array import array
 from collections.abc import Callable
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,13 +29,13 @@ Draws = dict[str, Any]
 class DrawWatch:
     """Of the one thread that makes batches. `before`: one of the same dataset, in an earlier epoch."""
 
-    def __init__(self, before: Optional[DrawWatch] = None) -> None:
+    def __init__(self, before: DrawWatch | None = None) -> None:
         self._drawn: set[str] = set() if before is None else set(before._drawn)
         self._tasks = 0 if before is None else before._tasks
         self._looking = False  # between before() and after()
         self._then: dict[str, Any] = {}
 
-    def before(self) -> Optional[Draws]:
+    def before(self) -> Draws | None:
         """A batch is about to be made. None: the dataset draws from no generator, as far as is known."""
         tasks = self._tasks
         due = tasks < _AT_FIRST or tasks % (_EVERY if tasks < _LATER else _SELDOM) == 0
@@ -43,12 +45,16 @@ class DrawWatch:
         self._then = {name: self._reader(name)() for name in _GENERATORS if looks or name in self._drawn}
         return {name: self._then[name] for name in self._drawn} if self._drawn else None
 
-    def after(self, draws: Optional[Draws]) -> Optional[Draws]:
+    def after(self, draws: Draws | None) -> Draws | None:
         """The batch is made; `draws`: what before() said. Returns what is to be remembered."""
         if not self._looking:
             self._tasks += 1
             return draws
-        new = {name for name, then in self._then.items() if name not in self._drawn and not _equal(self._reader(name)(), then)}
+        new = {
+            name
+            for name, then in self._then.items()
+            if name not in self._drawn and not _equal(self._reader(name)(), then)
+        }
         whole = self._tasks < _AT_FIRST  # of a glance nothing can be put back
         self._tasks += 1
         self._drawn |= new
@@ -59,7 +65,7 @@ class DrawWatch:
         return generator.state if name in self._drawn or self._tasks < _AT_FIRST else generator.glance
 
 
-def put_back(draws: Union[None, bytes, Draws]) -> None:
+def put_back(draws: None | bytes | Draws) -> None:
     """The generators are where they were; `draws` may be pickled."""
     if isinstance(draws, bytes):
         draws = pickle.loads(draws)
@@ -67,7 +73,7 @@ def put_back(draws: Union[None, bytes, Draws]) -> None:
         _GENERATORS[name].put_back(state)
 
 
-def size_of(draws: Union[None, bytes, Draws]) -> int:
+def size_of(draws: None | bytes | Draws) -> int:
     """Bytes, about."""
     return len(draws) if isinstance(draws, bytes) else sum(_BYTES[name] for name in draws or ())
 
@@ -101,9 +107,15 @@ def _numpys() -> Any:
 
 
 def _glance_at_numpys() -> Any:
-    """The last words of the state and the place in them, which every draw moves; nothing of a generator of another kind."""
+    """The last words of the state and the place in them, which every draw moves; nothing of a generator of
+    another kind.
+    """
     generator = np.random.mtrand._rand._bit_generator
-    return ctypes.string_at(generator.ctypes.state_address + 620 * 4, 5 * 4) if type(generator) is np.random.MT19937 else None
+    return (
+        ctypes.string_at(generator.ctypes.state_address + 620 * 4, 5 * 4)
+        if type(generator) is np.random.MT19937
+        else None
+    )
 
 
 class _Generator(NamedTuple):

@@ -1,7 +1,7 @@
 """What a loader and all that work for it are doing at this moment, as a dict of JSON's types.
 
-Asked from any thread, also while the training loop hangs in next(): nothing here waits for the consumer, and what is read without its
-knowledge may be a moment old.
+Asked from any thread, also while the training loop hangs in next(): nothing here waits for the consumer, and
+what is read without its knowledge may be a moment old.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from types import CodeType
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from .stacks import stacks_of
 from .watch import watch
 
 _MOST_INDICES = 64  # of one index list
-_loaders: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # that have been iterated over, by id
+# that have been iterated over, by id
+_loaders: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 def known(loader: Any) -> None:
@@ -62,13 +63,21 @@ def moment_of_process(loaders: list[Any]) -> dict[str, Any]:
 
 
 def moment_of(loader: Any, stacks: bool = True) -> dict[str, Any]:
-    """Of one loader: an error in finding it out is part of the answer. `stacks`: of worker processes, whom that interrupts."""
+    """Of one loader: an error in finding it out is part of the answer. `stacks`: of worker processes, whom
+    that interrupts.
+    """
     result: dict[str, Any] = {"dataset": type(loader.dataset).__qualname__, "num_workers": loader.num_workers}
     run, progress = loader._millrace_run, loader._millrace_progress
     if run is None or progress is None:
         return {**result, "engine": None, "iterator": "none was made yet"}
     iterator = progress.iterator()
-    result |= {"engine": run.engine, "epoch": progress.number, "step": progress._yielded, "seed": run.seed, "finished": progress.finished}
+    result |= {
+        "engine": run.engine,
+        "epoch": progress.number,
+        "step": progress._yielded,
+        "seed": run.seed,
+        "finished": progress.finished,
+    }
     if progress.log is not None:
         result["seconds_since_last_batch"] = time.monotonic() - progress.log.at
     if progress.held:
@@ -119,7 +128,12 @@ def _of_processes(iterator: Any, stacks: bool) -> dict[str, Any]:
             entry["exitcode"] = process.exitcode
         elif sent:
             task, indices = sent[0]
-            entry |= {"doing": "sample", "task": task, "indices": _indices(indices), "seconds": time.monotonic() - end.since}
+            entry |= {
+                "doing": "sample",
+                "task": task,
+                "indices": _indices(indices),
+                "seconds": time.monotonic() - end.since,
+            }
         else:
             entry |= {"doing": "idle", "seconds": time.monotonic() - end.since}
         entry["system"] = _system_state(process.pid) if alive else ""
@@ -127,9 +141,12 @@ def _of_processes(iterator: Any, stacks: bool) -> dict[str, Any]:
         workers.append(entry)
     ring = iterator._ring
     queue = {
-        "outstanding": iterator._tasks_outstanding, "arrived": len(iterator._arrived), "slots": ring.slots, "free_slots": ring.free_slots,
+        "outstanding": iterator._tasks_outstanding,
+        "arrived": len(iterator._arrived),
+        "slots": ring.slots,
+        "free_slots": ring.free_slots,
         "next_task": iterator._rcvd_idx,
-    }  # fmt: skip
+    }
     return {"workers": workers, "queue": queue}
 
 
@@ -138,10 +155,19 @@ def _of_threads(iterator: Any) -> dict[str, Any]:
     for number, thread in enumerate(iterator._workers):
         doing, entry = thread.doing, {"name": f"thread {number}", "alive": thread.is_alive(), "doing": "idle"}
         if doing is not None:
-            entry |= {"doing": "sample", "task": doing[0], "indices": _indices(doing[1]), "seconds": time.monotonic() - doing[2]}
+            entry |= {
+                "doing": "sample",
+                "task": doing[0],
+                "indices": _indices(doing[1]),
+                "seconds": time.monotonic() - doing[2],
+            }
         entry["stack"] = _lines(stacks[thread.ident]) if thread.ident in stacks else None
         workers.append(entry)
-    queue = {"outstanding": iterator._tasks_outstanding, "arrived": iterator._answers.qsize(), "next_task": iterator._rcvd_idx}
+    queue = {
+        "outstanding": iterator._tasks_outstanding,
+        "arrived": iterator._answers.qsize(),
+        "next_task": iterator._rcvd_idx,
+    }
     return {"workers": workers, "queue": queue}
 
 
@@ -160,10 +186,12 @@ def python_threads() -> list[dict[str, Any]]:
 
 def _lines(stack: tuple[tuple[CodeType, int], ...]) -> list[str]:
     """Innermost call first, as faulthandler has it."""
-    return [f'  File "{code.co_filename}", line {_line(code, offset)} in {code.co_name}' for code, offset in stack]
+    return [
+        f'  File "{code.co_filename}", line {_line(code, offset)} in {code.co_name}' for code, offset in stack
+    ]
 
 
-def _line(code: CodeType, offset: int) -> Optional[int]:
+def _line(code: CodeType, offset: int) -> int | None:
     return next((line for begin, end, line in code.co_lines() if begin <= offset < end), None)
 
 
@@ -173,7 +201,9 @@ def _indices(rows: Any) -> Any:
         rows = rows.tolist()
     if not isinstance(rows, (list, tuple)):
         return rows if isinstance(rows, (int, str, type(None))) else repr(rows)
-    short = [index if isinstance(index, (int, str, type(None))) else repr(index) for index in rows[:_MOST_INDICES]]
+    short = [
+        index if isinstance(index, (int, str, type(None))) else repr(index) for index in rows[:_MOST_INDICES]
+    ]
     return short if len(rows) <= _MOST_INDICES else [*short, f"... {len(rows)} in all"]
 
 
@@ -199,7 +229,9 @@ def _transfers() -> list[dict[str, Any]]:
                 stats = {} if transfer.file is None else transfer.file.stats()
                 entry = {"url": unsigned(transfer.location.url), "opened": transfer.file is not None}
                 entry |= {"blocks_on_their_way": len(transfer.busy), "consumer_waits": bool(transfer.urgent)}
-                result.append(entry | {key: stats[key] for key in ("position", "waited_seconds") if key in stats})
+                result.append(
+                    entry | {key: stats[key] for key in ("position", "waited_seconds") if key in stats}
+                )
             result.append({"requests_in_flight": owner.in_flight, "queued": len(owner.queue)})
     return result
 
@@ -216,5 +248,3 @@ def dumped(loader: Any, file: Any) -> dict[str, Any]:
     else:
         written(moment, os.fspath(file))
     return moment
-
-

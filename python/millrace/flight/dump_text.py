@@ -6,7 +6,13 @@ import json
 import os
 from typing import Any
 
-_FACTS = {"task": " task {}", "index": " index {}", "path": " ({})", "indices": " of samples {}", "samples": " of {} samples"}
+_FACTS = {
+    "task": " task {}",
+    "index": " index {}",
+    "path": " ({})",
+    "indices": " of samples {}",
+    "samples": " of {} samples",
+}
 
 
 def as_text(moment: dict[str, Any]) -> str:
@@ -45,7 +51,10 @@ def _loader(number: int, loader: dict[str, Any]) -> list[str]:
     if "queue" in loader:
         lines.append("  queue: " + ", ".join(f"{key} {value}" for key, value in loader["queue"].items()))
     if loader.get("on_their_way_to_the_device"):
-        lines.append(f"  {loader['on_their_way_to_the_device']} batches on their way to the device, or there and not handed out")
+        lines.append(
+            f"  {loader['on_their_way_to_the_device']} batches on their way to the device, or there and not"
+            " handed out"
+        )
     for worker in loader.get("workers", ()):
         lines += _worker(worker)
     return lines
@@ -53,7 +62,10 @@ def _loader(number: int, loader: dict[str, Any]) -> list[str]:
 
 def _worker(worker: dict[str, Any]) -> list[str]:
     if worker.get("alive") is False:
-        return [f"  {worker['name']}: dead" + (f", exit code {worker['exitcode']}" if "exitcode" in worker else "")]
+        return [
+            f"  {worker['name']}: dead"
+            + (f", exit code {worker['exitcode']}" if "exitcode" in worker else "")
+        ]
     line = f"  {worker['name']}: {worker['doing']}"
     for key, form in _FACTS.items():
         if worker.get(key) not in (None, ""):
@@ -67,5 +79,9 @@ def _worker(worker: dict[str, Any]) -> list[str]:
     lines = [line]
     if "stack" in worker:
         stack = worker["stack"]
-        lines += [f"    {call}" for call in stack] if stack else ["    no Python stack: it did not answer, or is still starting"]
+        lines += (
+            [f"    {call}" for call in stack]
+            if stack
+            else ["    no Python stack: it did not answer, or is still starting"]
+        )
     return lines

@@ -1,7 +1,9 @@
-"""Hashes of batches: one for each row of each field, so that two batches that differ can be told where they do.
+"""Hashes of batches: one for each row of each field, so that two batches that differ can be told where they
+do.
 
-A field is a tensor, an array, or a list of plain values, wherever in the batch it is; its rows lie along the first dimension. A row's hash
-is the XXH64 of its bytes, a field's that of its rows' hashes behind its dtype and shape, a batch's that of its fields'.
+A field is a tensor, an array, or a list of plain values, wherever in the batch it is; its rows lie along the
+first dimension. A row's hash is the XXH64 of its bytes, a field's that of its rows' hashes behind its dtype
+and shape, a batch's that of its fields'.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +32,9 @@ class BatchHash:
 
     def __init__(self, fields: list[FieldHash]) -> None:
         self.fields = fields
-        self.value = _of_text("\n".join(f"{field.path} {field.kind} {_field_value(field)}" for field in fields))
+        self.value = _of_text(
+            "\n".join(f"{field.path} {field.kind} {_field_value(field)}" for field in fields)
+        )
         self.nbytes = sum(field.rows.nbytes + 200 for field in fields)
 
     @staticmethod
@@ -46,7 +50,7 @@ class BatchHash:
     def field_texts(self) -> dict[str, str]:
         return {field.path: f"{_field_value(field):016x}" for field in self.fields}
 
-    def difference(self, other: BatchHash) -> Optional[str]:
+    def difference(self, other: BatchHash) -> str | None:
         """Where `other` is not this one, in words; None: nowhere."""
         if self.value == other.value:
             return None
@@ -59,12 +63,16 @@ class BatchHash:
                 return f"batch{path} was {field.kind} and is {found.kind}"
             wrong = np.flatnonzero(field.rows != found.rows)
             if len(wrong):
-                return f"batch{path} differs in {len(wrong)} of {len(field.rows)} rows, first in row {wrong[0]}"
+                return (
+                    f"batch{path} differs in {len(wrong)} of {len(field.rows)} rows, first in row {wrong[0]}"
+                )
         return "its parts differ"
 
 
 def _field_value(field: FieldHash) -> int:
-    return int(_core.hash_rows(np.frombuffer(field.rows.tobytes(), np.uint8).reshape(1, -1))[0]) ^ _of_text(field.kind)
+    return int(_core.hash_rows(np.frombuffer(field.rows.tobytes(), np.uint8).reshape(1, -1))[0]) ^ _of_text(
+        field.kind
+    )
 
 
 def _of_text(text: str) -> int:
@@ -75,7 +83,11 @@ def _walk(value: Any, path: str, fields: list[FieldHash]) -> None:
     if isinstance(value, torch.Tensor):
         fields.append(_of_tensor(value, path))
     elif isinstance(value, np.ndarray) and value.dtype != object:
-        fields.append(FieldHash(path, f"{value.dtype}{list(value.shape)}", _rows(np.ascontiguousarray(value), value.shape)))
+        fields.append(
+            FieldHash(
+                path, f"{value.dtype}{list(value.shape)}", _rows(np.ascontiguousarray(value), value.shape)
+            )
+        )
     elif isinstance(value, _PLAIN):
         fields.append(FieldHash(path, type(value).__name__, _of_objects([value])))
     elif isinstance(value, Mapping):

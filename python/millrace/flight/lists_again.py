@@ -1,10 +1,12 @@
-"""The index lists of an epoch of the past, drawn again by a copy of its sampler from a state of that epoch."""
+"""The index lists of an epoch of the past, drawn again by a copy of its sampler from a state of that
+epoch.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 
 from ..errors import UnavailableError
 from ..generator_state import unpacked
@@ -17,7 +19,8 @@ from .shadow import copied_order, view
 
 
 def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any = None) -> Iterator[Any]:
-    """All lists of the epoch that `state` is from, its first one first. To be used, and closed, inside undisturbed().
+    """All lists of the epoch that `state` is from, its first one first. To be used, and closed, inside
+    undisturbed().
 
     `steps`: what all ranks had agreed on. UnavailableError where the sampler's state leads only forwards.
     """
@@ -38,7 +41,9 @@ def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any 
 
 
 def _drawn_when_made(sampler: Any, twin: Any, then: dict[str, Any]) -> Iterator[Any]:
-    """A sampler of the user's that draws in its __iter__, which comes before the base seed's draw without workers, else behind it."""
+    """A sampler of the user's that draws in its __iter__, which comes before the base seed's draw without
+    workers, else behind it.
+    """
     with generators_at({name: then.get(name) for name in ("global", "python")}):
         if twin.num_workers > 0:
             draw_base_seed(twin.generator)
@@ -55,17 +60,26 @@ def _rewound(start: FeedStart, sampler: Any) -> FeedStart:
         return start
     if start.elastic:
         raise UnavailableError(
-            "the epoch was begun by other ranks, so the steps before it was resumed cannot be made again; use a state from before the step"
+            "the epoch was begun by other ranks, so the steps before it was resumed cannot be made again; use"
+            " a state from before the step"
         )
     known = known_sampler(sampler)
-    state: Optional[Any] = start.iterator_state
+    state: Any | None = start.iterator_state
     if known is not None and isinstance(state, dict):
         inner = state.get("sampler")
         if (inner or state).get("since", 0) > 0:
-            raise UnavailableError("the mixture's weights were changed before this state was taken; use a state from before the step")
+            raise UnavailableError(
+                "the mixture's weights were changed before this state was taken; use a state from before the"
+                " step"
+            )
         state = {**state, "position": 0}
         if inner is not None:
             state["sampler"] = {**inner, "position": 0}
-    elif any(map(is_stateful, (sampler, getattr(sampler, "sampler", None)))) or (state, start.index_sampler_state) != (None, None):
-        raise UnavailableError(f"the state of {type(sampler).__name__} leads only forwards; use a state from before the step")
+    elif any(map(is_stateful, (sampler, getattr(sampler, "sampler", None)))) or (
+        state,
+        start.index_sampler_state,
+    ) != (None, None):
+        raise UnavailableError(
+            f"the state of {type(sampler).__name__} leads only forwards; use a state from before the step"
+        )
     return dataclasses.replace(start, lists=0, samples=0, iterator_state=state, pending=[], again=[])

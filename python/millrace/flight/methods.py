@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Any
 
 from .recorder import FlightRecorder
 
@@ -10,21 +10,23 @@ from .recorder import FlightRecorder
 class Recorded:
     """Base of millrace.DataLoader."""
 
-    flight: Union[bool, FlightRecorder] = True
+    flight: bool | FlightRecorder = True
 
-    def replay(self, step: int, epoch: Optional[int] = None, *, verify: bool = True) -> Any:
-        """The batch that `next()` gave as step `step` (from 0) of epoch `epoch` (from 0; None: the latest), made again.
+    def replay(self, step: int, epoch: int | None = None, *, verify: bool = True) -> Any:
+        """The batch that `next()` gave as step `step` (from 0) of epoch `epoch` (from 0; None: the latest),
+        made again.
 
-        Steps count as in `enumerate(loader)`, but go on where a resumed epoch goes on; epochs count all iterators of this loader, also
-        before it was resumed. The running iterator, its samplers and all generators stay as they are. An error that `next()` raised is
-        raised.
+        Steps count as in `enumerate(loader)`, but go on where a resumed epoch goes on; epochs count all
+        iterators of this loader, also before it was resumed. The running iterator, its samplers and all
+        generators stay as they are. An error that `next()` raised is raised.
 
-        Equal in values, shapes and types: what the native engine makes, random augmentations included, and what Python datasets make, whose
-        draws from torch's, numpy's and random's global generators are repeated. Approximate: Python datasets that draw random numbers
-        in worker threads, from generators of their own, or at a step that is not remembered any more; what has changed since in files and
-        tensors; and streams whose Python code draws. With FlightRecorder(hashes=True) the hash is compared (`verify`), and a warning says
-        which field differs, and from which row on. decode="gpu": on the GPU again. What a DevicePrefetcher does on its device is not
-        repeated.
+        Equal in values, shapes and types: what the native engine makes, random augmentations included, and
+        what Python datasets make, whose draws from torch's, numpy's and random's global generators are
+        repeated. Approximate: Python datasets that draw random numbers in worker threads, from generators of
+        their own, or at a step that is not remembered any more; what has changed since in files and tensors;
+        and streams whose Python code draws. With FlightRecorder(hashes=True) the hash is compared (`verify`),
+        and a warning says which field differs, and from which row on. decode="gpu": on the GPU again. What a
+        DevicePrefetcher does on its device is not repeated.
 
         IndexError: there is no such step, or not yet; UnavailableError: it cannot be had any more, and why.
         """
@@ -32,12 +34,14 @@ class Recorded:
 
         return replayed(self, step, epoch, verify)
 
-    def seen(self, step: int, epoch: Optional[int] = None, *, draws: bool = False) -> dict[str, Any]:
-        """What a step of the past was made of: {"epoch", "step", "indices", "worker", "seed", "hash", ...}, of JSON's types if indices are.
+    def seen(self, step: int, epoch: int | None = None, *, draws: bool = False) -> dict[str, Any]:
+        """What a step of the past was made of: {"epoch", "step", "indices", "worker", "seed", "hash", ...},
+        of JSON's types if indices are.
 
-        indices: as the sampler gave them; of pictures in files, those of the files, after on_error put others in their places, with
-        "occurrences" where an index came before in the epoch, and "paths". Of native streams "samples": [shard, key] of each. worker: whose
-        process or thread made it, -1: none of one's own. hash, and "fields" by their place in the batch: with FlightRecorder(hashes=True).
+        indices: as the sampler gave them; of pictures in files, those of the files, after on_error put others
+        in their places, with "occurrences" where an index came before in the epoch, and "paths". Of native
+        streams "samples": [shard, key] of each. worker: whose process or thread made it, -1: none of one's
+        own. hash, and "fields" by their place in the batch: with FlightRecorder(hashes=True).
         approximate: why replay() may not give quite this batch, where that is known.
         draws: adds the parameters that the native transforms drew, for each picture, as `ds.draw()` has them.
         """
@@ -46,14 +50,16 @@ class Recorded:
         return seen(self, step, epoch, draws)
 
     def dump_state(self, file: Any = None) -> dict[str, Any]:
-        """What everybody who works for this loader is doing at this moment, of JSON's types; from any thread, also while next() hangs.
+        """What everybody who works for this loader is doing at this moment, of JSON's types; from any thread,
+        also while next() hangs.
 
-        file: a path to write it to, as JSON if it ends in .json, else as text; or an open text file. The keys: "loaders", of this one:
-        its engine, epoch, step, "queue" (batches outstanding and ready, slots and free slots), "workers": what each does ("idle",
-        "sample", or a stage of the ledger), with which index and path or index list, for how many seconds, and, of worker processes,
-        whether they live, what the system says of them, and their Python stacks (innermost call first), also where they are stuck in C;
-        "python_threads": of this process, with stacks; "transfers": what is read from stores. millrace.dump_on_signal() has it written
-        when a signal comes.
+        file: a path to write it to, as JSON if it ends in .json, else as text; or an open text file. The
+        keys: "loaders", of this one: its engine, epoch, step, "queue" (batches outstanding and ready, slots
+        and free slots), "workers": what each does ("idle", "sample", or a stage of the ledger), with which
+        index and path or index list, for how many seconds, and, of worker processes, whether they live, what
+        the system says of them, and their Python stacks (innermost call first), also where they are stuck in
+        C; "python_threads": of this process, with stacks; "transfers": what is read from stores.
+        millrace.dump_on_signal() has it written when a signal comes.
         """
         from .dump import dumped
 

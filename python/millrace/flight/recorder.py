@@ -1,7 +1,8 @@
 """FlightRecorder: which samples the latest batches were made of, and where the run stood, in bounded memory.
 
-Written by the consumer's thread, in the iterators' bookkeeping (state/progress.py); read by replay() and dump_state(), from any thread
-for the latter. Costs a few microseconds for each batch, and with `hashes` one pass over its bytes.
+Written by the consumer's thread, in the iterators' bookkeeping (state/progress.py); read by replay() and
+dump_state(), from any thread for the latter. Costs a few microseconds for each batch, and with `hashes` one
+pass over its bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 
@@ -26,16 +27,24 @@ _MOST_STATES = 128  # of one epoch; more are thinned out
 class Step:
     """One batch that was handed out, or the error in its place.
 
-    `rows`: the index list, as the sampler gave it or int64; with `exact`, indices of the engine's files, each as its occurrence in
-    `occurrences` (None: each the first). None: a stream's. `names`: (shard, key) of a stream's samples. `worker`: who made it, -1: nobody.
-    `draws`: what draws.py says of the generators before it was made.
+    `rows`: the index list, as the sampler gave it or int64; with `exact`, indices of the engine's files, each
+    as its occurrence in `occurrences` (None: each the first). None: a stream's. `names`: (shard, key) of a
+    stream's samples. `worker`: who made it, -1: nobody. `draws`: what draws.py says of the generators before
+    it was made.
     """
 
     __slots__ = ("rows", "exact", "occurrences", "names", "worker", "draws", "left_out", "digest", "bytes")
 
     def __init__(self, rows: Any, exact: bool, occurrences: Any, names: Any, worker: int, draws: Any) -> None:
-        self.rows, self.exact, self.occurrences, self.names, self.worker, self.draws = rows, exact, occurrences, names, worker, draws
-        self.digest: Optional[BatchHash] = None
+        self.rows, self.exact, self.occurrences, self.names, self.worker, self.draws = (
+            rows,
+            exact,
+            occurrences,
+            names,
+            worker,
+            draws,
+        )
+        self.digest: BatchHash | None = None
         self.bytes = 300  # each batch comes by here: what it has not is not asked
         if rows is not None:
             self.bytes += 8 * len(rows) if type(rows) is array else _size(rows)
@@ -50,17 +59,32 @@ class Step:
 class EpochLog:
     """An epoch, from where this loader's part of it begins (`first`, 0 unless it was resumed).
 
-    `start`: the state there, and `states` those of later steps (of datasets that have a place); `count`: steps up to the one handed out
-    last; `base_seed`, `engine_epoch`, `shared_seed`: as its iterator had them; `dataset_epoch`: of a map-style dataset with epochs.
+    `start`: the state there, and `states` those of later steps (of datasets that have a place); `count`:
+    steps up to the one handed out last; `base_seed`, `engine_epoch`, `shared_seed`: as its iterator had them;
+    `dataset_epoch`: of a map-style dataset with epochs.
     """
 
-    def __init__(self, recorder: FlightRecorder, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> None:
+    def __init__(
+        self,
+        recorder: FlightRecorder,
+        number: int,
+        progress: Any,
+        iterator_seed: int,
+        first: int,
+        dataset: Any,
+    ) -> None:
         self.recorder = recorder
         self.number, self.first, self.count = number, first, first
-        self.base_seed, self.shared_seed, self.engine_epoch = iterator_seed, progress._shared_seed, progress.epoch
+        self.base_seed, self.shared_seed, self.engine_epoch = (
+            iterator_seed,
+            progress._shared_seed,
+            progress.epoch,
+        )
         self.workers = progress.workers
-        self.dataset_epoch = getattr(dataset, "epoch", None) if callable(getattr(dataset, "set_epoch", None)) else None
-        self.start: Optional[dict[str, Any]] = None
+        self.dataset_epoch = (
+            getattr(dataset, "epoch", None) if callable(getattr(dataset, "set_epoch", None)) else None
+        )
+        self.start: dict[str, Any] | None = None
         self.agreed_steps: Any = None  # of equal_steps
         self.steps: dict[int, Step] = {}
         self.states: dict[int, dict[str, Any]] = {}
@@ -95,7 +119,9 @@ class EpochLog:
         self.recorder.write(self, number, step)
 
     def handed_out(self, number: int, rows: Any, worker: int, draws: Any) -> None:
-        """`rows`: an index list, (file indices, occurrences) as engines have them, or a list of (shard, key); None: not known."""
+        """`rows`: an index list, (file indices, occurrences) as engines have them, or a list of (shard, key);
+        None: not known.
+        """
         exact, occurrences, names = False, None, None
         kind = type(rows)
         if kind is list:
@@ -129,29 +155,43 @@ class Names(list):
 
 
 class FlightRecorder:
-    """What a loader remembers of the batches it has handed out; for `DataLoader(flight=...)`, one of its own for each loader.
+    """What a loader remembers of the batches it has handed out; for `DataLoader(flight=...)`, one of its own
+    for each loader.
 
-    steps: how many of the latest batches keep their index lists; memory: bytes that these lists may take, with the hashes. Older steps of
-        an epoch can be replayed, too: their indices are drawn again, by a copy of the sampler.
-    hashes: each batch is hashed when it is handed out, one pass over its bytes in the consumer's thread, about 10 GB/s.
-    states_every: of streams, and other datasets with a place, the state of every so many steps is kept (of at most 128 steps of an epoch,
-        evenly): a replay goes on from there. 0: only each epoch's beginning.
-    file: a line of JSON is appended for each batch: {"epoch", "step", "time", "indices" or "samples", "worker", "hash", "fields"}.
-        One file for each rank.
-    stuck_after: warns, through the logger "millrace", of samples (in Python: index lists) on which a thread or process of this loader has
-        been working for more than so many seconds.
+    steps: how many of the latest batches keep their index lists; memory: bytes that these lists may take,
+        with the hashes. Older steps of an epoch can be replayed, too: their indices are drawn again, by a
+        copy of the sampler.
+    hashes: each batch is hashed when it is handed out, one pass over its bytes in the consumer's thread,
+        about 10 GB/s.
+    states_every: of streams, and other datasets with a place, the state of every so many steps is kept (of at
+        most 128 steps of an epoch, evenly): a replay goes on from there. 0: only each epoch's beginning.
+    file: a line of JSON is appended for each batch: {"epoch", "step", "time", "indices" or "samples",
+        "worker", "hash", "fields"}. One file for each rank.
+    stuck_after: warns, through the logger "millrace", of samples (in Python: index lists) on which a thread
+        or process of this loader has been working for more than so many seconds.
     """
 
     def __init__(
-        self, steps: int = 4096, *, hashes: bool = False, file: Union[None, str, os.PathLike[str]] = None, memory: int = 32 << 20,
-        states_every: int = 64, stuck_after: Optional[float] = None,
-    ) -> None:  # fmt: skip
+        self,
+        steps: int = 4096,
+        *,
+        hashes: bool = False,
+        file: None | str | os.PathLike[str] = None,
+        memory: int = 32 << 20,
+        states_every: int = 64,
+        stuck_after: float | None = None,
+    ) -> None:
         for name, value in (("steps", steps), ("memory", memory), ("states_every", states_every)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise ValueError(f"{name}={value!r}: give a number from 0 on")
         if stuck_after is not None and not stuck_after > 0:
             raise ValueError(f"stuck_after={stuck_after!r}: give a number of seconds, or None")
-        self.max_steps, self.memory, self.states_every, self.stuck_after = steps, memory, states_every, stuck_after
+        self.max_steps, self.memory, self.states_every, self.stuck_after = (
+            steps,
+            memory,
+            states_every,
+            stuck_after,
+        )
         self.hashes = bool(hashes)
         self.file = None if file is None else os.fspath(file)
         self._file: Any = None
@@ -161,11 +201,13 @@ class FlightRecorder:
         """Everything that was remembered."""
         self.epochs: dict[int, EpochLog] = {}
         self.bytes = 0
-        self.watch: Optional[DrawWatch] = None  # of the latest epoch without workers
+        self.watch: DrawWatch | None = None  # of the latest epoch without workers
         self.order: deque[tuple[EpochLog, int]] = deque()
 
     def begin(self, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> EpochLog:
-        """An epoch begins, or goes on; of one that is begun again, what was known before is forgotten from there on."""
+        """An epoch begins, or goes on; of one that is begun again, what was known before is forgotten from
+        there on.
+        """
         log = EpochLog(self, number, progress, iterator_seed, first, dataset)
         self.epochs.pop(number, None)
         self.epochs[number] = log
@@ -196,8 +238,16 @@ class FlightRecorder:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or one in another process, remembers nothing of this one's past."""
-        return {"settings": {"steps": self.max_steps, "hashes": self.hashes, "file": self.file, "memory": self.memory,
-                             "states_every": self.states_every, "stuck_after": self.stuck_after}}  # fmt: skip
+        return {
+            "settings": {
+                "steps": self.max_steps,
+                "hashes": self.hashes,
+                "file": self.file,
+                "memory": self.memory,
+                "states_every": self.states_every,
+                "stuck_after": self.stuck_after,
+            }
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state["settings"])  # type: ignore[misc]
@@ -220,7 +270,7 @@ def told(log: EpochLog, number: int, step: Step) -> dict[str, Any]:
     return result
 
 
-def recorder_of(loader: Any) -> Optional[FlightRecorder]:
+def recorder_of(loader: Any) -> FlightRecorder | None:
     """The one of a loader, made when it is first asked for; None with flight=False."""
     setting = getattr(loader, "flight", None)
     if setting is True:

@@ -1,7 +1,8 @@
 """replay(): the batch of a step of the past, made again.
 
-Three ways, the first that there is: from what the recorder remembers of the step; from its index list, drawn again; and, for datasets that
-have a place (streams, Stateful ones), by going on from the nearest state that is known.
+Three ways, the first that there is: from what the recorder remembers of the step; from its index list, drawn
+again; and, for datasets that have a place (streams, Stateful ones), by going on from the nearest state that
+is known.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import itertools
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,13 +34,15 @@ from .shadow import PastProgress, copied_order, dataset_of_epoch, undisturbed, v
 
 
 def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
-    """The batch that `next()` gave, or would have given, as step `step` of the epoch that `state` is from; steps count from 0.
+    """The batch that `next()` gave, or would have given, as step `step` of the epoch that `state` is from;
+    steps count from 0.
 
-    loader: made as the one that `state = loader.state_dict()` is from; its own iterators are left alone. Map-style datasets are as exact as
-        DataLoader.replay() describes, at any step of the epoch. Streams and Stateful datasets go on from `state`, so it must be from
-        before that step. What Python code draws from torch's, numpy's or random's generators is not known to a state: such batches are
-        approximate.
-    IndexError: the epoch has no such step; ValueError: the state is of another dataset or sampler, or from behind the step.
+    loader: made as the one that `state = loader.state_dict()` is from; its own iterators are left alone.
+        Map-style datasets are as exact as DataLoader.replay() describes, at any step of the epoch. Streams
+        and Stateful datasets go on from `state`, so it must be from before that step. What Python code draws
+        from torch's, numpy's or random's generators is not known to a state: such batches are approximate.
+    IndexError: the epoch has no such step; ValueError: the state is of another dataset or sampler, or from
+        behind the step.
     """
     saved = SavedState.read(state)
     saved.check_fingerprint(fingerprint(loader))
@@ -59,7 +62,7 @@ class _Seeds:
         self._shared_seed, self.epoch, self.workers = saved.shared_seed, saved.epoch, saved.workers_then
 
 
-def replayed(loader: Any, step: int, epoch: Optional[int], verify: bool) -> Any:
+def replayed(loader: Any, step: int, epoch: int | None, verify: bool) -> Any:
     """DataLoader.replay()."""
     log, number = _find(loader, step, epoch)
     known = log.steps.get(number)
@@ -68,16 +71,19 @@ def replayed(loader: Any, step: int, epoch: Optional[int], verify: bool) -> Any:
         difference = known.digest.difference(BatchHash.of(batch))
         if difference is not None:
             warnings.warn(
-                f"the replayed batch of epoch {log.number}, step {number} is not the one that was handed out: {difference}. "
-                + (_approximate(loader, log, number, known) or _CHANGED), stacklevel=3,
-            )  # fmt: skip
+                f"the replayed batch of epoch {log.number}, step {number} is not the one that was handed out:"
+                f" {difference}. " + (_approximate(loader, log, number, known) or _CHANGED),
+                stacklevel=3,
+            )
     return _on_device(loader, batch)
 
 
-_CHANGED = "Files or tensors may have changed since, or the dataset draws random numbers from generators of its own"
+_CHANGED = (
+    "Files or tensors may have changed since, or the dataset draws random numbers from generators of its own"
+)
 
 
-def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> Optional[str]:
+def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> str | None:
     """Why the batch may not be made again as it was; None where there is no sign of it."""
     job = make_plan(loader).job
     drawn_natively = getattr(job, "python_collate", None) is None or loader.num_workers > 0
@@ -85,14 +91,21 @@ def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> Optiona
         return None
     if step.draws is not None and (loader.num_workers == 0 or not loader._in_threads()):
         return None
-    if any(other.draws is not None for at, other in log.steps.items() if other.worker == step.worker or at > number):
-        return "Approximate: the dataset draws random numbers, and it is not known where its generators stood before this batch"
+    if any(
+        other.draws is not None
+        for at, other in log.steps.items()
+        if other.worker == step.worker or at > number
+    ):
+        return (
+            "Approximate: the dataset draws random numbers, and it is not known where its generators stood"
+            " before this batch"
+        )
     if loader.num_workers > 0 and loader._in_threads():
         return "Approximate if the dataset draws random numbers: its threads share the generators"
     return None
 
 
-def seen(loader: Any, step: int, epoch: Optional[int], draws: bool) -> dict[str, Any]:
+def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, Any]:
     """DataLoader.seen()."""
     log, number = _find(loader, step, epoch)
     known = log.steps.get(number)
@@ -107,12 +120,20 @@ def seen(loader: Any, step: int, epoch: Optional[int], draws: bool) -> dict[str,
         result["approximate"] = why
     job = make_plan(loader).job
     if getattr(job, "leaves_out", False) and known.rows is not None:
-        indices, occurrences = (known.rows, known.occurrences) if exact else _keys(loader, log, number, job, known.rows)
+        indices, occurrences = (
+            (known.rows, known.occurrences) if exact else _keys(loader, log, number, job, known.rows)
+        )
         result["indices"] = np.asarray(indices).tolist()
         result["paths"] = [job.files.files.name(int(index)) for index in indices]
         if draws:
-            images, counts = job.dataset(), occurrences if occurrences is not None else np.zeros(len(indices), np.uint32)
-            result["draws"] = [images.draw(int(index), log.base_seed, log.engine_epoch, int(n)) for index, n in zip(indices, counts)]
+            images, counts = (
+                job.dataset(),
+                occurrences if occurrences is not None else np.zeros(len(indices), np.uint32),
+            )
+            result["draws"] = [
+                images.draw(int(index), log.base_seed, log.engine_epoch, int(n))
+                for index, n in zip(indices, counts)
+            ]
     return result
 
 
@@ -125,18 +146,25 @@ def _checked(step: Any) -> int:
     return int(step)
 
 
-def _find(loader: Any, step: Any, epoch: Optional[int]) -> tuple[EpochLog, int]:
+def _find(loader: Any, step: Any, epoch: int | None) -> tuple[EpochLog, int]:
     number, recorder = _checked(step), loader.flight
     if recorder is False:
-        raise UnavailableError("flight=False: this loader remembers nothing of its past; leave it out, or give a millrace.FlightRecorder")
+        raise UnavailableError(
+            "flight=False: this loader remembers nothing of its past; leave it out, or give a"
+            " millrace.FlightRecorder"
+        )
     epochs = recorder.epochs if isinstance(recorder, FlightRecorder) else {}
     if not epochs:
-        raise IndexError("no step has been taken yet; iterate over the loader first, or use millrace.replay(loader, state, step)")
+        raise IndexError(
+            "no step has been taken yet; iterate over the loader first, or use millrace.replay(loader, state,"
+            " step)"
+        )
     which = max(epochs) if epoch is None else epoch
     if which not in epochs:
         raise IndexError(
-            f"epoch {which} is not known here, only {min(epochs)} to {max(epochs)}, counted over all iterators of the loader; of others, "
-            "and of other processes, millrace.replay(loader, state, step) makes batches from a state of theirs"
+            f"epoch {which} is not known here, only {min(epochs)} to {max(epochs)}, counted over all"
+            " iterators of the loader; of others, and of other processes, millrace.replay(loader, state,"
+            " step) makes batches from a state of theirs"
         )
     log = epochs[which]
     if number >= log.count:
@@ -154,13 +182,14 @@ def _has_place(loader: Any) -> bool:
 # ---------------------------------------------------------------- a batch again
 
 
-def _made_again(loader: Any, log: EpochLog, number: int, known: Optional[Step]) -> Any:
+def _made_again(loader: Any, log: EpochLog, number: int, known: Step | None) -> Any:
     if _has_place(loader):
         before = {at: state for at, state in log.nearest_states.items() if at <= number}
         if not before:
             raise UnavailableError(
-                f"step {number} is from before this loader resumed at step {log.first}, or its dataset could not say where it stood; use "
-                "millrace.replay(loader, state, step) with a state from before the step"
+                f"step {number} is from before this loader resumed at step {log.first}, or its dataset could"
+                " not say where it stood; use millrace.replay(loader, state, step) with a state from before"
+                " the step"
             )
         return _run_again(loader, before[max(before)], number)
     with undisturbed():
@@ -175,13 +204,18 @@ def _made_again(loader: Any, log: EpochLog, number: int, known: Optional[Step]) 
 def _list(loader: Any, log: EpochLog, number: int) -> Any:
     """The index list of a step that is not remembered."""
     if log.start is None:
-        raise UnavailableError(f"nothing is known of where the sampler stood in epoch {log.number}; later steps can be replayed")
+        raise UnavailableError(
+            f"nothing is known of where the sampler stood in epoch {log.number}; later steps can be replayed"
+        )
     if loader.on_error == "skip":
         raise UnavailableError(
-            f"step {number} is not remembered, and with on_error='skip' a list alone does not say what filled its holes; FlightRecorder("
-            "steps=...) says how many steps are, and millrace.replay(loader, state, step) goes on from a state"
+            f"step {number} is not remembered, and with on_error='skip' a list alone does not say what filled"
+            " its holes; FlightRecorder(steps=...) says how many steps are, and millrace.replay(loader,"
+            " state, step) goes on from a state"
         )
-    with contextlib.closing(lists_again(loader, log.start, make_plan(loader).job is not None, log.agreed_steps)) as lists:
+    with contextlib.closing(
+        lists_again(loader, log.start, make_plan(loader).job is not None, log.agreed_steps)
+    ) as lists:
         found = next(itertools.islice(lists, number, None), None)
     if found is None:
         raise IndexError(f"epoch {log.number} has no step {number}: its sampler ends before")
@@ -199,7 +233,9 @@ def _by_python(loader: Any, log: EpochLog, step: Step) -> Any:
     threads = loader.num_workers > 0 and loader._in_threads()
     cls = InlineIter if loader.num_workers == 0 else ThreadIter if threads else ProcessIter
     rows = step.indices()
-    past = view_of_list(loader, rows, min(1, loader.num_workers), dataset_of_epoch(loader.dataset, log.dataset_epoch))
+    past = view_of_list(
+        loader, rows, min(1, loader.num_workers), dataset_of_epoch(loader.dataset, log.dataset_epoch)
+    )
     progress = PastProgress(past, log, step)
     iterator = cls(past, RunRecord("replay"), progress)
     if loader.num_workers == 0:
@@ -227,7 +263,9 @@ def _natively(loader: Any, log: EpochLog, number: int, job: Any, step: Step) -> 
 def _native_batch(loader: Any, log: EpochLog, number: int, job: Any, step: Step) -> Any:
     if not job.counts_occurrences:
         return _rows_again(loader, log, job, step)
-    indices, occurrences = (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, job, step.rows)
+    indices, occurrences = (
+        (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, job, step.rows)
+    )
     if job.on_device:
         return _with_engine(loader, log, job, indices, occurrences)
     images = job.dataset()
@@ -239,7 +277,9 @@ def _native_batch(loader: Any, log: EpochLog, number: int, job: Any, step: Step)
     with ThreadPoolExecutor(max(1, min(8, len(os.sched_getaffinity(0))))) as pool:
         rows = list(pool.map(row, zip(indices, counts)))
     labels = job.files.labels
-    return job.collated((torch.stack(rows), torch.tensor([int(labels[index]) if len(labels) else 0 for index in indices])))
+    return job.collated(
+        (torch.stack(rows), torch.tensor([int(labels[index]) if len(labels) else 0 for index in indices]))
+    )
 
 
 def _keys(loader: Any, log: EpochLog, number: int, job: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -267,7 +307,9 @@ def _file_indices(job: Any, rows: Any, length: int) -> np.ndarray:
 
 
 def _with_engine(loader: Any, log: EpochLog, job: Any, indices: Any, occurrences: Any) -> Any:
-    """One on a device. An index whose first occurrence in the batch is its n-th of the epoch counts as having come n times."""
+    """One on a device. An index whose first occurrence in the batch is its n-th of the epoch counts as having
+    come n times.
+    """
     engine = job.open(max(1, loader.num_workers), len(indices), "raise", False, "system")
     try:
         engine.start_epoch(log.base_seed, log.engine_epoch)
@@ -285,7 +327,11 @@ def _rows_again(loader: Any, log: EpochLog, job: Any, step: Step) -> Any:
     if log.dataset_epoch is not None:
         past = view(loader, dataset=dataset_of_epoch(loader.dataset, log.dataset_epoch))
         job = make_plan(past).job
-    rows = job.rows(np.frombuffer(step.rows, np.int64) if hasattr(step.rows, "itemsize") and not hasattr(step.rows, "dtype") else step.rows)
+    rows = job.rows(
+        np.frombuffer(step.rows, np.int64)
+        if hasattr(step.rows, "itemsize") and not hasattr(step.rows, "dtype")
+        else step.rows
+    )
     engine = job.open(0, len(rows), "raise", False, "system")
     try:
         engine.start_epoch(log.base_seed, log.engine_epoch)
@@ -304,8 +350,8 @@ def _run_again(loader: Any, state: dict[str, Any], number: int) -> Any:
     at = 0 if saved.finished else saved.yielded + saved.replay
     if at > number:
         raise ValueError(
-            f"the state is from behind step {at - 1}, and {type(loader.dataset).__name__} goes only forwards from there; step {number} "
-            "needs an earlier one"
+            f"the state is from behind step {at - 1}, and {type(loader.dataset).__name__} goes only forwards"
+            f" from there; step {number} needs an earlier one"
         )
     with undisturbed():
         _, order = copied_order(loader)
@@ -338,11 +384,15 @@ def _own_dataset(loader: Any) -> Any:
     try:
         return copy.deepcopy(loader.dataset, {OWN_PLACE: True})
     except Exception as error:
-        if loader.num_workers > 0 and not loader._in_threads() and not hasattr(loader.dataset, "_tell_workers"):
+        if (
+            loader.num_workers > 0
+            and not loader._in_threads()
+            and not hasattr(loader.dataset, "_tell_workers")
+        ):
             return loader.dataset  # each worker process has its own
         raise UnavailableError(
-            f"a {type(loader.dataset).__name__} that is run again needs a place of its own, but it cannot be deep-copied ({error!r}); "
-            "give it a __deepcopy__, or use num_workers > 0"
+            f"a {type(loader.dataset).__name__} that is run again needs a place of its own, but it cannot be"
+            f" deep-copied ({error!r}); give it a __deepcopy__, or use num_workers > 0"
         ) from error
 
 

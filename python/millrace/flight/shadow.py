@@ -1,4 +1,6 @@
-"""Copies of a loader that make single batches of its past: nothing that its running iterator uses is changed."""
+"""Copies of a loader that make single batches of its past: nothing that its running iterator uses is
+changed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -16,20 +18,34 @@ from ..state.generators import generator_states, generators_at, own_generators
 from ..state.progress import Progress
 from .recorder import EpochLog, Step
 
-_FRESH = {"_iterator": None, "flight": False, "persistent_workers": False, "timeout": 0, "pin_memory": False, "equal_steps": None,
-          "auto_epoch": False, "_millrace_run": None, "_millrace_progress": None, "_millrace_saved": None}  # fmt: skip
+_FRESH = {
+    "_iterator": None,
+    "flight": False,
+    "persistent_workers": False,
+    "timeout": 0,
+    "pin_memory": False,
+    "equal_steps": None,  # fmt: skip
+    "auto_epoch": False,
+    "_millrace_run": None,
+    "_millrace_progress": None,
+    "_millrace_saved": None,
+}
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """The global generators of torch, numpy and random are afterwards where they were before; no warning comes twice."""
+    """The global generators of torch, numpy and random are afterwards where they were before; no warning
+    comes twice.
+    """
     with generators_at(generator_states({}, pythons=True)), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def view(loader: Any, **changes: Any) -> Any:
-    """A loader over the same dataset, with other settings; not one of its attributes is shared that an iterator would change."""
+    """A loader over the same dataset, with other settings; not one of its attributes is shared that an
+    iterator would change.
+    """
     result = copy.copy(loader)
     result.__dict__.update(_FRESH | changes)
     return result
@@ -38,15 +54,23 @@ def view(loader: Any, **changes: Any) -> Any:
 def view_of_list(loader: Any, rows: Any, workers: int, dataset: Any) -> Any:
     """One that has a single index list."""
     which = "batch_sampler" if loader._auto_collation else "sampler"
-    changes = {which: [rows], "num_workers": workers, "prefetch_factor": 1 if workers else None, "generator": None, "dataset": dataset,
-               "process_group": None}  # fmt: skip
+    changes = {
+        which: [rows],
+        "num_workers": workers,
+        "prefetch_factor": 1 if workers else None,
+        "generator": None,
+        "dataset": dataset,
+        "process_group": None,
+    }
     if loader.on_error == "skip":  # the list is what the batch came to be made of
         changes["on_error"] = "raise"
     return view(loader, **changes)
 
 
 def copied_order(loader: Any) -> tuple[Any, dict[str, Any]]:
-    """(a copy of the loader's index sampler, attributes of a view that has it instead), whose generators are copies, too."""
+    """(a copy of the loader's index sampler, attributes of a view that has it instead), whose generators are
+    copies, too.
+    """
     sampler = loader._index_sampler
     inner = inner_sampler(sampler)
     memo: dict[int, Any] = {id(loader.dataset): loader.dataset}
@@ -60,15 +84,16 @@ def copied_order(loader: Any) -> tuple[Any, dict[str, Any]]:
         twin = copy.deepcopy(sampler, memo)
     except Exception as error:
         raise UnavailableError(
-            f"the sampler {type(inner).__name__} cannot be copied ({error!r}), and without a copy its draws cannot be repeated; only the "
-            "latest steps can be replayed, whose indices are remembered: FlightRecorder(steps=...) says how many"
+            f"the sampler {type(inner).__name__} cannot be copied ({error!r}), and without a copy its draws"
+            " cannot be repeated; only the latest steps can be replayed, whose indices are remembered:"
+            " FlightRecorder(steps=...) says how many"
         ) from error
     which = "batch_sampler" if loader._auto_collation else "sampler"
     generator = loader.generator
     return twin, {which: twin, "generator": memo.get(id(generator)) if generator is not None else None}
 
 
-def dataset_of_epoch(dataset: Any, epoch: Optional[int]) -> Any:
+def dataset_of_epoch(dataset: Any, epoch: int | None) -> Any:
     """A map-style dataset that changes by epochs, as it was in that one."""
     if epoch is None or getattr(dataset, "epoch", epoch) == epoch:
         return dataset
@@ -78,7 +103,9 @@ def dataset_of_epoch(dataset: Any, epoch: Optional[int]) -> Any:
 
 
 class PastProgress(Progress):
-    """Of a view_of_list(): the seeds are those of the epoch it repeats, and its worker is the one that made the batch."""
+    """Of a view_of_list(): the seeds are those of the epoch it repeats, and its worker is the one that made
+    the batch.
+    """
 
     def __init__(self, loader: Any, log: EpochLog, step: Step) -> None:
         super().__init__(loader)

@@ -1,8 +1,9 @@
 """dump_on_signal(): the state of all loaders when a signal comes, also while the main thread is stuck in C.
 
-faulthandler's handler writes the Python stacks at once, from the signal handler. A native handler below it (core/signal_wake.h) wakes a
-thread by a byte in a pipe; the thread asks all workers and writes the rest, as soon as it gets the interpreter's lock. Below these is
-whoever handled the signal before, and is called as ever.
+faulthandler's handler writes the Python stacks at once, from the signal handler. A native handler below it
+(core/signal_wake.h) wakes a thread by a byte in a pipe; the thread asks all workers and writes the rest, as
+soon as it gets the interpreter's lock. Below these is whoever handled the signal before, and is called as
+ever.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Any, Optional, Union
+from typing import Any
 
 from .. import _core
 from .dump import known_loaders, moment_of_process
@@ -31,7 +32,9 @@ def _end_all() -> None:
 
 
 class SignalDump:
-    """What dump_on_signal() returns; `remove()`, or leaving a `with` over it, ends it. Removing twice does nothing."""
+    """What dump_on_signal() returns; `remove()`, or leaving a `with` over it, ends it. Removing twice does
+    nothing.
+    """
 
     def __init__(self, number: int) -> None:
         self._number, self._watcher = number, _installed[number]
@@ -49,16 +52,19 @@ class SignalDump:
         self.remove()
 
 
-def dump_on_signal(signum: int = signal.SIGUSR1, file: Union[None, str, os.PathLike[str]] = None) -> SignalDump:
-    """From now on, `kill -USR1 <pid of the training process>` writes what every worker of every loader is doing.
+def dump_on_signal(signum: int = signal.SIGUSR1, file: None | str | os.PathLike[str] = None) -> SignalDump:
+    """From now on, `kill -USR1 <pid of the training process>` writes what every worker of every loader is
+    doing.
 
-    file: None: standard error, as text. A path: the whole dump is written there at each signal, in place of the one before, as JSON if it
-        ends in .json, else as text; the stacks of this process' threads go to standard error besides.
-    The stacks come at once, whatever the process does; the rest by a thread of its own, which needs the interpreter's lock: a main thread
-    that keeps it for ever, in C, leaves it at the stacks. Worker processes are asked by a real-time signal (SIGRTMIN + 9), which
-    interrupts a system call of theirs.
-    Handlers that were there before are called as ever; whoever sets one later with signal.signal() takes ours away: call this behind them.
-    A second call for a signal replaces the first. ValueError: the signal cannot be caught; OSError: the file's folder cannot be written to.
+    file: None: standard error, as text. A path: the whole dump is written there at each signal, in place of
+        the one before, as JSON if it ends in .json, else as text; the stacks of this process' threads go to
+        standard error besides.
+    The stacks come at once, whatever the process does; the rest by a thread of its own, which needs the
+    interpreter's lock: a main thread that keeps it for ever, in C, leaves it at the stacks. Worker processes
+    are asked by a real-time signal (SIGRTMIN + 9), which interrupts a system call of theirs.
+    Handlers that were there before are called as ever; whoever sets one later with signal.signal() takes ours
+    away: call this behind them. A second call for a signal replaces the first. ValueError: the signal cannot
+        be caught; OSError: the file's folder cannot be written to.
     """
     number = int(signum)
     before = _installed.pop(number, None)
@@ -74,7 +80,7 @@ def dump_on_signal(signum: int = signal.SIGUSR1, file: Union[None, str, os.PathL
 class _Watcher:
     """The thread behind one signal, the pipe that wakes it, and the handlers."""
 
-    def __init__(self, number: int, path: Optional[str]) -> None:
+    def __init__(self, number: int, path: str | None) -> None:
         self._number, self._path = number, path
         self._error_fd = _standard_error()
         self._read, self._write = os.pipe()
@@ -100,7 +106,10 @@ class _Watcher:
                 else:
                     _write_all(self._error_fd, as_text(moment).encode())
             except Exception:
-                _write_all(self._error_fd, ("millrace: the state could not be written\n" + traceback.format_exc()).encode())
+                _write_all(
+                    self._error_fd,
+                    ("millrace: the state could not be written\n" + traceback.format_exc()).encode(),
+                )
         self._close()
 
     def end(self) -> None:

@@ -1,6 +1,8 @@
-"""Python stacks of worker processes, also of those that are stuck in C: written by a signal's handler into memory that the parent reads.
+"""Python stacks of worker processes, also of those that are stuck in C: written by a signal's handler into
+memory that the parent reads.
 
-The handler is faulthandler's, which runs without the interpreter. A real-time signal, because the others have a meaning to somebody.
+The handler is faulthandler's, which runs without the interpreter. A real-time signal, because the others have
+a meaning to somebody.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..workers.channel import Descriptor
@@ -31,7 +33,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def new_stacks() -> Optional[Descriptor]:
+def new_stacks() -> Descriptor | None:
     """Made by the parent, for one worker; None where the system has no such memory."""
     from ..workers.channel import Descriptor  # which imports this module's users
 
@@ -41,7 +43,7 @@ def new_stacks() -> Optional[Descriptor]:
         return None
 
 
-def write_stacks_to(stacks: Optional[Descriptor]) -> None:
+def write_stacks_to(stacks: Descriptor | None) -> None:
     """In the worker: from here on, SIGNAL has its stacks written there."""
     if stacks is None:
         return
@@ -50,14 +52,16 @@ def write_stacks_to(stacks: Optional[Descriptor]) -> None:
         os.write(stacks.fd, _READY)
 
 
-def stacks_of(ends: Sequence[Any], patience: float = 0.5) -> list[Optional[list[str]]]:
-    """Of workers as WorkerEnd knows them: lines of text, innermost call first; None of one that has not answered within `patience` seconds.
-    Any thread of the parent; one waits for another."""
+def stacks_of(ends: Sequence[Any], patience: float = 0.5) -> list[list[str] | None]:
+    """Of workers as WorkerEnd knows them: lines of text, innermost call first; None of one that has not
+    answered within `patience` seconds.
+    Any thread of the parent; one waits for another.
+    """
     with _asking:
         return _answers(ends, patience)
 
 
-def _answers(ends: Sequence[Any], patience: float) -> list[Optional[list[str]]]:
+def _answers(ends: Sequence[Any], patience: float) -> list[list[str] | None]:
     asked = [_ask(end) for end in ends]
     texts: list[bytes] = [b""] * len(asked)
     deadline = time.monotonic() + patience
@@ -79,7 +83,7 @@ def _own_part(lines: list[str]) -> list[str]:
     return lines[: end + 1] + (lines[others[0] :] if others else [])
 
 
-def _ask(end: Any) -> Optional[int]:
+def _ask(end: Any) -> int | None:
     fd = -1 if end.stacks is None else end.stacks.fd
     # Before it has said so a worker has no handler, and the signal would end it.
     if fd < 0 or not end.process.is_alive() or not _is_ready(end, fd):
@@ -98,7 +102,7 @@ def _is_ready(end: Any, fd: int) -> bool:
     return end.writes_stacks
 
 
-def _read(fd: Optional[int]) -> bytes:
+def _read(fd: int | None) -> bytes:
     with contextlib.suppress(OSError):
         return os.pread(fd, 1 << 20, 0)  # type: ignore[arg-type]
     return b""

@@ -1,7 +1,8 @@
 """Warns of samples that take too long: FlightRecorder(stuck_after=seconds).
 
-One daemon thread in a process looks at all loaders that asked for it, four times in the shortest of their times; it disturbs nobody, and
-ends when none of them is left. Warnings go to the logger "millrace", once for each sample.
+One daemon thread in a process looks at all loaders that asked for it, four times in the shortest of their
+times; it disturbs nobody, and ends when none of them is left. Warnings go to the logger "millrace", once for
+each sample.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 _logger = logging.getLogger("millrace")
 _LEAST_S, _MOST_S = 0.05, 10.0
 _lock = threading.Lock()
-_thread: Optional[tuple[int, threading.Thread]] = None  # and its process
+_thread: tuple[int, threading.Thread] | None = None  # and its process
 
 
 Ask = Callable[[], list[tuple[Any, dict[str, Any]]]]
@@ -27,7 +28,10 @@ def watch(ask: Ask) -> None:
     global _thread
     with _lock:
         if _thread is None or _thread[0] != os.getpid() or not _thread[1].is_alive():
-            _thread = os.getpid(), threading.Thread(target=_run, args=(ask,), name="millrace-watch", daemon=True)
+            _thread = (
+                os.getpid(),
+                threading.Thread(target=_run, args=(ask,), name="millrace-watch", daemon=True),
+            )
             _thread[1].start()
 
 
@@ -45,7 +49,7 @@ def _run(ask: Ask) -> None:
         time.sleep(pause)
 
 
-def _look(ask: Ask, warned: set[Any]) -> Optional[float]:
+def _look(ask: Ask, warned: set[Any]) -> float | None:
     """How long to wait before the next look; None: nobody is to be looked at any more."""
     global _thread
     found = []
@@ -69,7 +73,9 @@ def _judge(loader: Any, worker: dict[str, Any], most: float, warned: set[Any]) -
     if taken <= most or key in warned:
         return
     warned.add(key)
-    which = f"index {worker['index']}" if "index" in worker else f"samples {worker.get('indices', '')}".rstrip()
+    which = (
+        f"index {worker['index']}" if "index" in worker else f"samples {worker.get('indices', '')}".rstrip()
+    )
     if worker.get("path"):
         which += f" ({worker['path']})"
     _logger.warning(

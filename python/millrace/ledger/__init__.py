@@ -1,7 +1,9 @@
-"""The stall ledger: every second of an epoch, booked to a stage, for the training loop's thread and for each worker.
+"""The stall ledger: every second of an epoch, booked to a stage, for the training loop's thread and for each
+worker.
 
-stages.py names the stages; clocks.py keeps one iterator's clocks and knows its epochs; board.py reads workers' rows; snapshot.py makes
-the dict of `DataLoader.ledger()` of them. docs/ledger.md says what each of its numbers means.
+stages.py names the stages; clocks.py keeps one iterator's clocks and knows its epochs; board.py reads
+workers' rows; snapshot.py makes the dict of `DataLoader.ledger()` of them. docs/ledger.md says what each of
+its numbers means.
 """
 
 from .board import Row

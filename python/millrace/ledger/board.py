@@ -1,21 +1,23 @@
 """What workers' clocks have counted: in this process, or on a board that worker processes write.
 
-A board is a slot of the workers' ring (src/core/shared_ring.h) that holds no batches but a row for each worker. A worker is the only
-writer of its row, without a lock, so one that is killed leaves nothing to repair; the row says how far it came. No descriptor is needed
-but the ring's.
+A board is a slot of the workers' ring (src/core/shared_ring.h) that holds no batches but a row for each
+worker. A worker is the only writer of its row, without a lock, so one that is killed leaves nothing to
+repair; the row says how far it came. No descriptor is needed but the ring's.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from .. import _core
 from .stages import ENDED, IDLE, NAMES
 
 Reading = tuple[int, int, int, list[int], list[int]]
-"""(stage, born, until, wall by stage, CPU by stage), in nanoseconds of the monotonic clock; StageClock.read() has it."""
+"""(stage, born, until, wall by stage, CPU by stage), in nanoseconds of the monotonic clock; StageClock.read()
+has it.
+"""
 
 
 class Row(NamedTuple):
@@ -25,14 +27,20 @@ class Row(NamedTuple):
     reading: Reading
     note: bytes = b""
 
-    def since(self, before: Optional[Row]) -> Row:
+    def since(self, before: Row | None) -> Row:
         """What came behind `before`, the same row read earlier."""
         if before is None:
             return self
         stage, _, until, wall, cpu = self.reading
         _, _, begin, wall_before, cpu_before = before.reading
         return self._replace(
-            reading=(stage, begin, until, [a - b for a, b in zip(wall, wall_before)], [a - b for a, b in zip(cpu, cpu_before)])
+            reading=(
+                stage,
+                begin,
+                until,
+                [a - b for a, b in zip(wall, wall_before)],
+                [a - b for a, b in zip(cpu, cpu_before)],
+            )
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -40,7 +48,8 @@ class Row(NamedTuple):
         _, born, until, wall, cpu = self.reading
         own = range(IDLE)
         seconds = {NAMES[stage]: wall[stage] * 1e-9 for stage in own if wall[stage]}
-        seconds["idle"] = sum(wall[IDLE:ENDED]) * 1e-9  # with its start; a device's thread also waits for rows
+        # with its start; a device's thread also waits for rows
+        seconds["idle"] = sum(wall[IDLE:ENDED]) * 1e-9
         return {
             "name": self.name,
             "wall_seconds": (until - born) * 1e-9,
@@ -50,8 +59,10 @@ class Row(NamedTuple):
 
 
 def notes_of(note: bytes) -> dict[str, Any]:
-    """{"split": {stage: seconds}, "cpu": the same, "hot": [[stage, where, seconds], ...]} of a thread's Python code (stacks.py); {} when
-    nobody looked."""
+    """{"split": {stage: seconds}, "cpu": the same, "hot": [[stage, where, seconds], ...]} of a thread's
+    Python code (stacks.py); {} when
+    nobody looked.
+    """
     try:
         found = json.loads(note) if note else {}
     except ValueError:  # written by a worker that was killed meanwhile
@@ -59,8 +70,10 @@ def notes_of(note: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def thread_rows(readings: Sequence[Optional[Reading]], last: Optional[str] = None) -> list[Row]:
-    """Of an engine's threads, numbered; `last`: another name for the last one. Threads that have not begun are left out."""
+def thread_rows(readings: Sequence[Reading | None], last: str | None = None) -> list[Row]:
+    """Of an engine's threads, numbered; `last`: another name for the last one. Threads that have not begun
+    are left out.
+    """
     names = [f"thread {number}" for number in range(len(readings))]
     if last is not None and names:
         names[-1] = last
@@ -74,14 +87,19 @@ def clock_rows(clocks: Sequence[_core.StageClock]) -> list[Row]:
 
 
 class Board:
-    """The training process's side: takes a slot of `ring` for good, and reads what `workers` processes write there."""
+    """The training process's side: takes a slot of `ring` for good, and reads what `workers` processes write
+    there.
+    """
 
     def __init__(self, ring: _core.SharedRing, workers: int) -> None:
         self.slot = ring.take()
         self._board = _core.StageBoard(ring, self.slot, workers)
 
     def rows(self, pids: Sequence[Any]) -> list[Row]:
-        read = ((f"process {pid}", self._board.read(row), self._board.read_note(row)) for row, pid in enumerate(pids))
+        read = (
+            (f"process {pid}", self._board.read(row), self._board.read_note(row))
+            for row, pid in enumerate(pids)
+        )
         return [Row(name, reading, note) for name, reading, note in read if reading is not None]
 
     @property

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Optional
+from typing import Any
 
 from .. import _core
 from .board import Reading, Row
@@ -20,11 +20,12 @@ _COUNTS = ("samples", "batches", "bytes")
 class Ledger:
     """Lives as long as the loader wants to know of its latest iterator, which may be gone.
 
-    The consumer's clock is in exactly one stage at any moment between `iter()` and the end, so its stages sum to the wall time by
-    construction; the same holds for each worker's. The iterator tells: `starting()` around its start and each further epoch's, `begin()`
-    and `leave()` around `next()`, `finish()` behind the last batch, `close()` when it goes before that. Several iterators may be
-    around one another (batches on a device): only what the outermost does counts as the loop's step.
-    Monotonic time throughout; `started` alone is the wall clock's, to be shown.
+    The consumer's clock is in exactly one stage at any moment between `iter()` and the end, so its stages sum
+    to the wall time by construction; the same holds for each worker's. The iterator tells: `starting()`
+    around its start and each further epoch's, `begin()` and `leave()` around `next()`, `finish()` behind the
+    last batch, `close()` when it goes before that. Several iterators may be around one another (batches on a
+    device): only what the outermost does counts as the loop's step. Monotonic time throughout; `started`
+    alone is the wall clock's, to be shown.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -34,10 +35,13 @@ class Ledger:
         self.begin, self.leave = self.clock.begin, self.clock.leave
         self.started = 0.0
         self._counted: dict[str, int] = {}  # before this epoch
-        self._live: Optional[Callable[[], list[Row]]] = None
+        self._live: Callable[[], list[Row]] | None = None
         self._rows: list[Row] = []  # as of the epoch's end, or of the workers'
         self._rows_before: dict[str, Row] = {}  # at the epoch's start
-        self._cpu_before, self._cpu = time.process_time(), 0.0  # of this process: when the epoch had started; and in it, once it has ended
+        self._cpu_before, self._cpu = (
+            time.process_time(),
+            0.0,
+        )  # of this process: when the epoch had started; and in it, once it has ended
         self._pids: list[int] = []
         self._thread, self._contention = 0, None if _core.StageClock.enabled else 0.0
         self._ended = False
@@ -47,9 +51,11 @@ class Ledger:
         self._live, self._rows_before, self._counted, self._pids = rows, {}, {}, list(pids)
 
     @contextmanager
-    def starting(self, before: Optional[dict[str, Any]] = None, goes_on: bool = False) -> Iterator[None]:
-        """While an epoch's iterator is made. `before`: the iterator's counters, if workers stay from the epoch before.
-        `goes_on`: this is part of a start that was told already."""
+    def starting(self, before: dict[str, Any] | None = None, goes_on: bool = False) -> Iterator[None]:
+        """While an epoch's iterator is made. `before`: the iterator's counters, if workers stay from the
+        epoch before.
+        `goes_on`: this is part of a start that was told already.
+        """
         if not goes_on:
             self.started = time.time()
             self._ended, self._contention = False, None if _core.StageClock.enabled else 0.0
@@ -83,7 +89,9 @@ class Ledger:
         return self._cpu if self._ended else time.process_time() - self._cpu_before
 
     def contention(self) -> float:
-        """Of the time in which workers, or without them the loop's thread, wanted a CPU: the share in which others had it."""
+        """Of the time in which workers, or without them the loop's thread, wanted a CPU: the share in which
+        others had it.
+        """
         if self._contention is None:
             return contention(self._pids, self._thread, self._live is not None)
         return self._contention

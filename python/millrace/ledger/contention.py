@@ -1,7 +1,8 @@
-"""How much of the time in which workers wanted a CPU somebody else had it: what the kernel's scheduler says of each thread.
+"""How much of the time in which workers wanted a CPU somebody else had it: what the kernel's scheduler says
+of each thread.
 
-/proc/PID/task/TID/schedstat holds nanoseconds on a CPU and nanoseconds ready and waiting for one, since the thread began. Some systems keep
-none; then nothing is known of it, and it counts as none.
+/proc/PID/task/TID/schedstat holds nanoseconds on a CPU and nanoseconds ready and waiting for one, since the
+thread began. Some systems keep none; then nothing is known of it, and it counts as none.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ _MOST_THREADS = 128  # that are asked; one costs about 15 us
 
 
 def contention(pids: Sequence[int], consumer: int, workers: bool, proc: str = "/proc") -> float:
-    """0 to 1. `pids`: of worker processes; where there are none, workers are this process's threads, but for the thread `consumer`, and
-    without `workers` that thread itself."""
+    """0 to 1. `pids`: of worker processes; where there are none, workers are this process's threads, but for
+    the thread `consumer`, and
+    without `workers` that thread itself.
+    """
     if pids:
         found = [f"{proc}/{pid}/schedstat" for pid in pids]
     elif not workers:

@@ -1,8 +1,9 @@
-"""Which stage a stack of Python frames is in, and where: names of libraries, functions and calls, and the dataset's own transforms.
+"""Which stage a stack of Python frames is in, and where: names of libraries, functions and calls, and the
+dataset's own transforms.
 
-A stack is ((code object, instruction offset), ...), innermost first. Functions of C have no frame: their caller's bytecode says which
-name it is calling. The innermost frame that says something decides, so a picture that a transform is the first to touch is decoded, not
-transformed; what nothing is known of is "sample".
+A stack is ((code object, instruction offset), ...), innermost first. Functions of C have no frame: their
+caller's bytecode says which name it is calling. The innermost frame that says something decides, so a picture
+that a transform is the first to touch is decoded, not transformed; what nothing is known of is "sample".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from types import CodeType, FunctionType, MethodType
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 Stack = tuple[tuple[CodeType, int], ...]
 
@@ -26,8 +27,9 @@ class Place(NamedTuple):
     where: str  # "module.function (file.py:33)": the innermost line that is nobody's library
 
 
-# Parts of file names, "/" in front and behind; the first that fits decides. None: a frame that says nothing itself.
-_FILES: tuple[tuple[str, Optional[str]], ...] = (
+# Parts of file names, "/" in front and behind; the first that fits decides. None: a frame that says nothing
+# itself.
+_FILES: tuple[tuple[str, str | None], ...] = (
     ("/torchvision/transforms/", "transform"),
     ("/torchaudio/transforms/", "transform"),
     ("/torchaudio/functional/", "transform"),
@@ -99,48 +101,65 @@ _FILES: tuple[tuple[str, Optional[str]], ...] = (
     ("/selectors.py", "fetch"),
     ("/tarfile.py", "fetch"),
 )
-_PILLOW_DECODES = frozenset("open _open_core preinit init load frombytes frombuffer _decompression_bomb_check __init__ new".split())
+_PILLOW_DECODES = frozenset(
+    "open _open_core preinit init load frombytes frombuffer _decompression_bomb_check __init__ new".split()
+)
 
 #: Functions that read, by the name under which they are called or defined.
 _READS = frozenset(
-    "read readinto readinto1 read1 readline readlines readall pread preadv read_bytes read_text read_file read_range get_range get_object "
-    "download download_file download_fileobj download_as_bytes urlopen urlretrieve recv recv_into recvfrom connect sendall stat listdir "
-    "scandir fetch fetchone fetchall fetchmany execute get_bytes get_blob fromfile memmap getxattr".split()
+    "read readinto readinto1 read1 readline readlines readall pread preadv read_bytes read_text read_file"
+    " read_range get_range get_object download download_file download_fileobj download_as_bytes urlopen"
+    " urlretrieve recv recv_into recvfrom connect sendall stat listdir scandir fetch fetchone fetchall"
+    " fetchmany execute get_bytes get_blob fromfile memmap getxattr".split()
 )
 #: Also where nothing else is known of the name in front of the dot.
 _READS_BARE = frozenset(
-    "open os.open os.read io.open select poll requests.get session.get client.get store.get s3.get txn.get".split()
+    (
+        "open os.open os.read io.open select poll requests.get session.get client.get store.get s3.get "
+        + "txn.get"
+    ).split()
 )
 _DECODES = re.compile(
     r"^(im|jpeg_|png_|_*)?(decode|imdecode|imread|decode_\w+|\w+_decode|decompress|decompressobj|frombuffer_jpeg|loadtxt|genfromtxt|"
     r"unpack|unpackb|parse|safe_load)$"
 )
 _LOADERS = frozenset(
-    "json orjson ujson simdjson pickle cPickle cloudpickle marshal msgpack yaml toml tomllib zlib gzip bz2 lzma zstd zstandard lz4 "
-    "blosc blosc2 brotli np numpy torch Image sf soundfile simplejpeg torchaudio jpeg wavfile".split()
+    "json orjson ujson simdjson pickle cPickle cloudpickle marshal msgpack yaml toml tomllib zlib gzip bz2"
+    " lzma zstd zstandard lz4 blosc blosc2 brotli np numpy torch Image sf soundfile simplejpeg torchaudio"
+    " jpeg wavfile".split()
 )
 _LOADS = frozenset("load loads load_npz open read decompress block frame from_buffer".split())
-_TRANSFORMS = re.compile(r"^_*(transforms?|transform_\w+|\w+_transforms?|augment\w*|preprocess\w*|tokenize\w*|tfms?|normali[sz]e\w*)$")
+_TRANSFORMS = re.compile(
+    r"^_*(transforms?|transform_\w+|\w+_transforms?|augment\w*|preprocess\w*|tokenize\w*|tfms?|normali[sz]e\w*)$"
+)
 #: Attributes in which datasets hold their transforms, other datasets, and transforms other transforms.
 _HELD = tuple(
-    "transform transforms target_transform image_transform augment augmentation augmentations tfm tfms preprocess".split()
+    "transform transforms target_transform image_transform augment augmentation augmentations tfm tfms"
+    " preprocess".split()
 )
 _INNER = ("dataset", "datasets", "base", "base_dataset", "source", "data_source", "stages", "_dataset")
 _PARTS = ("transforms", "functions", "function", "func", "lambd", "fn", "steps")
 _LOADED = frozenset(
-    "LOAD_GLOBAL LOAD_NAME LOAD_FAST LOAD_FAST_BORROW LOAD_FAST_CHECK LOAD_DEREF LOAD_CLASSDEREF LOAD_METHOD LOAD_ATTR "
-    "LOAD_SUPER_ATTR".split()
+    "LOAD_GLOBAL LOAD_NAME LOAD_FAST LOAD_FAST_BORROW LOAD_FAST_CHECK LOAD_DEREF LOAD_CLASSDEREF LOAD_METHOD"
+    " LOAD_ATTR LOAD_SUPER_ATTR".split()
 )
 _ENTRIES = {"RESUME", "RETURN_GENERATOR", "COPY_FREE_VARS", "MAKE_CELL"}
-_COLLATES = frozenset({"add", "begin", "samples_again", "collate_fn", "self.collate_fn", "self.collated", "writer.begin"})
+_COLLATES = frozenset(
+    {"add", "begin", "samples_again", "collate_fn", "self.collate_fn", "self.collated", "writer.begin"}
+)
 _LIBRARIES = (
-    *{os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    *{
+        os.path.join(sysconfig.get_paths()[name], "")
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    },
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
 )
 
 
 class Places:
-    """Classifies stacks of one dataset. `ends`: our code that calls the user's, with which stacks end. One thread at a time."""
+    """Classifies stacks of one dataset. `ends`: our code that calls the user's, with which stacks end. One
+    thread at a time.
+    """
 
     def __init__(self, dataset: Any, ends: frozenset[CodeType]) -> None:
         self._ends = ends
@@ -149,8 +168,10 @@ class Places:
         self._known: dict[tuple[Stack, bool, bool], Place] = {}
 
     def of(self, stack: Stack, ran: bool = False, blocked: bool = False) -> Place:
-        """`ran`: the thread was running when it was to be looked at, so a read that it has come to since says nothing. `blocked`: it had
-        no CPU until it came here."""
+        """`ran`: the thread was running when it was to be looked at, so a read that it has come to since says
+        nothing. `blocked`: it had
+        no CPU until it came here.
+        """
         key = (stack, ran, blocked)
         place = self._known.get(key)
         if place is None:
@@ -185,14 +206,20 @@ class Places:
                 return stage
         return "sample"
 
-    def _of_frame(self, code: CodeType, name: str) -> Optional[str]:
+    def _of_frame(self, code: CodeType, name: str) -> str | None:
         if name and (stage := self._of_name(name, True)) is not None:
             return stage
         file = code.co_filename
         for part, stage in _FILES:
             if part in file:
                 if part == "/PIL/Image.py":
-                    return "decode" if code.co_name in _PILLOW_DECODES else "transform" if code.co_name != "convert" else None
+                    return (
+                        "decode"
+                        if code.co_name in _PILLOW_DECODES
+                        else "transform"
+                        if code.co_name != "convert"
+                        else None
+                    )
                 return stage
         if not file.startswith(_LIBRARIES):
             function = code.co_name
@@ -205,7 +232,7 @@ class Places:
         return None
 
     @staticmethod
-    def _of_name(name: str, transforms: bool) -> Optional[str]:
+    def _of_name(name: str, transforms: bool) -> str | None:
         """Of a call without a frame, by its name: "np.load", "self.transform", "file.read"."""
         root, _, last = name.rpartition(".")
         root = root.rpartition(".")[2]
@@ -231,7 +258,8 @@ def called(code: CodeType, offset: int) -> tuple[str, bool]:
     """(dotted name of what the instruction calls, or "", whether the function has only been entered)"""
     try:
         listed = _instructions(code)
-        number = bisect.bisect_right([instruction.offset for instruction in listed], offset) - 1  # it may lie in the call's cache
+        # it may lie in the call's cache
+        number = bisect.bisect_right([instruction.offset for instruction in listed], offset) - 1
         instruction = listed[max(number, 0)]
         if "CALL" not in instruction.opname:
             return "", instruction.opname in _ENTRIES or number <= 0
@@ -247,12 +275,18 @@ def _callee(before: list[dis.Instruction], call: dis.Instruction) -> str:
         end = (at.end_lineno, at.end_col_offset)
         for load in before:
             here = load.positions  # type: ignore[attr-defined]
-            if load.opname not in _LOADED or here is None or (here.lineno, here.col_offset) != (at.lineno, at.col_offset):
+            if (
+                load.opname not in _LOADED
+                or here is None
+                or (here.lineno, here.col_offset) != (at.lineno, at.col_offset)
+            ):
                 continue
             if (here.end_lineno, here.end_col_offset) < end:
                 names.append((here.end_lineno, here.end_col_offset, str(load.argval)))
         return ".".join(dict.fromkeys(name for *_, name in sorted(names)))
-    for load in reversed(before):  # 3.10: the function is what was loaded last as a method, or else the last name
+    for load in reversed(
+        before
+    ):  # 3.10: the function is what was loaded last as a method, or else the last name
         if load.opname == "LOAD_METHOD":
             return f"?.{load.argval}"
         if load.opname.startswith("CALL") or load.opname.startswith("STORE"):
@@ -356,9 +390,14 @@ def _where(stack: Stack, ends: frozenset[CodeType]) -> str:
     users = [frame for frame in stack if frame[0] not in ends]
     if not users:
         return ""
-    code, offset = next((frame for frame in users if not frame[0].co_filename.startswith((*_LIBRARIES, "<"))), users[0])
+    code, offset = next(
+        (frame for frame in users if not frame[0].co_filename.startswith((*_LIBRARIES, "<"))), users[0]
+    )
     function = getattr(code, "co_qualname", code.co_name)
-    line = next((line for start, end, line in code.co_lines() if start <= offset < end), None) or code.co_firstlineno
+    line = (
+        next((line for start, end, line in code.co_lines() if start <= offset < end), None)
+        or code.co_firstlineno
+    )
     return f"{_module_of(code.co_filename)}.{function} ({os.path.basename(code.co_filename)}:{line})"
 
 

@@ -1,13 +1,15 @@
-"""The ledger as one dict of JSON's types, and what follows from it: who is to blame for the consumer's lost time.
+"""The ledger as one dict of JSON's types, and what follows from it: who is to blame for the consumer's lost
+time.
 
-What the consumer lost is all of its wall time but `step`. What it spent itself (start, draw, copy, handover, stages made inside `next()`)
-is booked directly. What it spent waiting for a batch is shared among the stages as the workers' busy time is: whoever keeps all workers
-busy keeps the consumer waiting. That is a model, right as long as batches are alike; it does not see which batch was late.
+What the consumer lost is all of its wall time but `step`. What it spent itself (start, draw, copy, handover,
+stages made inside `next()`) is booked directly. What it spent waiting for a batch is shared among the stages
+as the workers' busy time is: whoever keeps all workers busy keeps the consumer waiting. That is a model,
+right as long as batches are alike; it does not see which batch was late.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from .. import _core
 from .board import notes_of
@@ -17,15 +19,19 @@ from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, W
 VERSION = 1
 
 SMALL_LOSS = 0.05
-"""Below this share of the time a loader that costs nothing would gain 5 % at most, as much as two runs differ: the consumer is the
-bottleneck then."""
+"""Below this share of the time a loader that costs nothing would gain 5 % at most, as much as two runs
+differ: the consumer is the
+bottleneck then.
+"""
 
 _MOST_HOT = 20
 _OWN = [NAMES[stage] for stage in (*range(START, STEP + 1),) if stage != WAIT]
 
 
-def snapshot(record: Any, steps: bool = False) -> Optional[dict[str, Any]]:
-    """The ledger of a RunRecord's iterator, as docs/ledger.md has it; None where MILLRACE_LEDGER=0 keeps none."""
+def snapshot(record: Any, steps: bool = False) -> dict[str, Any] | None:
+    """The ledger of a RunRecord's iterator, as docs/ledger.md has it; None where MILLRACE_LEDGER=0 keeps
+    none.
+    """
     if record.ledger is None:
         return record.frozen_ledger
     if not _core.StageClock.enabled:
@@ -97,20 +103,29 @@ def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
     return result
 
 
-def _made_by_consumer(wall: list[int], cpu: list[int], split: _Split, note: bytes) -> dict[str, tuple[float, float]]:
-    """Seconds of wall and CPU time by stage; `send`, which nobody does here, is what a batch costs behind its samples."""
+def _made_by_consumer(
+    wall: list[int], cpu: list[int], split: _Split, note: bytes
+) -> dict[str, tuple[float, float]]:
+    """Seconds of wall and CPU time by stage; `send`, which nobody does here, is what a batch costs behind its
+    samples.
+    """
     rest = slice(SAMPLE + 1, IDLE)
-    seconds, cpu_seconds = ({name: times[stage] * 1e-9 for stage, name in enumerate(MAKING)} for times in (wall, cpu))
+    seconds, cpu_seconds = (
+        {name: times[stage] * 1e-9 for stage, name in enumerate(MAKING)} for times in (wall, cpu)
+    )
     seconds["collate"] += sum(wall[rest]) * 1e-9
     cpu_seconds["collate"] += sum(cpu[rest]) * 1e-9
     split.divide(note, seconds, cpu_seconds)
     return {name: (seconds[name], cpu_seconds[name]) for name in MAKING}
 
 
-def _blame(consumer: dict[str, float], late: float, made: dict[str, float], busy: dict[str, float]) -> dict[str, float]:
+def _blame(
+    consumer: dict[str, float], late: float, made: dict[str, float], busy: dict[str, float]
+) -> dict[str, float]:
     """Seconds that the consumer lost, by who is to blame; they sum to its wall time but `step`.
 
-    `late`: how long after `start` the first worker was ready to work; as far as the consumer waited, that is part of starting them.
+    `late`: how long after `start` the first worker was ready to work; as far as the consumer waited, that is
+        part of starting them.
     """
     blame = dict(made)
     blame |= {name: consumer[name] for name in _OWN if name != "step"}
@@ -126,7 +141,9 @@ def _blame(consumer: dict[str, float], late: float, made: dict[str, float], busy
 
 
 def bottleneck_of(blame: dict[str, float], consumer: dict[str, float], wall_seconds: float) -> str:
-    """Who costs the most; "consumer" where the loader costs next to nothing. Starting is no bottleneck: it comes once."""
+    """Who costs the most; "consumer" where the loader costs next to nothing. Starting is no bottleneck: it
+    comes once.
+    """
     start = blame.get("start", 0.0)
     lost = wall_seconds - consumer["step"] - start
     candidates = {name: seconds for name, seconds in blame.items() if name != "start"}

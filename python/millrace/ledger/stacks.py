@@ -1,16 +1,19 @@
 """Where the user's Python code spends a worker's time, by looking at its stack now and then.
 
-A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. While it is entered, around one
-batch's dataset[i], next() and collate_fn, the stack is looked at about 200 times per second at first, then 40, at jittered times; each look
-stands for the time since the one before, so shares are unbiased, whatever the batch's rhythm. How long all of it took, the ledger's clocks
-say: snapshot.py divides their `sample` by these shares.
+A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. While it
+is entered, around one batch's dataset[i], next() and collate_fn, the stack is looked at about 200 times per
+second at first, then 40, at jittered times; each look stands for the time since the one before, so shares are
+unbiased, whatever the batch's rhythm. How long all of it took, the ledger's clocks say: snapshot.py divides
+their `sample` by these shares.
 
-The main thread of a process looks at itself, in C, between two instructions (python/bindings/stack_looks.h). Any other is looked at by a
-thread of ours that needs the GIL for it. That comes free where the user's code waits or reads, so a look that came late for want of the GIL
-and finds a read says only that Python code ran before: it counts for the frames around. Without a GIL, other threads are not looked at.
+The main thread of a process looks at itself, in C, between two instructions (python/bindings/stack_looks.h).
+Any other is looked at by a thread of ours that needs the GIL for it. That comes free where the user's code
+waits or reads, so a look that came late for want of the GIL and finds a read says only that Python code ran
+before: it counts for the frames around. Without a GIL, other threads are not looked at.
 
-User code sees none of it: no signal, no trace function, no thread of `threading`, no change of the interpreter's settings. The native
-thread is stopped before os.fork(), and nothing outlives the process: no lock of ours is held while user code runs.
+User code sees none of it: no signal, no trace function, no thread of `threading`, no change of the
+interpreter's settings. The native thread is stopped before os.fork(), and nothing outlives the process: no
+lock of ours is held while user code runs.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import threading
 import time
 from collections import Counter
 from types import CodeType
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from torch.utils.data import _utils
 
@@ -40,8 +43,15 @@ _QUICK_GAP_S, _QUICK_LOOKS = 0.005, 20  # behind so many the gap grows with thei
 _LATE_S = 0.0005  # a look this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
 _BLOCKED = 0.1  # share of a CPU
-_TELL_S, _MOST_TELL_S = 0.05, 0.5  # between two notes, which cost 0.2 ms: at first, and when there has been time to look
-_PATIENCE_S, _SHORT_S, _LONG_S = 0.5, 0.002, 0.0071  # of short batches; of longer ones the less the longer they are, one if it is long
+_TELL_S, _MOST_TELL_S = (
+    0.05,
+    0.5,
+)  # between two notes, which cost 0.2 ms: at first, and when there has been time to look
+_PATIENCE_S, _SHORT_S, _LONG_S = (
+    0.5,
+    0.002,
+    0.0071,
+)  # of short batches; of longer ones the less the longer they are, one if it is long
 _MOST_PLACES, _MOST_HOT = 200, 20  # kept, told
 
 
@@ -52,11 +62,14 @@ def _codes_that_call() -> frozenset[CodeType]:
     ours = fetchers.MapFetcher, fetchers.IterableFetcher, fetchers._Fetcher
     torchs = _utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher
     return frozenset(
-        function.__code__ for cls in (*ours, *torchs) for function in vars(cls).values() if hasattr(function, "__code__")
+        function.__code__
+        for cls in (*ours, *torchs)
+        for function in vars(cls).values()
+        if hasattr(function, "__code__")
     )
 
 
-_ends: Optional[frozenset[CodeType]] = None
+_ends: frozenset[CodeType] | None = None
 
 
 def prepare() -> frozenset[CodeType]:
@@ -80,18 +93,22 @@ class Look(NamedTuple):
     seconds: float  # that it stands for
     busy: float  # share of the wait for it in which the thread had a CPU
     stack: Stack
-    ran: bool = False  # it was running Python code when the look was due, and only later came to where it was seen
+    ran: bool = (
+        False  # it was running Python code when the look was due, and only later came to where it was seen
+    )
 
 
 class StackSampler:
     """`with sampler:` around one batch's user code, by the worker's own thread.
 
-    patient: of a worker process, which may be gone soon: the first look costs it some milliseconds, for a thread and for pages that it
-        shared with its parent. So looking begins behind 0.5 s of batches that take 2 ms or less, two of 5 ms, or the first of 7 ms; one
-        that only lost its CPU for a moment is not taken for a long one.
+    patient: of a worker process, which may be gone soon: the first look costs it some milliseconds, for a
+        thread and for pages that it shared with its parent. So looking begins behind 0.5 s of batches that
+        take 2 ms or less, two of 5 ms, or the first of 7 ms; one that only lost its CPU for a moment is not
+        taken for a long one.
 
-    What it finds is written beside the worker's row of the ledger, as JSON: "split", seconds that looks stand for by stage, of the time
-    that the clock knows as `sample`; "cpu", the part of them with a CPU; "hot", [stage, where, seconds] of the hottest places.
+    What it finds is written beside the worker's row of the ledger, as JSON: "split", seconds that looks stand
+    for by stage, of the time that the clock knows as `sample`; "cpu", the part of them with a CPU; "hot",
+    [stage, where, seconds] of the hottest places.
     """
 
     def __init__(self, dataset: Any, clock: _core.StageClock, patient: bool = False) -> None:
@@ -102,9 +119,11 @@ class StackSampler:
         self._patience = _PATIENCE_S if patient else 0.0
         self._ends = prepare()
         self._dataset = dataset
-        self._places: Optional[Places] = None  # made when there is something to say
+        self._places: Places | None = None  # made when there is something to say
         self._ident = _thread.get_ident()
-        self._cpu_clock = time.pthread_getcpuclockid(self._ident)  # asked for by the thread itself, while it is sure to live
+        self._cpu_clock = time.pthread_getcpuclockid(
+            self._ident
+        )  # asked for by the thread itself, while it is sure to live
         self._itself = self._ident == threading.main_thread().ident
         self._on = self._itself or _can_look()
         self._looks: list[Look] = []  # the looking thread appends
@@ -149,8 +168,10 @@ class StackSampler:
             self.tell()
             self._tell_s = min(_MOST_TELL_S, 1.3 * self._tell_s)
 
-    def tells_in(self) -> Optional[float]:
-        """For a worker that has nothing else to do: in how many seconds it should tell(); None: there is nothing to tell."""
+    def tells_in(self) -> float | None:
+        """For a worker that has nothing else to do: in how many seconds it should tell(); None: there is
+        nothing to tell.
+        """
         return max(0.0, self._told + self._tell_s - time.perf_counter()) if self._on and self._looks else None
 
     def tell(self) -> None:
@@ -180,7 +201,11 @@ class StackSampler:
             self._hot = Counter(dict(self._hot.most_common(_MOST_PLACES // 2)))
 
     def note(self) -> str:
-        hot = [(place.stage, place.where, round(seconds, 4)) for place, seconds in self._hot.most_common(_MOST_HOT) if place.where]
+        hot = [
+            (place.stage, place.where, round(seconds, 4))
+            for place, seconds in self._hot.most_common(_MOST_HOT)
+            if place.where
+        ]
         while True:
             text = json.dumps({"split": self.wall, "cpu": self.cpu, "hot": hot})
             if len(text) <= _core.NOTE_BYTES or not hot:
@@ -188,7 +213,7 @@ class StackSampler:
             hot.pop()
 
 
-_open: Optional[StackSampler] = None  # whose stretch the main thread is in
+_open: StackSampler | None = None  # whose stretch the main thread is in
 
 
 def _can_look() -> bool:
@@ -200,10 +225,12 @@ def _can_look() -> bool:
 
 
 class _Looker:
-    """Looks at other threads, from a thread that `threading` does not list, so that user code that counts threads does not see it.
+    """Looks at other threads, from a thread that `threading` does not list, so that user code that counts
+    threads does not see it.
 
-    Ends when nobody has been watched for a second, and is started again. `_watched` is only replaced or changed by atomic operations of
-    a dict; nothing waits for the thread, which the interpreter's end may leave where it is.
+    Ends when nobody has been watched for a second, and is started again. `_watched` is only replaced or
+    changed by atomic operations of a dict; nothing waits for the thread, which the interpreter's end may
+    leave where it is.
     """
 
     def __init__(self) -> None:
@@ -251,7 +278,8 @@ class _Looker:
                 spent = {ident: used - cpu_before.get(ident, used) for ident, used in cpu.items()}
                 cpu_before = cpu
                 late = now - last - gap
-                taken = late > _LATE_S and sum(spent.values()) > 0.5 * late  # by one of these threads; else the CPUs were
+                # by one of these threads; else the CPUs were
+                taken = late > _LATE_S and sum(spent.values()) > 0.5 * late
                 for sampler in watched:
                     self._look(sampler, now - last, spent[sampler._ident], taken)
             last = now
@@ -272,7 +300,7 @@ def _cpu_of(sampler: StackSampler) -> float:
         return 0.0
 
 
-_the_looker: Optional[_Looker] = None
+_the_looker: _Looker | None = None
 
 
 def _looker() -> _Looker:

@@ -4,7 +4,8 @@
     try: ...
     finally: enter(before)
 
-`enter` does nothing on a thread that no clock counts, returns -1 there, and takes -1 for nothing. src/trace/stage_clock.h has the rest.
+`enter` does nothing on a thread that no clock counts, returns -1 there, and takes -1 for nothing.
+src/trace/stage_clock.h has the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ NAMES = (
     "fetch", "decode", "transform", "collate", "sample", "send", "idle",
     "start", "draw", "wait", "copy", "handover", "step", "ended",
 )  # fmt: skip
-FETCH, DECODE, TRANSFORM, COLLATE, SAMPLE, SEND, IDLE, START, DRAW, WAIT, COPY, HANDOVER, STEP, ENDED = range(len(NAMES))
+FETCH, DECODE, TRANSFORM, COLLATE, SAMPLE, SEND, IDLE, START, DRAW, WAIT, COPY, HANDOVER, STEP, ENDED = range(
+    len(NAMES)
+)
 
 MAKING = ("fetch", "decode", "transform", "collate", "sample")
 """The stages in which batches are made."""
@@ -49,7 +52,8 @@ def collating(collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
 class during:
     """`with during(FETCH):`, for what is not done thousands of times a second.
 
-    While one of torch's profilers records this thread it is a range there, too: "millrace: fetch", or "millrace: " and `name`.
+    While one of torch's profilers records this thread it is a range there, too: "millrace: fetch", or
+    "millrace: " and `name`.
     """
 
     __slots__ = ("_before", "_name", "_range", "_stage")

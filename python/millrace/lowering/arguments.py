@@ -10,7 +10,14 @@ import torch
 from .refusal import NotLowered
 
 OURS, V1, V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
-_INTERPOLATIONS = {"nearest": "nearest", "bilinear": "bilinear", "bicubic": "bicubic", 0: "nearest", 2: "bilinear", 3: "bicubic"}
+_INTERPOLATIONS = {
+    "nearest": "nearest",
+    "bilinear": "bilinear",
+    "bicubic": "bicubic",
+    0: "nearest",
+    2: "bilinear",
+    3: "bicubic",
+}
 
 
 def pair(name: str, size: Any) -> tuple[int, int]:
@@ -23,7 +30,9 @@ def pair(name: str, size: Any) -> tuple[int, int]:
 def interpolation(name: str, transform: Any) -> str:
     mode = getattr(transform.interpolation, "value", transform.interpolation)
     if mode not in _INTERPOLATIONS:
-        raise NotLowered(f"{name} with {mode} interpolation has no native form; use nearest, bilinear or bicubic")
+        raise NotLowered(
+            f"{name} with {mode} interpolation has no native form; use nearest, bilinear or bicubic"
+        )
     return _INTERPOLATIONS[mode]
 
 
@@ -43,7 +52,13 @@ def padding(padding: Any, family: str) -> tuple[int, int, int, int]:
 
 def fill(name: str, fill: Any) -> tuple[int, int, int]:
     values = (
-        [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill) if isinstance(fill, Sequence) else []
+        [0]
+        if fill is None
+        else [fill]
+        if isinstance(fill, (int, float))
+        else list(fill)
+        if isinstance(fill, Sequence)
+        else []
     )
     if len(values) not in (1, 3) or any(v != int(v) or not 0 <= v <= 255 for v in values):
         raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")

@@ -1,15 +1,16 @@
-"""Hugging Face's `datasets.Dataset` in the formats "torch" and "numpy": its rows lie in Arrow tables, in memory or in mapped files.
+"""Hugging Face's `datasets.Dataset` in the formats "torch" and "numpy": its rows lie in Arrow tables, in
+memory or in mapped files.
 
-Recognised are columns of numbers, or of lists of numbers of one length, without nulls: Arrow keeps these behind each other, and the
-engine reads them where they are, through the dataset's own indices (select, shuffle). What the format makes of them, dtypes above
-all, differs between versions of that library; so one sample is asked for, and says it. Neither `datasets` nor pyarrow is
-imported here.
+Recognised are columns of numbers, or of lists of numbers of one length, without nulls: Arrow keeps these
+behind each other, and the engine reads them where they are, through the dataset's own indices (select,
+shuffle). What the format makes of them, dtypes above all, differs between versions of that library; so one
+sample is asked for, and says it. Neither `datasets` nor pyarrow is imported here.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,26 +52,38 @@ def recognise_arrow(dataset: Any) -> RowSet:
 def _check_class(cls: type) -> None:
     for name in _METHODS:
         method = getattr(cls, name, None)
-        if (getattr(method, "__module__", None), getattr(method, "__qualname__", None)) != (_DATASET, f"Dataset.{name}"):
+        if (getattr(method, "__module__", None), getattr(method, "__qualname__", None)) != (
+            _DATASET,
+            f"Dataset.{name}",
+        ):
             raise NotLowered(f"datasets.Dataset.{name} was replaced; restore it")
 
 
 def _check_format(dataset: Any) -> None:
     kind = dataset._format_type
     if kind == "custom":
-        raise NotLowered("the Arrow dataset has a transform; use with_format('torch'), and transform the finished batch")
+        raise NotLowered(
+            "the Arrow dataset has a transform; use with_format('torch'), and transform the finished batch"
+        )
     if kind not in _FORMATTERS:
-        raise NotLowered(f"the Arrow dataset has format {kind!r}; use with_format('torch') or with_format('numpy')")
+        raise NotLowered(
+            f"the Arrow dataset has format {kind!r}; use with_format('torch') or with_format('numpy')"
+        )
     known = loaded("datasets.formatting", "_FORMAT_TYPES")
     if known is None or known.get(kind) is not loaded("datasets.formatting", _FORMATTERS[kind]):
         raise NotLowered(f"the formatter of {kind!r} is not the one that datasets ships; restore it")
     if odd := set(dataset._format_kwargs or {}) - {"dtype"}:
         raise NotLowered(f"the format is given {', '.join(sorted(odd))}; only dtype= is known here")
-    if dataset._output_all_columns and set(dataset._format_columns or dataset.column_names) != set(dataset.column_names):
-        raise NotLowered("output_all_columns=True adds columns that are not formatted; choose columns with select_columns()")
+    if dataset._output_all_columns and set(dataset._format_columns or dataset.column_names) != set(
+        dataset.column_names
+    ):
+        raise NotLowered(
+            "output_all_columns=True adds columns that are not formatted; choose columns with"
+            " select_columns()"
+        )
 
 
-def _index_map(dataset: Any) -> Optional[np.ndarray]:
+def _index_map(dataset: Any) -> np.ndarray | None:
     """What select() and shuffle() left: int64 of shape (samples,)."""
     if dataset._indices is None:
         return None
@@ -85,7 +98,10 @@ class _Stored:
         self.name = name
         chunked = dataset._data.table.column(name)
         if dataset._info.features._column_requires_decoding.get(name):
-            raise self.refusal(f"is decoded by {type(dataset._info.features[name]).__name__}", "remove it with remove_columns()")
+            raise self.refusal(
+                f"is decoded by {type(dataset._info.features[name]).__name__}",
+                "remove it with remove_columns()",
+            )
         sizes, self.dtype = self._row(chunked.type)
         self.array_nd = hasattr(chunked.type, "storage_type")
         self.numpy_only = dataset._format_type == "numpy"
@@ -96,7 +112,7 @@ class _Stored:
     def refusal(self, what: str, remedy: str) -> NotLowered:
         return NotLowered(f"column {self.name!r} {what}; {remedy}")
 
-    def _row(self, kind: Any) -> tuple[list[Optional[int]], str]:
+    def _row(self, kind: Any) -> tuple[list[int | None], str]:
         """(sizes of one row's dimensions, None for lists of any length; name of its dtype)"""
         whole, sizes = kind, []
         if hasattr(kind, "storage_type") and hasattr(kind, "shape"):  # Array2D to Array5D
@@ -108,13 +124,16 @@ class _Stored:
             sizes.append(getattr(kind, "list_size", None))
             kind = kind.value_type
         if str(kind) not in _LEAVES or (hasattr(whole, "storage_type") and None in sizes):
-            remedy = "cast it to numbers of fixed shape: Value, List(..., length=n) or Array2D, or remove it with remove_columns()"
+            remedy = (
+                "cast it to numbers of fixed shape: Value, List(..., length=n) or Array2D, or remove it with"
+                " remove_columns()"
+            )
             raise self.refusal(f"is of Arrow type {whole}", remedy)
         if sizes and str(kind) == "bool":
             raise self.refusal("has lists of bools, which Arrow packs into bits", "cast it to uint8")
         return sizes, _LEAVES[str(kind)]
 
-    def _shape(self, chunked: Any, sizes: list[Optional[int]]) -> tuple[int, ...]:
+    def _shape(self, chunked: Any, sizes: list[int | None]) -> tuple[int, ...]:
         """Of one row: lists of any length are taken for as long as the first."""
         values = next((chunk for chunk in chunked.chunks if len(chunk)), None)
         values, shape = getattr(values, "storage", values), []
@@ -127,16 +146,26 @@ class _Stored:
         return tuple(shape)
 
     def _table(self, chunk: Any) -> np.ndarray:
-        """The rows of one chunk, of shape (rows, *self.shape), where they lie; bools are unpacked, a byte each."""
+        """The rows of one chunk, of shape (rows, *self.shape), where they lie; bools are unpacked, a byte
+        each.
+        """
         rows, values = len(chunk), getattr(chunk, "storage", chunk)
         for level in range(len(self.shape) + 1):
             if values.null_count:
                 raise self.refusal("has nulls", "filter() them out, or fill them with map()")
             if level == len(self.shape):
                 break
-            # What lies in an ArrayND has its shape; whoever wrote it checked that. Its outermost lists are quickly looked at.
-            if hasattr(values, "offsets") and (level == 0 or not self.array_nd) and self._differ(values, self.shape[level]):
-                remedy = "pad them to one length, as tokenizers do with padding='max_length', or give a collate_fn that pads"
+            # What lies in an ArrayND has its shape; whoever wrote it checked that. Its outermost lists are
+            # quickly looked at.
+            if (
+                hasattr(values, "offsets")
+                and (level == 0 or not self.array_nd)
+                and self._differ(values, self.shape[level])
+            ):
+                remedy = (
+                    "pad them to one length, as tokenizers do with padding='max_length', or give a collate_fn"
+                    " that pads"
+                )
                 raise self.refusal("has lists of different lengths", remedy)
             values = values.flatten()
         if len(values) != rows * math.prod(self.shape):
@@ -147,7 +176,7 @@ class _Stored:
     def _differ(lists: Any, size: int) -> bool:
         return bool((np.diff(lists.offsets.to_numpy()) != size).any())
 
-    def column(self, value: Any, index_map: Optional[np.ndarray]) -> Column:
+    def column(self, value: Any, index_map: np.ndarray | None) -> Column:
         """`value`: this field of one sample."""
         sample_type, shape = type(value), tuple(getattr(value, "shape", ()))
         made = str(getattr(value, "dtype", None)).removeprefix("torch.")
@@ -156,8 +185,22 @@ class _Stored:
         else:
             known = sample_type is np.ndarray or issubclass(sample_type, np.generic)
         if not known or shape != self.shape or made not in (*_LEAVES.values(), "bfloat16"):
-            raise self.refusal(f"is formatted as {sample_type.__name__} of {made}, {shape}", "cast it to a plain column of numbers")
-        # numpy rounds float64 to float16 at once, torch through float32; neither says what becomes of a float that no int can hold.
-        if (self.numpy_only and made == "float16" and self.dtype != "float16") or ("float" in self.dtype and "float" not in made):
+            raise self.refusal(
+                f"is formatted as {sample_type.__name__} of {made}, {shape}",
+                "cast it to a plain column of numbers",
+            )
+        # numpy rounds float64 to float16 at once, torch through float32; neither says what becomes of a float
+        # that no int can hold.
+        if (self.numpy_only and made == "float16" and self.dtype != "float16") or (
+            "float" in self.dtype and "float" not in made
+        ):
             raise self.refusal(f"is formatted from {self.dtype} to {made}", "cast it to that type")
-        return Column(self.tables, sample_type, self.dtype, self.shape, None if made == self.dtype else made, index_map, self.mapped)
+        return Column(
+            self.tables,
+            sample_type,
+            self.dtype,
+            self.shape,
+            None if made == self.dtype else made,
+            index_map,
+            self.mapped,
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Subset
@@ -12,9 +12,9 @@ from torch.utils.data._utils import collate
 
 from ..datasets.batches import BatchDataset, MakerOptions
 from ..pool_engine import PoolEngine
-from .collate import recognise_collate
 from ..samplers import ChunkShuffle
 from ..samplers.native import inner_sampler
+from .collate import recognise_collate
 from .refusal import NotLowered
 
 _MOST_LISTS_AHEAD = 32768
@@ -23,7 +23,9 @@ _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__")
 
 @dataclass(frozen=True)
 class BatchSource:
-    """A recognised dataset: the one that makes batches, and int64 maps from the loader's indices to its own, outermost first."""
+    """A recognised dataset: the one that makes batches, and int64 maps from the loader's indices to its own,
+    outermost first.
+    """
 
     dataset: BatchDataset
     index_maps: tuple[np.ndarray, ...]
@@ -46,17 +48,24 @@ def recognise_batches(loader: Any) -> BatchSource:
     while type(dataset) is Subset:
         indices = np.asarray(dataset.indices)
         if indices.ndim != 1 or (len(indices) and indices.dtype.kind not in "iu"):
-            raise NotLowered(f"Subset.indices are {indices.dtype} of {indices.ndim} dimensions; use a list of ints")
+            raise NotLowered(
+                f"Subset.indices are {indices.dtype} of {indices.ndim} dimensions; use a list of ints"
+            )
         indices = indices.astype(np.int64)
         inner = len(dataset.dataset)
         if len(indices) and (indices.min() < -inner or indices.max() >= inner):
-            raise NotLowered(f"Subset.indices reach from {indices.min()} to {indices.max()} in a dataset of {inner}; leave them out")
+            raise NotLowered(
+                f"Subset.indices reach from {indices.min()} to {indices.max()} in a dataset of {inner}; leave"
+                " them out"
+            )
         maps.append(np.where(indices < 0, indices + inner, indices))
         dataset = dataset.dataset
     cls = type(dataset)
     for name in _DECISIVE:
         if getattr(cls, name, None) is not getattr(BatchDataset, name, None):
-            raise NotLowered(f"{cls.__name__} overrides {name}; leave that to its base, and change the finished batch")
+            raise NotLowered(
+                f"{cls.__name__} overrides {name}; leave that to its base, and change the finished batch"
+            )
     if (reason := dataset.refusal()) is not None:
         raise NotLowered(reason)
     if loader.on_error != "raise":
@@ -64,10 +73,16 @@ def recognise_batches(loader: Any) -> BatchSource:
     return BatchSource(dataset, tuple(maps), length)
 
 
-def recognise_batch_collate(loader: Any, source: Optional[BatchSource]) -> tuple[str, Optional[Callable[[list], Any]]]:
+def recognise_batch_collate(
+    loader: Any, source: BatchSource | None
+) -> tuple[str, Callable[[list], Any] | None]:
     """(what explain() says, the collate function that the maker is to be told of)"""
     function = loader.collate_fn
-    if source is not None and function is not collate.default_collate and source.dataset.knows_collate(function):
+    if (
+        source is not None
+        and function is not collate.default_collate
+        and source.dataset.knows_collate(function)
+    ):
         return f"{getattr(function, '__qualname__', type(function).__name__)}, into the batch", function
     return recognise_collate(function), None
 
@@ -77,7 +92,7 @@ class BatchJob:
     """A loader over such a dataset, as engines take it."""
 
     source: BatchSource
-    collate: Optional[Callable[[list], Any]]
+    collate: Callable[[list], Any] | None
     rows_ahead: int
     python_collate = None
     leaves_out = False
@@ -85,13 +100,15 @@ class BatchJob:
     on_device = False
     shares_batches = grows = False
 
-    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+    def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return threads * self._at_once(threads, batch_size) + 2
 
-    def _at_once(self, threads: int, batch_size: Optional[int]) -> int:
+    def _at_once(self, threads: int, batch_size: int | None) -> int:
         return self.source.dataset.batches_at_once(batch_size or 1) if threads and self.collate is None else 1
 
-    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> PoolEngine:
+    def open(
+        self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str
+    ) -> PoolEngine:
         dataset, slots = self.source.dataset, self.usual_slots(threads, batch_size)
         maker = dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate))
         return PoolEngine(maker, threads, slots, self._at_once(threads, batch_size))
@@ -109,21 +126,28 @@ class BatchJob:
     def collated(self, made: Any) -> Any:
         return made.value
 
-    def lists_ahead(self, batch_size: Optional[int]) -> int:
+    def lists_ahead(self, batch_size: int | None) -> int:
         """Index lists to have in the engine at once, beyond those that torch would have sent; 0: none."""
         return min(_MOST_LISTS_AHEAD, -(-self.rows_ahead // max(1, batch_size or 1)))
 
 
-def order_advice(loader: Any) -> Optional[str]:
-    """What the loader's order costs its dataset, if it is one that makes batches and there is something to say."""
+def order_advice(loader: Any) -> str | None:
+    """What the loader's order costs its dataset, if it is one that makes batches and there is something to
+    say.
+    """
     dataset = loader.dataset
     while type(dataset) is Subset:
         dataset = dataset.dataset
-    return dataset.order_advice(inner_sampler(loader.batch_sampler or loader.sampler)) if isinstance(dataset, BatchDataset) else None
+    return (
+        dataset.order_advice(inner_sampler(loader.batch_sampler or loader.sampler))
+        if isinstance(dataset, BatchDataset)
+        else None
+    )
 
 
-def batch_job(loader: Any, source: BatchSource, collate_fn: Optional[Callable[[list], Any]]) -> BatchJob:
+def batch_job(loader: Any, source: BatchSource, collate_fn: Callable[[list], Any] | None) -> BatchJob:
     sampler = inner_sampler(loader.batch_sampler)
     window = sampler.window if isinstance(sampler, ChunkShuffle) else 0
-    # A window's first batch needs most of its chunks: they are known that much earlier than the last batch of the one before.
+    # A window's first batch needs most of its chunks: they are known that much earlier than the last batch of
+    # the one before.
     return BatchJob(source, collate_fn, source.dataset.rows_ahead and source.dataset.rows_ahead + window)

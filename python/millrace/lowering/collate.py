@@ -13,7 +13,8 @@ from .refusal import NotLowered
 
 IMAGE_AND_LABEL = (tuple, torch.Tensor, int)
 
-# What torch ships, in the order in which default_collate looks types up. None: containers, which it walks through itself.
+# What torch ships, in the order in which default_collate looks types up. None: containers, which it walks
+# through itself.
 _SHIPPED = {
     torch.Tensor: collate.collate_tensor_fn,
     np.ndarray: collate.collate_numpy_array_fn,
@@ -26,14 +27,20 @@ _SHIPPED = {
 
 
 def recognise_collate(collate_fn: Any, sample_types: Iterable[type] = IMAGE_AND_LABEL) -> str:
-    """What replaces `collate_fn` natively; NotLowered for anything but default_collate, unchanged for these types."""
+    """What replaces `collate_fn` natively; NotLowered for anything but default_collate, unchanged for these
+    types.
+    """
     if collate_fn is not collate.default_collate:
         name = getattr(collate_fn, "__qualname__", type(collate_fn).__name__)
-        raise NotLowered(f"{name} is not torch's default_collate; leave collate_fn out, or apply it to the finished batch")
+        raise NotLowered(
+            f"{name} is not torch's default_collate; leave collate_fn out, or apply it to the finished batch"
+        )
     # default_collate asks this public table at call time, for the sample itself and for its parts.
     for part in sorted(sample_types, key=lambda part: list(_SHIPPED).index(_known_base(part)), reverse=True):
         if _collate_function(part) is not _SHIPPED[_known_base(part)]:
-            raise NotLowered(f"default_collate_fn_map was changed for {part.__name__}; restore it to collate natively")
+            raise NotLowered(
+                f"default_collate_fn_map was changed for {part.__name__}; restore it to collate natively"
+            )
     return "default_collate; rows are written straight into the batch"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cache, partial
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -34,15 +34,34 @@ def place(device: torch.device) -> tuple[Any, Any]:
     return f"cuda:{index}", nvjpeg_library()
 
 
-def decoded_on_device(loader: Any, job: Optional[Job]) -> tuple[Optional[Job], str]:
-    """(the loader's job, with the device's part in it where it can have one; "" then, else the reason why it has none)"""
+def decoded_on_device(loader: Any, job: Job | None) -> tuple[Job | None, str]:
+    """(the loader's job, with the device's part in it where it can have one; "" then, else the reason why it
+    has none)
+    """
     if not isinstance(job, ImageJob):
-        return job, "only image folders that the native engine reads are decoded on a GPU, and this loader is none"
+        return (
+            job,
+            "only image folders that the native engine reads are decoded on a GPU, and this loader is none",
+        )
     if job.python_collate is not None:
-        return job, "collate_fn is Python code, for batches in the CPU's memory; leave it out, or apply it to the finished batch"
+        return (
+            job,
+            (
+                "collate_fn is Python code, for batches in the CPU's memory; leave it out, or apply it to the"
+                " finished batch"
+            ),
+        )
     reason = _core.why_not_fused(job.pipeline) or missing_reason(loader._millrace_device)
     if reason:
         return job, reason
     parts = {field.name: getattr(job, field.name) for field in fields(ImageJob)}
     balances = loader.decode == "auto"
-    return DeviceImageJob(**parts, place=partial(place, loader._millrace_device), balances=balances, ahead=loader.prefetch_to_device), ""
+    return (
+        DeviceImageJob(
+            **parts,
+            place=partial(place, loader._millrace_device),
+            balances=balances,
+            ahead=loader.prefetch_to_device,
+        ),
+        "",
+    )

@@ -1,6 +1,8 @@
-"""Callables that only hold transforms: torchvision's presets, a user's class around a Compose, partials, bound methods, lambdas.
+"""Callables that only hold transforms: torchvision's presets, a user's class around a Compose, partials,
+bound methods, lambdas.
 
-Nothing is called to find out: same_code.py shows that such an object does nothing but call what it holds, one after the other.
+Nothing is called to find out: same_code.py shows that such an object does nothing but call what it holds, one
+after the other.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -31,8 +33,10 @@ _NESTED = ("return F(G(B))", "return F(G(H(B)))")
 _EACH = ("for L in F: B = L(B); return B",)
 
 
-def held_transforms(transform: Any) -> Optional[Sequence[Any]]:
-    """What `transform` applies to its argument, one after the other, and does nothing else; None: it may do anything."""
+def held_transforms(transform: Any) -> Sequence[Any] | None:
+    """What `transform` applies to its argument, one after the other, and does nothing else; None: it may do
+    anything.
+    """
     if type(transform) is functools.partial and not transform.args and not transform.keywords:
         return [transform.func]
     if isinstance(transform, types.MethodType) and _is_call(transform):
@@ -46,15 +50,21 @@ def held_transforms(transform: Any) -> Optional[Sequence[Any]]:
         if (parts := called(transform, template)) is not None:
             return parts[::-1]
     for template in _EACH:
-        if (parts := called(transform, template)) is not None and type(parts[0]) in (list, tuple, torch.nn.ModuleList):
+        if (parts := called(transform, template)) is not None and type(parts[0]) in (
+            list,
+            tuple,
+            torch.nn.ModuleList,
+        ):
             return list(parts[0])
     return None
 
 
-def shadowed_method(transform: Any) -> Optional[str]:
+def shadowed_method(transform: Any) -> str | None:
     """A method of its class that an object has replaced by one of its own."""
     own = getattr(transform, "__dict__", {})
-    return next((name for name in own if isinstance(getattr(type(transform), name, None), types.FunctionType)), None)
+    return next(
+        (name for name in own if isinstance(getattr(type(transform), name, None), types.FunctionType)), None
+    )
 
 
 def holder_name(transform: Any) -> str:
@@ -71,11 +81,17 @@ def _is_call(method: types.MethodType) -> bool:
     if method.__func__ is type(owner).__call__:
         return True
     is_module = isinstance(owner, torch.nn.Module) and type(owner).__call__ is torch.nn.Module.__call__
-    return is_module and method.__func__ is type(owner).forward and not (owner._forward_hooks or owner._forward_pre_hooks)
+    return (
+        is_module
+        and method.__func__ is type(owner).forward
+        and not (owner._forward_hooks or owner._forward_pre_hooks)
+    )
 
 
 def _image_classification(preset: Any) -> Sequence[Any]:
-    """Of `Weights.transforms()`, for PIL images: torchvision's functions in its forward, as the transforms that call them."""
+    """Of `Weights.transforms()`, for PIL images: torchvision's functions in its forward, as the transforms
+    that call them.
+    """
     from torchvision.transforms import transforms as v1  # loaded: the preset's module imports it
 
     return [

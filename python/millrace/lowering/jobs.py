@@ -1,4 +1,6 @@
-"""Jobs: what a lowered loader's iterators run, one class for each kind of dataset behind one small interface."""
+"""Jobs: what a lowered loader's iterators run, one class for each kind of dataset behind one small
+interface.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,9 +27,11 @@ _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class Engine(Protocol):
-    """What makes batches: index lists in, batches out, in order. `_core.Loader` is one; its stub documents the calls.
+    """What makes batches: index lists in, batches out, in order. `_core.Loader` is one; its stub documents
+    the calls.
 
-    next() says itself to the ledger when it waits, and what it makes in the calling thread (ledger/stages.py).
+    next() says itself to the ledger when it waits, and what it makes in the calling thread
+    (ledger/stages.py).
     """
 
     def start_epoch(self, seed: int, epoch: int) -> None: ...
@@ -58,35 +62,41 @@ class Job(Protocol):
     grows: bool
     """Whether its engine has a use for more slots than usual."""
 
-    python_collate: Optional[PythonCollate]
+    python_collate: PythonCollate | None
     """What makes the consumer's batches of those that collated() returns, if anything does."""
 
-    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+    def usual_slots(self, threads: int, batch_size: int | None) -> int:
         """Batches in memory at once, the consumer's included, unless the engine is told otherwise."""
 
-    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
-        """A new engine, which belongs to the caller. threads=0: it works inside next(). memory: batches', "system" or "page-locked"."""
+    def open(
+        self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str
+    ) -> Engine:
+        """A new engine, which belongs to the caller. threads=0: it works inside next(). memory: batches',
+        "system" or "page-locked".
+        """
 
     def rows(self, batch: Any) -> Any:
         """One index list of the sampler, for Engine.submit."""
 
-    def lists_ahead(self, batch_size: Optional[int]) -> int:
-        """Index lists that the engine wants to know beforehand, for reading ahead; 0: as many as torch would have sent."""
+    def lists_ahead(self, batch_size: int | None) -> int:
+        """Index lists that the engine wants to know beforehand, for reading ahead; 0: as many as torch would
+        have sent.
+        """
 
     def collated(self, made: Any) -> Any:
         """What Engine.next returned, as default_collate returns it."""
 
 
-def ring_slots(batch_bytes: Optional[int]) -> int:
+def ring_slots(batch_bytes: int | None) -> int:
     """Batches in memory at once, the consumer's included; None: their size is not known beforehand.
 
-    Three, or two when one takes 64 MiB or more: for batches of 128 x 3 x 224 x 224 floats the third was measured to bring 2 % of
-    speed at most, for half as much memory again.
+    Three, or two when one takes 64 MiB or more: for batches of 128 x 3 x 224 x 224 floats the third was
+    measured to bring 2 % of speed at most, for half as much memory again.
     """
     return 2 if batch_bytes is not None and batch_bytes >= _LARGE_BATCH_BYTES else 3
 
 
-def slots_for(pipeline: _core.ImagePipeline, batch_size: Optional[int]) -> int:
+def slots_for(pipeline: _core.ImagePipeline, batch_size: int | None) -> int:
     """ring_slots() of batches that `pipeline` makes."""
     shape = pipeline.fixed_shape
     if shape is None or batch_size is None:
@@ -101,22 +111,24 @@ class ImageJob:
     files: Files
     pipeline: _core.ImagePipeline
     index_maps: tuple[Sequence[int], ...]
-    python_collate: Optional[PythonCollate] = None
+    python_collate: PythonCollate | None = None
     leaves_out = True
     counts_occurrences = True
     on_device = False
     shares_batches = grows = True
 
-    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
+    def open(
+        self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str
+    ) -> Engine:
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
         return _core.ImageDataset(self.files.files, self.files.labels, self.pipeline, PillowDecoder())
 
-    def slots(self, batch_size: Optional[int]) -> int:
+    def slots(self, batch_size: int | None) -> int:
         return slots_for(self.pipeline, batch_size)
 
-    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+    def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return self.slots(batch_size)
 
     def rows(self, batch: Iterable[Any]) -> Any:
@@ -130,23 +142,35 @@ class ImageJob:
     def collated(self, made: tuple[torch.Tensor, torch.Tensor]) -> list[torch.Tensor]:
         return list(made)
 
-    def lists_ahead(self, batch_size: Optional[int]) -> int:
+    def lists_ahead(self, batch_size: int | None) -> int:
         return 0
 
 
 @dataclass(frozen=True)
 class DeviceImageJob(ImageJob):
-    """The same, its batches made on a device: JPEGs are decoded and augmented there, all that can be, or a share that keeps both busy."""
+    """The same, its batches made on a device: JPEGs are decoded and augmented there, all that can be, or a
+    share that keeps both busy.
+    """
 
     place: Callable[[], tuple[Any, Any]] = tuple
     balances: bool = False
     ahead: int = 0
     on_device = True
 
-    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
+    def open(
+        self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str
+    ) -> Engine:
         slots = self.slots(batch_size) + 1  # one is being copied
         return _core.DeviceLoader(
-            self.dataset(), threads, slots, on_error, drop_last, memory, *self.place(), self.balances, self.ahead
+            self.dataset(),
+            threads,
+            slots,
+            on_error,
+            drop_last,
+            memory,
+            *self.place(),
+            self.balances,
+            self.ahead,
         )
 
 
@@ -157,26 +181,32 @@ class RowsJob:
     row_set: RowSet
     fetch: Callable[[Any], Any]
     in_order: bool = False  # rows are asked for one behind the other
-    python_collate: Optional[PythonCollate] = None
+    python_collate: PythonCollate | None = None
     leaves_out = False
     counts_occurrences = False
     on_device = False
     shares_batches = grows = True
 
-    def usual_slots(self, threads: int, batch_size: Optional[int]) -> int:
+    def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return ring_slots(None if batch_size is None else batch_size * self.row_set.row_bytes)
 
-    def open(self, threads: int, batch_size: Optional[int], on_error: str, drop_last: bool, memory: str) -> Engine:
+    def open(
+        self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str
+    ) -> Engine:
         ahead = self._advise()
         fields = [column.field(ahead) for column in self.row_set.columns]
-        gather = _core.RowGather(fields, self.row_set.length, threads, self.usual_slots(threads, batch_size), memory)
+        gather = _core.RowGather(
+            fields, self.row_set.length, threads, self.usual_slots(threads, batch_size), memory
+        )
         return RowsEngine(gather, self.row_set.collated(), self.fetch, self.row_set.counts_back)
 
     def _advise(self) -> bool:
-        """Tells the system what mapped files are to be used for. Returns whether to say in advance which rows are needed.
+        """Tells the system what mapped files are to be used for. Returns whether to say in advance which rows
+        are needed.
 
-        At random places in files that fit into memory its usual reading ahead fills the cache sooner; in larger ones that would read
-        many pages for one, so it is told to leave that alone, and gets each row's pages as one request instead.
+        At random places in files that fit into memory its usual reading ahead fills the cache sooner; in
+        larger ones that would read many pages for one, so it is told to leave that alone, and gets each row's
+        pages as one request instead.
         """
         files = self.row_set.mapped_files
         larger = sum(file.size for file in files) > _MEMORY_BYTES // 2
@@ -185,14 +215,19 @@ class RowsJob:
         return larger and not self.in_order
 
     def rows(self, batch: Any) -> Any:
-        if type(batch) is torch.Tensor and batch.dtype is torch.int64 and batch.dim() == 1 and batch.device.type == "cpu":
+        if (
+            type(batch) is torch.Tensor
+            and batch.dtype is torch.int64
+            and batch.dim() == 1
+            and batch.device.type == "cpu"
+        ):
             return batch.numpy()
         return batch
 
     def collated(self, made: Any) -> Any:
         return made
 
-    def lists_ahead(self, batch_size: Optional[int]) -> int:
+    def lists_ahead(self, batch_size: int | None) -> int:
         return 0
 
 
@@ -207,12 +242,17 @@ def _any_below_zero(indices: Any) -> bool:
 class RowsEngine:
     """`_core.RowGather`, with torch's fetcher for index lists that it does not take.
 
-    Those hold an index that the dataset does not have, something else than ints, or nothing; or a tensor was resized meanwhile. torch
-    then gives the batch, or says what is wrong in its own words, when the batch's turn comes.
+    Those hold an index that the dataset does not have, something else than ints, or nothing; or a tensor was
+    resized meanwhile. torch then gives the batch, or says what is wrong in its own words, when the batch's
+    turn comes.
     """
 
     def __init__(
-        self, gather: _core.RowGather, collated: Callable[[Any], Any], fetch: Callable[[Any], Any], counts_back: bool
+        self,
+        gather: _core.RowGather,
+        collated: Callable[[Any], Any],
+        fetch: Callable[[Any], Any],
+        counts_back: bool,
     ) -> None:
         self._gather = gather
         self._counts_back = counts_back
@@ -239,7 +279,8 @@ class RowsEngine:
             try:
                 fields = self._gather.next(timeout)
             except OSError as error:
-                if not isinstance(error, TimeoutError) or error.errno is not None:  # after a time-out the batch is still to come
+                # after a time-out the batch is still to come
+                if not isinstance(error, TimeoutError) or error.errno is not None:
                     self._turns.popleft()
                 raise
             self._turns.popleft()

@@ -22,5 +22,9 @@ def recognise_mapped_arrays(dataset: HDF5) -> RowSet:
         arrays, files = zip(*parts)
         sample_type = torch.Tensor if field.shape else arrays[0].dtype.type
         columns.append(Column(arrays, sample_type, field.dtype, field.shape, mapped=True, files=files))
-    layout = 0 if dataset.layout == "single" else (dict, tuple((field.name, i) for i, field in enumerate(dataset.fields)))
+    layout = (
+        0
+        if dataset.layout == "single"
+        else (dict, tuple((field.name, i) for i, field in enumerate(dataset.fields)))
+    )
     return RowSet("HDF5, contiguous", len(dataset), tuple(columns), layout)

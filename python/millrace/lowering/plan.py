@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 from torch.utils.data import SequentialSampler, default_collate
@@ -44,15 +44,17 @@ class Plan:
     """What runs where. `job` is None when the loader runs as Python code."""
 
     stages: tuple[Stage, ...]
-    job: Union[None, Job, StreamJob]
-    decode_refusal: Optional[str] = None
+    job: None | Job | StreamJob
+    decode_refusal: str | None = None
     """Why pictures are not decoded on the device, "" when they are; None: that was not asked for."""
 
     def __str__(self) -> str:
         lines = list(map(str, self.stages))
         if self.decode_refusal is not None:
             on_gpu = _ON_GPU[bool(getattr(self.job, "balances", False))]
-            lines.append(f"decode: cpu — {self.decode_refusal}" if self.decode_refusal else f"decode: gpu — {on_gpu}")
+            lines.append(
+                f"decode: cpu — {self.decode_refusal}" if self.decode_refusal else f"decode: gpu — {on_gpu}"
+            )
         return "\n".join(lines)
 
 
@@ -63,7 +65,9 @@ _ON_GPU = {
 
 
 class _Stages:
-    """Collects the answers of the recognisers; a refusal of one does not stop the others, so that users see all at once."""
+    """Collects the answers of the recognisers; a refusal of one does not stop the others, so that users see
+    all at once.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[bool, str]] = {}
@@ -76,7 +80,7 @@ class _Stages:
             self.answers[name] = False, str(refusal)
         except (
             Exception
-        ) as error:  # on odd arguments: torch may know what to do with them, or will say what is wrong in its words
+        ) as error:  # odd arguments: torch knows what to do, or says what is wrong in its words
             self.answers[name] = False, f"could not be understood ({error!r})"
         else:
             self.answers[name] = True, reason
@@ -90,9 +94,15 @@ class _Stages:
         refusing = self.refusing()
         if not refusing:
             answers = self.answers.items()
-            return tuple(Stage(name, native and name not in self.beside, reason) for name, (native, reason) in answers)
-        ready = f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"
-        return tuple(Stage(name, False, ready if native else reason) for name, (native, reason) in self.answers.items())
+            return tuple(
+                Stage(name, native and name not in self.beside, reason) for name, (native, reason) in answers
+            )
+        ready = (
+            f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"
+        )
+        return tuple(
+            Stage(name, False, ready if native else reason) for name, (native, reason) in self.answers.items()
+        )
 
 
 def make_plan(loader: Any) -> Plan:
@@ -112,19 +122,21 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
     if is_batches(loader.dataset) and not is_in_memory(loader.dataset):
         return _batch_plan(loader)
     stages = _Stages()
-    data: Union[Source, RowSet, None] = stages.ask("dataset", lambda: _dataset(loader))
+    data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader))
     transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
     stages.ask("sampler", lambda: _sampler(loader))
-    collate: Optional[PythonCollate] = stages.ask("collate_fn", lambda: _collate(loader, data, transform))
+    collate: PythonCollate | None = stages.ask("collate_fn", lambda: _collate(loader, data, transform))
     if collate is not None:
         stages.beside.add("collate_fn")
-    stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
-    job: Optional[Job] = None
+    stages.ask(
+        "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
+    )
+    job: Job | None = None
     if isinstance(data, RowSet) and not stages.refusing():
         job = _rows_job(loader, data, collate)
     elif isinstance(data, Source) and not stages.refusing():
         # Last, because the table of a big folder takes a while when it is first made.
-        files: Optional[Files] = stages.ask("dataset", lambda: _files(data))
+        files: Files | None = stages.ask("dataset", lambda: _files(data))
         if files is not None and transform is not None:
             job = ImageJob(files, transform[0], data.index_maps, collate)
     return Plan(stages.finish(), job)
@@ -132,12 +144,14 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
 
 def _stream_plan(loader: Any) -> Plan:
     stages = _Stages()
-    stream: Optional[Stream] = stages.ask("dataset", lambda: _stream(loader))
+    stream: Stream | None = stages.ask("dataset", lambda: _stream(loader))
     transform = stages.ask("transform", lambda: _transform(stream)) if stream is not None else None
     if loader._auto_collation:
         stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
-    stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
-    job: Optional[StreamJob] = None
+    stages.ask(
+        "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
+    )
+    job: StreamJob | None = None
     if stream is not None and transform is not None and not stages.refusing():
         pipeline, decides = transform[0], "decides about pictures that cannot be decoded"
         if stream.handler is None:
@@ -149,11 +163,15 @@ def _stream_plan(loader: Any) -> Plan:
 
 def _batch_plan(loader: Any) -> Plan:
     stages = _Stages()
-    source: Optional[BatchSource] = stages.ask("dataset", lambda: _batches(loader))
+    source: BatchSource | None = stages.ask("dataset", lambda: _batches(loader))
     stages.ask("sampler", lambda: _sampler(loader))
     collate = stages.ask("collate_fn", lambda: recognise_batch_collate(loader, source))
-    stages.ask("worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None))
-    return Plan(stages.finish(), None if stages.refusing() or source is None else batch_job(loader, source, collate))
+    stages.ask(
+        "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
+    )
+    return Plan(
+        stages.finish(), None if stages.refusing() or source is None else batch_job(loader, source, collate)
+    )
 
 
 def _batches(loader: Any) -> tuple[str, BatchSource]:
@@ -166,25 +184,30 @@ def _stream(loader: Any) -> tuple[str, Stream]:
     return f"{stream.name}, its pictures read by the engine's threads, the rest in the consumer's", stream
 
 
-def _dataset(loader: Any) -> tuple[str, Union[Source, RowSet]]:
+def _dataset(loader: Any) -> tuple[str, Source | RowSet]:
     dataset = loader.dataset
     if is_in_memory(dataset):
         rows = recognise_rows(dataset)
         if loader.on_error != "raise" and rows.refuses:
-            raise NotLowered(f'on_error="{loader.on_error}" looks at samples one by one, in Python; max_token= makes some of them errors')
+            raise NotLowered(
+                f'on_error="{loader.on_error}" looks at samples one by one, in Python; max_token= makes some'
+                " of them errors"
+            )
         place = "mapped files" if rows.mapped_files else "memory"
         return f"{rows.name} of {rows.length} samples in {place}, copied row by row", rows
     source = recognise_source(dataset)
     return source.name, source
 
 
-def _rows_job(loader: Any, rows: RowSet, collate: Optional[PythonCollate]) -> RowsJob:
-    fetcher = _DatasetKind.create_fetcher(_DatasetKind.Map, loader.dataset, True, default_collate, loader.drop_last)
+def _rows_job(loader: Any, rows: RowSet, collate: PythonCollate | None) -> RowsJob:
+    fetcher = _DatasetKind.create_fetcher(
+        _DatasetKind.Map, loader.dataset, True, default_collate, loader.drop_last
+    )
     in_order = type(inner_sampler(loader._index_sampler)) is SequentialSampler
     return RowsJob(rows, fetcher.fetch, in_order, collate)
 
 
-def _collate(loader: Any, data: Union[Source, RowSet, None], transform: Any) -> tuple[str, Optional[PythonCollate]]:
+def _collate(loader: Any, data: Source | RowSet | None, transform: Any) -> tuple[str, PythonCollate | None]:
     if isinstance(data, RowSet):
         reason, collate = recognise_batch_function(loader.collate_fn, data.sample_types)
         return (reason or recognise_collate(loader.collate_fn, data.sample_types)), collate
@@ -194,7 +217,7 @@ def _collate(loader: Any, data: Union[Source, RowSet, None], transform: Any) -> 
     return recognise_any_collate(loader.collate_fn, row_type)
 
 
-def _transform(source: Union[Source, Stream]) -> tuple[str, tuple[_core.ImagePipeline, Lowered]]:
+def _transform(source: Source | Stream) -> tuple[str, tuple[_core.ImagePipeline, Lowered]]:
     made = lowered(source.transform)
     chain, names = made.chain, made.names
     if isinstance(source, Source) and source.exif:
@@ -215,5 +238,11 @@ def _sampler(loader: Any) -> tuple[str, None]:
         raise NotLowered("batch_size=None hands out single samples; give a batch_size to batch natively")
     index_sampler = loader._index_sampler
     if is_plain(index_sampler):
-        return f"{sampler_name(index_sampler)}, {'torch' if has_torchs_order(index_sampler) else 'millrace'}'s order and draws", None
+        return (
+            (
+                f"{sampler_name(index_sampler)},"
+                f" {'torch' if has_torchs_order(index_sampler) else 'millrace'}'s order and draws"
+            ),
+            None,
+        )
     return f"{sampler_name(index_sampler)} runs in the consumer's thread and feeds the engine", None

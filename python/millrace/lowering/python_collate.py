@@ -1,13 +1,14 @@
-"""A user's collate_fn over pictures that the engine makes: decoding stays native, the function is called in next().
+"""A user's collate_fn over pictures that the engine makes: decoding stays native, the function is called in
+next().
 
-It gets what torch's loader would give it, a list of samples as `dataset[i]` returns them; their pictures are rows
-of the native batch, so nothing is copied. One that provably is `f(*default_collate(samples))` has its f called with
-the native batch itself.
+It gets what torch's loader would give it, a list of samples as `dataset[i]` returns them; their pictures are
+rows of the native batch, so nothing is copied. One that provably is `f(*default_collate(samples))` has its f
+called with the native batch itself.
 
-With num_workers=0 it draws from the global generators of torch, numpy and random, as torch's loader has it. With
-more, torch's would run it in a worker, whose generators are its own: here they are seeded for each batch, from the
-loader's seed, the epoch, the step and the rank, and put back where the training loop had them. So a batch depends on
-no other, and resumed or replayed ones are the same.
+With num_workers=0 it draws from the global generators of torch, numpy and random, as torch's loader has it.
+With more, torch's would run it in a worker, whose generators are its own: here they are seeded for each
+batch, from the loader's seed, the epoch, the step and the rank, and put back where the training loop had
+them. So a batch depends on no other, and resumed or replayed ones are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,7 +66,9 @@ class PythonCollate:
             return self.function(self._samples(*batch))
 
     def seeded(self, batch: list[torch.Tensor], *place: int) -> Any:
-        """With generators of its own, seeded from `place`: the loader's seed, the epoch, the step, the rank."""
+        """With generators of its own, seeded from `place`: the loader's seed, the epoch, the step, the
+        rank.
+        """
         with _generators_seeded(place):
             return self(batch)
 
@@ -76,8 +79,10 @@ class PythonCollate:
         return list(zip(rows, labels.tolist()))
 
 
-def recognise_any_collate(collate_fn: Any, row_type: Optional[type]) -> tuple[str, Optional[PythonCollate]]:
-    """(what explain() says, what is called with the native batch, None for default_collate), or NotLowered."""
+def recognise_any_collate(collate_fn: Any, row_type: type | None) -> tuple[str, PythonCollate | None]:
+    """(what explain() says, what is called with the native batch, None for default_collate), or
+    NotLowered.
+    """
     if collate_fn is default_collate:
         return recognise_collate(collate_fn), None
     reason, collate = recognise_batch_function(collate_fn)
@@ -88,17 +93,21 @@ def recognise_any_collate(collate_fn: Any, row_type: Optional[type]) -> tuple[st
     name = holder_name(collate_fn)
     if row_type is None:
         raise NotLowered(
-            f"{name} is Python code, and v1 transforms behind v2's ToImage() make samples of no certain type; use "
-            "v2's for all"
+            f"{name} is Python code, and v1 transforms behind v2's ToImage() make samples of no certain type;"
+            " use v2's for all"
         )
-    told = f"native decode, collate_fn in Python: {name} gets samples, rows of the native batch, inside next()"
+    told = (
+        f"native decode, collate_fn in Python: {name} gets samples, rows of the native batch, inside next()"
+    )
     return told, PythonCollate(collate_fn, False, False, False, row_type)
 
 
 def recognise_batch_function(
     collate_fn: Any, sample_types: Iterable[type] = IMAGE_AND_LABEL
-) -> tuple[str, Optional[PythonCollate]]:
-    """The same, of what is default_collate, or that and then a function of its batch; ("", None): it is not that."""
+) -> tuple[str, PythonCollate | None]:
+    """The same, of what is default_collate, or that and then a function of its batch; ("", None): it is not
+    that.
+    """
     while type(collate_fn) is functools.partial and not collate_fn.args and not collate_fn.keywords:
         collate_fn = collate_fn.func
     if collate_fn is default_collate:
@@ -124,7 +133,9 @@ def _pair(values: Any) -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def _generators_seeded(place: tuple[int, ...]) -> Iterator[None]:
-    """torch's CPU generator, random's and numpy's: seeded from `place` inside, and where they were afterwards."""
+    """torch's CPU generator, random's and numpy's: seeded from `place` inside, and where they were
+    afterwards.
+    """
     digest = hashlib.blake2b(repr(place).encode(), digest_size=16).digest()
     words = np.frombuffer(digest, np.uint32)
     seed = int.from_bytes(digest[:8], "little") >> 1

@@ -1,11 +1,13 @@
-"""What lies in memory row by row, as the engine takes it: columns, and the shape of what default_collate makes of a batch."""
+"""What lies in memory row by row, as the engine takes it: columns, and the shape of what default_collate
+makes of a batch.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -15,9 +17,15 @@ from .. import _core
 Table = Union[torch.Tensor, np.ndarray]
 
 
-def row_form(table: Table) -> Optional[tuple[tuple[int, int], ...]]:
-    """How the values of each of a table's rows lie, as (size, bytes from one to the next) of its axes; None: row-major without gaps."""
-    strides = table.strides if isinstance(table, np.ndarray) else [stride * table.itemsize for stride in table.stride()]
+def row_form(table: Table) -> tuple[tuple[int, int], ...] | None:
+    """How the values of each of a table's rows lie, as (size, bytes from one to the next) of its axes; None:
+    row-major without gaps.
+    """
+    strides = (
+        table.strides
+        if isinstance(table, np.ndarray)
+        else [stride * table.itemsize for stride in table.stride()]
+    )
     axes = tuple((size, stride) for size, stride in zip(table.shape[1:], strides[1:]) if size != 1)
     dense = table.itemsize
     for size, stride in reversed(axes):
@@ -29,11 +37,13 @@ def row_form(table: Table) -> Optional[tuple[tuple[int, int], ...]]:
 
 @dataclass(frozen=True)
 class Column:
-    """One field: its rows lie in `tables`, counted through; `index_map`, int64, leads from samples to rows (None: the same).
+    """One field: its rows lie in `tables`, counted through; `index_map`, int64, leads from samples to rows
+    (None: the same).
 
-    `mapped`: the tables lie in mapped files, so that reading a row may have to wait for the disk, and files may be cut short.
-    `made`: the dtype of batches; None: `dtype`, that of the tables. Whole numbers are widened as they are gathered, others converted
-    once per batch.
+    `mapped`: the tables lie in mapped files, so that reading a row may have to wait for the disk, and files
+        may be cut short.
+    `made`: the dtype of batches; None: `dtype`, that of the tables. Whole numbers are widened as they are
+    gathered, others converted once per batch.
     `files`, `borders`: one per table, or none; `highest`, `excluded`: as `_core.RowGather` has them.
     """
 
@@ -41,13 +51,13 @@ class Column:
     sample_type: type  # of the field in one sample
     dtype: str
     shape: tuple[int, ...]  # of one row
-    made: Optional[str] = None
-    index_map: Optional[np.ndarray] = None
+    made: str | None = None
+    index_map: np.ndarray | None = None
     mapped: bool = False
     files: tuple[Any, ...] = ()
     borders: tuple[Any, ...] = ()
-    highest: Optional[int] = None
-    excluded: Optional[tuple[Optional[int], int, int]] = None
+    highest: int | None = None
+    excluded: tuple[int | None, int, int] | None = None
 
     @property
     def gathered(self) -> str:
@@ -79,10 +89,11 @@ class Column:
 
 @dataclass(frozen=True)
 class RowSet:
-    """`length` samples. `layout`: the number of a column, or (list or dict, its parts): what a batch of samples collates to.
+    """`length` samples. `layout`: the number of a column, or (list or dict, its parts): what a batch of
+    samples collates to.
 
-    `counts_back`: whether index -1 is the last sample. `alone`: whether a sample asked for by itself has the dtypes that it has in
-    a list of samples, which is how torch's fetcher asks.
+    `counts_back`: whether index -1 is the last sample. `alone`: whether a sample asked for by itself has the
+    dtypes that it has in a list of samples, which is how torch's fetcher asks.
     """
 
     name: str
@@ -100,7 +111,9 @@ class RowSet:
     @property
     def mapped_files(self) -> list[_core.MappedFile]:
         """Those whose pages the system may be advised on, each once."""
-        files = (file for column in self.columns for file in column.files if isinstance(file, _core.MappedFile))
+        files = (
+            file for column in self.columns for file in column.files if isinstance(file, _core.MappedFile)
+        )
         return list({id(file): file for file in files}.values())
 
     @property
@@ -117,11 +130,17 @@ class RowSet:
         """The function that puts the columns' batches together as default_collate does."""
         flat = (list, tuple(range(len(self.columns))))
         assemble = list if self.layout == flat else _assembler(self.layout)
-        made = ((i, column.made) for i, column in enumerate(self.columns) if column.made not in (None, column.gathered))
+        made = (
+            (i, column.made)
+            for i, column in enumerate(self.columns)
+            if column.made not in (None, column.gathered)
+        )
         converted = {i: getattr(torch, dtype) for i, dtype in made}
         if not converted:
             return assemble
-        return lambda fields: assemble([f.to(converted[i]) if i in converted else f for i, f in enumerate(fields)])
+        return lambda fields: assemble(
+            [f.to(converted[i]) if i in converted else f for i, f in enumerate(fields)]
+        )
 
 
 def _containers(layout: Any) -> set[type]:

@@ -1,12 +1,13 @@
-"""What a small function provably does: its bytecode is that of a template, compiled by the interpreter that runs it.
+"""What a small function provably does: its bytecode is that of a template, compiled by the interpreter that
+runs it.
 
     def collate_fn(batch):
         return mixup(*default_collate(batch))        is found to be the template "return T(*D(B))"
 
 A template's capital letters stand for names. B is the one argument that is not bound, L and M are other local
-variables, and the rest is called: each a global, a variable of an enclosing function, `self`, or an argument that
-functools.partial has bound, or attributes of these. What they are is looked up only where that runs no code: no
-properties, no __getattr__. Whatever cannot be shown this way is not found.
+variables, and the rest is called: each a global, a variable of an enclosing function, `self`, or an argument
+that functools.partial has bound, or attributes of these. What they are is looked up only where that runs no
+code: no properties, no __getattr__. Whatever cannot be shown this way is not found.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ import itertools
 import keyword
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
 _MISSING = object()
 _MOST_NAMES = 6
 _OTHER_KINDS = (
-    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    inspect.CO_VARARGS
+    | inspect.CO_VARKEYWORDS
+    | inspect.CO_GENERATOR
+    | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
 )
 
 
@@ -32,8 +37,9 @@ class NotPlain(Exception):
     """A name cannot be looked up without running code."""
 
 
-def called(function: Any, template: str) -> Optional[list[Any]]:
-    """What `function(B)` calls as the template's other letters, in their order there; None: it does something else, too.
+def called(function: Any, template: str) -> list[Any] | None:
+    """What `function(B)` calls as the template's other letters, in their order there; None: it does something
+    else, too.
 
     `template`: statements separated by "; ", in which names are met in the order of evaluation.
     """
@@ -42,11 +48,19 @@ def called(function: Any, template: str) -> Optional[list[Any]]:
         return None
     code = function.__code__
     free_argument = _free_argument(function, bound)
-    if free_argument is None or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_flags & _OTHER_KINDS or code.co_cellvars:
+    if (
+        free_argument is None
+        or code.co_kwonlyargcount
+        or code.co_posonlyargcount
+        or code.co_flags & _OTHER_KINDS
+        or code.co_cellvars
+    ):
         return None
     if getattr(code, "co_exceptiontable", b"") or not _are_names(code):
         return None
-    if len(code.co_names) > _MOST_NAMES or any(isinstance(constant, types.CodeType) for constant in code.co_consts):
+    if len(code.co_names) > _MOST_NAMES or any(
+        isinstance(constant, types.CodeType) for constant in code.co_consts
+    ):
         return None
     letters = sorted((letter for letter in "FGHTD" if letter in template), key=template.index)
     arguments = code.co_varnames[: code.co_argcount]
@@ -77,7 +91,11 @@ def plain_attribute(owner: Any, name: str) -> Any:
         return types.MethodType(of_class, owner)
     if of_class is not _MISSING and not hasattr(type(of_class), "__get__"):
         return of_class
-    modules = vars(owner).get("_modules", {}) if getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__ else {}
+    modules = (
+        vars(owner).get("_modules", {})
+        if getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__
+        else {}
+    )
     if of_class is _MISSING and name in modules:
         return modules[name]
     raise NotPlain(name)
@@ -87,7 +105,9 @@ def plain_attribute(owner: Any, name: str) -> Any:
 
 
 def _unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
-    """(the function, what is bound of its arguments, by name or position). Objects are what their __call__ is, modules their forward."""
+    """(the function, what is bound of its arguments, by name or position). Objects are what their __call__
+    is, modules their forward.
+    """
     bound: dict[Any, Any] = {}
     while type(function) is functools.partial:
         if function.args and any(isinstance(key, int) for key in bound):
@@ -110,7 +130,7 @@ def _unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
     return function, bound
 
 
-def _free_argument(function: types.FunctionType, bound: dict[Any, Any]) -> Optional[str]:
+def _free_argument(function: types.FunctionType, bound: dict[Any, Any]) -> str | None:
     """The one argument that is not bound, if there is one, and all positional ones before it are."""
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     positional = {key for key in bound if isinstance(key, int)}
@@ -137,11 +157,13 @@ def _are_names(code: types.CodeType) -> bool:
 
 
 def _namings(code: types.CodeType, bound: dict[Any, Any], letters: Sequence[str]) -> Iterator[dict[str, str]]:
-    """All ways to read the code's names as expressions for the letters: roots, and attributes in the order of `co_names`, which is that of
-    the letters: statement by statement, what is called before its arguments."""
+    """All ways to read the code's names as expressions for the letters: roots, and attributes in the order of
+    `co_names`, which is that of
+    the letters: statement by statement, what is called before its arguments.
+    """
     locals_ = [name for name in code.co_varnames[: code.co_argcount] if name in bound]
     names = code.co_names
-    roots: list[Optional[str]] = [None, *code.co_freevars, *locals_]  # None: a global, the first of its names
+    roots: list[str | None] = [None, *code.co_freevars, *locals_]  # None: a global, the first of its names
     for borders in itertools.combinations_with_replacement(range(len(names) + 1), len(letters) - 1):
         parts = [names[a:b] for a, b in zip((0, *borders), (*borders, len(names)))]
         for chosen in itertools.product(roots, repeat=len(letters)):
@@ -157,17 +179,19 @@ def _look(code: types.CodeType) -> tuple[Any, ...]:
 
 def _compiled(
     code: types.CodeType, template: str, names: dict[str, str], arguments: Sequence[str], free_argument: str
-) -> Optional[tuple[Any, ...]]:
+) -> tuple[Any, ...] | None:
     others = [name for name in code.co_varnames if name not in arguments]
     spelled = {**names, "B": free_argument, **dict(zip("LM", others))}
     if any(letter in template and letter not in spelled for letter in "LM"):
         return None
-    body = "".join(spelled.get(character, character) if character.isupper() else character for character in template)
+    body = "".join(
+        spelled.get(character, character) if character.isupper() else character for character in template
+    )
     return _code_of(body, tuple(arguments), code.co_freevars)
 
 
 @functools.lru_cache(4096)
-def _code_of(body: str, arguments: tuple[str, ...], free: tuple[str, ...]) -> Optional[tuple[Any, ...]]:
+def _code_of(body: str, arguments: tuple[str, ...], free: tuple[str, ...]) -> tuple[Any, ...] | None:
     lines = "".join(f"\n  {statement}" for statement in body.split("; "))
     source = f"def outer({', '.join(free)}):\n def inner({', '.join(arguments)}):{lines}\n return inner"
     try:

@@ -1,4 +1,6 @@
-"""Samplers: any of ints feeds the engine from the consumer's thread; torch's own and ours are made as arrays."""
+"""Samplers: any of ints feeds the engine from the consumer's thread; torch's own and ours are made as
+arrays.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def is_plain(index_sampler: Any) -> bool:
 def has_torchs_order(index_sampler: Any) -> bool:
     """Of one that is plain: whether torch would give the same order."""
     sampler = native(index_sampler.sampler)
-    return not isinstance(sampler, GlobalOrderSampler) and not (isinstance(sampler, RandomSampler) and sampler.is_computed())
+    return not isinstance(sampler, GlobalOrderSampler) and not (
+        isinstance(sampler, RandomSampler) and sampler.is_computed()
+    )
 
 
 def sampler_name(index_sampler: Any) -> str:

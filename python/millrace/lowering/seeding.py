@@ -30,6 +30,6 @@ def recognise_worker_init(worker_init_fn: Any, num_workers: int) -> str:
             return f"{module}.{name} only seeds Python's generators; native stages do not use them"
     name = getattr(function, "__qualname__", type(function).__name__)
     raise NotLowered(
-        f"{name} may do anything to a worker process, and there is none; drop it if it only seeds: native randomness follows "
-        "loader.seed"
+        f"{name} may do anything to a worker process, and there is none; drop it if it only seeds: native"
+        " randomness follows loader.seed"
     )

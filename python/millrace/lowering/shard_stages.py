@@ -1,10 +1,12 @@
-"""The stages of a WebDataset, looked at one by one: what happens to its pictures is the engine's, the rest stays as it is."""
+"""The stages of a WebDataset, looked at one by one: what happens to its pictures is the engine's, the rest
+stays as it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 from torch.utils.data import default_collate
@@ -16,7 +18,17 @@ from ..datasets.webdataset.flow import Stage
 from ..datasets.webdataset.handlers import Handler, reraise_exception
 from ..datasets.webdataset.holding import Batched, RandomSample, Shuffle, Slice
 from ..datasets.webdataset.images import IMAGE_EXTENSIONS, IMAGE_SPECS, picture
-from ..datasets.webdataset.stages import LEFT_OUT, Decode, Each, MapDict, MapTuple, Rename, Select, ToDict, ToTuple
+from ..datasets.webdataset.stages import (
+    LEFT_OUT,
+    Decode,
+    Each,
+    MapDict,
+    MapTuple,
+    Rename,
+    Select,
+    ToDict,
+    ToTuple,
+)
 from .refusal import NotLowered, loaded
 
 _LABELS = frozenset(("cls", "cls2", "index", "inx", "id"))
@@ -24,12 +36,20 @@ _LABELS = frozenset(("cls", "cls2", "index", "inx", "id"))
 
 
 class Picture:
-    """A picture that was not decoded, nor read where it need not be. `number`, `number_of_pass`: what its random numbers are drawn from."""
+    """A picture that was not decoded, nor read where it need not be. `number`, `number_of_pass`: what its
+    random numbers are drawn from.
+    """
 
     __slots__ = ("content", "key", "number", "number_of_pass", "url")
 
     def __init__(self, content: Any, url: str, key: str, number: int, number_of_pass: int) -> None:
-        self.content, self.url, self.key, self.number, self.number_of_pass = content, url, key, number, number_of_pass
+        self.content, self.url, self.key, self.number, self.number_of_pass = (
+            content,
+            url,
+            key,
+            number,
+            number_of_pass,
+        )
 
 
 def is_picture_name(name: str) -> bool:
@@ -47,7 +67,9 @@ class _DecodeRest(Each):
         return self._apply
 
     def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
-        rest = self.decode.decoder({name: value for name, value in sample.items() if type(value) is not Picture})
+        rest = self.decode.decoder(
+            {name: value for name, value in sample.items() if type(value) is not Picture}
+        )
         return {name: value if type(value) is Picture else rest[name] for name, value in sample.items()}
 
 
@@ -65,11 +87,14 @@ def as_pil(value: Any) -> Any:
     """A Picture as decode("pil") makes it, now; anything else as it is."""
     if type(value) is not Picture:
         return value
-    return picture(value.content if isinstance(value.content, bytes) else value.content.read(), IMAGE_SPECS["pil"])
+    return picture(
+        value.content if isinstance(value.content, bytes) else value.content.read(), IMAGE_SPECS["pil"]
+    )
 
 
 class _Peeked(dict):
-    """A sample for functions that look at it: a Picture is read, and decoded where it would be, when it is asked for, which few do.
+    """A sample for functions that look at it: a Picture is read, and decoded where it would be, when it is
+    asked for, which few do.
 
     What they change in it is changed: raw() is the sample behind them, its Pictures as they were.
     """
@@ -79,7 +104,13 @@ class _Peeked(dict):
     def _value(self, value: Any) -> Any:
         if type(value) is not Picture:
             return value
-        return as_pil(value) if self.decoded else value.content if isinstance(value.content, bytes) else value.content.read()
+        return (
+            as_pil(value)
+            if self.decoded
+            else value.content
+            if isinstance(value.content, bytes)
+            else value.content.read()
+        )
 
     def __getitem__(self, name: str) -> Any:
         return self._value(super().__getitem__(name))
@@ -100,7 +131,8 @@ class _Peeked(dict):
         return {name: super(_Peeked, self).__getitem__(name) for name in self.keys()}
 
     def __iter__(self) -> Any:
-        return super().__iter__()  # with one of its own, dict(sample) and f(**sample) ask here for the values, too
+        # with one of its own, dict(sample) and f(**sample) ask here for the values, too
+        return super().__iter__()
 
 
 class _PeekedDecoded(_Peeked):
@@ -130,18 +162,21 @@ class Recogniser:
         self.stages: list[Stage] = []
         self.decoded = False
         self.names: dict[str, bool] = {}  # fields that were renamed: whether they are pictures
-        self.tuple: Optional[list[bool]] = None  # of tuples: which fields are pictures
+        self.tuple: list[bool] | None = None  # of tuples: which fields are pictures
         self.transform: Any = None
-        self.mapped: Optional[str] = None  # of dicts: the picture that goes through it
-        self.handler: Optional[Handler] = None  # of pictures that cannot be decoded; None: they raise
-        self.batch: Optional[Batched] = None
+        self.mapped: str | None = None  # of dicts: the picture that goes through it
+        self.handler: Handler | None = None  # of pictures that cannot be decoded; None: they raise
+        self.batch: Batched | None = None
 
     def add(self, stage: Stage) -> None:
         if self.batch is not None:
             raise NotLowered(f"{stage} comes behind batched(); the engine batches last")
         adder = _ADDERS.get(type(stage))
         if adder is None:
-            raise NotLowered(f"{stage} is Python code for whole samples; use map_tuple() or map_dict(), with a function for each field")
+            raise NotLowered(
+                f"{stage} is Python code for whole samples; use map_tuple() or map_dict(), with a function"
+                " for each field"
+            )
         adder(self, stage)
 
     def is_picture(self, name: str) -> bool:
@@ -156,28 +191,46 @@ class Recogniser:
 
     def keep(self, stage: Stage) -> None:
         if self.handler is not None and stage.counts:
-            raise NotLowered(f"{stage} comes behind decode() with a handler, and would count what cannot be decoded; put it in front")
+            raise NotLowered(
+                f"{stage} comes behind decode() with a handler, and would count what cannot be decoded; put"
+                " it in front"
+            )
         self.stages.append(stage)
 
     def decode(self, stage: Decode) -> None:
         if self.decoded:
             raise NotLowered("there are two decode() stages")
-        if stage.handlers not in (("pil",), ("pilrgb",)) or stage.pre is not None or stage.post is not None or stage.only is not None:
+        if (
+            stage.handlers not in (("pil",), ("pilrgb",))
+            or stage.pre is not None
+            or stage.post is not None
+            or stage.only is not None
+        ):
             raise NotLowered(
-                f'pictures are decoded natively by decode("pil") alone, and this is decode{stage.handlers}; make tensors in map_tuple()'
+                f'pictures are decoded natively by decode("pil") alone, and this is decode{stage.handlers};'
+                " make tensors in map_tuple()"
             )
         if any(picture != is_picture_name(name) for name, picture in self.names.items()):
-            raise NotLowered("a picture is renamed before decode(), which goes by names; put rename() behind it")
+            raise NotLowered(
+                "a picture is renamed before decode(), which goes by names; put rename() behind it"
+            )
         self.decoded = True
         self.handler = None if is_reraise(stage.handler) else stage.handler
         self.stages.append(_DecodeRest(stage, stage.handler))
 
     def select(self, stage: Select) -> None:
         if self.tuple is not None:
-            raise NotLowered("select() comes behind to_tuple(), where it would see pictures; put it in front, where it sees dicts")
+            raise NotLowered(
+                "select() comes behind to_tuple(), where it would see pictures; put it in front, where it"
+                " sees dicts"
+            )
         if self.transform is not None:
-            raise NotLowered("select() comes behind the pictures' function, and would see what that makes; put it in front")
-        self.stages.append(_PeekingSelect(stage.predicate, _PeekedDecoded if self.decoded else _Peeked, stage.handler))
+            raise NotLowered(
+                "select() comes behind the pictures' function, and would see what that makes; put it in front"
+            )
+        self.stages.append(
+            _PeekingSelect(stage.predicate, _PeekedDecoded if self.decoded else _Peeked, stage.handler)
+        )
 
     def rename(self, stage: Rename) -> None:
         self.names |= {new: self.alternatives(names) for new, names in stage.names.items()}
@@ -199,15 +252,21 @@ class Recogniser:
     def map_tuple(self, stage: MapTuple) -> None:
         if self.tuple is None:
             raise NotLowered("map_tuple() comes before to_tuple()")
-        functions = [self.function(function, picture) for function, picture in zip(stage.functions, self.tuple)]
+        functions = [
+            self.function(function, picture) for function, picture in zip(stage.functions, self.tuple)
+        ]
         self.stages.append(MapTuple(tuple(functions), stage.handler))
 
     def map_dict(self, stage: MapDict) -> None:
-        functions = {name: self.function(function, self.is_picture(name)) for name, function in stage.functions.items()}
+        functions = {
+            name: self.function(function, self.is_picture(name)) for name, function in stage.functions.items()
+        }
         self.mapped = next((name for name in stage.functions if self.is_picture(name)), self.mapped)
         self.stages.append(MapDict(functions, stage.handler))
 
-    def function(self, function: Optional[Callable[[Any], Any]], of_picture: bool) -> Optional[Callable[[Any], Any]]:
+    def function(
+        self, function: Callable[[Any], Any] | None, of_picture: bool
+    ) -> Callable[[Any], Any] | None:
         if function is None or not of_picture:
             return function
         if not self.decoded:
@@ -221,18 +280,25 @@ class Recogniser:
         known = (default_collation_fn, default_collate, loaded("webdataset.filters", "default_collation_fn"))
         if stage.collation_fn is None or stage.collation_fn not in known:
             raise NotLowered(
-                "batched() has a collation_fn of its own; leave it out, give torch's default_collate, or apply it to the finished batch"
+                "batched() has a collation_fn of its own; leave it out, give torch's default_collate, or"
+                " apply it to the finished batch"
             )
         self.batch = stage
 
-    def finish(self) -> Union[int, str]:
+    def finish(self) -> int | str:
         """The position of the picture in the tuples, or its name in dicts."""
         if not self.decoded:
-            raise NotLowered('no picture is decoded, and only streams of pictures are native: use decode("pil") where there are some')
+            raise NotLowered(
+                'no picture is decoded, and only streams of pictures are native: use decode("pil") where'
+                " there are some"
+            )
         if self.tuple is None and self.mapped is not None:
             return self.mapped
         if self.tuple is None or sum(self.tuple) != 1:
-            raise NotLowered("samples should be tuples with one picture: use to_tuple(); or dicts with one that map_dict() changes")
+            raise NotLowered(
+                "samples should be tuples with one picture: use to_tuple(); or dicts with one that map_dict()"
+                " changes"
+            )
         return self.tuple.index(True)
 
 
@@ -255,16 +321,33 @@ def is_reraise(handler: Handler) -> bool:
     return handler is reraise_exception or handler is loaded("webdataset.handlers", "reraise_exception")
 
 
-def recognise_indexed(dataset: IndexedWebDataset) -> tuple[Any, Callable[[], tuple[_core.SampleFiles, np.ndarray]]]:
-    """(transform, what makes the files and labels) of samples (picture, label); NotLowered where they are others."""
+def recognise_indexed(
+    dataset: IndexedWebDataset,
+) -> tuple[Any, Callable[[], tuple[_core.SampleFiles, np.ndarray]]]:
+    """(transform, what makes the files and labels) of samples (picture, label); NotLowered where they are
+    others.
+    """
     recogniser = Recogniser()
     for stage in dataset.stages:
         recogniser.add(stage)
     position = recogniser.finish()
     fields = [stage.fields for stage in dataset.stages if isinstance(stage, ToTuple)][-1]
-    others = [f for stage in dataset.stages if isinstance(stage, MapTuple) for f in stage.functions[1:] if f is not None]
-    if position != 0 or len(fields) != 2 or others or not all(name.rpartition(".")[2] in _LABELS for name in fields[1]):
-        raise NotLowered('samples should be (picture, label): use to_tuple("jpg;png", "cls"), and no function on the label')
+    others = [
+        f
+        for stage in dataset.stages
+        if isinstance(stage, MapTuple)
+        for f in stage.functions[1:]
+        if f is not None
+    ]
+    if (
+        position != 0
+        or len(fields) != 2
+        or others
+        or not all(name.rpartition(".")[2] in _LABELS for name in fields[1])
+    ):
+        raise NotLowered(
+            'samples should be (picture, label): use to_tuple("jpg;png", "cls"), and no function on the label'
+        )
     if recogniser.names:
         raise NotLowered("fields are renamed; name them as they are in the shards, in to_tuple()")
 

@@ -1,4 +1,6 @@
-"""`millrace.datasets.Table` of plain numbers: its rows lie in Arrow's buffers, and are gathered from there."""
+"""`millrace.datasets.Table` of plain numbers: its rows lie in Arrow's buffers, and are gathered from
+there.
+"""
 
 from __future__ import annotations
 

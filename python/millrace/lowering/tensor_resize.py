@@ -1,7 +1,9 @@
-"""Whether the engine resizes tensors of bytes as the library does on this machine, found out by trying it once.
+"""Whether the engine resizes tensors of bytes as the library does on this machine, found out by trying it
+once.
 
-torch has whole-number arithmetic for bytes, which is the same on every CPU and which the engine repeats. torchvision uses it only
-where it is fast, and floats elsewhere, whose sums round as the CPU's vectors are long.
+torch has whole-number arithmetic for bytes, which is the same on every CPU and which the engine repeats.
+torchvision uses it only where it is fast, and floats elsewhere, whose sums round as the CPU's vectors are
+long.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ def rounds_as_torch(resize: Any, interpolation: Any) -> bool:
     for height, width in ((40, 33), (90, 64), (20, 120)):
         with torch.no_grad():
             expected = resize((height, width), interpolation=interpolation, antialias=True)(pixels)
-        op = {"op": "resize", "height": height, "width": width, "max_size": 0, "interpolation": name, "of_tensor": True}
+        op = {
+            "op": "resize",
+            "height": height,
+            "width": width,
+            "max_size": 0,
+            "interpolation": name,
+            "of_tensor": True,
+        }
         engine = _core.ImagePipeline([op, {"op": "to_tensor", "dtype": "uint8"}])
         if not torch.equal(engine.apply(pixels.permute(1, 2, 0).contiguous().numpy(), 0, 0, 0), expected):
             return False

@@ -1,4 +1,6 @@
-"""Windows of `millrace.datasets.Tokens` as rows: each file is a table whose rows overlap, x and y two columns over the same memory."""
+"""Windows of `millrace.datasets.Tokens` as rows: each file is a table whose rows overlap, x and y two columns
+over the same memory.
+"""
 
 from __future__ import annotations
 

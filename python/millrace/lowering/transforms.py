@@ -1,14 +1,16 @@
-"""Transforms: torchvision's v1 and v2 classes and millrace's own, as the chain of dicts that `_core.ImagePipeline` takes.
+"""Transforms: torchvision's v1 and v2 classes and millrace's own, as the chain of dicts that
+`_core.ImagePipeline` takes.
 
-A chain describes: changes of the picture, one conversion to a tensor, normalisation, erasing. A user's list may mix these; what
-commutes is sorted (a flip after ToTensor is the same flip before it), what would change values is refused. Sizes are pixels.
+A chain describes: changes of the picture, one conversion to a tensor, normalisation, erasing. A user's list
+may mix these; what commutes is sorted (a flip after ToTensor is the same flip before it), what would change
+values is refused. Sizes are pixels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -17,7 +19,12 @@ from .holders import held_transforms, holder_name, shadowed_method
 from .refusal import NotLowered, loaded
 from .tensor_resize import rounds_as_torch
 
-_FLOATS = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"}
+_FLOATS = {
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float32",
+    torch.float64: "float64",
+}
 
 
 _MOST_NESTED = 32
@@ -25,12 +32,14 @@ _MOST_NESTED = 32
 
 @dataclass(frozen=True)
 class Lowered:
-    """`chain`: what `_core.ImagePipeline` takes; `names`: of the transforms in it. `row_type`: the class of tensor that
-    the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not known."""
+    """`chain`: what `_core.ImagePipeline` takes; `names`: of the transforms in it. `row_type`: the class of
+    tensor that
+    the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not known.
+    """
 
     chain: list[dict[str, Any]]
     names: list[str]
-    row_type: Optional[type]
+    row_type: type | None
 
 
 def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -43,14 +52,15 @@ def lowered(transform: Any) -> Lowered:
     """NotLowered naming the first transform that must run in Python."""
     if transform is None:
         raise NotLowered(
-            "without a transform samples are PIL images, which default_collate refuses; end with ToTensor() or ToImage()"
+            "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
+            " or ToImage()"
         )
     chain = _Chain()
     chain.add(transform)
     return Lowered(chain.finish(), chain.names, chain.row_type)
 
 
-def _family(transform: Any) -> Optional[str]:
+def _family(transform: Any) -> str | None:
     module = type(transform).__module__
     for family in (OURS, V1, V2):
         if module == family or module.startswith(family + "."):
@@ -59,21 +69,26 @@ def _family(transform: Any) -> Optional[str]:
 
 
 class _Chain:
-    """What the transforms seen so far come to. `dtype` is None while the sample is a PIL image, then the tensor's."""
+    """What the transforms seen so far come to. `dtype` is None while the sample is a PIL image, then the
+    tensor's.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.depth = 0  # of callables that hold others
-        self.row_type: Optional[type] = torch.Tensor
+        self.row_type: type | None = torch.Tensor
         self.picture: list[dict[str, Any]] = []
-        self.dtype: Optional[torch.dtype] = None
+        self.dtype: torch.dtype | None = None
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
         self.normalize: list[dict[str, Any]] = []
         self.erasing: list[dict[str, Any]] = []
 
     def finish(self) -> list[dict[str, Any]]:
         if self.dtype is None:
-            raise NotLowered("the transforms return PIL images, which default_collate refuses; end with ToTensor() or ToImage()")
+            raise NotLowered(
+                "the transforms return PIL images, which default_collate refuses; end with ToTensor() or"
+                " ToImage()"
+            )
         to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": _FLOATS.get(self.dtype, "uint8")}
         if self.multiply:
             to_tensor["multiply"] = True
@@ -84,7 +99,9 @@ class _Chain:
         if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
             raise NotLowered(f"{name} has forward hooks; remove them")
         if (method := shadowed_method(transform)) is not None:
-            raise NotLowered(f"this {name} has a {method} of its own, set on the object; leave that of its class")
+            raise NotLowered(
+                f"this {name} has a {method} of its own, set on the object; leave that of its class"
+            )
         if type(transform) is torch.nn.Sequential or (family is not None and name == "Compose"):
             for part in transform.transforms if name == "Compose" else transform:
                 self.add(part)
@@ -110,7 +127,8 @@ class _Chain:
         self.depth += 1
         if self.depth > _MOST_NESTED:
             raise NotLowered(
-                f"{holder_name(holder)} holds itself, or callables nested {_MOST_NESTED} deep; give the Compose itself"
+                f"{holder_name(holder)} holds itself, or callables nested {_MOST_NESTED} deep; give the"
+                " Compose itself"
             )
         for part in parts:
             self.add(part)
@@ -118,7 +136,8 @@ class _Chain:
         inner = ", ".join(self.names[before:])
         self.names[before:] = [f"{holder_name(holder)}({inner})"]
 
-    # -- what each kind of transform may follow ----------------------------------------------------------------------------------
+    # -- what each kind of transform may follow
+    # ----------------------------------------------------------------------------------
 
     def change(self, op: dict[str, Any]) -> None:
         self.picture.append(op)
@@ -126,40 +145,53 @@ class _Chain:
     def change_picture(self, op: dict[str, Any], name: str) -> None:
         """What Pillow and torch compute in different ways."""
         if self.dtype is not None:
-            raise NotLowered(f"{name} of a tensor computes otherwise than of a PIL image; put it before the conversion to a tensor")
+            raise NotLowered(
+                f"{name} of a tensor computes otherwise than of a PIL image; put it before the conversion to"
+                " a tensor"
+            )
         self.change(op)
 
     def resample(self, name: str, transform: Any, family: str, op: dict[str, Any]) -> None:
-        """Pillow's own on images (always antialiased); on uint8 tensors torch's, where it does not depend on the CPU."""
+        """Pillow's own on images (always antialiased); on uint8 tensors torch's, where it does not depend on
+        the CPU.
+        """
         if self.dtype is not None:
             if self.dtype is not torch.uint8:
-                raise NotLowered(f"{name} of floats does not round to bytes; put it before ToTensor or ToDtype")
+                raise NotLowered(
+                    f"{name} of floats does not round to bytes; put it before ToTensor or ToDtype"
+                )
             if transform.antialias is not True or op["interpolation"] == "nearest":
                 raise NotLowered(
-                    f"{name} of a tensor is native only with antialias=True and bilinear or bicubic; put it before the conversion"
+                    f"{name} of a tensor is native only with antialias=True and bilinear or bicubic; put it"
+                    " before the conversion"
                 )
             if family == V1:
                 raise NotLowered(
-                    f"torchvision's v1 {name} computes with floats on a tensor, which rounds otherwise than on a PIL "
-                    "image; put it before PILToTensor, or take both from torchvision.transforms.v2"
+                    f"torchvision's v1 {name} computes with floats on a tensor, which rounds otherwise than"
+                    " on a PIL image; put it before PILToTensor, or take both from torchvision.transforms.v2"
                 )
             if 1 in (op["height"], op["width"]):
-                raise NotLowered(f"torch resizes a tensor to one pixel in its own way; put {name} before the conversion")
+                raise NotLowered(
+                    f"torch resizes a tensor to one pixel in its own way; put {name} before the conversion"
+                )
             if not rounds_as_torch(loaded(family, "Resize"), transform.interpolation):
                 raise NotLowered(
-                    f"torch's {op['interpolation']} resize of a tensor rounds otherwise on this CPU than the engine; put "
-                    f"{name} before the conversion to a tensor"
+                    f"torch's {op['interpolation']} resize of a tensor rounds otherwise on this CPU than the"
+                    f" engine; put {name} before the conversion to a tensor"
                 )
             op["of_tensor"] = True
         self.change(op)
 
     def crop(self, name: str, op: dict[str, Any]) -> None:
-        """Cropping may pad: with zeros that are zeros before and after the conversion, but not before and after Normalize."""
+        """Cropping may pad: with zeros that are zeros before and after the conversion, but not before and
+        after Normalize.
+        """
         if self.normalize:
             raise NotLowered(f"{name} after Normalize pads with normalised zeros; put it before Normalize")
         if self.dtype is not None and any(op.get("fill", ())):
             raise NotLowered(
-                f"{name} with a fill on a tensor fills in the tensor's range; put it before the conversion to a tensor"
+                f"{name} with a fill on a tensor fills in the tensor's range; put it before the conversion to"
+                " a tensor"
             )
         self.change(op)
 
@@ -183,7 +215,9 @@ def _random_resized_crop(chain: _Chain, t: Any, family: str) -> None:
         "scale": tuple(map(float, t.scale)),
         "ratio": tuple(map(float, t.ratio)),
     }
-    chain.resample("RandomResizedCrop", t, family, {**op, "interpolation": interpolation("RandomResizedCrop", t)})
+    chain.resample(
+        "RandomResizedCrop", t, family, {**op, "interpolation": interpolation("RandomResizedCrop", t)}
+    )
 
 
 def _resize(chain: _Chain, t: Any, family: str) -> None:
@@ -221,7 +255,13 @@ def _flip(op: str) -> Callable[[_Chain, Any, str], None]:
 
 
 def _color_jitter(chain: _Chain, t: Any, family: str) -> None:
-    op = {"op": "color_jitter", "brightness": t.brightness, "contrast": t.contrast, "saturation": t.saturation, "hue": t.hue}
+    op = {
+        "op": "color_jitter",
+        "brightness": t.brightness,
+        "contrast": t.contrast,
+        "saturation": t.saturation,
+        "hue": t.hue,
+    }
     chain.change_picture({**op, "p": 1.0}, "ColorJitter")
 
 
@@ -231,7 +271,10 @@ def _random_grayscale(chain: _Chain, t: Any, family: str) -> None:
 
 def _grayscale(chain: _Chain, t: Any, family: str) -> None:
     if t.num_output_channels != 3:
-        raise NotLowered("Grayscale with one channel has no native form, as the engine makes three; pass num_output_channels=3")
+        raise NotLowered(
+            "Grayscale with one channel has no native form, as the engine makes three; pass"
+            " num_output_channels=3"
+        )
     chain.change_picture({"op": "grayscale"}, "Grayscale")
 
 
@@ -247,7 +290,9 @@ def _mapped(name: str, t: Any) -> dict[str, Any]:
 
 def _random_rotation(chain: _Chain, t: Any, family: str) -> None:
     if t.expand:
-        raise NotLowered("RandomRotation(expand=True) makes pictures of any size and has no native form; leave expand out")
+        raise NotLowered(
+            "RandomRotation(expand=True) makes pictures of any size and has no native form; leave expand out"
+        )
     chain.change_picture({"op": "random_rotation", **_mapped("RandomRotation", t)}, "RandomRotation")
 
 
@@ -267,7 +312,11 @@ def _gaussian_blur(chain: _Chain, t: Any, family: str) -> None:
     if chain.dtype not in (None, torch.uint8):
         raise NotLowered("GaussianBlur of floats does not round to bytes; put it before ToTensor or ToDtype")
     low, high = t.sigma
-    op = {"op": "gaussian_blur", "kernel_size": pair("GaussianBlur", t.kernel_size), "sigma": (float(low), float(high))}
+    op = {
+        "op": "gaussian_blur",
+        "kernel_size": pair("GaussianBlur", t.kernel_size),
+        "sigma": (float(low), float(high)),
+    }
     chain.change({**op, "p": 1.0})
 
 
@@ -287,17 +336,25 @@ def _random_apply(chain: _Chain, t: Any, family: str) -> None:
                 return
     names = ", ".join(type(part).__name__ for part in inner)
     raise NotLowered(
-        f"RandomApply of [{names}] has no native form; the engine knows it around one ColorJitter, GaussianBlur, Grayscale, "
-        "RandomGrayscale or flip"
+        f"RandomApply of [{names}] has no native form; the engine knows it around one ColorJitter,"
+        " GaussianBlur, Grayscale, RandomGrayscale or flip"
     )
 
 
 def _random_erasing(chain: _Chain, t: Any, family: str) -> None:
     if chain.dtype not in _FLOATS:
-        raise NotLowered("RandomErasing is native for float tensors; put ToTensor() or ToDtype(torch.float32, scale=True) before it")
+        raise NotLowered(
+            "RandomErasing is native for float tensors; put ToTensor() or ToDtype(torch.float32, scale=True)"
+            " before it"
+        )
     noise = t.value is None or isinstance(t.value, str)
     value = [] if noise else [t.value] if isinstance(t.value, (int, float)) else t.value
-    op = {"op": "random_erasing", "p": float(t.p), "scale": tuple(map(float, t.scale)), "ratio": tuple(map(float, t.ratio))}
+    op = {
+        "op": "random_erasing",
+        "p": float(t.p),
+        "scale": tuple(map(float, t.scale)),
+        "ratio": tuple(map(float, t.ratio)),
+    }
     chain.erasing.append({**op, "value": [float(v) for v in value]})
 
 
@@ -320,7 +377,10 @@ def _to_dtype(chain: _Chain, t: Any, family: str) -> None:
     if dtype is chain.dtype:
         return
     if isinstance(dtype, dict) or dtype not in _FLOATS:
-        raise NotLowered(f"{name}({dtype}) has no native form; the engine makes uint8, float16, bfloat16, float32 and float64")
+        raise NotLowered(
+            f"{name}({dtype}) has no native form; the engine makes uint8, float16, bfloat16, float32 and"
+            " float64"
+        )
     if chain.dtype is torch.uint8 and not getattr(t, "scale", True):
         raise NotLowered("ToDtype to a float type without scale=True keeps 0..255; pass scale=True")
     if chain.dtype is not torch.uint8 and torch.finfo(dtype).bits > torch.finfo(chain.dtype).bits:
@@ -332,7 +392,9 @@ def _to_dtype(chain: _Chain, t: Any, family: str) -> None:
 
 def _normalize(chain: _Chain, t: Any, family: str) -> None:
     if chain.dtype not in _FLOATS:
-        raise NotLowered("Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it")
+        raise NotLowered(
+            "Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it"
+        )
     chain.normalize.append({"op": "normalize", "mean": floats(t.mean), "std": floats(t.std)})
 
 
@@ -344,7 +406,8 @@ def _to_pure_tensor(chain: _Chain, t: Any, family: str) -> None:
     chain.row_type = torch.Tensor
 
 
-# By class name: a family's module path decides whether a class is the library's, the name which transform it is.
+# By class name: a family's module path decides whether a class is the library's, the name which transform it
+# is.
 _LOWERED: dict[str, Callable[[_Chain, Any, str], None]] = {
     "RandomResizedCrop": _random_resized_crop,
     "Resize": _resize,

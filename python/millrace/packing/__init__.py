@@ -1,4 +1,6 @@
-"""Data sets as shards: pack() writes them, transcode_jpeg() makes pictures whose parts can be decoded alone."""
+"""Data sets as shards: pack() writes them, transcode_jpeg() makes pictures whose parts can be decoded
+alone.
+"""
 
 from .packer import pack
 from .pictures import transcode_jpeg

@@ -26,8 +26,10 @@ from .sources import picture_suffix
 
 _PICTURES = ("image", "img", "picture")
 _LABELS = ("label", "labels", "target", "class", "cls")
-_KNOWN = frozenset("jpg jpeg png webp gif bmp tiff ppm pgm cls cls2 index inx id txt text transcript json jsn npy npz pyd pickle pth "
-                   "ten bin mp4 wav flac mp3 cbor mp msg".split())
+_KNOWN = frozenset(
+    "jpg jpeg png webp gif bmp tiff ppm pgm cls cls2 index inx id txt text transcript json jsn npy npz pyd"
+    " pickle pth ten bin mp4 wav flac mp3 cbor mp msg".split()
+)
 
 
 def encode_fields(values: dict[str, Any]) -> dict[str, bytes]:
@@ -46,13 +48,17 @@ def encode_fields(values: dict[str, Any]) -> dict[str, bytes]:
         else:
             suffix = f"{name}.{kind}"
         if suffix in result:
-            raise ValueError(f"two values of a sample would be stored as {suffix!r}: rename one of {', '.join(values)}")
+            raise ValueError(
+                f"two values of a sample would be stored as {suffix!r}: rename one of {', '.join(values)}"
+            )
         result[suffix] = content
     return result
 
 
 def encode_tuple(values: Any) -> dict[str, bytes]:
-    """Files by suffix of a tuple or a single value: the kind alone for the first of each kind, "1.kind" and so on for later ones."""
+    """Files by suffix of a tuple or a single value: the kind alone for the first of each kind, "1.kind" and
+    so on for later ones.
+    """
     result: dict[str, bytes] = {}
     for position, value in enumerate(values if isinstance(values, (tuple, list)) else [values]):
         if value is None:
@@ -85,14 +91,22 @@ def _encode(name: str, value: Any) -> tuple[str, bytes]:
     try:
         return "json", json.dumps(value, ensure_ascii=False, sort_keys=True).encode()
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: a {type(value).__name__} cannot be stored ({error}); let the dataset give bytes, numbers, text, "
-                        "pictures, arrays or what JSON has") from None
+        raise TypeError(
+            f"{name}: a {type(value).__name__} cannot be stored ({error}); let the dataset give bytes,"
+            " numbers, text, pictures, arrays or what JSON has"
+        ) from None
 
 
 def _encode_picture(image: Image.Image) -> tuple[str, bytes]:
     made = io.BytesIO()
     if image.mode in ("RGB", "L"):
-        image.save(made, "JPEG", quality=95, exif=image.info.get("exif", b""), icc_profile=image.info.get("icc_profile"))
+        image.save(
+            made,
+            "JPEG",
+            quality=95,
+            exif=image.info.get("exif", b""),
+            icc_profile=image.info.get("icc_profile"),
+        )
         return "jpg", made.getvalue()
     image.save(made, "PNG")
     return "png", made.getvalue()

@@ -1,11 +1,13 @@
-"""What a pack has done so far, beside its shards: `pack.journal` while it works, `dataset.json` when it is complete."""
+"""What a pack has done so far, beside its shards: `pack.journal` while it works, `dataset.json` when it is
+complete.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from ..regular_files import open_regular
 from .shard_writer import PART
@@ -15,7 +17,8 @@ _JOURNAL = "pack.journal"
 
 
 class Journal:
-    """Lines of JSON, the first of which says what is packed and how, each other one a complete shard. A line that was cut by a crash
+    """Lines of JSON, the first of which says what is packed and how, each other one a complete shard. A line
+    that was cut by a crash
     does not count: its shard is written again, to the same bytes.
 
     Raises FileExistsError when the folder holds anything but this pack, begun or complete.
@@ -24,7 +27,7 @@ class Journal:
     def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
         self._folder, self._path = folder, folder / _JOURNAL
         self.shards: list[dict[str, Any]] = []
-        self.report: Optional[dict[str, Any]] = None
+        self.report: dict[str, Any] | None = None
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / REPORT).exists():
             self.report = read_report(folder)
@@ -35,9 +38,16 @@ class Journal:
             self._same(lines[0], plan)
             self.shards = lines[1:]
         else:
-            others = [entry.name for entry in os.scandir(folder) if entry.name != _JOURNAL and not entry.name.endswith(PART)]
+            others = [
+                entry.name
+                for entry in os.scandir(folder)
+                if entry.name != _JOURNAL and not entry.name.endswith(PART)
+            ]
             if others:
-                raise FileExistsError(f"{folder} holds {sorted(others)[0]!r} and is no pack that was begun: name an empty or a new folder")
+                raise FileExistsError(
+                    f"{folder} holds {sorted(others)[0]!r} and is no pack that was begun: name an empty or a"
+                    " new folder"
+                )
         self._write([plan, *self.shards])
 
     def append(self, shard: dict[str, Any]) -> None:
@@ -51,7 +61,11 @@ class Journal:
     def finish(self, report: dict[str, Any]) -> None:
         """The pack is complete."""
         part = self._folder / f"{REPORT}{PART}"
-        part.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", errors="surrogateescape")
+        part.write_text(
+            json.dumps(report, indent=1, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+            errors="surrogateescape",
+        )
         os.rename(part, self._folder / REPORT)
         self._path.unlink()
 
@@ -59,8 +73,10 @@ class Journal:
         for name in new:
             if not isinstance(old, dict) or old.get(name) != new[name]:
                 was = old.get(name) if isinstance(old, dict) else None
-                raise FileExistsError(f"{self._folder} holds a pack whose {name} is {was!r}, not {new[name]!r}: name another folder, or "
-                                      "delete this one to begin anew")
+                raise FileExistsError(
+                    f"{self._folder} holds a pack whose {name} is {was!r}, not {new[name]!r}: name another"
+                    " folder, or delete this one to begin anew"
+                )
 
     def _complete_lines(self) -> list[dict[str, Any]]:
         if not self._path.exists():
@@ -87,4 +103,6 @@ def read_report(folder: Path) -> dict[str, Any]:
         with open_regular(folder / REPORT, encoding="utf-8", errors="surrogateescape") as file:
             return json.load(file)
     except ValueError as error:
-        raise ValueError(f"{folder / REPORT} is damaged ({error}): delete the folder and pack again") from None
+        raise ValueError(
+            f"{folder / REPORT} is damaged ({error}): delete the folder and pack again"
+        ) from None

@@ -15,18 +15,25 @@ from .sources import FolderSource, Source
 def open_source(source: Any, **options: Any) -> Source:
     """The Source of a folder of class folders, Parquet files, tar shards, or a Dataset.
 
-    A string or path is looked at: a folder with *.parquet or *.tar (.gz, .zst) in it is read as those, any other folder as class
-    folders; files and URLs (braces and lists too) by their endings. Everything else should have __getitem__ and __len__, or __iter__.
+    A string or path is looked at: a folder with *.parquet or *.tar (.gz, .zst) in it is read as those, any
+    other folder as class folders; files and URLs (braces and lists too) by their endings. Everything else
+    should have __getitem__ and __len__, or __iter__.
     """
     if isinstance(source, Source):
         return source
-    if isinstance(source, (list, tuple)) and source and all(isinstance(item, (str, os.PathLike)) for item in source):
+    if (
+        isinstance(source, (list, tuple))
+        and source
+        and all(isinstance(item, (str, os.PathLike)) for item in source)
+    ):
         names = [os.fspath(item) for item in source]
     elif isinstance(source, (str, os.PathLike)):
         names = [os.fspath(source)]
         if os.path.isdir(names[0]):
             folder = Path(names[0])
-            found = sorted(str(path) for path in folder.rglob("*.parquet")) or sorted(map(str, folder.glob("*.tar*")))
+            found = sorted(str(path) for path in folder.rglob("*.parquet")) or sorted(
+                map(str, folder.glob("*.tar*"))
+            )
             names = [name for name in found if not name.endswith((".index", ".part"))]
             if not names:
                 return FolderSource(folder)
@@ -37,5 +44,8 @@ def open_source(source: Any, **options: Any) -> Source:
     if any(".tar" in name or name.endswith(".tgz") for name in names):
         return shard_source(names)
     if not os.path.exists(names[0]):
-        raise FileNotFoundError(f"{names[0]} does not exist: SRC should be a folder, Parquet files, tar shards or module:attribute")
+        raise FileNotFoundError(
+            f"{names[0]} does not exist: SRC should be a folder, Parquet files, tar shards or"
+            " module:attribute"
+        )
     raise ValueError(f"{names[0]} is no folder, and neither a .parquet nor a .tar file")

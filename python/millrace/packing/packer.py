@@ -1,4 +1,6 @@
-"""pack(): a data set as shards. Samples are read and worked on by threads, and written in order by the calling one."""
+"""pack(): a data set as shards. Samples are read and worked on by threads, and written in order by the
+calling one.
+"""
 
 from __future__ import annotations
 
@@ -8,78 +10,87 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any
 
 from millrace import _core
 from millrace.errors import CorruptDataError
 
 from .journal import Journal
 from .keys import checked_field, rank, safe_key
+from .opening import open_source
 from .pictures import Picture, PictureRules, decode, make_picture
 from .progress import Progress
 from .selection import Downsample, check_downsample, choose, shuffled
 from .shard_source import label_of
 from .shard_writer import ShardWriter, WriteError
-from .opening import open_source
 from .sources import Source
 from .statistics import Statistics, pixel_sums
 from .verify import verify as verify_folder
 
 _COMPARED = 100  # one of so many transcoded pictures is decoded and compared with what it was
-_AHEAD = 4       # samples in work per thread
+_AHEAD = 4  # samples in work per thread
 
 
 def pack(
     source: Any,
-    destination: Union[str, "os.PathLike[str]"],
+    destination: str | os.PathLike[str],
     *,
     name: str = "shard",
     shard_size: int = 256 << 20,
-    samples_per_shard: Optional[int] = None,
+    samples_per_shard: int | None = None,
     jpeg: str = "lossless",
     own_tables: bool = False,
-    max_side: Optional[int] = None,
+    max_side: int | None = None,
     quality: int = 92,
-    shuffle: Optional[bool] = None,
+    shuffle: bool | None = None,
     seed: int = 0,
     downsample: Downsample = None,
     pixel_statistics: bool = False,
-    workers: Optional[int] = None,
+    workers: int | None = None,
     on_error: str = "raise",
     verify: bool = False,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Writes `source` as shards into the folder `destination` and returns what its dataset.json says.
 
-    Shards are plain tars for the webdataset package and millrace.datasets.WebDataset, `name`-000000.tar and so on, each with its index
-    beside it. Their bytes depend on source and arguments alone, not on threads or time. A pack that was killed goes on behind its last
-    complete shard when it is called again with the same arguments; a complete one is left as it is.
+    Shards are plain tars for the webdataset package and millrace.datasets.WebDataset, `name`-000000.tar and
+    so on, each with its index beside it. Their bytes depend on source and arguments alone, not on threads or
+    time. A pack that was killed goes on behind its last complete shard when it is called again with the same
+    arguments; a complete one is left as it is.
 
     Args:
-        source: a folder of class folders, Parquet files (a path, a list, a folder; needs pyarrow), tar shards (paths, URLs, braces), or any
-            torch Dataset; see packing/opening.py, encode.py.
-        shard_size: bytes that a shard has at most, unless one sample is larger. samples_per_shard: samples that it has at most.
-        jpeg: "lossless" (the default: crops decode a fifth quicker, no pixel changes, files grow by 1 %) makes JPEGs baseline and
-            cuts them into segments, see transcode_jpeg; "keep" leaves their bytes alone. What cannot be transcoded is kept, and counted.
-        own_tables: Huffman tables for each picture: 3.5 % fewer bytes, but decoding loses half of what segments gain.
-        max_side: pixels; larger pictures are resized (Lanczos) and encoded anew with `quality` (1..100). Fields with a name of their own,
-            such as mask.png, are left alone.
-        shuffle: the samples in the order of a hash of seed and key. Default: yes, where the source can be read by number, because shards
-            are streamed: a class after the other would give batches of one class. Readers need no large buffer then.
-        downsample: of each label, a share (float), so many (int), as many as the rarest has ("balance"), or a share by label (dict). Chosen
-            by a hash of seed and key, whatever the order.
+        source: a folder of class folders, Parquet files (a path, a list, a folder; needs pyarrow), tar shards
+            (paths, URLs, braces), or any torch Dataset; see packing/opening.py, encode.py.
+        shard_size: bytes that a shard has at most, unless one sample is larger. samples_per_shard: samples
+            that it has at most.
+        jpeg: "lossless" (the default: crops decode a fifth quicker, no pixel changes, files grow by 1 %)
+            makes JPEGs baseline and cuts them into segments, see transcode_jpeg; "keep" leaves their bytes
+            alone. What cannot be transcoded is kept, and counted.
+        own_tables: Huffman tables for each picture: 3.5 % fewer bytes, but decoding loses half of what
+            segments gain.
+        max_side: pixels; larger pictures are resized (Lanczos) and encoded anew with `quality` (1..100).
+            Fields with a name of their own, such as mask.png, are left alone.
+        shuffle: the samples in the order of a hash of seed and key. Default: yes, where the source can be
+            read by number, because shards are streamed: a class after the other would give batches of one
+            class. Readers need no large buffer then.
+        downsample: of each label, a share (float), so many (int), as many as the rarest has ("balance"), or a
+            share by label (dict). Chosen by a hash of seed and key, whatever the order.
         pixel_statistics: decode all pictures for mean and standard deviation of their channels.
         workers: threads. Default: one per CPU.
         on_error: "raise" or "skip" samples that cannot be read; dataset.json lists those skipped.
         verify: read all shards again and compare keys, lengths and checksums with what was written.
         progress: a bar on stderr, when that is a terminal.
 
-    Raises FileExistsError when `destination` holds anything else, FileNotFoundError, ValueError and TypeError for arguments,
-    CorruptDataError or OSError naming the sample.
+    Raises FileExistsError when `destination` holds anything else, FileNotFoundError, ValueError and TypeError
+    for arguments, CorruptDataError or OSError naming the sample.
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error should be 'raise' or 'skip', but is {on_error!r}")
-    for argument, value in (("shard_size", shard_size), ("samples_per_shard", samples_per_shard), ("workers", workers)):
+    for argument, value in (
+        ("shard_size", shard_size),
+        ("samples_per_shard", samples_per_shard),
+        ("workers", workers),
+    ):
         if value is not None and value < 1:
             raise ValueError(f"{argument} should be 1 or more, but is {value}")
     if not name or "/" in name:
@@ -88,13 +99,24 @@ def pack(
     rules = PictureRules(jpeg, own_tables, max_side, quality)
     samples = open_source(source)
     if not samples.by_number and (shuffle or downsample is not None):
-        raise ValueError("shuffle and downsample need a source that can be read by number: packed or remote shards and iterable data sets "
-                         "cannot; unpack or copy them first, or leave both out")
+        raise ValueError(
+            "shuffle and downsample need a source that can be read by number: packed or remote shards and"
+            " iterable data sets cannot; unpack or copy them first, or leave both out"
+        )
     shuffle = samples.by_number if shuffle is None else shuffle
     plan = {
-        "source": samples.describe(), "name": name, "shard_size": shard_size, "samples_per_shard": samples_per_shard, **asdict(rules),
-        "shuffle": shuffle, "seed": seed, "pixel_statistics": pixel_statistics, "on_error": on_error,
-        "downsample": {str(k): v for k, v in downsample.items()} if isinstance(downsample, dict) else downsample,
+        "source": samples.describe(),
+        "name": name,
+        "shard_size": shard_size,
+        "samples_per_shard": samples_per_shard,
+        **asdict(rules),
+        "shuffle": shuffle,
+        "seed": seed,
+        "pixel_statistics": pixel_statistics,
+        "on_error": on_error,
+        "downsample": (
+            {str(k): v for k, v in downsample.items()} if isinstance(downsample, dict) else downsample
+        ),
     }
     folder = Path(destination)
     journal = Journal(folder, plan)
@@ -103,8 +125,18 @@ def pack(
         if samples.by_number:
             order = choose(samples, downsample, seed)
             order = shuffled(samples, order, seed) if shuffle else order
-        work = _Work(folder, journal, samples, order, _Preparation(rules, pixel_statistics, seed), name, shard_size, samples_per_shard,
-                     on_error == "skip", workers or _core.cpu_budget()["threads"])
+        work = _Work(
+            folder,
+            journal,
+            samples,
+            order,
+            _Preparation(rules, pixel_statistics, seed),
+            name,
+            shard_size,
+            samples_per_shard,
+            on_error == "skip",
+            workers or _core.cpu_budget()["threads"],
+        )
         skipped = work.run(progress)
         journal.finish(_report(plan, journal, samples, skipped))
     else:
@@ -116,23 +148,34 @@ def pack(
     return report
 
 
-def _report(plan: dict[str, Any], journal: Journal, source: Source, skipped: list[dict[str, str]]) -> dict[str, Any]:
+def _report(
+    plan: dict[str, Any], journal: Journal, source: Source, skipped: list[dict[str, str]]
+) -> dict[str, Any]:
     total = Statistics()
     for shard in journal.shards:
         total.add(shard["statistics"])
-    shards = [{name: shard[name] for name in ("name", "samples", "bytes", "crc32")} for shard in journal.shards]
+    shards = [
+        {name: shard[name] for name in ("name", "samples", "bytes", "crc32")} for shard in journal.shards
+    ]
     lost = [entry for shard in journal.shards for entry in shard["skipped"]] + skipped
-    return {"format": "millrace shards", "version": 1, **total.report(source.classes), "bytes": sum(shard["bytes"] for shard in shards),
-            "skipped": lost, "shards": shards, "plan": plan}
+    return {
+        "format": "millrace shards",
+        "version": 1,
+        **total.report(source.classes),
+        "bytes": sum(shard["bytes"] for shard in shards),
+        "skipped": lost,
+        "shards": shards,
+        "plan": plan,
+    }
 
 
 @dataclass
 class _Sample:
     key: str
     fields: dict[str, bytes]
-    label: Optional[int]
+    label: int | None
     pictures: list[Picture] = field(default_factory=list)
-    pixels: Optional[list[list[int]]] = None
+    pixels: list[list[int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +209,10 @@ class _OtherPixels(RuntimeError):
 
 def _compare(before: bytes, after: bytes) -> None:
     if decode(before).tobytes() != decode(after).tobytes():
-        raise _OtherPixels("the transcoded picture has other pixels than its file: pack with jpeg='keep', and report this file")
+        raise _OtherPixels(
+            "the transcoded picture has other pixels than its file: pack with jpeg='keep', and report this"
+            " file"
+        )
 
 
 @dataclass
@@ -176,14 +222,14 @@ class _Work:
     folder: Path
     journal: Journal
     source: Source
-    order: Optional[Sequence[int]]  # None: all, as they come
+    order: Sequence[int] | None  # None: all, as they come
     prepare: _Preparation
     name: str
     shard_size: int
-    samples_per_shard: Optional[int]
+    samples_per_shard: int | None
     skip: bool
     workers: int
-    writer: Optional[ShardWriter] = None
+    writer: ShardWriter | None = None
     statistics: Statistics = field(default_factory=Statistics)
     skipped: list[dict[str, str]] = field(default_factory=list)
     count: int = 0  # jobs handed out
@@ -191,7 +237,11 @@ class _Work:
     def run(self, progress: bool) -> list[dict[str, str]]:
         """Packs what is left to pack. Returns what was skipped behind the last shard."""
         begin = self.journal.shards[-1]["next"] if self.journal.shards else 0
-        bar = Progress("packing", len(self.order) if self.order is not None else None, begin) if progress else None
+        bar = (
+            Progress("packing", len(self.order) if self.order is not None else None, begin)
+            if progress
+            else None
+        )
         try:
             for position, (where, result) in enumerate(_in_order(self._jobs(begin), self.workers), begin):
                 size = 0
@@ -223,7 +273,11 @@ class _Work:
                 if number < begin:
                     continue
                 self.count += 1
-                yield (f"sample {number}", _raising(item)) if isinstance(item, Exception) else (item[0], _bound(self.prepare, *item))
+                yield (
+                    (f"sample {number}", _raising(item))
+                    if isinstance(item, Exception)
+                    else (item[0], _bound(self.prepare, *item))
+                )
             return
         for number in self.order[begin:]:
             self.count += 1
@@ -239,7 +293,10 @@ class _Work:
                 yield key, _bound(self.prepare, key, files)
 
     def _make_room(self, sample: _Sample, position: int) -> None:
-        if self.writer and (self.writer.samples == self.samples_per_shard or self.writer.size_with(sample.fields) > self.shard_size):
+        if self.writer and (
+            self.writer.samples == self.samples_per_shard
+            or self.writer.size_with(sample.fields) > self.shard_size
+        ):
             self._close(position)
         if self.writer is None:
             self.writer = ShardWriter(self.folder / f"{self.name}-{len(self.journal.shards):06d}.tar")
@@ -256,18 +313,33 @@ class _Work:
         assert writer is not None
         try:
             writer.finish()
-            self.journal.append({"name": writer.path.name, "samples": writer.samples, "bytes": writer.bytes, "crc32": writer.crc32,
-                                 "next": position, "skipped": self.skipped, "statistics": self.statistics.as_dict()})
+            self.journal.append(
+                {
+                    "name": writer.path.name,
+                    "samples": writer.samples,
+                    "bytes": writer.bytes,
+                    "crc32": writer.crc32,
+                    "next": position,
+                    "skipped": self.skipped,
+                    "statistics": self.statistics.as_dict(),
+                }
+            )
         except BaseException as error:
             writer.abandon()
             if isinstance(error, Exception) and not isinstance(error, WriteError):
-                raise WriteError(f"{writer.path} could not be completed: {error}") from error  # no sample's fault: never skipped
+                raise WriteError(
+                    f"{writer.path} could not be completed: {error}"
+                ) from error  # no sample's fault: never skipped
             raise
         self.statistics, self.skipped = Statistics(), []
 
 
-def _in_order(jobs: Iterable[tuple[str, Callable[[], _Sample]]], workers: int) -> Iterator[tuple[str, Callable[[], _Sample]]]:
-    """Each job's name and a function that gives its result or raises its exception; at most workers * _AHEAD are in work."""
+def _in_order(
+    jobs: Iterable[tuple[str, Callable[[], _Sample]]], workers: int
+) -> Iterator[tuple[str, Callable[[], _Sample]]]:
+    """Each job's name and a function that gives its result or raises its exception; at most workers * _AHEAD
+    are in work.
+    """
     with ThreadPoolExecutor(workers, thread_name_prefix="millrace-pack") as pool:
         waiting: deque[tuple[str, Future[_Sample]]] = deque()
         try:

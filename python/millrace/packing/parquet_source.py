@@ -7,7 +7,7 @@ import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from millrace.errors import UnavailableError
 from millrace.regular_files import check_regular
@@ -18,10 +18,11 @@ from .sources import Source, digest
 
 
 class ParquetSource(Source):
-    """Rows of Parquet files. Keys: the column "__key__" where there is one, else file name and row number ("train-00000/000000042").
+    """Rows of Parquet files. Keys: the column "__key__" where there is one, else file name and row number
+    ("train-00000/000000042").
 
-    Columns become fields as in encode.py; a struct with "bytes" in it, as Hugging Face stores pictures, is those bytes. Row groups
-    are read whole, and about ten of them are kept.
+    Columns become fields as in encode.py; a struct with "bytes" in it, as Hugging Face stores pictures, is
+    those bytes. Row groups are read whole, and about ten of them are kept.
     """
 
     def __init__(self, paths: list[str]) -> None:
@@ -67,7 +68,7 @@ class ParquetSource(Source):
             return str(self._table(unit, labels_only=True).column("__key__")[row].as_py())
         return f"{self._names[path]}/{first + row:09d}"
 
-    def label(self, number: int) -> Optional[int]:
+    def label(self, number: int) -> int | None:
         unit, row = self._place[number]
         if self._label_column is None:
             return None
@@ -85,7 +86,9 @@ class ParquetSource(Source):
             key = (unit, labels_only)
             if key not in self._tables:
                 path, group, _ = self._groups[unit]
-                columns = [name for name in ("__key__" if self._has_keys else None, self._label_column) if name]
+                columns = [
+                    name for name in ("__key__" if self._has_keys else None, self._label_column) if name
+                ]
                 with self._open(path) as file:
                     self._tables[key] = file.read_row_group(group, columns=columns if labels_only else None)
                 while len(self._tables) > WINDOW_UNITS + 2:
@@ -105,7 +108,7 @@ def _unwrapped(value: Any) -> Any:
     return value["bytes"] if isinstance(value, dict) and isinstance(value.get("bytes"), bytes) else value
 
 
-def _labels_of(schema: Any) -> tuple[Optional[list[str]], Optional[str]]:
+def _labels_of(schema: Any) -> tuple[list[str] | None, str | None]:
     """Names of the classes as Hugging Face's metadata has them, and which column the labels are in."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
@@ -114,4 +117,6 @@ def _labels_of(schema: Any) -> tuple[Optional[list[str]], Optional[str]]:
                 return feature.get("names"), name
     except (KeyError, ValueError, AttributeError):
         pass
-    return None, next((name for name in ("label", "labels", "cls", "class", "target") if name in schema.names), None)
+    return None, next(
+        (name for name in ("label", "labels", "cls", "class", "target") if name in schema.names), None
+    )

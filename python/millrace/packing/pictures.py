@@ -1,10 +1,12 @@
-"""What happens to the pictures of a sample on their way into a shard: made smaller if asked for, and cut into segments."""
+"""What happens to the pictures of a sample on their way into a shard: made smaller if asked for, and cut into
+segments.
+"""
 
 from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from PIL import Image
 
@@ -15,14 +17,17 @@ SEGMENT_PIXELS = 64  # see src/codecs/jpeg_transcode.h
 
 
 def transcode_jpeg(data: bytes, segment_pixels: int = SEGMENT_PIXELS, own_tables: bool = False) -> bytes:
-    """The same picture as a JPEG whose parts can be decoded alone, to the last bit: nothing is decoded to pixels and encoded again.
+    """The same picture as a JPEG whose parts can be decoded alone, to the last bit: nothing is decoded to
+    pixels and encoded again.
 
-    Progressive and arithmetic files become baseline ones. A restart marker is put behind every `segment_pixels` pixels of a row of
-    blocks (0: none), so that millrace decodes a crop from the parts it lies in; every other decoder reads the file as ever. EXIF, ICC
-    profile and all other APPn and COM segments are kept. `own_tables`: Huffman tables made for this picture, 3.5 % fewer bytes, about a
-    tenth more time for each decode of a photo. Releases the GIL.
+    Progressive and arithmetic files become baseline ones. A restart marker is put behind every
+    `segment_pixels` pixels of a row of blocks (0: none), so that millrace decodes a crop from the parts it
+    lies in; every other decoder reads the file as ever. EXIF, ICC profile and all other APPn and COM segments
+    are kept. `own_tables`: Huffman tables made for this picture, 3.5 % fewer bytes, about a tenth more time
+    for each decode of a photo. Releases the GIL.
 
-    Raises CorruptDataError when the file is damaged, even where decoders would patch it up, and ValueError for negative pixels.
+    Raises CorruptDataError when the file is damaged, even where decoders would patch it up, and ValueError
+    for negative pixels.
     """
     if segment_pixels < 0:
         raise ValueError(f"segment_pixels should be 0 or more, but is {segment_pixels}")
@@ -35,7 +40,7 @@ class PictureRules:
 
     jpeg: str = "lossless"
     own_tables: bool = False
-    max_side: Optional[int] = None
+    max_side: int | None = None
     quality: int = 92
 
     def __post_init__(self) -> None:
@@ -49,7 +54,9 @@ class PictureRules:
 
 @dataclass
 class Picture:
-    """A picture as it goes into the shard. `format`: "JPEG", "PNG", ...; `notes`: what was done, or why not."""
+    """A picture as it goes into the shard. `format`: "JPEG", "PNG", ...; `notes`: what was done, or why
+    not.
+    """
 
     content: bytes
     format: str
@@ -57,9 +64,11 @@ class Picture:
     notes: list[str] = field(default_factory=list)
 
 
-def make_picture(data: bytes, rules: PictureRules) -> Optional[Picture]:
-    """None when the bytes are no picture of a known kind. CorruptDataError or OSError for one that is broken: what is not changed is not
-    decoded, so of these only headers and a JPEG's end are checked."""
+def make_picture(data: bytes, rules: PictureRules) -> Picture | None:
+    """None when the bytes are no picture of a known kind. CorruptDataError or OSError for one that is broken:
+    what is not changed is not
+    decoded, so of these only headers and a JPEG's end are checked.
+    """
     kind = _core.image_format(data[:16])
     if kind == "unknown":
         return None
@@ -92,7 +101,9 @@ def _smaller(data: bytes, rules: PictureRules) -> Picture:
         kind = {"MPO": "JPEG", None: "PNG"}.get(image.format, image.format)
         scale = rules.max_side / max(image.size)
         size = tuple(max(1, round(side * scale)) for side in image.size)
-        kept: dict[str, Any] = {name: image.info[name] for name in ("exif", "icc_profile") if image.info.get(name)}
+        kept: dict[str, Any] = {
+            name: image.info[name] for name in ("exif", "icc_profile") if image.info.get(name)
+        }
         if image.mode == "P":
             image = image.convert("RGBA" if "transparency" in image.info else "RGB")
         made = io.BytesIO()

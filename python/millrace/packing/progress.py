@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Optional, TextIO
+from typing import TextIO
 
 _WIDTH, _PERIOD_S = 24, 0.2
 
 
 class Progress:
-    """Redrawn on a terminal a few times a second; silent where stderr is none. `begin`: samples that were there before."""
+    """Redrawn on a terminal a few times a second; silent where stderr is none. `begin`: samples that were
+    there before.
+    """
 
-    def __init__(self, label: str, total: Optional[int], begin: int = 0, stream: Optional[TextIO] = None) -> None:
+    def __init__(self, label: str, total: int | None, begin: int = 0, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._shown = self._stream.isatty()
         self._label, self._total, self._begin, self._done, self._bytes = label, total, begin, begin, 0
@@ -30,8 +32,11 @@ class Progress:
     def line(self, seconds: float) -> str:
         """What is shown after so many seconds."""
         rate = (self._done - self._begin) / max(seconds, 1e-9)
-        parts = [f"{self._done:,}" + (f" of {self._total:,}" if self._total is not None else ""), f"{rate:,.0f} samples/s",
-                 f"{self._bytes / max(seconds, 1e-9) / 1e6:,.0f} MB/s"]
+        parts = [
+            f"{self._done:,}" + (f" of {self._total:,}" if self._total is not None else ""),
+            f"{rate:,.0f} samples/s",
+            f"{self._bytes / max(seconds, 1e-9) / 1e6:,.0f} MB/s",
+        ]
         bar = ""
         if self._total:
             filled = round(_WIDTH * min(1.0, self._done / self._total))

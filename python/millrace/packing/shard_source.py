@@ -1,9 +1,11 @@
-"""Tar shards as a source: by number where they are plain and local, in one pass where they are packed or remote."""
+"""Tar shards as a source: by number where they are plain and local, in one pass where they are packed or
+remote.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 
 from millrace import _core
 from millrace.datasets.webdataset.indexes import index_of
@@ -26,7 +28,7 @@ def shard_source(names: list[str]) -> Source:
     return StreamSource(urls)
 
 
-def label_of(files: dict[str, bytes]) -> Optional[int]:
+def label_of(files: dict[str, bytes]) -> int | None:
     """The number in a sample's "cls" file; None: there is none."""
     text = files.get("cls", b"").strip()
     return int(text) if text.isdigit() or text[:1] == b"-" and text[1:].isdigit() else None
@@ -38,9 +40,14 @@ class TarSource(Source):
     def __init__(self, paths: list[str]) -> None:
         versions = [FileVersion.now(path) for path in paths]
         sources = [_core.open_local_file(path, keep_open=False) for path in paths]
-        self._shards = [(source, index_of(path, source, path, None, version)) for path, source, version in zip(paths, sources, versions)]
-        self._places = [(shard, sample) for shard, (_, index) in enumerate(self._shards) for sample in range(len(index))]
-        self._labels: Optional[list[Optional[int]]] = None
+        self._shards = [
+            (source, index_of(path, source, path, None, version))
+            for path, source, version in zip(paths, sources, versions)
+        ]
+        self._places = [
+            (shard, sample) for shard, (_, index) in enumerate(self._shards) for sample in range(len(index))
+        ]
+        self._labels: list[int | None] | None = None
 
     def describe(self) -> str:
         return f"shards {digest([(source.name, source.size, len(index)) for source, index in self._shards])}"
@@ -52,7 +59,7 @@ class TarSource(Source):
         shard, sample = self._places[number]
         return self._shards[shard][1].key(sample)
 
-    def label(self, number: int) -> Optional[int]:
+    def label(self, number: int) -> int | None:
         if self._labels is None:
             self._labels = []
             for _, index in self._shards:
@@ -63,7 +70,9 @@ class TarSource(Source):
     def read(self, number: int) -> dict[str, bytes]:
         shard, sample = self._places[number]
         source, index = self._shards[shard]
-        return {suffix: source.read_at(offset, size) for suffix, (offset, size) in index.files(sample).items()}
+        return {
+            suffix: source.read_at(offset, size) for suffix, (offset, size) in index.files(sample).items()
+        }
 
 
 class StreamSource(Source):
@@ -91,4 +100,7 @@ class StreamSource(Source):
                 except Exception as error:
                     yield error
                     continue
-                yield sample["__key__"], {name: content for name, content in sample.items() if not name.startswith("__")}
+                yield (
+                    sample["__key__"],
+                    {name: content for name, content in sample.items() if not name.startswith("__")},
+                )

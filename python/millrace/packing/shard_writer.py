@@ -6,7 +6,7 @@ import os
 import tarfile
 import zlib
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from millrace import _core
 from millrace.datasets.webdataset.indexes import SUFFIX
@@ -28,13 +28,14 @@ class WriteError(OSError):
 class ShardWriter:
     """Writes `path`.part; finish() makes it `path`, with its index beside it.
 
-    Headers have owner, group and time 0 and mode 0644. Leaves nothing behind but a .part file when the process dies.
+    Headers have owner, group and time 0 and mode 0644. Leaves nothing behind but a .part file when the
+    process dies.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.samples = self.bytes = self.crc32 = 0
-        self._last_key: Optional[str] = None
+        self._last_key: str | None = None
         try:
             self._file = open(f"{path}{PART}", "wb")
         except OSError as error:
@@ -43,12 +44,16 @@ class ShardWriter:
     def write(self, key: str, fields: dict[str, bytes]) -> None:
         """Appends a sample. ValueError for one that readers could not tell from the last."""
         if key == self._last_key:
-            raise ValueError(f"two samples behind each other have the key {key!r}: readers would take them for one")
+            raise ValueError(
+                f"two samples behind each other have the key {key!r}: readers would take them for one"
+            )
         headers = []
         for field, content in fields.items():
             header = tarfile.TarInfo(f"{key}.{field}")
             header.size = len(content)
-            headers.append(header.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape"))  # ValueError above 8 GiB
+            headers.append(
+                header.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape")
+            )  # ValueError above 8 GiB
         self._last_key = key
         for header_bytes, content in zip(headers, fields.values()):
             self._append(header_bytes)
@@ -58,7 +63,11 @@ class ShardWriter:
 
     def size_with(self, fields: dict[str, bytes]) -> int:
         """The archive's size if this sample were its last."""
-        return self.bytes + sum(_BLOCK + len(content) + -len(content) % _BLOCK for content in fields.values()) + len(_END)
+        return (
+            self.bytes
+            + sum(_BLOCK + len(content) + -len(content) % _BLOCK for content in fields.values())
+            + len(_END)
+        )
 
     def finish(self) -> None:
         """The shard and its index are there, each of them whole."""

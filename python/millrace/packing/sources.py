@@ -1,6 +1,7 @@
 """What pack() reads: a Source hands out samples as files in memory, by their number or in one pass.
 
-A folder of class folders is the plainest kind; each other has a file of its own beside this one, and `opening` tells which SRC is.
+A folder of class folders is the plainest kind; each other has a file of its own beside this one, and
+`opening` tells which SRC is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from PIL import Image
 
@@ -26,10 +27,12 @@ SUFFIXES = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "GIF": "gif", "BMP": "b
 class Source:
     """Samples in a fixed order. `classes`: names of the labels, when they are known."""
 
-    classes: Optional[list[str]] = None
-    threads = True    # whether several threads may call read()
+    classes: list[str] | None = None
+    threads = True  # whether several threads may call read()
     by_number = True  # False: only stream() can be used
-    unit_lengths: Optional[list[int]] = None  # runs of samples that are read together, when single ones are expensive
+    unit_lengths: list[int] | None = (
+        None  # runs of samples that are read together, when single ones are expensive
+    )
 
     def describe(self) -> str:
         """Differs when the samples do; a pack is only resumed from the source it was begun from."""
@@ -41,7 +44,7 @@ class Source:
     def key(self, number: int) -> str:
         raise NotImplementedError
 
-    def label(self, number: int) -> Optional[int]:
+    def label(self, number: int) -> int | None:
         raise NotImplementedError
 
     def read(self, number: int) -> dict[str, bytes]:
@@ -60,20 +63,24 @@ def picture_suffix(content: bytes, otherwise: str) -> str:
 
 
 class FolderSource(Source):
-    """root/class/.../file, in torchvision's order. A sample's key is its path below root without the ending; where that would be the
-    key of two files, both keep their endings."""
+    """root/class/.../file, in torchvision's order. A sample's key is its path below root without the ending;
+    where that would be the
+    key of two files, both keep their endings.
+    """
 
     def __init__(self, root: Path) -> None:
         classes, paths, labels = _core.list_image_folder(str(root), list(IMG_EXTENSIONS), False)
-        self._build(classes, [paths[i] for i in range(len(paths))], [int(label) for label in labels], str(root))
+        self._build(
+            classes, [paths[i] for i in range(len(paths))], [int(label) for label in labels], str(root)
+        )
 
     @classmethod
-    def of_samples(cls, classes: Optional[list[str]], samples: list[tuple[str, int]], root: str) -> "FolderSource":
+    def of_samples(cls, classes: list[str] | None, samples: list[tuple[str, int]], root: str) -> FolderSource:
         source = cls.__new__(cls)
         source._build(classes, [path for path, _ in samples], [int(label) for _, label in samples], root)
         return source
 
-    def _build(self, classes: Optional[list[str]], paths: list[str], labels: list[int], root: str) -> None:
+    def _build(self, classes: list[str] | None, paths: list[str], labels: list[int], root: str) -> None:
         self.classes, self._paths, self._labels = classes, paths, labels
         names = [os.path.relpath(path, root) for path in paths]
         stems = [os.path.splitext(name)[0] for name in names]
@@ -89,7 +96,7 @@ class FolderSource(Source):
     def key(self, number: int) -> str:
         return self._keys[number]
 
-    def label(self, number: int) -> Optional[int]:
+    def label(self, number: int) -> int | None:
         return self._labels[number]
 
     def read(self, number: int) -> dict[str, bytes]:

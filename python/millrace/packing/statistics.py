@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +17,16 @@ class Statistics:
 
     def __init__(self) -> None:
         self.samples = 0
-        self.fields: dict[str, list[int]] = {}      # files, bytes
+        self.fields: dict[str, list[int]] = {}  # files, bytes
         self.labels: Counter[str] = Counter()
         self.formats: Counter[str] = Counter()
         self.longer_sides: Counter[str] = Counter()  # the bin's least side
         self.notes: Counter[str] = Counter()
-        self.pixels: Optional[list[list[int]]] = None  # per channel: count, sum, sum of squares of 8-bit values
+        self.pixels: list[list[int]] | None = None  # per channel: count, sum, sum of squares of 8-bit values
 
-    def count(self, fields: dict[str, bytes], label: Optional[int], pictures: list[Picture], pixels: Any = None) -> None:
+    def count(
+        self, fields: dict[str, bytes], label: int | None, pictures: list[Picture], pixels: Any = None
+    ) -> None:
         self.samples += 1
         for name, content in fields.items():
             total = self.fields.setdefault(name, [0, 0])
@@ -66,16 +68,20 @@ class Statistics:
         if part["pixels"] is not None:
             self._add_pixels(part["pixels"])
 
-    def report(self, classes: Optional[list[str]]) -> dict[str, Any]:
-        """For people and programs: dataset.json's part of it. mean and std are of pixels in 0..1, per channel R, G, B."""
+    def report(self, classes: list[str] | None) -> dict[str, Any]:
+        """For people and programs: dataset.json's part of it. mean and std are of pixels in 0..1, per channel
+        R, G, B.
+        """
         result: dict[str, Any] = {
             "samples": self.samples,
             "fields": {name: {"files": files, "bytes": size} for name, (files, size) in self.fields.items()},
             "label_counts": {label: self.labels[label] for label in sorted(self.labels, key=int)},
             "pictures": {
                 "formats": dict(sorted(self.formats.items())),
-                "longer_sides": {f"{least}-{int(least) + _STEP - 1}": self.longer_sides[least]
-                                 for least in sorted(self.longer_sides, key=int)},
+                "longer_sides": {
+                    f"{least}-{int(least) + _STEP - 1}": self.longer_sides[least]
+                    for least in sorted(self.longer_sides, key=int)
+                },
                 "notes": dict(sorted(self.notes.items())),
             },
         }
@@ -85,7 +91,10 @@ class Statistics:
             means = [total / count / 255 for count, total, _ in self.pixels]
             result["pixels"] = {
                 "mean": means,
-                "std": [max(0.0, squares / count / 255**2 - mean**2) ** 0.5 for (count, _, squares), mean in zip(self.pixels, means)],
+                "std": [
+                    max(0.0, squares / count / 255**2 - mean**2) ** 0.5
+                    for (count, _, squares), mean in zip(self.pixels, means)
+                ],
             }
         return result
 

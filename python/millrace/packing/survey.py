@@ -8,7 +8,7 @@ import statistics
 from array import array
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any
 
 from PIL import Image
 
@@ -25,9 +25,10 @@ _END = b"\xff\xd9"
 def survey(urls: Iterable[str], *, decode_pictures: bool = False, progress: Any = None) -> dict[str, Any]:
     """Reads all shards once. Memory: about 200 bytes per sample, for sizes and to know duplicates.
 
-    Returns samples, bytes, shards, fields ({suffix: files, bytes, min, median, max, histogram}), labels, pictures (formats, smallest,
-    median and largest sides), duplicates (keys, contents), broken (count and the first entries: shard, offset or -1, key, error). A
-    picture is broken when its header is, when a JPEG has no end, and with `decode_pictures` when it cannot be decoded.
+    Returns samples, bytes, shards, fields ({suffix: files, bytes, min, median, max, histogram}), labels,
+    pictures (formats, smallest, median and largest sides), duplicates (keys, contents), broken (count and the
+    first entries: shard, offset or -1, key, error). A picture is broken when its header is, when a JPEG has
+    no end, and with `decode_pictures` when it cannot be decoded.
     """
     shards, broken = [], []
     fields: dict[str, array] = {}
@@ -41,7 +42,9 @@ def survey(urls: Iterable[str], *, decode_pictures: bool = False, progress: Any 
         nonlocal problems
         problems += 1
         if len(broken) < _MOST_LISTED:
-            broken.append({"shard": shard, "offset": getattr(error, "offset", -1), "key": key, "error": str(error)})
+            broken.append(
+                {"shard": shard, "offset": getattr(error, "offset", -1), "key": key, "error": str(error)}
+            )
 
     for url, shard in opened_shards(urls):
         if isinstance(shard, Exception):
@@ -88,7 +91,10 @@ def survey(urls: Iterable[str], *, decode_pictures: bool = False, progress: Any 
         "samples": sum(shard["samples"] for shard in shards),
         "bytes": sum(shard["bytes"] for shard in shards),
         "shards": shards,
-        "fields": {name: {"files": len(sizes), "bytes": sum(sizes), **summary(sizes)} for name, sizes in sorted(fields.items())},
+        "fields": {
+            name: {"files": len(sizes), "bytes": sum(sizes), **summary(sizes)}
+            for name, sizes in sorted(fields.items())
+        },
         "labels": {label: labels[label] for label in sorted(labels, key=int)},
         "pictures": {"formats": dict(formats), "width": summary(widths), "height": summary(heights)},
         "duplicates": {"keys": keys.report(), "contents": contents.report()},
@@ -96,14 +102,17 @@ def survey(urls: Iterable[str], *, decode_pictures: bool = False, progress: Any 
     }
 
 
-def summary(values: Any) -> Optional[dict[str, Any]]:
+def summary(values: Any) -> dict[str, Any] | None:
     """min, median, max and a histogram of at most eight bins [[least, most, count], ...]; None of nothing."""
     if not values:
         return None
     least, most = min(values), max(values)
     step = max(1, -(-(most - least + 1) // 8))
     counts = Counter((value - least) // step for value in values)
-    bins = [[least + i * step, min(most, least + (i + 1) * step - 1), counts[i]] for i in range((most - least) // step + 1)]
+    bins = [
+        [least + i * step, min(most, least + (i + 1) * step - 1), counts[i]]
+        for i in range((most - least) // step + 1)
+    ]
     return {"min": least, "median": statistics.median_low(values), "max": most, "histogram": bins}
 
 
@@ -127,7 +136,7 @@ class _Repeats:
         return {"count": self._count, "first": self._first}
 
 
-def _picture(content: bytes, whole: bool) -> Optional[tuple[str, int, int]]:
+def _picture(content: bytes, whole: bool) -> tuple[str, int, int] | None:
     kind = _core.image_format(content[:16])
     if kind == "unknown":
         return None

@@ -1,14 +1,15 @@
-"""Reports on what a loader did: plain lines, a page, a trace, metrics, all made of the ledger in `loader.stats()`.
+"""Reports on what a loader did: plain lines, a page, a trace, metrics, all made of the ledger in
+`loader.stats()`.
 
-    print(loader.report())                        # millrace.report.Report
-    loader.report().save("report.html")
-    millrace.report.prometheus(loader)
+print(loader.report())                        # millrace.report.Report
+loader.report().save("report.html")
+millrace.report.prometheus(loader)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from .metrics import prometheus
 from .report import Report
@@ -23,10 +24,12 @@ def report_of(loader: Any) -> Report:
     return Report(ledger_of(loader, steps=True), (str(advice()) or None) if callable(advice) else None)
 
 
-def serve_metrics(loader: Any, port: int = 0, labels: Optional[Mapping[str, str]] = None) -> Any:
-    """Serves prometheus(loader, labels) at http://127.0.0.1:PORT/metrics, to this machine alone; port 0: a free one.
+def serve_metrics(loader: Any, port: int = 0, labels: Mapping[str, str] | None = None) -> Any:
+    """Serves prometheus(loader, labels) at http://127.0.0.1:PORT/metrics, to this machine alone; port 0: a
+    free one.
 
-    Returns a serving.MetricsServer: `url`, `port`, close(), or a `with` block. It holds the loader meanwhile. OSError: the port is taken.
+    Returns a serving.MetricsServer: `url`, `port`, close(), or a `with` block. It holds the loader meanwhile.
+    OSError: the port is taken.
     """
     from .serving import MetricsServer  # a web server is no part of `import millrace`
 

@@ -5,7 +5,8 @@ Plain rules instead of CSS variables, because programs that turn SVG into PNG of
 
 from __future__ import annotations
 
-# name: (light, dark). A stage has one colour everywhere; what is not known takes one of "0" to "7", by its place.
+# name: (light, dark). A stage has one colour everywhere; what is not known takes one of "0" to "7", by its
+# place.
 COLOURS = {
     "step": ("#2f9e6e", "#3fb984"),
     "wait": ("#d6336c", "#f2689b"),
@@ -43,16 +44,23 @@ def colour(name: str, place: int) -> str:
 
 
 def _rules(theme: int) -> str:
-    fills = "".join(f".mr .f-{name}{{fill:{pair[theme]}}}.mr .l-{name}{{stroke:{pair[theme]}}}" for name, pair in COLOURS.items())
-    return (f".mr text{{fill:{_INK[theme]}}}.mr .faint{{fill:{_FAINT[theme]}}}.mr .grid{{stroke:{_GRID[theme]}}}"
-            f".mr .axis{{stroke:{_FAINT[theme]}}}.mr .paper{{fill:{_PAPER[theme]}}}{fills}"
-            f".mr .on{{fill:{'#ffffff' if theme == 0 else '#10151a'}}}")
+    fills = "".join(
+        f".mr .f-{name}{{fill:{pair[theme]}}}.mr .l-{name}{{stroke:{pair[theme]}}}"
+        for name, pair in COLOURS.items()
+    )
+    return (
+        f".mr text{{fill:{_INK[theme]}}}.mr .faint{{fill:{_FAINT[theme]}}}.mr .grid{{stroke:{_GRID[theme]}}}"
+        f".mr .axis{{stroke:{_FAINT[theme]}}}.mr .paper{{fill:{_PAPER[theme]}}}{fills}"
+        f".mr .on{{fill:{'#ffffff' if theme == 0 else '#10151a'}}}"
+    )
 
 
 STYLE = (
-    ".mr{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}.mr .title{font-weight:600;font-size:14px}"
-    ".mr .line{fill:none;stroke-width:1.5;stroke-linejoin:round}.mr .grid,.mr .axis{stroke-width:1;shape-rendering:crispEdges}"
-    ".mr .band{fill-opacity:.28}.mr .small{font-size:11px}.mr .mid{text-anchor:middle}.mr .end{text-anchor:end}"
-    ".mr .sharp{shape-rendering:crispEdges}.mr .dot{fill-opacity:.75}"
-    f"{_rules(0)}@media(prefers-color-scheme:dark){{{_rules(1)}}}"
+    ".mr{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}.mr"
+    " .title{font-weight:600;font-size:14px}.mr"
+    " .line{fill:none;stroke-width:1.5;stroke-linejoin:round}.mr .grid,.mr"
+    " .axis{stroke-width:1;shape-rendering:crispEdges}.mr .band{fill-opacity:.28}.mr"
+    " .small{font-size:11px}.mr .mid{text-anchor:middle}.mr .end{text-anchor:end}.mr"
+    " .sharp{shape-rendering:crispEdges}.mr"
+    f" .dot{{fill-opacity:.75}}{_rules(0)}@media(prefers-color-scheme:dark){{{_rules(1)}}}"
 )

@@ -1,4 +1,6 @@
-"""The page of a loader's report: what the training loop waited for, when, and what the workers did meanwhile."""
+"""The page of a loader's report: what the training loop waited for, when, and what the workers did
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import datetime
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from . import svg
 from .page import Html, Page, pre, table
@@ -15,26 +17,28 @@ from .summary import MEANING, WORKER, Summary, ordered, step_times, throughput
 
 _MOST_WORKERS = 64
 _TOOLS = (
-    '<div class="tools"><button type="button" data-zoom-by="+" disabled>Zoom in</button>'
-    '<button type="button" data-zoom-by="-" disabled>Zoom out</button><button type="button" data-zoom-by="0" disabled>All</button>'
-    "<span data-shown>the whole run</span></div>"
+    '<div class="tools"><button type="button" data-zoom-by="+" disabled>Zoom in</button><button type="button"'
+    ' data-zoom-by="-" disabled>Zoom out</button><button type="button" data-zoom-by="0"'
+    " disabled>All</button><span data-shown>the whole run</span></div>"
 )
 
 
-def loader_page(ledger: Mapping[str, Any], advice: Optional[str]) -> Page:
+def loader_page(ledger: Mapping[str, Any], advice: str | None) -> Page:
     summary = Summary(ledger)
     page = Page("Where the time went", summary.headline())
     first, _, more = (advice or summary.verdict()).partition("\n")
     page.callout(first, bad=summary.batches > 0 and summary.lost_share > 0.1)
     if more:
         page.section("What to change", pre(textwrap.dedent(more)))
-    page.tiles({
-        "of the time lost to the loader": f"{summary.lost_share:.1%}",
-        "samples per second": amount(summary.samples_per_second),
-        "batches": f"{summary.batches:,}",
-        "until the first batch, in next()": amount(summary.first_wait, "s"),
-        "bytes per second": amount(summary.bytes_per_second, "B/s") if summary.bytes else "–",
-    })
+    page.tiles(
+        {
+            "of the time lost to the loader": f"{summary.lost_share:.1%}",
+            "samples per second": amount(summary.samples_per_second),
+            "batches": f"{summary.batches:,}",
+            "until the first batch, in next()": amount(summary.first_wait, "s"),
+            "bytes per second": amount(summary.bytes_per_second, "B/s") if summary.bytes else "–",
+        }
+    )
     _loop(page, summary)
     _time(page, ledger, summary)
     _workers(page, summary)
@@ -45,8 +49,10 @@ def loader_page(ledger: Mapping[str, Any], advice: Optional[str]) -> Page:
     return page
 
 
-def notebook_block(summary: Summary, advice: Optional[str]) -> str:
-    """The report in a notebook's cell: what matters most, on a ground of its own, as themes of notebooks are not the browser's."""
+def notebook_block(summary: Summary, advice: str | None) -> str:
+    """The report in a notebook's cell: what matters most, on a ground of its own, as themes of notebooks are
+    not the browser's.
+    """
     first, _, more = (advice or summary.verdict()).partition("\n")
     charts = [svg.stacked_bars({"training loop": summary.consumer}, Axis("time", "s"), shares=True)]
     if summary.workers:
@@ -62,17 +68,30 @@ def _loop(page: Page, summary: Summary) -> None:
     if summary.blame and summary.lost > 0:
         lost = {"lost to": summary.blame}
         bars.append(svg.stacked_bars(lost, Axis("share of what was lost", "s"), shares=True))
-    known = [(name, amount(s, "s"), f"{s / (summary.wall or 1):.1%}", MEANING.get(name, "")) for name, s in summary.consumer.items()]
-    page.section("The training loop", *bars, table(known, ("", "time", "share", "")),
-                 note="Every second of the loop's thread. What is not its own code (step) is lost to the loader, and the second bar says "
-                      "to which stage: a wait is put down to what the workers were busy with meanwhile.")
+    known = [
+        (name, amount(s, "s"), f"{s / (summary.wall or 1):.1%}", MEANING.get(name, ""))
+        for name, s in summary.consumer.items()
+    ]
+    page.section(
+        "The training loop",
+        *bars,
+        table(known, ("", "time", "share", "")),
+        note=(
+            "Every second of the loop's thread. What is not its own code (step) is lost to the loader, and"
+            " the second bar says to which stage: a wait is put down to what the workers were busy with"
+            " meanwhile."
+        ),
+    )
 
 
 def _time(page: Page, ledger: Mapping[str, Any], summary: Summary) -> None:
     steps = ledger.get("steps") or {}
     enter, leave, waits, own = step_times(steps, summary.wall)
     if not enter:
-        page.section("Over time", note="No step was taken, or the ledger was asked for without its steps: stats(steps=True).")
+        page.section(
+            "Over time",
+            note="No step was taken, or the ledger was asked for without its steps: stats(steps=True).",
+        )
         return
     kept_from = int(steps.get("kept_from") or 0)
     begin = 0.0 if kept_from == 0 else enter[0]
@@ -85,54 +104,115 @@ def _time(page: Page, ledger: Mapping[str, Any], summary: Summary) -> None:
     ready = [depth if depth >= 0 else float("nan") for depth in steps.get("ready") or []][: len(enter)]
     charts = [
         svg.timeline({"": spans}, axis, "Waits and steps", zoom="loop"),
-        svg.line_chart({"wait": (leave, waits), "step": (leave, own)}, axis, Axis("time", "s"), "How long each took",
-                       zoom="seconds"),
+        svg.line_chart(
+            {"wait": (leave, waits), "step": (leave, own)},
+            axis,
+            Axis("time", "s"),
+            "How long each took",
+            zoom="seconds",
+        ),
     ]
     if any(depth == depth for depth in ready):
         slots = summary.queue.get("slots") or None
         up = Axis("batches", high=max([slots or 1, *(depth for depth in ready if depth == depth)]))
-        charts.append(svg.line_chart({"ready": (enter, ready)}, axis, up, "Batches ready when next() was called", step=True, area=True,
-                                     height=190, zoom="ready"))
+        charts.append(
+            svg.line_chart(
+                {"ready": (enter, ready)},
+                axis,
+                up,
+                "Batches ready when next() was called",
+                step=True,
+                area=True,
+                height=190,
+                zoom="ready",
+            )
+        )
     per_batch = summary.samples / summary.batches if summary.batches else 0.0
     if per_batch:
         rate = throughput(leave[: max(1, summary.batches - kept_from)], per_batch, begin, axis.high or 0.0)
-        charts.append(svg.line_chart({"samples per second": rate}, axis,
-                                     Axis("samples per second"), "Throughput", step=True, area=True, height=190, zoom="rate"))
+        charts.append(
+            svg.line_chart(
+                {"samples per second": rate},
+                axis,
+                Axis("samples per second"),
+                "Throughput",
+                step=True,
+                area=True,
+                height=190,
+                zoom="rate",
+            )
+        )
     latest = f" Shown are the latest {len(enter):,} of {kept_from + len(enter):,} steps." if kept_from else ""
-    page.section("Over time", _TOOLS, f'<div class="zoomable" tabindex="0">{"".join(charts)}</div>', '<div class="tip" hidden></div>',
-                 note="A wait is the time inside next(). Drag over a stretch to see it closer; double-click, or press 0, for the whole "
-                      f"run; +, - and the arrows work, too.{latest}")
+    page.section(
+        "Over time",
+        _TOOLS,
+        f'<div class="zoomable" tabindex="0">{"".join(charts)}</div>',
+        '<div class="tip" hidden></div>',
+        note=(
+            "A wait is the time inside next(). Drag over a stretch to see it closer; double-click, or press"
+            f" 0, for the whole run; +, - and the arrows work, too.{latest}"
+        ),
+    )
     lasting = [w for w in waits if w > 0]
     if lasting:
-        page.section("How long steps waited",
-                     svg.histogram({"wait": lasting}, Axis("time in next()", "s", log=True, low=max(1e-6, min(lasting)))))
+        page.section(
+            "How long steps waited",
+            svg.histogram(
+                {"wait": lasting}, Axis("time in next()", "s", log=True, low=max(1e-6, min(lasting)))
+            ),
+        )
 
 
 def _workers(page: Page, summary: Summary) -> None:
     if summary.stages_wall:
         rows = {"wall": summary.stages_wall, "CPU": summary.stages_cpu}
-        page.section("Stages", svg.stacked_bars(rows, Axis("time, summed over workers", "s")),
-                     note="Much more wall than CPU time: a stage that waits, for a disk, a store, or for another thread. Else it computes.")
+        page.section(
+            "Stages",
+            svg.stacked_bars(rows, Axis("time, summed over workers", "s")),
+            note=(
+                "Much more wall than CPU time: a stage that waits, for a disk, a store, or for another"
+                " thread. Else it computes."
+            ),
+        )
     if not summary.workers:
         return
     shown = dict(list(summary.workers.items())[:_MOST_WORKERS])
     more = len(summary.workers) - len(shown)
-    page.section("Workers", svg.stacked_bars(shown, Axis("time", "s"), bar=20 if len(shown) <= 16 else 12),
-                 note="idle: nothing was left to do, or no slot was free to put it in." + (f" {more} more are not shown." if more else ""))
+    page.section(
+        "Workers",
+        svg.stacked_bars(shown, Axis("time", "s"), bar=20 if len(shown) <= 16 else 12),
+        note="idle: nothing was left to do, or no slot was free to put it in."
+        + (f" {more} more are not shown." if more else ""),
+    )
 
 
 def _hot(page: Page, summary: Summary) -> None:
     if summary.hot:
-        rows = [(f"{entry['share']:.1%}", str(entry["stage"]), Html(f"<code>{svg.escape(str(entry['where']))}</code>"))
-                for entry in summary.hot]
-        page.section("Hot places of your code", table(rows, ("share", "stage", "where")),
-                     note="Where workers were found when they were looked at, now and then, while running Python.")
+        rows = [
+            (
+                f"{entry['share']:.1%}",
+                str(entry["stage"]),
+                Html(f"<code>{svg.escape(str(entry['where']))}</code>"),
+            )
+            for entry in summary.hot
+        ]
+        page.section(
+            "Hot places of your code",
+            table(rows, ("share", "stage", "where")),
+            note="Where workers were found when they were looked at, now and then, while running Python.",
+        )
 
 
 def _settings(page: Page, ledger: Mapping[str, Any], summary: Summary) -> None:
-    settings = [(str(name), "–" if value is None else str(value)) for name, value in (ledger.get("settings") or {}).items()]
-    settings += [("engine", summary.engine), ("slots", str(summary.queue.get("slots", "–"))),
-                 ("batches beyond the slots", str(summary.queue.get("overflow_slots", "–")))]
+    settings = [
+        (str(name), "–" if value is None else str(value))
+        for name, value in (ledger.get("settings") or {}).items()
+    ]
+    settings += [
+        ("engine", summary.engine),
+        ("slots", str(summary.queue.get("slots", "–"))),
+        ("batches beyond the slots", str(summary.queue.get("overflow_slots", "–"))),
+    ]
     if started := ledger.get("started"):
         moment = datetime.datetime.fromtimestamp(float(started), datetime.timezone.utc)
         settings.append(("started", moment.strftime("%Y-%m-%d %H:%M:%S UTC")))

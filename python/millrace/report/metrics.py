@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from .summary import Summary, ledger_of, ordered
 
 
 def scalars(summary: Summary) -> dict[str, float]:
-    """{name: number} of what is worth a curve over epochs. Times are shares, which epochs of any length can be compared by."""
+    """{name: number} of what is worth a curve over epochs. Times are shares, which epochs of any length can
+    be compared by.
+    """
     wall, whole = summary.wall or 1.0, summary.worker_seconds or sum(summary.stages_wall.values()) or 1.0
-    found = {"samples_per_second": summary.samples_per_second, "bytes_per_second": summary.bytes_per_second,
-             "lost_share": summary.lost_share, "first_wait_seconds": summary.first_wait}
+    found = {
+        "samples_per_second": summary.samples_per_second,
+        "bytes_per_second": summary.bytes_per_second,
+        "lost_share": summary.lost_share,
+        "first_wait_seconds": summary.first_wait,
+    }
     found |= {f"loop/{part}": s / wall for part, s in summary.consumer.items()}
     found |= {f"stages/{stage}": s / whole for stage, s in summary.stages_wall.items()}
     if summary.worker_seconds:
@@ -20,11 +26,12 @@ def scalars(summary: Summary) -> dict[str, float]:
     return found
 
 
-def prometheus(loader: Any, labels: Optional[Mapping[str, str]] = None) -> str:
-    """The numbers of `loader`'s latest iterator in Prometheus's text exposition format (version 0.0.4), for a collector of yours.
+def prometheus(loader: Any, labels: Mapping[str, str] | None = None) -> str:
+    """The numbers of `loader`'s latest iterator in Prometheus's text exposition format (version 0.0.4), for a
+    collector of yours.
 
-    Counters begin at 0 with each iterator, as Prometheus expects of a process that begins anew. labels: put on each of them, to tell
-    loaders apart. May be called from any thread.
+    Counters begin at 0 with each iterator, as Prometheus expects of a process that begins anew. labels: put
+    on each of them, to tell loaders apart. May be called from any thread.
     """
     ledger = ledger_of(loader, steps=False)
     summary = Summary(ledger)
@@ -35,7 +42,9 @@ def prometheus(loader: Any, labels: Optional[Mapping[str, str]] = None) -> str:
             return
         lines.extend([f"# HELP millrace_{name} {text}", f"# TYPE millrace_{name} {kind}"])
         for own, value in values.items():
-            shown = ",".join(f'{key}="{_escaped(str(label))}"' for key, label in [*(labels or {}).items(), *own])
+            shown = ",".join(
+                f'{key}="{_escaped(str(label))}"' for key, label in [*(labels or {}).items(), *own]
+            )
             lines.append(f"millrace_{name}{{{shown}}} {value!r}" if shown else f"millrace_{name} {value!r}")
 
     def one(name: str, kind: str, text: str, value: float) -> None:
@@ -45,15 +54,37 @@ def prometheus(loader: Any, labels: Optional[Mapping[str, str]] = None) -> str:
     one("batches_total", "counter", "Batches handed out.", summary.batches)
     one("bytes_total", "counter", "Bytes that were read or made, as stats() counts them.", summary.bytes)
     one("wall_seconds_total", "counter", "Seconds since the iterator was made, up to its end.", summary.wall)
-    family("loop_seconds_total", "counter", "The training loop's time: step is its own code, all else the loader's.",
-           {(("part", part),): s for part, s in summary.consumer.items()})
-    family("lost_seconds_total", "counter", "The training loop's time in the loader, by what it is put down to.",
-           {(("to", part),): s for part, s in summary.blame.items()})
-    family("stage_seconds_total", "counter", "Seconds of each stage, summed over workers.",
-           {(("clock", clock), ("stage", stage)): s
-            for clock, stages in (("wall", ordered({**summary.stages_wall, "idle": summary.idle}, ())), ("cpu", summary.stages_cpu))
-            for stage, s in stages.items()})
-    one("overflow_batches_total", "counter", "Batches that found all slots taken.", summary.queue.get("overflow_slots") or 0)
+    family(
+        "loop_seconds_total",
+        "counter",
+        "The training loop's time: step is its own code, all else the loader's.",
+        {(("part", part),): s for part, s in summary.consumer.items()},
+    )
+    family(
+        "lost_seconds_total",
+        "counter",
+        "The training loop's time in the loader, by what it is put down to.",
+        {(("to", part),): s for part, s in summary.blame.items()},
+    )
+    family(
+        "stage_seconds_total",
+        "counter",
+        "Seconds of each stage, summed over workers.",
+        {
+            (("clock", clock), ("stage", stage)): s
+            for clock, stages in (
+                ("wall", ordered({**summary.stages_wall, "idle": summary.idle}, ())),
+                ("cpu", summary.stages_cpu),
+            )
+            for stage, s in stages.items()
+        },
+    )
+    one(
+        "overflow_batches_total",
+        "counter",
+        "Batches that found all slots taken.",
+        summary.queue.get("overflow_slots") or 0,
+    )
     one("slots", "gauge", "Slots for batches.", summary.queue.get("slots") or 0)
     one("workers", "gauge", "Threads or processes that make batches.", len(summary.workers))
     one("epoch", "gauge", "The epoch of the iterator.", summary.epoch)

@@ -1,8 +1,8 @@
 """One HTML page in one file: sections of text, tables and charts, with style, script and data inside.
 
-Nothing is fetched, and nothing may be: the page forbids it by a content security policy that lets run only the scripts it was written
-with, by their hashes, so that no name of a file or function that found its way into the page can become one. It reads well on paper,
-in light and in dark, and without scripts.
+Nothing is fetched, and nothing may be: the page forbids it by a content security policy that lets run only
+the scripts it was written with, by their hashes, so that no name of a file or function that found its way
+into the page can become one. It reads well on paper, in light and in dark, and without scripts.
 
     page = Page("bench of my_dataset", "8 workers, 1,000 batches")
     page.tiles({"samples per second": "12,400", "against torch": "3.1 x"})
@@ -22,7 +22,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from .colours import STYLE
 
@@ -30,18 +30,26 @@ _HERE = Path(__file__).parent
 
 
 class Page:
-    """A page in the making; what is added is shown in that order. `title` and all texts may hold anything; `body` of a section, and what
-    svg's functions, table() and pre() return, is HTML."""
+    """A page in the making; what is added is shown in that order. `title` and all texts may hold anything;
+    `body` of a section, and what
+    svg's functions, table() and pre() return, is HTML.
+    """
 
     def __init__(self, title: str, subtitle: str = "") -> None:
         self.title = title
-        self._parts = [f"<h1>{escape(title)}</h1>", f'<p class="under">{escape(subtitle)}</p>' if subtitle else ""]
+        self._parts = [
+            f"<h1>{escape(title)}</h1>",
+            f'<p class="under">{escape(subtitle)}</p>' if subtitle else "",
+        ]
         self._data: list[str] = []
         self._scripts: list[str] = []
 
     def tiles(self, numbers: Mapping[str, str]) -> None:
         """A row of numbers with what each is."""
-        tiles = "".join(f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in numbers.items())
+        tiles = "".join(
+            f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+            for name, value in numbers.items()
+        )
         self._parts.append(f'<div class="tiles">{tiles}</div>')
 
     def callout(self, text: str, bad: bool = False) -> None:
@@ -50,15 +58,19 @@ class Page:
 
     def section(self, heading: str, *body: str, note: str = "") -> None:
         noted = f'<p class="note">{escape(note)}</p>' if note else ""
-        self._parts.append(f'<section><h2>{escape(heading)}</h2>{noted}{"".join(body)}</section>')
+        self._parts.append(f"<section><h2>{escape(heading)}</h2>{noted}{''.join(body)}</section>")
 
     def data(self, name: str, content: Any) -> None:
-        """Puts `content` into the page as JSON, in the element with id `name`, and a button that saves it as NAME.json."""
+        """Puts `content` into the page as JSON, in the element with id `name`, and a button that saves it as
+        NAME.json.
+        """
         text = json.dumps(finite(content), separators=(",", ":"), default=str).replace("<", "\\u003c")
         safe = escape(name)
         self._data.append(f'<script type="application/json" id="{safe}">{text}</script>')
-        self._parts.append(f'<p class="tools"><button type="button" data-save="{safe}">Save {safe}.json</button>'
-                           f"the numbers behind this page, {len(text):,} bytes</p>")
+        self._parts.append(
+            f'<p class="tools"><button type="button" data-save="{safe}">Save {safe}.json</button>'
+            f"the numbers behind this page, {len(text):,} bytes</p>"
+        )
 
     def script(self, text: str) -> None:
         """Runs when the page is there; it has no access to anything but the page."""
@@ -67,24 +79,28 @@ class Page:
     def html(self) -> str:
         style = f"{(_HERE / 'page.css').read_text(encoding='utf-8')}\n{STYLE}"
         scripts = [(_HERE / "page.js").read_text(encoding="utf-8"), *self._scripts]
-        policy = (f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data: blob:; "
-                  "base-uri 'none'; form-action 'none'")
-        return "\n".join([
-            "<!doctype html>",
-            '<html lang="en">',
-            '<head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(self.title)}</title>",
-            f"<style>{style}</style></head>",
-            f'<body><main>{"".join(self._parts)}</main>',
-            *self._data,
-            *(f"<script>{script}</script>" for script in scripts),
-            "</body></html>",
-            "",
-        ])
+        policy = (
+            f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))};"
+            " img-src data: blob:; base-uri 'none'; form-action 'none'"
+        )
+        return "\n".join(
+            [
+                "<!doctype html>",
+                '<html lang="en">',
+                '<head><meta charset="utf-8">',
+                f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+                '<meta name="viewport" content="width=device-width, initial-scale=1">',
+                f"<title>{escape(self.title)}</title>",
+                f"<style>{style}</style></head>",
+                f"<body><main>{''.join(self._parts)}</main>",
+                *self._data,
+                *(f"<script>{script}</script>" for script in scripts),
+                "</body></html>",
+                "",
+            ]
+        )
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> Path:
+    def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the page, whole or not at all. OSError: the folder is missing or cannot be written to."""
         return write_file(path, self.html())
 
@@ -108,7 +124,7 @@ def _cells(row: Sequence[Any]) -> str:
     for cell in row:
         number = isinstance(cell, (int, float)) and not isinstance(cell, bool)
         text = cell if isinstance(cell, Html) else escape(f"{cell:,}" if number else str(cell))
-        cells.append(f'<td{" class=number" * number}>{text}</td>')
+        cells.append(f"<td{' class=number' * number}>{text}</td>")
     return "".join(cells)
 
 
@@ -128,8 +144,9 @@ def finite(content: Any) -> Any:
     return content
 
 
-def write_file(path: Union[str, os.PathLike[str]], text: str) -> Path:
-    """Writes `text` as UTF-8 under another name beside `path`, then renames it, so that `path` is whole at any time.
+def write_file(path: str | os.PathLike[str], text: str) -> Path:
+    """Writes `text` as UTF-8 under another name beside `path`, then renames it, so that `path` is whole at
+    any time.
 
     OSError of the kind that came up, naming the path and what to do.
     """

@@ -1,4 +1,6 @@
-"""What `loader.report()` returns: a ledger that prints itself, and that can be saved as a page, a trace or numbers."""
+"""What `loader.report()` returns: a ledger that prints itself, and that can be saved as a page, a trace or
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from . import text
 from .colours import STYLE
@@ -23,12 +25,12 @@ PathLike = Union[str, os.PathLike[str]]
 class Report:
     """Where a loader's time went, up to the moment of the call.
 
-    `ledger` is what `loader.ledger(steps=True)` returns; `advice` what to change, whose first line is the verdict at the top (None: one
-    that follows from the ledger alone). str() and print() give plain lines; show() a table of rich's, where rich is installed and the
-    output is a terminal; notebooks draw it.
+    `ledger` is what `loader.ledger(steps=True)` returns; `advice` what to change, whose first line is the
+    verdict at the top (None: one that follows from the ledger alone). str() and print() give plain lines;
+    show() a table of rich's, where rich is installed and the output is a terminal; notebooks draw it.
     """
 
-    def __init__(self, ledger: Mapping[str, Any], advice: Optional[str] = None) -> None:
+    def __init__(self, ledger: Mapping[str, Any], advice: str | None = None) -> None:
         self.ledger = ledger
         self.advice = advice
         self.summary = Summary(ledger)
@@ -61,14 +63,20 @@ class Report:
         return loader_page(self.ledger, self.advice).html()
 
     def save(self, path: PathLike = "report.html") -> Path:
-        """Writes a page, one file with everything in it. OSError: the folder is missing or cannot be written to."""
+        """Writes a page, one file with everything in it. OSError: the folder is missing or cannot be written
+        to.
+        """
         return write_file(path, self.html())
 
     def save_trace(self, path: PathLike = "trace.json") -> Path:
-        """Writes the steps as Chrome's trace events, which ui.perfetto.dev and chrome://tracing draw. OSError as save()."""
+        """Writes the steps as Chrome's trace events, which ui.perfetto.dev and chrome://tracing draw. OSError
+        as save().
+        """
         return write_file(path, json.dumps(trace_events(self.ledger), separators=(",", ":")))
 
     def to_tensorboard(self, writer: Any, step: int, prefix: str = "millrace") -> None:
-        """Gives the numbers to anything with add_scalar(tag, value, step), as torch.utils.tensorboard's SummaryWriter."""
+        """Gives the numbers to anything with add_scalar(tag, value, step), as torch.utils.tensorboard's
+        SummaryWriter.
+        """
         for name, value in scalars(self.summary).items():
             writer.add_scalar(f"{prefix}/{name}", value, step)

@@ -1,11 +1,12 @@
-"""Axes of charts: round ticks, numbers as people read them, and points thinned to what a picture of some pixels can show."""
+"""Axes of charts: round ticks, numbers as people read them, and points thinned to what a picture of some
+pixels can show.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 _SECONDS = ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h"))
 _BYTES = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
@@ -14,19 +15,24 @@ _COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"))
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows. unit: "s", "B", "B/s", "%" (of numbers that are percents) or "" are scaled or written as these are; any
-    other is written behind the number. log: powers of ten. low, high: where the axis begins and ends; None: where the values do."""
+    """What an axis shows. unit: "s", "B", "B/s", "%" (of numbers that are percents) or "" are scaled or
+    written as these are; any
+    other is written behind the number. log: powers of ten. low, high: where the axis begins and ends; None:
+    where the values do.
+    """
 
     label: str = ""
     unit: str = ""
     log: bool = False
-    low: Optional[float] = None
-    high: Optional[float] = None
+    low: float | None = None
+    high: float | None = None
 
 
 def magnitude(value: float, unit: str) -> tuple[float, str]:
     """(factor, unit): the one of `unit`'s multiples in which `value` is a short number."""
-    steps = {"s": _SECONDS, "B": _BYTES, "B/s": _BYTES}.get(unit, _COUNTS if unit in ("", "/s") else ((1.0, unit),))
+    steps = {"s": _SECONDS, "B": _BYTES, "B/s": _BYTES}.get(
+        unit, _COUNTS if unit in ("", "/s") else ((1.0, unit),)
+    )
     size = abs(value)
     if unit == "s":
         limits = (1e-3, 1.0, 120.0, 7200.0)  # "90 s" is shorter to read than "1.5 min"
@@ -67,16 +73,23 @@ def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 class Scale:
-    """Values of an axis as pixels, from `begin` to `end` (for y: begin > end). Without values it goes from 0 to 1."""
+    """Values of an axis as pixels, from `begin` to `end` (for y: begin > end). Without values it goes from 0
+    to 1.
+    """
 
-    def __init__(self, axis: Axis, values: Iterable[float], begin: float, end: float, from_zero: bool = False) -> None:
+    def __init__(
+        self, axis: Axis, values: Iterable[float], begin: float, end: float, from_zero: bool = False
+    ) -> None:
         seen = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)]
         low = axis.low if axis.low is not None else min(seen, default=1.0 if axis.log else 0.0)
         high = axis.high if axis.high is not None else max(seen, default=10.0 if axis.log else 1.0)
         if from_zero and not axis.log:
             low, high = min(low, 0.0), max(high, 0.0)
         if axis.log:
-            low, high = 10.0 ** math.floor(math.log10(low) + 1e-9), 10.0 ** math.ceil(math.log10(max(low, high)) - 1e-9)
+            low, high = (
+                10.0 ** math.floor(math.log10(low) + 1e-9),
+                10.0 ** math.ceil(math.log10(max(low, high)) - 1e-9),
+            )
         if high <= low:
             low, high = (low, low * 10) if axis.log else (low, low + (abs(low) or 1.0))
         self.axis, self.low, self.high, self.begin, self.end = axis, low, high, begin, end
@@ -92,7 +105,9 @@ class Scale:
         if self.axis.log:
             powers = range(round(math.log10(self.low)), round(math.log10(self.high)) + 1)
             every = math.ceil(len(powers) / max(2, most))
-            return [(10.0**p, amount(10.0**p, self.axis.unit)) for p in powers if (p - powers.start) % every == 0]
+            return [
+                (10.0**p, amount(10.0**p, self.axis.unit)) for p in powers if (p - powers.start) % every == 0
+            ]
         factor, _ = magnitude(max(abs(self.low), abs(self.high)), self.axis.unit)
         places = round_ticks(self.low / factor, self.high / factor, most)
         step = min((b - a for a, b in zip(places, places[1:])), default=1.0)
@@ -105,8 +120,12 @@ class Scale:
         return f"{self.axis.label} ({unit})" if unit and self.axis.label else self.axis.label or unit
 
 
-def summed_up(xs: Sequence[float], ys: Sequence[float], pixel: float) -> list[tuple[float, float, float, float]]:
-    """(x, lowest, mean, highest) of the points in each column of `pixel` width that has some, all in pixels. xs must not fall."""
+def summed_up(
+    xs: Sequence[float], ys: Sequence[float], pixel: float
+) -> list[tuple[float, float, float, float]]:
+    """(x, lowest, mean, highest) of the points in each column of `pixel` width that has some, all in pixels.
+    xs must not fall.
+    """
     found: list[tuple[float, float, float, float]] = []
     column: list[float] = []
     place = 0
@@ -122,8 +141,12 @@ def summed_up(xs: Sequence[float], ys: Sequence[float], pixel: float) -> list[tu
     return found
 
 
-def covered(begins: Sequence[float], ends: Sequence[float], low: float, high: float, columns: int) -> list[float]:
-    """Of each of `columns` equal parts of low..high the share, 0 to 1, that the spans begins[i]..ends[i] cover. Spans do not overlap."""
+def covered(
+    begins: Sequence[float], ends: Sequence[float], low: float, high: float, columns: int
+) -> list[float]:
+    """Of each of `columns` equal parts of low..high the share, 0 to 1, that the spans begins[i]..ends[i]
+    cover. Spans do not overlap.
+    """
     width = (high - low) / columns
     shares = [0.0] * columns
     for begin, end in zip(begins, ends):

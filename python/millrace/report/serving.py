@@ -5,19 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Optional
+from typing import Any
 
 from .metrics import prometheus
 
 
 class MetricsServer:
-    """Answers GET /metrics on 127.0.0.1:`port` until close(), the end of its `with` block or of the process. `url` says where.
+    """Answers GET /metrics on 127.0.0.1:`port` until close(), the end of its `with` block or of the process.
+    `url` says where.
 
-    Holds the loader while it serves. Its threads are daemons, and answer while the training loop is in code that releases the GIL, or
-    between two of its instructions.
+    Holds the loader while it serves. Its threads are daemons, and answer while the training loop is in code
+    that releases the GIL, or between two of its instructions.
     """
 
-    def __init__(self, loader: Any, port: int = 0, labels: Optional[Mapping[str, str]] = None) -> None:
+    def __init__(self, loader: Any, port: int = 0, labels: Mapping[str, str] | None = None) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 if self.path.partition("?")[0] != "/metrics":
@@ -36,11 +37,16 @@ class MetricsServer:
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         except OSError as error:
-            raise OSError(error.errno, f"cannot serve metrics on port {port}: {error.strerror}; port 0 takes one that is free") from error
+            raise OSError(
+                error.errno,
+                f"cannot serve metrics on port {port}: {error.strerror}; port 0 takes one that is free",
+            ) from error
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/metrics"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="millrace metrics", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="millrace metrics", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """What a ledger comes to: the few numbers and sentences that every kind of report shows.
 
-A ledger is `loader.stats()["ledger"]`. Parts that are missing, or an epoch without steps, come to zeros and to nothing shown.
+A ledger is `loader.stats()["ledger"]`. Parts that are missing, or an epoch without steps, come to zeros and
+to nothing shown.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Summary:
         self.blame = ordered(ledger.get("blame") or {}, WORKER)
         self.lost = max(0.0, self.wall - self.consumer.get("step", 0.0)) if self.consumer else 0.0
         self.lost_share = self.lost / self.wall if self.wall > 0 else 0.0
-        self.batches, self.samples, self.bytes = (int(ledger.get(key) or 0) for key in ("batches", "samples", "bytes"))
+        self.batches, self.samples, self.bytes = (
+            int(ledger.get(key) or 0) for key in ("batches", "samples", "bytes")
+        )
         self.samples_per_second = self.samples / self.wall if self.wall > 0 else 0.0
         self.bytes_per_second = self.bytes / self.wall if self.wall > 0 else 0.0
         self.workers = {w["name"]: ordered(w["seconds"], WORKER) for w in ledger.get("workers") or []}
@@ -72,8 +75,11 @@ class Summary:
         """How far the run is and how fast it went."""
         state = "running for" if self.running else "took"
         read = f", {amount(self.bytes, 'B')} ({amount(self.bytes_per_second, 'B/s')})" if self.bytes else ""
-        return (f"epoch {self.epoch} {state} {amount(self.wall, 's')}: {self.batches:,} {_plural(self.batches, 'batch', 'batches')}, "
-                f"{self.samples:,} {_plural(self.samples, 'sample')} ({amount(self.samples_per_second)}/s){read}; {self.engine}")
+        return (
+            f"epoch {self.epoch} {state} {amount(self.wall, 's')}: {self.batches:,}"
+            f" {_plural(self.batches, 'batch', 'batches')}, {self.samples:,}"
+            f" {_plural(self.samples, 'sample')} ({amount(self.samples_per_second)}/s){read}; {self.engine}"
+        )
 
     def verdict(self) -> str:
         """Who waited for whom."""
@@ -83,7 +89,10 @@ class Summary:
             return f"the training loop sets the pace: it had to wait for {self.lost_share:.1%} of the time"
         most = max(self.blame, key=lambda part: self.blame[part], default=self.bottleneck)
         slowest = f"; the slowest stage is {self.bottleneck}" if most != self.bottleneck else ""
-        return f"loader-bound {self.lost_share:.1%}: {amount(self.lost, 's')} lost, most of it to {most}{slowest}"
+        return (
+            f"loader-bound {self.lost_share:.1%}: {amount(self.lost, 's')} lost, most of it to"
+            f" {most}{slowest}"
+        )
 
 
 def _engine(ledger: Mapping[str, Any], workers: int) -> str:
@@ -100,8 +109,12 @@ def _plural(count: int, one: str, many: str = "") -> str:
     return one if count == 1 else many or one + "s"
 
 
-def step_times(steps: Mapping[str, Any], wall: float) -> tuple[list[float], list[float], list[float], list[float]]:
-    """(enter, leave, waits, steps) of the steps that are kept: seconds in next(), and in the loop's own code behind it."""
+def step_times(
+    steps: Mapping[str, Any], wall: float
+) -> tuple[list[float], list[float], list[float], list[float]]:
+    """(enter, leave, waits, steps) of the steps that are kept: seconds in next(), and in the loop's own code
+    behind it.
+    """
     enter, leave = list(steps.get("enter") or []), list(steps.get("leave") or [])
     count = min(len(enter), len(leave))
     ends = [*enter[1 : count + 1], *[max(wall, leave[-1] if leave else 0.0)]][:count]
@@ -110,8 +123,12 @@ def step_times(steps: Mapping[str, Any], wall: float) -> tuple[list[float], list
     return enter, leave, waits, [max(0.0, b - a) for a, b in zip(leave, ends)]
 
 
-def throughput(leave: Sequence[float], per_batch: float, low: float, high: float) -> tuple[list[float], list[float]]:
-    """(seconds, samples per second) over equal stretches of low..high, each value from its moment on; the last one closes the line."""
+def throughput(
+    leave: Sequence[float], per_batch: float, low: float, high: float
+) -> tuple[list[float], list[float]]:
+    """(seconds, samples per second) over equal stretches of low..high, each value from its moment on; the
+    last one closes the line.
+    """
     bins = max(1, min(120, len(leave) // 5))
     width = (high - low) / bins
     if not leave or width <= 0:

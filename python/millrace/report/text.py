@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 
 from .scales import amount
 from .summary import MEANING, Summary
@@ -18,20 +18,37 @@ def blocks(summary: Summary) -> Iterator[tuple[str, list[Row]]]:
     """(heading, rows) of each table there is something for."""
     wall = summary.wall or 1.0
     if summary.consumer:
-        yield "training loop", [(name, s, s / wall, MEANING.get(name, "")) for name, s in summary.consumer.items()]
+        yield (
+            "training loop",
+            [(name, s, s / wall, MEANING.get(name, "")) for name, s in summary.consumer.items()],
+        )
     if summary.blame and summary.lost:
         lost = summary.lost
         yield "lost to", [(name, s, s / lost, MEANING.get(name, "")) for name, s in _by_size(summary.blame)]
     if summary.stages_wall:
         whole = summary.worker_seconds or sum(summary.stages_wall.values())
-        rows = [(stage, s, s / whole, f"{amount(summary.stages_cpu.get(stage, 0.0), 's')} of CPU; {MEANING.get(stage, '')}")
-                for stage, s in summary.stages_wall.items()]
+        rows = [
+            (
+                stage,
+                s,
+                s / whole,
+                f"{amount(summary.stages_cpu.get(stage, 0.0), 's')} of CPU; {MEANING.get(stage, '')}",
+            )
+            for stage, s in summary.stages_wall.items()
+        ]
         if summary.idle:
             rows.append(("idle", summary.idle, summary.idle / whole, MEANING["idle"]))
         yield f"stages, of {amount(whole, 's')} of worker time", rows
     if len(summary.workers) > 1:
-        rows = [(name, sum(parts.values()) - parts.get("idle", 0.0), 1 - parts.get("idle", 0.0) / (sum(parts.values()) or 1.0), "")
-                for name, parts in list(summary.workers.items())[:_MOST_WORKERS]]
+        rows = [
+            (
+                name,
+                sum(parts.values()) - parts.get("idle", 0.0),
+                1 - parts.get("idle", 0.0) / (sum(parts.values()) or 1.0),
+                "",
+            )
+            for name, parts in list(summary.workers.items())[:_MOST_WORKERS]
+        ]
         yield "busy", rows
 
 
@@ -46,19 +63,28 @@ def notes(summary: Summary) -> list[str]:
     if len(summary.workers) > _MOST_WORKERS:
         found.append(f"{len(summary.workers) - _MOST_WORKERS} more workers are not listed")
     if overflow := summary.queue.get("overflow_slots"):
-        found.append(f"{overflow:,} batches found all {summary.queue.get('slots', 0)} slots taken, and got memory of their own")
+        found.append(
+            f"{overflow:,} batches found all {summary.queue.get('slots', 0)} slots taken, and got memory of"
+            " their own"
+        )
     return found
 
 
-def plain(summary: Summary, advice: Optional[str]) -> str:
+def plain(summary: Summary, advice: str | None) -> str:
     lines = [summary.headline(), *(advice or summary.verdict()).splitlines()]
     for heading, rows in blocks(summary):
         lines += ["", heading]
         for name, seconds, share, meaning in rows:
-            lines.append(f"  {name:<12} {amount(seconds, 's'):>9} {share:>7.1%}  {_bar(share, '#'):<{_BAR}}  {meaning}".rstrip())
+            lines.append(
+                f"  {name:<12} {amount(seconds, 's'):>9} {share:>7.1%}  "
+                f"{_bar(share, '#'):<{_BAR}}  {meaning}".rstrip()
+            )
     if summary.hot:
         lines += ["", "hot places of your code"]
-        lines += [f"  {entry['share']:>6.1%}  {entry['stage']:<10} {entry['where']}" for entry in summary.hot[:_MOST_HOT]]
+        lines += [
+            f"  {entry['share']:>6.1%}  {entry['stage']:<10} {entry['where']}"
+            for entry in summary.hot[:_MOST_HOT]
+        ]
     if more := notes(summary):
         lines += ["", *more]
     return "\n".join(lines)
@@ -68,7 +94,7 @@ def _bar(share: float, letter: str) -> str:
     return letter * round(_BAR * min(1.0, max(0.0, share)))
 
 
-def rich_table(summary: Summary, advice: Optional[str]) -> Any:
+def rich_table(summary: Summary, advice: str | None) -> Any:
     """The same for rich; it is imported here, by whoever renders."""
     from rich.console import Group
     from rich.table import Table
@@ -76,9 +102,19 @@ def rich_table(summary: Summary, advice: Optional[str]) -> Any:
 
     colour = "red" if summary.batches and summary.lost_share > 0.1 else "green"
     first, *more = (advice or summary.verdict()).splitlines()
-    parts: list[Any] = [Text(summary.headline(), style="bold"), Text(first, style=colour), *(Text(line, style="yellow") for line in more)]
-    look: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "box": None, "show_header": False, "pad_edge": False,
-                            "padding": (0, 2, 0, 0)}
+    parts: list[Any] = [
+        Text(summary.headline(), style="bold"),
+        Text(first, style=colour),
+        *(Text(line, style="yellow") for line in more),
+    ]
+    look: dict[str, Any] = {
+        "title_justify": "left",
+        "title_style": "bold",
+        "box": None,
+        "show_header": False,
+        "pad_edge": False,
+        "padding": (0, 2, 0, 0),
+    }
     for heading, rows in blocks(summary):
         table = Table(title=heading, **look)
         for justify in ("left", "right", "right", "left"):
@@ -87,7 +123,9 @@ def rich_table(summary: Summary, advice: Optional[str]) -> Any:
         for name, seconds, share, meaning in rows:
             style = {"wait": "red", "step": "green", "idle": "dim"}.get(name, "")
             bar = Text(_bar(share, "█"), style=style)
-            table.add_row(Text(name, style=style), amount(seconds, "s"), f"{share:.1%}", bar, Text(meaning, style="dim"))
+            table.add_row(
+                Text(name, style=style), amount(seconds, "s"), f"{share:.1%}", bar, Text(meaning, style="dim")
+            )
         parts += [Text(), table]
     if summary.hot:
         table = Table(title="hot places of your code", **look)

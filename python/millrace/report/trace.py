@@ -1,7 +1,9 @@
 """A ledger as Chrome's trace events: the JSON that Perfetto and chrome://tracing draw.
 
-Track 1 is the training loop: one event for each time in next() and for each step of its own. Counters show how many batches were ready.
-What workers did is known as sums only: their tracks, in a process of their own, show these end to end, not when they happened.
+Track 1 is the training loop: one event for each time in next() and for each step of its own. Counters show
+how many batches were ready.
+What workers did is known as sums only: their tracks, in a process of their own, show these end to end, not
+when they happened.
 Source of the format: Google's "Trace Event Format" (events X, C and M; times in microseconds).
 """
 
@@ -25,18 +27,35 @@ def trace_events(ledger: Mapping[str, Any]) -> dict[str, Any]:
         events.append(_span(_LOOP, 1, "start", 0.0, min(start, enter[0]) if enter else start, {}))
     for i, (begin, end) in enumerate(zip(enter, leave)):
         number = {"step": kept_from + i}
-        events += [_span(_LOOP, 1, "wait", begin, waits[i], number), _span(_LOOP, 1, "step", end, own[i], number)]
+        events += [
+            _span(_LOOP, 1, "wait", begin, waits[i], number),
+            _span(_LOOP, 1, "step", end, own[i], number),
+        ]
         if i < len(ready) and ready[i] >= 0:
-            events.append({"ph": "C", "pid": _LOOP, "name": "ready batches", "ts": _us(begin), "args": {"batches": ready[i]}})
+            events.append(
+                {
+                    "ph": "C",
+                    "pid": _LOOP,
+                    "name": "ready batches",
+                    "ts": _us(begin),
+                    "args": {"batches": ready[i]},
+                }
+            )
     if summary.workers:
         events.append(_named(_WORKERS, "workers: sums over the run, end to end"))
     for place, (name, parts) in enumerate(summary.workers.items(), 1):
         events.append(_named(_WORKERS, name, place))
         begin = 0.0
         for stage, seconds in parts.items():
-            events.append(_span(_WORKERS, place, stage, begin, seconds, {"share": round(seconds / sum(parts.values()), 4)}))
+            events.append(
+                _span(
+                    _WORKERS, place, stage, begin, seconds, {"share": round(seconds / sum(parts.values()), 4)}
+                )
+            )
             begin += seconds
-    about = {key: ledger.get(key) for key in ("engine", "epoch", "batches", "samples", "bottleneck", "settings")}
+    about = {
+        key: ledger.get(key) for key in ("engine", "epoch", "batches", "samples", "bottleneck", "settings")
+    }
     return {"displayTimeUnit": "ms", "otherData": about, "traceEvents": events}
 
 
@@ -44,9 +63,26 @@ def _us(seconds: float) -> float:
     return round(seconds * 1e6, 1)
 
 
-def _span(pid: int, tid: int, name: str, begin: float, seconds: float, args: dict[str, Any]) -> dict[str, Any]:
-    return {"ph": "X", "cat": "millrace", "pid": pid, "tid": tid, "name": name, "ts": _us(begin), "dur": _us(seconds), "args": args}
+def _span(
+    pid: int, tid: int, name: str, begin: float, seconds: float, args: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "cat": "millrace",
+        "pid": pid,
+        "tid": tid,
+        "name": name,
+        "ts": _us(begin),
+        "dur": _us(seconds),
+        "args": args,
+    }
 
 
 def _named(pid: int, name: str, tid: int = 0) -> dict[str, Any]:
-    return {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name" if tid else "process_name", "args": {"name": name}}
+    return {
+        "ph": "M",
+        "pid": pid,
+        "tid": tid,
+        "name": "thread_name" if tid else "process_name",
+        "args": {"name": name},
+    }

@@ -1,7 +1,8 @@
 """Samplers: which sample comes next. Torch's, with torch's draws, and some that torch has not.
 
-Each works in torch's DataLoader, too. Iterators hand out Python ints (or lists of them), or arrays with take(); iterators and samplers
-have state_dict(), samplers load_state_dict(), and those that shuffle by (seed, epoch) have set_epoch().
+Each works in torch's DataLoader, too. Iterators hand out Python ints (or lists of them), or arrays with
+take(); iterators and samplers have state_dict(), samplers load_state_dict(), and those that shuffle by (seed,
+epoch) have set_epoch().
 """
 
 from .batches import BatchSampler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils import data
 
@@ -16,14 +16,18 @@ from .resumable import Resumable
 
 
 class BatchIterator:
-    """The next indices of a sampler, whose iterator is made for the first batch, as torch's BatchSampler does: lists, or int64 arrays
-    where `arrays` is set and the sampler makes numbers."""
+    """The next indices of a sampler, whose iterator is made for the first batch, as torch's BatchSampler
+    does: lists, or int64 arrays
+    where `arrays` is set and the sampler makes numbers.
+    """
 
-    def __init__(self, sampler: BatchSampler, state: Optional[dict[str, Any]], arrays: bool) -> None:
+    def __init__(self, sampler: BatchSampler, state: dict[str, Any] | None, arrays: bool) -> None:
         self._head, self._position = sampler._head(), state["position"] if state else 0
         self._inner = state.get("sampler") if state else None
-        self._counts_all = isinstance(sampler.indices(), Resumable)  # positions of all ranks together; else of this one
-        self._sampler: Optional[BatchSampler] = sampler  # until the first batch
+        self._counts_all = isinstance(
+            sampler.indices(), Resumable
+        )  # positions of all ranks together; else of this one
+        self._sampler: BatchSampler | None = sampler  # until the first batch
         self._arrays = arrays
         self._indices: Any = None
 
@@ -42,7 +46,9 @@ class BatchIterator:
 
     @signing
     def state_dict(self) -> dict[str, Any]:
-        """Where the next batch comes from: "position", in the sampler's global order, and its state when it has one."""
+        """Where the next batch comes from: "position", in the sampler's global order, and its state when it
+        has one.
+        """
         return self.state_at(self.place())
 
     def place(self) -> tuple[int, Any]:
@@ -59,7 +65,11 @@ class BatchIterator:
             inner = self._indices.state_at(inner)
         if inner is None:
             return {**self._head, "position": position}
-        return {**self._head, "position": inner["position"] if self._counts_all else position, "sampler": inner}
+        return {
+            **self._head,
+            "position": inner["position"] if self._counts_all else position,
+            "sampler": inner,
+        }
 
     def _begin(self, sampler: BatchSampler) -> None:
         self._batch_size, self._drop_last = sampler.batch_size, sampler.drop_last
@@ -70,8 +80,14 @@ class BatchIterator:
         if self._inner is None:
             given = sum(1 for _ in islice(self._indices, self._position))
             if given < self._position:
-                raise StateError(f"the state is from behind {self._position} indices, and the sampler gives only {given}")
-        self._take = self._indices.take if self._arrays and getattr(self._indices, "gives_numbers", False) else self._list
+                raise StateError(
+                    f"the state is from behind {self._position} indices, and the sampler gives only {given}"
+                )
+        self._take = (
+            self._indices.take
+            if self._arrays and getattr(self._indices, "gives_numbers", False)
+            else self._list
+        )
 
     def _list(self, count: int) -> list[Any]:
         return [*islice(self._indices, count)]
@@ -81,8 +97,8 @@ class BatchIterator:
 class BatchSampler(Resumable, data.BatchSampler):
     """torch's: lists of `batch_size` indices of `sampler`, which may be any iterable.
 
-    A state holds that of `sampler`, so it loads under another batch size, and where `sampler` allows it under another number of ranks.
-    When `sampler` has none, resuming draws and drops what came before.
+    A state holds that of `sampler`, so it loads under another batch size, and where `sampler` allows it under
+    another number of ranks. When `sampler` has none, resuming draws and drops what came before.
     """
 
     _state_is_json = False  # `sampler` may be of anybody's making
@@ -92,7 +108,9 @@ class BatchSampler(Resumable, data.BatchSampler):
         return self._iterate(arrays=False)
 
     def arrays(self) -> BatchIterator:
-        """iter() with int64 arrays of shape [rows] instead of lists, where the sampler is one that `native` knows."""
+        """iter() with int64 arrays of shape [rows] instead of lists, where the sampler is one that `native`
+        knows.
+        """
         return self._iterate(arrays=True)
 
     def _iterate(self, arrays: bool) -> BatchIterator:
@@ -111,7 +129,9 @@ class BatchSampler(Resumable, data.BatchSampler):
         sampler, inner = self.indices(), state.get("sampler")
         if inner is not None and not hasattr(sampler, "load_state_dict"):
             kind = inner.get("kind") if isinstance(inner, Mapping) else type(inner).__name__
-            raise StateError(f"the state is of batches of a {kind}; {type(sampler).__name__} has no load_state_dict")
+            raise StateError(
+                f"the state is of batches of a {kind}; {type(sampler).__name__} has no load_state_dict"
+            )
         if inner is not None and isinstance(sampler, Resumable):
             sampler._checked(inner)
         return state
@@ -122,5 +142,9 @@ class BatchSampler(Resumable, data.BatchSampler):
             return {"length": sampler._facts()["length"]}
         try:
             return {"length": len(self.sampler)}  # type: ignore[arg-type]
-        except (TypeError, AttributeError, NotImplementedError):  # torch asks for the length only when it is asked
+        except (
+            TypeError,
+            AttributeError,
+            NotImplementedError,
+        ):  # torch asks for the length only when it is asked
             return {"length": None}

@@ -16,11 +16,12 @@ from .resumable import ResumableEpochs
 
 @known(distributed.DistributedSampler)
 class DistributedSampler(ResumableEpochs, distributed.DistributedSampler):
-    """torch's: every num_replicas-th index of an order that (seed + epoch) shuffles, from `rank` on; at the end, from the beginning
+    """torch's: every num_replicas-th index of an order that (seed + epoch) shuffles, from `rank` on; at the
+    end, from the beginning
     (drop_last=False) or not at all.
 
-    A state counts indices of all ranks together, so it loads under another num_replicas: what was left of the order comes, each
-    once, and only behind its end is the beginning repeated until all ranks have as many.
+    A state counts indices of all ranks together, so it loads under another num_replicas: what was left of the
+    order comes, each once, and only behind its end is the beginning repeated until all ranks have as many.
     """
 
     seekable = True
@@ -35,12 +36,18 @@ class DistributedSampler(ResumableEpochs, distributed.DistributedSampler):
         seed, shuffle = self.seed + self.epoch, self.shuffle
 
         def begin() -> tuple[Order, int, int]:
-            return _core.RandomPermutation(length, seed & SEED_BITS).at if shuffle else in_order, length, steps
+            return (
+                _core.RandomPermutation(length, seed & SEED_BITS).at if shuffle else in_order,
+                length,
+                steps,
+            )
 
         return self._follow(OrderReader(begin, start, self.rank, self.num_replicas))
 
     def _check_length(self, length: int) -> None:
-        """The errors that torch's iterator raises when the dataset has changed its length since this was made."""
+        """The errors that torch's iterator raises when the dataset has changed its length since this was
+        made.
+        """
         total = self.total_size
         if length == 0 and total > 0 and not self.drop_last:
             raise ZeroDivisionError("division by zero")

@@ -1,8 +1,10 @@
-"""The base of samplers that are ours: a global order by (seed, epoch), of which each rank takes every num_replicas-th index."""
+"""The base of samplers that are ours: a global order by (seed, epoch), of which each rank takes every
+num_replicas-th index.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -25,12 +27,15 @@ def checked_number(name: str, value: Any, least: int = 0) -> int:
 
 
 def digest(array: np.ndarray) -> int:
-    """A number that is another one for other contents, so that a state knows what data it is from without holding it."""
+    """A number that is another one for other contents, so that a state knows what data it is from without
+    holding it.
+    """
     return crc32(np.ascontiguousarray(array).view(np.uint8))
 
 
 class GlobalOrderSampler(ResumableEpochs, Sampler[int]):
-    """Entries rank, rank + num_replicas, ... of a global order of `length` indices. At the end, drop_last=False repeats from the
+    """Entries rank, rank + num_replicas, ... of a global order of `length` indices. At the end,
+    drop_last=False repeats from the
     beginning until all ranks have as many, and drop_last=True leaves out what does not divide.
 
     A state counts entries of all ranks together, so it loads under another num_replicas.
@@ -39,7 +44,14 @@ class GlobalOrderSampler(ResumableEpochs, Sampler[int]):
     seekable = True
     random_access = False  # whether positions of the order may be asked for in any order, at the same cost
 
-    def __init__(self, length: int, seed: int, num_replicas: Optional[int], rank: Optional[int], drop_last: bool = False) -> None:
+    def __init__(
+        self,
+        length: int,
+        seed: int,
+        num_replicas: int | None,
+        rank: int | None,
+        drop_last: bool = False,
+    ) -> None:
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.length = length
@@ -56,7 +68,9 @@ class GlobalOrderSampler(ResumableEpochs, Sampler[int]):
         state = self._resume()
         start, epoch = state["position"] if state else 0, self.epoch
         steps = steps_left(self.length, start, self.num_replicas, self.drop_last)
-        reader = OrderReader(lambda: (self._order(epoch), self.length, steps), start, self.rank, self.num_replicas)
+        reader = OrderReader(
+            lambda: (self._order(epoch), self.length, steps), start, self.rank, self.num_replicas
+        )
         return self._follow(reader)
 
     def _order(self, epoch: int) -> Order:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Sampler
@@ -21,41 +21,49 @@ from .shards import checked_lengths
 
 @known()
 class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
-    """Batches whose samples have similar lengths, in random order, so that little is padded; every rank has as many batches.
+    """Batches whose samples have similar lengths, in random order, so that little is padded; every rank has
+    as many batches.
 
-    Samples are grouped so that in a group the shortest is at least 1 - max_padding times the longest. A batch is taken from one
-    group; only what a group has left over is batched with the next group's, one batch at most. Which samples come
-    together, and in which order the batches come, depends on (seed, epoch); how many batches there are does not.
+    Samples are grouped so that in a group the shortest is at least 1 - max_padding times the longest. A batch
+    is taken from one group; only what a group has left over is batched with the next group's, one batch at
+    most. Which samples come together, and in which order the batches come, depends on (seed, epoch); how many
+    batches there are does not.
 
     Args:
         lengths: of each sample, in any unit; ints [n].
-        batch_size: samples in a batch; all have as many but the last of each pass, or those that max_tokens makes smaller.
-        max_tokens: the longest sample's length times the number of samples is at most this. One of the two must be given.
+        batch_size: samples in a batch; all have as many but the last of each pass, or those that max_tokens
+            makes smaller.
+        max_tokens: the longest sample's length times the number of samples is at most this. One of the two
+            must be given.
         max_padding: 0 <= max_padding < 1, the share of a batch that may be padding.
         shuffle: False orders batches from short to long.
         seed: the same on all ranks.
         num_replicas, rank: those of the process group or the environment when not given.
-        drop_last: drop the last batch when it is smaller, and batches that do not divide by num_replicas; else some batches come twice.
+        drop_last: drop the last batch when it is smaller, and batches that do not divide by num_replicas;
+            else some batches come twice.
 
-    For a loader's `batch_sampler`. A state counts batches of all ranks together; it loads under another number of ranks.
+    For a loader's `batch_sampler`. A state counts batches of all ranks together; it loads under another
+    number of ranks.
     """
 
     def __init__(
         self,
         lengths: Sequence[int],
-        batch_size: Optional[int] = None,
-        max_tokens: Optional[int] = None,
+        batch_size: int | None = None,
+        max_tokens: int | None = None,
         max_padding: float = 0.1,
         shuffle: bool = True,
         seed: int = 0,
-        num_replicas: Optional[int] = None,
-        rank: Optional[int] = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
         drop_last: bool = False,
     ) -> None:
         if batch_size is None and max_tokens is None:
             raise ValueError("give batch_size, max_tokens or both: without them a batch has no end")
         if not 0 <= max_padding < 1:
-            raise ValueError(f"max_padding should be at least 0 and below 1, but got max_padding={max_padding}")
+            raise ValueError(
+                f"max_padding should be at least 0 and below 1, but got max_padding={max_padding}"
+            )
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         array = checked_lengths("lengths", lengths)
@@ -64,7 +72,8 @@ class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
         if self.max_tokens is not None and array.max() > self.max_tokens:
             longest = int(array.argmax())
             raise ValueError(
-                f"lengths[{longest}] is {array[longest]}, more than max_tokens={max_tokens}: it fits into no batch; leave it out or cut it"
+                f"lengths[{longest}] is {array[longest]}, more than max_tokens={max_tokens}: it fits into no"
+                " batch; leave it out or cut it"
             )
         self.max_padding = max_padding
         self.shuffle = shuffle
@@ -117,8 +126,16 @@ class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
     def __iter__(self) -> ResumableIterator:
         state = self._resume()
         start, seed, epoch = state["position"] if state else 0, self.seed & SEED_BITS, self.epoch
-        samples = _core.SegmentShuffle(self._group_sizes, seed, epoch).at if self.shuffle else lambda positions: positions
-        order = _core.KeyedPermutation(self.length, seed, epoch).at if self.shuffle else lambda positions: positions
+        samples = (
+            _core.SegmentShuffle(self._group_sizes, seed, epoch).at
+            if self.shuffle
+            else lambda positions: positions
+        )
+        order = (
+            _core.KeyedPermutation(self.length, seed, epoch).at
+            if self.shuffle
+            else lambda positions: positions
+        )
 
         def batch(number: int) -> list[int]:
             begin = self._ends[number - 1] if number else 0

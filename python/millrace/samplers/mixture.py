@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,16 +21,19 @@ from .readers import Indices, OrderReader, steps_left
 from .shards import checked_lengths
 
 ENDLESS = 2**62
-REMEMBERED = 1000  # changes of weights: more than come between what workers prepare and what the training loop has
+REMEMBERED = (
+    1000  # changes of weights: more than come between what workers prepare and what the training loop has
+)
 
 
 @known()
 class MixtureSampler(GlobalOrderSampler):
     """Indices into the concatenation of several datasets (torch's ConcatDataset), in exact proportions.
 
-    At every moment each source has had its share of the indices drawn so far, to less than one. Which source is next depends on
-    (seed, epoch); a source is gone through in a new permutation at each of its passes, so a small source with a large weight
-    repeats, evenly. The indices that make the ranks' counts equal (drop_last=False) are drawn on, not repeated.
+    At every moment each source has had its share of the indices drawn so far, to less than one. Which source
+    is next depends on (seed, epoch); a source is gone through in a new permutation at each of its passes, so
+    a small source with a large weight repeats, evenly. The indices that make the ranks' counts equal
+    (drop_last=False) are drawn on, not repeated.
 
     Args:
         lengths: samples of each source; ints [sources].
@@ -48,24 +51,30 @@ class MixtureSampler(GlobalOrderSampler):
         self,
         lengths: Sequence[int],
         weights: Sequence[float],
-        num_samples: Optional[int] = None,
+        num_samples: int | None = None,
         seed: int = 0,
         shuffle: bool = True,
-        num_replicas: Optional[int] = None,
-        rank: Optional[int] = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
         drop_last: bool = False,
     ) -> None:
         self.lengths = checked_lengths("lengths", lengths)
-        total = int(self.lengths.sum()) if num_samples is None else checked_number("num_samples", num_samples, least=1)
+        total = (
+            int(self.lengths.sum())
+            if num_samples is None
+            else checked_number("num_samples", num_samples, least=1)
+        )
         super().__init__(total, seed, num_replicas, rank, drop_last)
         self.shuffle = shuffle
         self.weights = self._checked_weights(weights)
 
     def set_weights(self, weights: Sequence[float]) -> None:
-        """New weights, from the next index on that is drawn, in this epoch and in later ones; ranks must do it at the same index.
+        """New weights, from the next index on that is drawn, in this epoch and in later ones; ranks must do
+        it at the same index.
 
-        From there on the proportions are exact for the new weights. A loader with workers has drawn the batches that they prepare
-        already (num_workers * prefetch_factor of them); its state holds the change, too.
+        From there on the proportions are exact for the new weights. A loader with workers has drawn the
+        batches that they prepare already (num_workers * prefetch_factor of them); its state holds the change,
+        too.
         """
         self.weights = self._checked_weights(weights)
         if self._pending is not None:
@@ -94,22 +103,37 @@ class MixtureSampler(GlobalOrderSampler):
 
     def _checked(self, state: Any) -> dict[str, Any]:
         state = super()._checked(state)
-        if state["position"] and (missing := [key for key in ("weights", "since", "counts") if key not in state]):
-            raise StateError(f"the state of a {type(self).__name__} lacks {', '.join(missing)}: it is damaged; load another one")
+        if state["position"] and (
+            missing := [key for key in ("weights", "since", "counts") if key not in state]
+        ):
+            raise StateError(
+                f"the state of a {type(self).__name__} lacks {', '.join(missing)}: it is damaged; load"
+                " another one"
+            )
         try:
             _Course(self, state["epoch"], state)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise StateError(f"the state of a {type(self).__name__} has no weights that it can have had: {error}") from error
+            raise StateError(
+                f"the state of a {type(self).__name__} has no weights that it can have had: {error}"
+            ) from error
         return state
 
     def _checked_weights(self, weights: Sequence[float]) -> list[float]:
         array = np.asarray(weights, dtype=np.float64)
         if array.shape != self.lengths.shape:
-            raise ValueError(f"weights should be one for each of the {len(self.lengths)} lengths, but have shape {array.shape}")
+            raise ValueError(
+                f"weights should be one for each of the {len(self.lengths)} lengths, but have shape"
+                f" {array.shape}"
+            )
         if not np.isfinite(array).all() or (array < 0).any() or not array.sum() > 0:
-            raise ValueError(f"weights should be finite, not negative and not all 0, but are {array.tolist()}")
+            raise ValueError(
+                f"weights should be finite, not negative and not all 0, but are {array.tolist()}"
+            )
         if ((array > 0) & (self.lengths == 0)).any():
-            raise ValueError(f"source {int(np.argmax((array > 0) & (self.lengths == 0)))} has a weight but no samples; give it weight 0")
+            raise ValueError(
+                f"source {int(np.argmax((array > 0) & (self.lengths == 0)))} has a weight but no samples;"
+                " give it weight 0"
+            )
         return array.tolist()
 
     def _facts(self) -> dict[str, Any]:
@@ -117,7 +141,9 @@ class MixtureSampler(GlobalOrderSampler):
 
 
 class MixtureIterator(SamplerIterator):
-    """An iterator of a mixture: what weights there were at a position is told by the course, later changes included."""
+    """An iterator of a mixture: what weights there were at a position is told by the course, later changes
+    included.
+    """
 
     course: _Course
 
@@ -126,7 +152,9 @@ class MixtureIterator(SamplerIterator):
 
 
 class _Stretch(NamedTuple):
-    """Of a mixture with the same weights all along: from position `since` on, at which each source has had `counts` draws."""
+    """Of a mixture with the same weights all along: from position `since` on, at which each source has had
+    `counts` draws.
+    """
 
     since: int
     weights: list[float]
@@ -135,7 +163,9 @@ class _Stretch(NamedTuple):
 
 
 class _Course:
-    """A mixture through an epoch. Weights may have changed further on than somebody asks: workers are ahead of the training loop."""
+    """A mixture through an epoch. Weights may have changed further on than somebody asks: workers are ahead
+    of the training loop.
+    """
 
     def __init__(self, sampler: MixtureSampler, epoch: int, state: dict[str, Any]) -> None:
         self._lengths, self._seed, self._epoch = sampler.lengths, sampler.seed & SEED_BITS, epoch
@@ -147,7 +177,9 @@ class _Course:
             self.change(since, weights)
 
     def _begin(self, since: int, weights: list[float], counts: list[int]) -> None:
-        mixture = _core.Mixture(self._lengths, shares(weights), self._seed, self._epoch, self._shuffle, since, counts)
+        mixture = _core.Mixture(
+            self._lengths, shares(weights), self._seed, self._epoch, self._shuffle, since, counts
+        )
         self._stretches.append(_Stretch(since, weights, counts, mixture))
         del self._stretches[:-REMEMBERED]
 
@@ -185,7 +217,9 @@ class _Course:
 
 
 def shares(weights: Sequence[float]) -> list[int]:
-    """Whole numbers in the same proportion: exactly where the weights are decimal or simple fractions, else to 2^-50 of the largest."""
+    """Whole numbers in the same proportion: exactly where the weights are decimal or simple fractions, else
+    to 2^-50 of the largest.
+    """
     fractions = [Fraction(weight).limit_denominator(10**6) for weight in weights]
     if all(float(fraction) == weight for fraction, weight in zip(fractions, weights)):
         common = lcm(*[fraction.denominator for fraction in fractions])

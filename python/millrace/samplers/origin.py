@@ -1,9 +1,11 @@
-"""What an epoch was drawn from, when that is one of torch's generators: remembered at the draw, and drawn from again on resume."""
+"""What an epoch was drawn from, when that is one of torch's generators: remembered at the draw, and drawn
+from again on resume.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -14,15 +16,16 @@ from ..generator_state import packed, unpacked
 class Origin:
     """The origin of one epoch's order, with the draws of an ordinary epoch whether it is resumed or not.
 
-    A generator of the sampler's own is put back to where it was before the epoch, so that the epochs after it are those of
-    the run that was left, too. The global generator is the whole program's: it makes its ordinary draws from where it is.
+    A generator of the sampler's own is put back to where it was before the epoch, so that the epochs after it
+    are those of the run that was left, too. The global generator is the whole program's: it makes its
+    ordinary draws from where it is.
     """
 
-    def __init__(self, state: Optional[dict[str, Any]], generator: Optional[torch.Generator]) -> None:
+    def __init__(self, state: dict[str, Any] | None, generator: torch.Generator | None) -> None:
         self._own = generator
-        self._seed: Optional[int] = None
-        self._before: Optional[torch.Tensor] = None  # the generator's state
-        self._text: Optional[str] = None  # the same, for state()
+        self._seed: int | None = None
+        self._before: torch.Tensor | None = None  # the generator's state
+        self._text: str | None = None  # the same, for state()
         if state is None:
             return
         self._seed = state.get("seed")
@@ -55,7 +58,7 @@ class Origin:
             self._seed = drawn
         return self._seed
 
-    def draw(self, make: Callable[[Optional[torch.Generator]], torch.Tensor]) -> torch.Tensor:
+    def draw(self, make: Callable[[torch.Generator | None], torch.Tensor]) -> torch.Tensor:
         """make(generator) from the sampler's generator, or with None from the global one."""
         if self._own is not None:
             return make(self.own_generator())
@@ -72,12 +75,14 @@ def check_origin(state: Mapping[str, Any], name: str) -> None:
     """StateError unless it says what was drawn from, if anything was."""
     seed, generator = state.get("seed"), state.get("generator")
     if not isinstance(seed, (int, type(None))) or not isinstance(generator, (str, type(None))):
-        kinds = f"a seed that is a {type(seed).__name__}, and a generator that is a {type(generator).__name__}"
+        kinds = (
+            f"a seed that is a {type(seed).__name__}, and a generator that is a {type(generator).__name__}"
+        )
         raise StateError(f"the state of a {name} has {kinds}: it is damaged; load another one")
     if state["position"] > 0 and seed is None and generator is None:
         raise StateError(
-            f"the state of a {name} at position {state['position']} has neither 'seed' nor 'generator', so its order is lost; load "
-            "another one"
+            f"the state of a {name} at position {state['position']} has neither 'seed' nor 'generator', so"
+            " its order is lost; load another one"
         )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from .. import _core
 from .global_order import GlobalOrderSampler, checked_number
 from .native import known
@@ -13,7 +11,8 @@ from .readers import Order
 
 @known()
 class PermutationSampler(GlobalOrderSampler):
-    """0 .. n-1 in an order that is computed, index by index, from (seed, epoch): nothing is stored and nothing drawn, so 10^9 samples
+    """0 .. n-1 in an order that is computed, index by index, from (seed, epoch): nothing is stored and
+    nothing drawn, so 10^9 samples
     start as fast as ten, and resuming is free.
 
     Args:
@@ -26,7 +25,12 @@ class PermutationSampler(GlobalOrderSampler):
     random_access = True
 
     def __init__(
-        self, n: int, seed: int = 0, num_replicas: Optional[int] = None, rank: Optional[int] = None, drop_last: bool = False
+        self,
+        n: int,
+        seed: int = 0,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        drop_last: bool = False,
     ) -> None:
         super().__init__(checked_number("n", n), seed, num_replicas, rank, drop_last)
         if n > 2**62:

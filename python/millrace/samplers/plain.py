@@ -39,14 +39,18 @@ class SequentialSampler(Resumable, data.SequentialSampler):
 
 @known(data.RandomSampler)
 class RandomSampler(Resumable, data.RandomSampler):
-    """torch's, with its draws at its moments: from the global generator 64 bits at the first index, from a generator of its own
-    a permutation at each round's first index and one behind the last, or with replacement 32 numbers at a time.
+    """torch's, with its draws at its moments: from the global generator 64 bits at the first index, from a
+    generator of its own
+    a permutation at each round's first index and one behind the last, or with replacement 32 numbers at a
+    time.
 
-    From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per sample, and the first
-    index comes at once. Resuming a sampler with a generator of its own puts the generator back, too.
+    From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per
+    sample, and the first index comes at once. Resuming a sampler with a generator of its own puts the
+    generator back, too.
 
-    One difference: more than 2^31 samples, or more than the data source has as `computed_shuffle_above`, are shuffled without
-    replacement by a keyed permutation, in no memory (torch would hold 8 bytes for each, and a Python int). Its seed is drawn as torch's.
+    One difference: more than 2^31 samples, or more than the data source has as `computed_shuffle_above`, are
+    shuffled without replacement by a keyed permutation, in no memory (torch would hold 8 bytes for each, and
+    a Python int). Its seed is drawn as torch's.
     """
 
     _draws_from_torch = True
@@ -74,7 +78,9 @@ class RandomSampler(Resumable, data.RandomSampler):
         seed = origin.seed()
         length = self.num_samples
         if length and not n:
-            raise ZeroDivisionError("integer division or modulo by zero")  # torch's, for a data source that has become empty
+            raise ZeroDivisionError(
+                "integer division or modulo by zero"
+            )  # torch's, for a data source that has become empty
         if self.is_computed():
             return _core.KeyedPermutation(n, seed & SEED_BITS, 0).at, length, max(length - start, 0)
         return _core.RandomPermutation(n, seed & SEED_BITS).at, length, max(length - start, 0)
@@ -91,14 +97,21 @@ class RandomSampler(Resumable, data.RandomSampler):
         if self.replacement:
             for _ in range(length // block):
                 yield torch.randint(high=n, size=(block,), dtype=torch.int64, generator=generator).numpy()
-            yield torch.randint(high=n, size=(length % block,), dtype=torch.int64, generator=generator).numpy()
+            yield torch.randint(
+                high=n, size=(length % block,), dtype=torch.int64, generator=generator
+            ).numpy()
         else:
             for _ in range(length // n):
                 yield torch.randperm(n, generator=generator).numpy()
             yield torch.randperm(n, generator=generator).numpy()[: length % n]
 
     def _facts(self) -> dict[str, Any]:
-        return {"length": self.num_samples, "samples": len(self.data_source), "replacement": self.replacement, **own_generator(self)}
+        return {
+            "length": self.num_samples,
+            "samples": len(self.data_source),
+            "replacement": self.replacement,
+            **own_generator(self),
+        }
 
 
 def _are_ints(indices: Any) -> bool:
@@ -108,7 +121,9 @@ def _are_ints(indices: Any) -> bool:
 
 @known(data.SubsetRandomSampler)
 class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
-    """torch's: a permutation of `indices`, drawn at the first index. next() gives the elements of `indices` as they are."""
+    """torch's: a permutation of `indices`, drawn at the first index. next() gives the elements of `indices`
+    as they are.
+    """
 
     _draws_from_torch = True
     seekable = True
@@ -125,7 +140,9 @@ class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
             chosen = order.__getitem__ if numbers is None else lambda positions: numbers[order[positions]]
             return chosen, length, max(length - start, 0)
 
-        return self._follow(OrderReader(begin, start), origin.state, self.indices.__getitem__ if numbers is None else None)
+        return self._follow(
+            OrderReader(begin, start), origin.state, self.indices.__getitem__ if numbers is None else None
+        )
 
     def _facts(self) -> dict[str, Any]:
         return {"length": len(self.indices), **own_generator(self)}

@@ -1,14 +1,15 @@
 """Readers: what an iterator of a sampler reads its indices from, chunk by chunk.
 
-A reader has `read(count)`, the next `count` indices as int64 [<= count], fewer only at the end; `chunk()`, the next few that may be
-drawn together when one is asked for, none at the end; and `position_before(count)`, entries of the global order that all ranks
-together have consumed when each has taken as many as this one, less the last `count`.
+A reader has `read(count)`, the next `count` indices as int64 [<= count], fewer only at the end; `chunk()`,
+the next few that may be drawn together when one is asked for, none at the end; and `position_before(count)`,
+entries of the global order that all ranks together have consumed when each has taken as many as this one,
+less the last `count`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,20 +22,25 @@ EMPTY = np.empty(0, dtype=np.int64)
 
 
 def steps_left(length: int, start: int, entries: int, drop_last: bool) -> int:
-    """Equal steps that each rank still has, when all of them together take `entries` of the order at a step."""
+    """Equal steps that each rank still has, when all of them together take `entries` of the order at a
+    step.
+    """
     left = max(length - start, 0)
     return left // entries if drop_last else -(-left // entries)
 
 
 class OrderReader:
-    """One rank's part of a global order: positions start + rank, start + rank + replicas, ...; behind the end, from the beginning.
+    """One rank's part of a global order: positions start + rank, start + rank + replicas, ...; behind the
+    end, from the beginning.
 
     `begin()` is called for the first index, and gives (order, length of the order, how many to read).
     """
 
-    def __init__(self, begin: Callable[[], tuple[Order, int, int]], start: int = 0, rank: int = 0, replicas: int = 1) -> None:
-        self._begin: Optional[Callable[[], tuple[Order, int, int]]] = begin
-        self._order: Optional[Order] = None
+    def __init__(
+        self, begin: Callable[[], tuple[Order, int, int]], start: int = 0, rank: int = 0, replicas: int = 1
+    ) -> None:
+        self._begin: Callable[[], tuple[Order, int, int]] | None = begin
+        self._order: Order | None = None
         self._start, self._rank, self._replicas = start, rank, replicas
         self._length = self._count = self._taken = 0
         self._chunk = 16  # growing, because the first index is waited for
@@ -70,10 +76,12 @@ class OrderReader:
 
 
 class BlockReader:
-    """Indices that a generator function draws block by block: each is drawn when its first index is asked for, not before."""
+    """Indices that a generator function draws block by block: each is drawn when its first index is asked
+    for, not before.
+    """
 
     def __init__(self, blocks: Callable[[], Iterator[Indices]], start: int = 0) -> None:
-        self._blocks: Optional[Iterator[Indices]] = None
+        self._blocks: Iterator[Indices] | None = None
         self._make, self._skip = blocks, start
         self._block = EMPTY  # what is left of it
         self._position = start
@@ -114,7 +122,9 @@ class BlockReader:
 
 
 class StepReader:
-    """Numbers of steps, for samplers whose batches are blocks of a global order: all ranks take `entries` of it at a step."""
+    """Numbers of steps, for samplers whose batches are blocks of a global order: all ranks take `entries` of
+    it at a step.
+    """
 
     def __init__(self, start: int, length: int, entries: int, steps: int) -> None:
         self._start, self._length, self._entries, self._steps, self._taken = start, length, entries, steps, 0

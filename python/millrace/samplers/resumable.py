@@ -1,4 +1,6 @@
-"""What all samplers of this package share: states that are checked, and a next iterator that may go on where another stopped."""
+"""What all samplers of this package share: states that are checked, and a next iterator that may go on where
+another stopped.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import copy
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Optional
+from typing import Any
 
 from ..checksum import signing, unsigned_state, verified
 from ..errors import StateError
@@ -19,7 +21,9 @@ _MOST_RANKS = 1 << 16
 
 
 class Resumable:
-    """Mixin before torch's class. Its own values lie in slots, so that they are no part of the attributes torch's class has."""
+    """Mixin before torch's class. Its own values lie in slots, so that they are no part of the attributes
+    torch's class has.
+    """
 
     __slots__ = ("_latest", "_pending", "_begun")
 
@@ -27,10 +31,12 @@ class Resumable:
     _ends_at_length = True  # whether the length is known for sure
     _state_is_json = True
     _draws_from_torch = False  # and from what an epoch was drawn is part of a state
-    seekable = False  # whether a state stays true when a multiple of the number of ranks is taken from its position
+    seekable = (
+        False  # whether a state stays true when a multiple of the number of ranks is taken from its position
+    )
 
-    _latest: Optional[ResumableIterator]
-    _pending: Optional[dict[str, Any]]
+    _latest: ResumableIterator | None
+    _pending: dict[str, Any] | None
     _begun: int  # the next iterator's number, which is the epoch of samplers that have no set_epoch()
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -48,8 +54,10 @@ class Resumable:
 
     @signing
     def state_dict(self) -> dict[str, Any]:
-        """A small dict of what json can write: where the latest iterator is, or the loaded state that the next one goes on from,
-        or else the beginning of the epoch."""
+        """A small dict of what json can write: where the latest iterator is, or the loaded state that the
+        next one goes on from,
+        or else the beginning of the epoch.
+        """
         if self._pending is not None:
             return dict(self._pending)
         if self._latest is not None:
@@ -59,13 +67,19 @@ class Resumable:
     def load_state_dict(self, state: Mapping[str, Any], verify: bool = True) -> None:
         """The next iterator goes on where `state` was taken; those after it are ordinary epochs.
 
-        StateError when the state is another sampler's: of another kind, version, length or seed, say; or when it is damaged, as its
-        checksum says, unless `verify` is False.
+        StateError when the state is another sampler's: of another kind, version, length or seed, say; or when
+        it is damaged, as its checksum says, unless `verify` is False.
         """
         try:
-            rest = verified(state, f"the {type(self).__name__}'s state", verify) if isinstance(state, Mapping) else state
+            rest = (
+                verified(state, f"the {type(self).__name__}'s state", verify)
+                if isinstance(state, Mapping)
+                else state
+            )
         except StateError:
-            copy.copy(self)._checked(state)  # of what is plainly wrong, or another sampler's, there is more to say
+            copy.copy(self)._checked(
+                state
+            )  # of what is plainly wrong, or another sampler's, there is more to say
             raise
         self._pending = self._checked(rest)
 
@@ -84,15 +98,30 @@ class Resumable:
         if not isinstance(state, Mapping):
             raise StateError(f"the state of a {name} is a dict from state_dict(), not {type(state).__name__}")
         if "kind" not in state:
-            raise StateError(f"this is no sampler's state: it has no 'kind'; give a {name} its own, and a loader's to the loader")
+            raise StateError(
+                f"this is no sampler's state: it has no 'kind'; give a {name} its own, and a loader's to the"
+                " loader"
+            )
         if state["kind"] != name:
-            raise StateError(f"this is the state of a {state.get('kind')}, and this sampler is a {name}; build the sampler it is from")
+            raise StateError(
+                f"this is the state of a {state.get('kind')}, and this sampler is a {name}; build the sampler"
+                " it is from"
+            )
         if state.get("version") != VERSION:
-            raise StateError(f"the state has version {state.get('version')}; this millrace reads version {VERSION}")
+            raise StateError(
+                f"the state has version {state.get('version')}; this millrace reads version {VERSION}"
+            )
         facts = self._facts()
-        different = [f"{key}={state.get(key)!r} there, {value!r} here" for key, value in facts.items() if state.get(key) != value]
+        different = [
+            f"{key}={state.get(key)!r} there, {value!r} here"
+            for key, value in facts.items()
+            if state.get(key) != value
+        ]
         if different:
-            raise StateError(f"the state is of another {name}: {'; '.join(different)}. Build it with the same arguments and data")
+            raise StateError(
+                f"the state is of another {name}: {'; '.join(different)}. Build it with the same arguments"
+                " and data"
+            )
         for key in ("epoch", *self._whole_numbers):
             if not isinstance(state.get(key), int) or isinstance(state.get(key), bool) or state[key] < 0:
                 raise StateError(f"the state's {key} is a whole number of 0 or more, not {state.get(key)!r}")
@@ -102,10 +131,12 @@ class Resumable:
         # Of ranks, the last step may go beyond the end: of as many as there were then.
         beyond = _MOST_RANKS if isinstance(self, ResumableEpochs) or hasattr(self, "num_replicas") else 0
         if self._ends_at_length and isinstance(length, int) and state["position"] > length + beyond:
-            raise StateError(f"the state's position is {state['position']}, behind the end of a {name} of length {length}")
+            raise StateError(
+                f"the state's position is {state['position']}, behind the end of a {name} of length {length}"
+            )
         return dict(state)
 
-    def _resume(self) -> Optional[dict[str, Any]]:
+    def _resume(self) -> dict[str, Any] | None:
         """The loaded state, once."""
         state, self._pending = self._pending, None
         if state is not None:
@@ -116,7 +147,7 @@ class Resumable:
         self,
         reader: Reader,
         tail: Callable[[], dict[str, Any]] = dict,
-        item: Optional[Callable[[int], Any]] = None,
+        item: Callable[[int], Any] | None = None,
         kind: type[ResumableIterator] = SamplerIterator,
     ) -> Any:
         """An iterator over `reader`, which is the latest from here on."""
@@ -141,10 +172,13 @@ class ResumableEpochs(Resumable):
         self.epoch = state["epoch"]
 
     def set_epoch(self, epoch: int) -> None:
-        """Which order the iterators made from here on have; the same on all ranks. A loaded state of another epoch is given up."""
+        """Which order the iterators made from here on have; the same on all ranks. A loaded state of another
+        epoch is given up.
+        """
         if self._pending is not None and self._pending["epoch"] != epoch:
             warnings.warn(
-                f"set_epoch({epoch}) gives up the loaded state of epoch {self._pending['epoch']}; start the loop at that epoch",
+                f"set_epoch({epoch}) gives up the loaded state of epoch {self._pending['epoch']}; start the"
+                " loop at that epoch",
                 stacklevel=2,
             )
             self._pending = None

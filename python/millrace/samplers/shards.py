@@ -1,9 +1,11 @@
-"""ShardShuffle, TwoTierShuffle, ChunkShuffle: shuffles of samples that lie in shards or chunks, which are read one after the other."""
+"""ShardShuffle, TwoTierShuffle, ChunkShuffle: shuffles of samples that lie in shards or chunks, which are
+read one after the other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -18,23 +20,32 @@ from .readers import Indices, Order
 def checked_lengths(name: str, lengths: Any) -> Indices:
     """int64 [n] of numbers of 0 or more; ValueError for anything else."""
     if isinstance(lengths, (list, tuple)) and lengths and isinstance(lengths[0], (Dataset, list, tuple, str)):
-        raise ValueError(f"{name} should be integers, but {name}[0] is a {type(lengths[0]).__name__}; give len() of each")
+        raise ValueError(
+            f"{name} should be integers, but {name}[0] is a {type(lengths[0]).__name__}; give len() of each"
+        )
     array = np.asarray(lengths)
     if array.ndim != 1 or not len(array) or array.dtype.kind not in "iu":
-        raise ValueError(f"{name} should be a sequence of integers, one at least, but has shape {array.shape} of {array.dtype}")
+        raise ValueError(
+            f"{name} should be a sequence of integers, one at least, but has shape {array.shape} of"
+            f" {array.dtype}"
+        )
     if (array < 0).any():
-        raise ValueError(f"{name} should be 0 or more, but {name}[{int(np.argmax(array < 0))}] is {array.min()}")
+        raise ValueError(
+            f"{name} should be 0 or more, but {name}[{int(np.argmax(array < 0))}] is {array.min()}"
+        )
     return array.astype(np.int64)
 
 
 @known()
 class ShardShuffle(GlobalOrderSampler):
-    """Samples of shards that lie one behind the other: the shards in random order, each from its beginning to its end.
+    """Samples of shards that lie one behind the other: the shards in random order, each from its beginning to
+    its end.
 
     Args:
         shard_lengths: samples in each shard; ints [shards].
         seed: the same on all ranks.
-        num_replicas, rank: those of the process group or the environment when not given. Neighbouring samples go to different ranks.
+        num_replicas, rank: those of the process group or the environment when not given. Neighbouring samples
+        go to different ranks.
         drop_last: drop what does not divide by num_replicas, instead of repeating from the beginning.
     """
 
@@ -44,8 +55,8 @@ class ShardShuffle(GlobalOrderSampler):
         self,
         shard_lengths: Sequence[int],
         seed: int = 0,
-        num_replicas: Optional[int] = None,
-        rank: Optional[int] = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
         drop_last: bool = False,
     ) -> None:
         self.shard_lengths = checked_lengths("shard_lengths", shard_lengths)
@@ -61,7 +72,8 @@ class ShardShuffle(GlobalOrderSampler):
 
 @known()
 class TwoTierShuffle(ShardShuffle):
-    """ShardShuffle's order through a shuffle buffer of `buffer_size` samples: nearly a full shuffle, of files that are read in order.
+    """ShardShuffle's order through a shuffle buffer of `buffer_size` samples: nearly a full shuffle, of files
+    that are read in order.
 
     Arguments as ShardShuffle's.
     """
@@ -73,8 +85,8 @@ class TwoTierShuffle(ShardShuffle):
         shard_lengths: Sequence[int],
         buffer_size: int,
         seed: int = 0,
-        num_replicas: Optional[int] = None,
-        rank: Optional[int] = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
         drop_last: bool = False,
     ) -> None:
         super().__init__(shard_lengths, seed, num_replicas, rank, drop_last)
@@ -91,15 +103,16 @@ class TwoTierShuffle(ShardShuffle):
 
 @known()
 class ChunkShuffle(ShardShuffle):
-    """Chunks in random order, and samples in random order within about `buffer_chunks` of them at a time: for chunks decoded whole.
+    """Chunks in random order, and samples in random order within about `buffer_chunks` of them at a time: for
+    chunks decoded whole.
 
-    ShardShuffle's order is cut into `streams` equal parts, which are read side by side, and these into windows of as many samples as
-    `buffer_chunks` chunks have on average; each window is permuted. So every chunk is needed within one window, or two
-    neighbouring ones, and can be let go behind them; a shuffle buffer (TwoTierShuffle) would ask for a chunk's last samples
-    very much later.
+    ShardShuffle's order is cut into `streams` equal parts, which are read side by side, and these into
+    windows of as many samples as `buffer_chunks` chunks have on average; each window is permuted. So every
+    chunk is needed within one window, or two neighbouring ones, and can be let go behind them; a shuffle
+    buffer (TwoTierShuffle) would ask for a chunk's last samples very much later.
 
-    streams: with one for each rank, every rank has chunks of its own; so None takes num_replicas, and a state brings its number along,
-        so that an epoch goes on under any number of ranks. Others as ShardShuffle's.
+    streams: with one for each rank, every rank has chunks of its own; so None takes num_replicas, and a state
+        brings its number along, so that an epoch goes on under any number of ranks. Others as ShardShuffle's.
     """
 
     def __init__(
@@ -107,10 +120,10 @@ class ChunkShuffle(ShardShuffle):
         chunk_lengths: Sequence[int],
         buffer_chunks: int = 8,
         seed: int = 0,
-        num_replicas: Optional[int] = None,
-        rank: Optional[int] = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
         drop_last: bool = False,
-        streams: Optional[int] = None,
+        streams: int | None = None,
     ) -> None:
         super().__init__(chunk_lengths, seed, num_replicas, rank, drop_last)
         self.buffer_chunks = checked_number("buffer_chunks", buffer_chunks, least=1)
@@ -120,7 +133,10 @@ class ChunkShuffle(ShardShuffle):
     @property
     def window(self) -> int:
         """Samples that are permuted together."""
-        return max(1, min(self.length // self.streams, self.buffer_chunks * -(-self.length // len(self.shard_lengths))))
+        return max(
+            1,
+            min(self.length // self.streams, self.buffer_chunks * -(-self.length // len(self.shard_lengths))),
+        )
 
     def _order(self, epoch: int) -> Order:
         chunks, streams, window = super()._order(epoch), self.streams, self.window
@@ -138,7 +154,12 @@ class ChunkShuffle(ShardShuffle):
         return order
 
     def _checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        if self._follows_state and isinstance(state, Mapping) and isinstance(state.get("streams"), int) and state["streams"] > 0:
+        if (
+            self._follows_state
+            and isinstance(state, Mapping)
+            and isinstance(state.get("streams"), int)
+            and state["streams"] > 0
+        ):
             self.streams = state["streams"]
         return super()._checked(state)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from torch.utils.data import IterableDataset, Sampler
@@ -24,14 +24,17 @@ ENDLESS = 2**62
 
 
 class ShuffleBuffer:
-    """`ShuffleBuffer(size, seed)(source)`: what `source` gives, through a buffer of `size` from which a random one comes out each time.
+    """`ShuffleBuffer(size, seed)(source)`: what `source` gives, through a buffer of `size` from which a
+    random one comes out each time.
 
-    For an iterable it is an iterable dataset, for a sampler a sampler. Which place of the buffer is next depends on
-    (seed, epoch, how many came before), so a state holds numbers only; what was in the buffer is read again: from the source's own state
-    (state_dict and load_state_dict of the source or its iterator), or else from its beginning.
+    For an iterable it is an iterable dataset, for a sampler a sampler. Which place of the buffer is next
+    depends on (seed, epoch, how many came before), so a state holds numbers only; what was in the buffer is
+    read again: from the source's own state (state_dict and load_state_dict of the source or its iterator), or
+    else from its beginning.
 
-    Every epoch has the same order until set_epoch() is called, on this object; worker processes that stay (persistent_workers) do not
-    see that. A loader's workers each have a copy, so `source` must give each its part, as iterable datasets do (get_worker_info()).
+    Every epoch has the same order until set_epoch() is called, on this object; worker processes that stay
+    (persistent_workers) do not see that. A loader's workers each have a copy, so `source` must give each its
+    part, as iterable datasets do (get_worker_info()).
 
     Args:
         size: samples in the buffer, 1 or more. ValueError for less.
@@ -45,14 +48,17 @@ class ShuffleBuffer:
     def __call__(self, source: Iterable[Any]) -> Any:
         sampler = native(source)
         if isinstance(sampler, BatchSampler):
-            raise TypeError("a shuffle buffer takes single indices: put it around the sampler below the BatchSampler")
+            raise TypeError(
+                "a shuffle buffer takes single indices: put it around the sampler below the BatchSampler"
+            )
         if isinstance(sampler, GlobalOrderSampler) and sampler.random_access:
             return ShuffledOrder(sampler, self.size, self.seed)
         if isinstance(source, Sampler):
             return ShuffledSampler(source if sampler is None else sampler, self.size, self.seed)
         if not hasattr(source, "__iter__") or isinstance(source, Iterator):
             raise TypeError(
-                f"a shuffle buffer takes an iterable that can be iterated again, not {type(source).__name__}; give what made the iterator"
+                f"a shuffle buffer takes an iterable that can be iterated again, not {type(source).__name__};"
+                " give what made the iterator"
             )
         return ShuffledStream(source, self.size, self.seed)
 
@@ -70,7 +76,10 @@ class ShuffledOrder(GlobalOrderSampler):
         self.source.set_epoch(epoch)
 
     def _order(self, epoch: int) -> Order:
-        order, buffer = self.source._order(epoch), _core.ShuffleOrder(self.length, self.size, self.seed & SEED_BITS, epoch)
+        order, buffer = (
+            self.source._order(epoch),
+            _core.ShuffleOrder(self.length, self.size, self.seed & SEED_BITS, epoch),
+        )
         return lambda positions: order(buffer.at(positions))
 
     def _facts(self) -> dict[str, Any]:
@@ -113,24 +122,33 @@ class _Shuffled(ResumableEpochs):
         return iterator
 
     def _checked(self, state: Any) -> dict[str, Any]:
-        if isinstance(state, Mapping) and state.get("position") == 0 and "read" not in state:  # from before the first iterator
+        # from before the first iterator
+        if isinstance(state, Mapping) and state.get("position") == 0 and "read" not in state:
             state = {**state, "read": 0, "ended": False, "source": None, "source_position": 0}
         state = super()._checked(state)
         if not isinstance(state.get("ended"), bool) or "source" not in state:
-            raise StateError("the state of a shuffle buffer says whether its source has ended, and where it was: 'ended', 'source'")
+            raise StateError(
+                "the state of a shuffle buffer says whether its source has ended, and where it was: 'ended',"
+                " 'source'"
+            )
         if not state["source_position"] <= state["read"] >= state["position"]:
             raise StateError(
-                f"the state of a shuffle buffer has given {state['position']} samples and noted its source at {state['source_position']}, "
-                f"but read {state['read']}: it is damaged"
+                f"the state of a shuffle buffer has given {state['position']} samples and noted its source at"
+                f" {state['source_position']}, but read {state['read']}: it is damaged"
             )
         return state
 
     def _facts(self) -> dict[str, Any]:
         try:
-            length: Optional[int] = len(self.source)
+            length: int | None = len(self.source)
         except TypeError:
             length = None
-        return {"length": length, "seed": self.seed, "size": self.size, "num_replicas": getattr(self.source, "num_replicas", None)}
+        return {
+            "length": length,
+            "seed": self.seed,
+            "size": self.size,
+            "num_replicas": getattr(self.source, "num_replicas", None),
+        }
 
 
 class ShuffledStream(_Shuffled, IterableDataset):
@@ -149,14 +167,17 @@ class ShuffledSampler(_Shuffled, Sampler):
 class ShuffledIterator:
     """Reads the source ahead by the buffer's size. One thread at a time."""
 
-    def __init__(self, owner: _Shuffled, head: dict[str, Any], state: Optional[dict[str, Any]]) -> None:
+    def __init__(self, owner: _Shuffled, head: dict[str, Any], state: dict[str, Any] | None) -> None:
         self._head, self._source, self._state = head, owner.source, state
         self._size, self._key = owner.size, (owner.seed & SEED_BITS, owner.epoch)
-        self._items: Optional[Iterator[Any]] = None
+        self._items: Iterator[Any] | None = None
         self._held: dict[int, Any] = {}  # by position in the source, rising
-        self._given, self._read, self._ended = (state["position"], state["read"], state["ended"]) if state else (0, 0, False)
+        self._given, self._read, self._ended = (
+            (state["position"], state["read"], state["ended"]) if state else (0, 0, False)
+        )
         self._places: Iterator[int] = iter([])
-        self._marks: deque[tuple[int, Any]] = deque()  # (position, the source's state there), one for each `size` samples
+        # (position, the source's state there), one for each `size` samples
+        self._marks: deque[tuple[int, Any]] = deque()
 
     def __iter__(self) -> ShuffledIterator:
         return self
@@ -202,8 +223,8 @@ class ShuffledIterator:
                 item = next(items)
             except StopIteration:
                 raise StateError(
-                    f"the state was taken when {self._read} samples had been read, and now the source ends after {place}; "
-                    "resume with the same data"
+                    f"the state was taken when {self._read} samples had been read, and now the source ends"
+                    f" after {place}; resume with the same data"
                 ) from None
             if place in wanted:
                 self._held[place] = item
@@ -225,7 +246,9 @@ class ShuffledIterator:
         if position % self._size or getattr(self._source, "seekable", False):
             return
         for thing in (self._items, self._source):
-            if hasattr(thing, "state_dict") and (hasattr(thing, "load_state_dict") or hasattr(self._source, "load_state_dict")):
+            if hasattr(thing, "state_dict") and (
+                hasattr(thing, "load_state_dict") or hasattr(self._source, "load_state_dict")
+            ):
                 self._marks.append((position, unsigned_state(thing)))
                 break
         oldest = next(iter(self._held), position)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Sampler
@@ -17,23 +17,25 @@ from .readers import StepReader, steps_left
 from .resumable import ResumableEpochs
 from .weighted import class_counts
 
-
 AT_ONCE = 4096  # samples
 
 
 @known()
 class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
-    """Batches in which each class has its share: in every prefix of the epoch to less than one sample, in a batch to less than two.
+    """Batches in which each class has its share: in every prefix of the epoch to less than one sample, in a
+    batch to less than two.
 
-    Ranks take consecutive batches of one order by (seed, epoch). An epoch has as many samples as there are labels; when the last
-    ones do not fill a batch on every rank, they are shared evenly (drop_last=False), from the beginning where they do not
-    divide, or dropped. A state counts samples of all ranks, so it loads under other batch sizes and numbers of ranks.
+    Ranks take consecutive batches of one order by (seed, epoch). An epoch has as many samples as there are
+    labels; when the last ones do not fill a batch on every rank, they are shared evenly (drop_last=False),
+    from the beginning where they do not divide, or dropped. A state counts samples of all ranks, so it loads
+    under other batch sizes and numbers of ranks.
 
     Args:
         labels: one per sample; a sequence, array or tensor of one dimension, of numbers or strings.
         batch_size: of one rank.
-        mode: "balanced": every class alike; samples of small classes come several times in an epoch, in a new order each time, and of
-            large ones some do not. "proportional": every class as in `labels`; each sample comes once.
+        mode: "balanced": every class alike; samples of small classes come several times in an epoch, in a new
+            order each time, and of large ones some do not. "proportional": every class as in `labels`; each
+            sample comes once.
         seed: the same on all ranks.
         num_replicas, rank: those of the process group or the environment when not given.
         drop_last: drop the last samples when they do not fill a batch on every rank.
@@ -47,8 +49,8 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
         batch_size: int,
         mode: str = "balanced",
         seed: int = 0,
-        num_replicas: Optional[int] = None,
-        rank: Optional[int] = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
         drop_last: bool = False,
     ) -> None:
         if mode not in ("balanced", "proportional"):
@@ -72,12 +74,19 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
 
     def __iter__(self) -> ResumableIterator:
         state = self._resume()
-        start, epoch, size, ranks = state["position"] if state else 0, self.epoch, self.batch_size, self.num_replicas
+        start, epoch, size, ranks = (
+            state["position"] if state else 0,
+            self.epoch,
+            self.batch_size,
+            self.num_replicas,
+        )
         weights = self._counts if self.mode == "proportional" else np.ones_like(self._counts)
         order = _core.Mixture(self._counts, weights.tolist(), self.seed & SEED_BITS, epoch)
 
         def several(step: int) -> dict[int, list[int]]:
-            """The batches of `step` and some behind it, by their steps: asking for many at once costs half."""
+            """The batches of `step` and some behind it, by their steps: asking for many at once costs
+            half.
+            """
             whole = (self.length - start) // (size * ranks) - step  # from here on
             if whole < 1:
                 first = start + step * size * ranks
@@ -99,7 +108,9 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
             return ahead.pop(step)
 
         steps = steps_left(self.length, start, size * ranks, self.drop_last)
-        return self._follow(StepReader(start, self.length, size * ranks, steps), item=batch, kind=ResumableIterator)
+        return self._follow(
+            StepReader(start, self.length, size * ranks, steps), item=batch, kind=ResumableIterator
+        )
 
     def _facts(self) -> dict[str, Any]:
         return {"length": self.length, "seed": self.seed, "mode": self.mode, "labels": self._digest}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,10 +25,10 @@ MOST_CATEGORIES = 2**24  # of torch.multinomial
 class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
     """torch's, with torch.multinomial's draws, made at the first index.
 
-    method="alias" draws with an alias table instead, as does a sampler of more weights than torch.multinomial takes (2^24): any
-    number of weights, constant time for an index, and no memory per sample. Then 64 bits are drawn from the generator at the
-    first index. ValueError for weights that are negative, not finite or all 0, with this method at once, with torch's draws as
-    torch's RuntimeError at the first index.
+    method="alias" draws with an alias table instead, as does a sampler of more weights than torch.multinomial
+    takes (2^24): any number of weights, constant time for an index, and no memory per sample. Then 64 bits
+    are drawn from the generator at the first index. ValueError for weights that are negative, not finite or
+    all 0, with this method at once, with torch's draws as torch's RuntimeError at the first index.
     """
 
     _draws_from_torch = True
@@ -40,7 +40,7 @@ class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
         weights: Sequence[float],
         num_samples: int,
         replacement: bool = True,
-        generator: Optional[torch.Generator] = None,
+        generator: torch.Generator | None = None,
         *,
         method: str = "multinomial",
     ) -> None:
@@ -65,7 +65,7 @@ class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
 
         return self._follow(OrderReader(begin, start), origin.state)
 
-    def _multinomial(self, generator: Optional[torch.Generator]) -> torch.Tensor:
+    def _multinomial(self, generator: torch.Generator | None) -> torch.Tensor:
         return torch.multinomial(self.weights, self.num_samples, self.replacement, generator=generator)
 
     def _facts(self) -> dict[str, Any]:
@@ -82,9 +82,9 @@ class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
 class DistributedWeightedSampler(GlobalOrderSampler):
     """`num_samples` draws by weight, shared by all ranks: each rank takes every num_replicas-th.
 
-    The draws depend on (seed, epoch) alone, so ranks agree without talking and a state loads under another number of ranks. With
-    replacement each index is computed from its position (16 bytes per weight, none per sample); without it, the order is drawn at
-    the first index of each epoch.
+    The draws depend on (seed, epoch) alone, so ranks agree without talking and a state loads under another
+    number of ranks. With replacement each index is computed from its position (16 bytes per weight, none per
+    sample); without it, the order is drawn at the first index of each epoch.
 
     Args:
         weights: one number of 0 or more for each sample; float [n] or a sequence.
@@ -101,16 +101,18 @@ class DistributedWeightedSampler(GlobalOrderSampler):
 
     def __init__(
         self,
-        weights: Union[Sequence[float], torch.Tensor],
+        weights: Sequence[float] | torch.Tensor,
         num_samples: int,
         replacement: bool = True,
-        num_replicas: Optional[int] = None,
-        rank: Optional[int] = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
         if not isinstance(replacement, bool):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         super().__init__(num_samples, seed, num_replicas, rank, drop_last)
@@ -128,17 +130,23 @@ class DistributedWeightedSampler(GlobalOrderSampler):
 
 def checked_weights(weights: torch.Tensor, num_samples: int, replacement: bool) -> None:
     if weights.dim() != 1:
-        raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(weights.shape)}")
+        raise ValueError(
+            f"weights should be a 1d sequence but given weights have shape {tuple(weights.shape)}"
+        )
     wrong = ~torch.isfinite(weights) | (weights < 0)
     if wrong.any():
         first = int(wrong.nonzero()[0])
-        raise ValueError(f"weights should be finite and not negative, but weights[{first}] is {weights[first].item()}")
+        raise ValueError(
+            f"weights should be finite and not negative, but weights[{first}] is {weights[first].item()}"
+        )
     if not weights.sum() > 0:
-        raise ValueError(f"the sum of the {len(weights)} weights is {weights.sum().item()}; at least one must be above 0")
+        raise ValueError(
+            f"the sum of the {len(weights)} weights is {weights.sum().item()}; at least one must be above 0"
+        )
     if not replacement and int((weights > 0).sum()) < num_samples:
         raise ValueError(
-            f"cannot draw num_samples={num_samples} without replacement from {int((weights > 0).sum())} weights above 0; "
-            "draw fewer, or with replacement=True"
+            f"cannot draw num_samples={num_samples} without replacement from {int((weights > 0).sum())}"
+            " weights above 0; draw fewer, or with replacement=True"
         )
 
 
@@ -154,9 +162,9 @@ def weights_from_labels(labels: Any, mode: str = "inverse", beta: float = 0.9999
 
     Args:
         labels: one label per sample; a sequence, array or tensor of one dimension, of numbers or strings.
-        mode: "inverse": 1 / n_c, all classes alike; "sqrt": 1 / sqrt(n_c), half way there; "effective": 1 / effective number of
-            samples, (1 - beta) / (1 - beta ** n_c) (Cui and others, "Class-balanced loss based on effective number of samples",
-            CVPR 2019).
+        mode: "inverse": 1 / n_c, all classes alike; "sqrt": 1 / sqrt(n_c), half way there; "effective": 1 /
+            effective number of samples, (1 - beta) / (1 - beta ** n_c) (Cui and others, "Class-balanced loss
+            based on effective number of samples", CVPR 2019).
         beta: of "effective", 0 <= beta < 1; the nearer to 1, the nearer to "inverse".
     """
     _, classes, counts = class_counts(labels)
@@ -176,10 +184,15 @@ def weights_from_labels(labels: Any, mode: str = "inverse", beta: float = 0.9999
 def class_counts(labels: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(the different labels, each sample's number among them, how often each comes)."""
     if isinstance(labels, data.Dataset):
-        raise TypeError(f"labels should be one label per sample, not a {type(labels).__name__}: give its labels, dataset.targets, say")
+        raise TypeError(
+            f"labels should be one label per sample, not a {type(labels).__name__}: give its labels,"
+            " dataset.targets, say"
+        )
     array = labels.numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
     if array.ndim != 1 or not len(array):
-        raise ValueError(f"labels should be one label per sample, in one dimension, but have shape {array.shape}")
+        raise ValueError(
+            f"labels should be one label per sample, in one dimension, but have shape {array.shape}"
+        )
     if array.dtype == object or (array.dtype.kind == "f" and np.isnan(array).any()):
         raise ValueError("labels should be numbers or strings, all of one kind and none missing")
     values, numbers, counts = np.unique(array, return_inverse=True, return_counts=True)

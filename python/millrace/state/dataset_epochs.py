@@ -1,23 +1,27 @@
-"""Iterable datasets that count their epochs, and say how long one is: of their copies in workers, each would count for itself.
+"""Iterable datasets that count their epochs, and say how long one is: of their copies in workers, each would
+count for itself.
 
-Such a dataset has an `epoch` and `_tell_workers(epoch)`: which epoch the copies begin next, None for the one whose turn it is; returns it.
+Such a dataset has an `epoch` and `_tell_workers(epoch)`: which epoch the copies begin next, None for the one
+whose turn it is; returns it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from ..errors import UnavailableError
 from .saved import SavedState
 
 
-def epoch_of(dataset: Any) -> Optional[int]:
+def epoch_of(dataset: Any) -> int | None:
     """The one that its next iterator begins; None for other datasets."""
     return dataset.epoch if hasattr(dataset, "_tell_workers") else None
 
 
-def tell_workers(dataset: Any, saved: Optional[SavedState]) -> Optional[int]:
-    """The epoch that workers are about to begin: that of `saved`, if that is not None and knows it, or the one behind it."""
+def tell_workers(dataset: Any, saved: SavedState | None) -> int | None:
+    """The epoch that workers are about to begin: that of `saved`, if that is not None and knows it, or the
+    one behind it.
+    """
     if not hasattr(dataset, "_tell_workers"):
         return None
     if saved is None or saved.dataset_epoch is None:
@@ -25,8 +29,10 @@ def tell_workers(dataset: Any, saved: Optional[SavedState]) -> Optional[int]:
     return dataset._tell_workers(saved.dataset_epoch + saved.finished)
 
 
-def declared_steps(loader: Any) -> Optional[int]:
-    """Of a stream with a declared epoch (`_items_of_epoch`, of each reader), what `loader` makes of it; None for other datasets."""
+def declared_steps(loader: Any) -> int | None:
+    """Of a stream with a declared epoch (`_items_of_epoch`, of each reader), what `loader` makes of it; None
+    for other datasets.
+    """
     items = getattr(loader.dataset, "_items_of_epoch", None)
     if items is None:
         return None
@@ -36,7 +42,7 @@ def declared_steps(loader: Any) -> Optional[int]:
     return readers * (items // size if loader.drop_last else -(-items // size))
 
 
-def own_steps(index_sampler: Any, declared: Optional[int], equal_steps: str) -> int:
+def own_steps(index_sampler: Any, declared: int | None, equal_steps: str) -> int:
     """How many steps this rank has. UnavailableError when that is not known before they are taken."""
     if declared is not None:
         return declared
@@ -44,6 +50,7 @@ def own_steps(index_sampler: Any, declared: Optional[int], equal_steps: str) -> 
         return len(index_sampler)
     except TypeError:
         raise UnavailableError(
-            f"equal_steps={equal_steps!r} agrees on the number of steps before the epoch starts, and {type(index_sampler).__name__} has no "
-            "len(): give a WebDataset an epoch, by .with_epoch(n), or leave equal_steps out"
+            f"equal_steps={equal_steps!r} agrees on the number of steps before the epoch starts, and"
+            f" {type(index_sampler).__name__} has no len(): give a WebDataset an epoch, by .with_epoch(n), or"
+            " leave equal_steps out"
         ) from None

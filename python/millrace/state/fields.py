@@ -1,4 +1,6 @@
-"""The parts of a state that was loaded, taken out one by one: each is there and of its type, or StateError says which is not."""
+"""The parts of a state that was loaded, taken out one by one: each is there and of its type, or StateError
+says which is not.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ _NOTHING = object()
 
 
 class Fields:
-    """The entries of a dict in a state. `name`: where it is, "" for the state itself. A `default` is for what may be missing."""
+    """The entries of a dict in a state. `name`: where it is, "" for the state itself. A `default` is for what
+    may be missing.
+    """
 
     def __init__(self, values: Any, name: str = "") -> None:
         if not isinstance(values, Mapping):
@@ -25,7 +29,9 @@ class Fields:
     def any(self, key: str, default: Any = _NOTHING) -> Any:
         if key not in self._values:
             if default is _NOTHING:
-                raise StateError(f"the state has no {self._at(key)}, only {sorted(map(str, self._values))}: {REMEDY}")
+                raise StateError(
+                    f"the state has no {self._at(key)}, only {sorted(map(str, self._values))}: {REMEDY}"
+                )
             return default
         return self._values[key]
 
@@ -68,4 +74,6 @@ class Fields:
 
 def _wrong(at: str, value: Any, what: str) -> StateError:
     text = repr(value)
-    return StateError(f"{at} should be {what}, but is {text if len(text) <= 60 else text[:57] + '...'}: {REMEDY}")
+    return StateError(
+        f"{at} should be {what}, but is {text if len(text) <= 60 else text[:57] + '...'}: {REMEDY}"
+    )

@@ -6,7 +6,7 @@ import contextlib
 import json
 import random
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +16,10 @@ from ..samplers.native import inner_sampler
 
 
 @contextlib.contextmanager
-def global_generator_at(state: Optional[torch.Tensor]) -> Iterator[None]:
-    """torch's global CPU generator is at `state` inside, and where it was afterwards. None: nothing is done."""
+def global_generator_at(state: torch.Tensor | None) -> Iterator[None]:
+    """torch's global CPU generator is at `state` inside, and where it was afterwards. None: nothing is
+    done.
+    """
     if state is None:
         yield
         return
@@ -35,22 +37,35 @@ def draw_base_seed(generator: Any = None) -> int:
 
 
 def generator_states(own: dict[str, torch.Generator], pythons: bool) -> dict[str, torch.Tensor]:
-    """Of `own`, by their names; of torch's global one, as "global"; `pythons`: and of those of the modules random and numpy.random,
-    as "python"."""
-    states = {name: generator.get_state() for name, generator in own.items()} | {"global": torch.get_rng_state()}
+    """Of `own`, by their names; of torch's global one, as "global"; `pythons`: and of those of the modules
+    random and numpy.random,
+    as "python".
+    """
+    states = {name: generator.get_state() for name, generator in own.items()} | {
+        "global": torch.get_rng_state()
+    }
     if pythons:
         version, words, gauss = random.getstate()
         numpys = np.random.get_state(legacy=False)
-        mersenne = numpys["bit_generator"] == "MT19937"  # it may have been exchanged, and then it stays as it is
+        # it may have been exchanged, and then it stays as it is
+        mersenne = numpys["bit_generator"] == "MT19937"
         state = numpys["state"]
-        kept = [state["key"].tolist(), int(state["pos"]), numpys["has_gauss"], numpys["gauss"]] if mersenne else None
-        states["python"] = torch.frombuffer(bytearray(json.dumps([version, words, gauss, kept]), "ascii"), dtype=torch.uint8)
+        kept = (
+            [state["key"].tolist(), int(state["pos"]), numpys["has_gauss"], numpys["gauss"]]
+            if mersenne
+            else None
+        )
+        states["python"] = torch.frombuffer(
+            bytearray(json.dumps([version, words, gauss, kept]), "ascii"), dtype=torch.uint8
+        )
     return states
 
 
 @contextlib.contextmanager
-def generators_at(states: dict[str, Optional[torch.Tensor]]) -> Iterator[None]:
-    """The global generators are at `states` inside, as generator_states() gave them, and where they were afterwards."""
+def generators_at(states: dict[str, torch.Tensor | None]) -> Iterator[None]:
+    """The global generators are at `states` inside, as generator_states() gave them, and where they were
+    afterwards.
+    """
     before = generator_states({}, pythons=states.get("python") is not None)
     _put(states)
     try:
@@ -59,7 +74,7 @@ def generators_at(states: dict[str, Optional[torch.Tensor]]) -> Iterator[None]:
         _put(before)
 
 
-def _put(states: dict[str, Optional[torch.Tensor]]) -> None:
+def _put(states: dict[str, torch.Tensor | None]) -> None:
     if (torchs := states.get("global")) is not None:
         torch.set_rng_state(torchs)
     if (pythons := states.get("python")) is not None:
@@ -72,11 +87,12 @@ def _put(states: dict[str, Optional[torch.Tensor]]) -> None:
 class EarlyDraws:
     """What a user's sampler draws in its __iter__, which torch calls before it draws the base seed.
 
-    The iterator without workers reads from the very iterator that torch makes then. Made before it; `end` comes behind torch's draws.
-    `own`: generators by name; `saved`: their states and the global ones before the epoch that is resumed, if it had such draws.
+    The iterator without workers reads from the very iterator that torch makes then. Made before it; `end`
+    comes behind torch's draws. `own`: generators by name; `saved`: their states and the global ones before
+    the epoch that is resumed, if it had such draws.
     """
 
-    def __init__(self, own: dict[str, torch.Generator], saved: Optional[dict[str, Optional[str]]]) -> None:
+    def __init__(self, own: dict[str, torch.Generator], saved: dict[str, str | None] | None) -> None:
         self._own = own
         self._outside = None if saved is None else generator_states({}, pythons=True)
         if saved is not None:
@@ -87,17 +103,19 @@ class EarlyDraws:
             _put(then)
         self._before = generator_states(own, pythons=True)
 
-    def end(self) -> tuple[Optional[dict[str, torch.Tensor]], dict[str, Optional[str]]]:
-        """(the states before the sampler drew, or None if it did not; with `saved`, the global ones that the first draw finds).
+    def end(self) -> tuple[dict[str, torch.Tensor] | None, dict[str, str | None]]:
+        """(the states before the sampler drew, or None if it did not; with `saved`, the global ones that the
+        first draw finds).
 
-        The global generators are where they were before those that were saved."""
+        The global generators are where they were before those that were saved.
+        """
         expected, now = dict(self._before), generator_states(self._own, pythons=True)
         seeds = "loader" if "loader" in self._own else "global"
         twin = torch.Generator().set_state(expected[seeds])
         draw_base_seed(twin)
         expected[seeds] = twin.get_state()
         drew = any(not torch.equal(state, now[name]) for name, state in expected.items())
-        found: dict[str, Optional[str]] = {}
+        found: dict[str, str | None] = {}
         if self._outside is not None:
             found = {name: packed(now[name]) for name in self._outside}
             _put(self._outside)
@@ -110,4 +128,6 @@ def own_generators(loader: Any) -> dict[str, torch.Generator]:
     generators = {"loader": loader.generator}
     if inner is not loader.generator:
         generators["sampler"] = inner
-    return {name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)}
+    return {
+        name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)
+    }

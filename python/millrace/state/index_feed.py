@@ -1,9 +1,9 @@
 """One epoch's index lists: drawn ahead of what the consumer has, and able to say where the consumer is.
 
-Workers run ahead, so a sampler stands further on than the training loop. A feed remembers, for each list that was drawn and not
-yet handed out, where the sampler stood behind it. Samplers without a state of their own are described by what torch's generators
-looked like when the epoch's first index was drawn, and by how many indices have been handed out: drawn again from there, they
-come to the same place.
+Workers run ahead, so a sampler stands further on than the training loop. A feed remembers, for each list that
+was drawn and not yet handed out, where the sampler stood behind it. Samplers without a state of their own are
+described by what torch's generators looked like when the epoch's first index was drawn, and by how many
+indices have been handed out: drawn again from there, they come to the same place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,8 +26,8 @@ from .generators import generator_states, generators_at, global_generator_at
 from .index_lists import (
     DRAWS_ANEW,
     DRAWS_NOTHING,
-    draws_unknown,
     drawing_sampler,
+    draws_unknown,
     known_sampler,
     never_repeats,
     open_lists,
@@ -47,7 +47,9 @@ class _Place(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """How many lists this rank has, how many all ranks take, and which come again where it has fewer: its first ones, or its last."""
+    """How many lists this rank has, how many all ranks take, and which come again where it has fewer: its
+    first ones, or its last.
+    """
 
     own: int
     agreed: int
@@ -57,24 +59,27 @@ class Steps(NamedTuple):
 class IndexFeed:
     """An iterator over the lists of `index_sampler`. One thread, the consumer's.
 
-    `made`: the iterator that torch made of it, or None: it is made by open(). `generators`: those of the loader and the sampler, by
-    name. `start`: where to begin. `before_made`: the states of all generators before torch made `made`, if the sampler drew then.
-    `keep_items`: lists may be handed out in another order than they were drawn in. `as_arrays`: lists of known samplers are int64 arrays
-    of shape (rows,), without a Python int for each index.
+    `made`: the iterator that torch made of it, or None: it is made by open(). `generators`: those of the
+    loader and the sampler, by name. `start`: where to begin. `before_made`: the states of all generators
+    before torch made `made`, if the sampler drew then. `keep_items`: lists may be handed out in another order
+    than they were drawn in. `as_arrays`: lists of known samplers are int64 arrays of shape (rows,), without a
+    Python int for each index.
     """
 
-    iterated_anew = False  # the lists are not those of the iterator that torch made first, though there are no workers
+    iterated_anew = (
+        False  # the lists are not those of the iterator that torch made first, though there are no workers
+    )
 
     def __init__(
         self,
         index_sampler: Any,
-        made: Optional[Iterator[Any]],
+        made: Iterator[Any] | None,
         generators: dict[str, torch.Generator],
-        start: Optional[FeedStart] = None,
+        start: FeedStart | None = None,
         keep_items: bool = False,
         as_arrays: bool = False,
-        steps: Optional[Steps] = None,
-        before_made: Optional[dict[str, torch.Tensor]] = None,
+        steps: Steps | None = None,
+        before_made: dict[str, torch.Tensor] | None = None,
     ) -> None:
         self._index_sampler = index_sampler
         self._made = made
@@ -84,18 +89,22 @@ class IndexFeed:
         self._start = start or FeedStart()
         self._keep_items = keep_items
         self._known = known_sampler(index_sampler)
-        self._lists: Optional[Iterator[Any]] = None
-        self._note: Optional[Callable[[int], Any]] = None  # of index_lists.Lists, as is what follows
+        self._lists: Iterator[Any] | None = None
+        self._note: Callable[[int], Any] | None = None  # of index_lists.Lists, as is what follows
         self._states_of: Callable[[Any], tuple[Any, Any]] = tuple
         self._waiting = list(self._start.pending)
         self._first: Any = _END  # drawn by open()
         self._before_made = before_made
         self._before: dict[str, torch.Tensor] = before_made or {}  # generators' states at the first draw
-        self._packed: dict[str, Optional[str]] = {}  # the same as text, as far as it was asked for
+        self._packed: dict[str, str | None] = {}  # the same as text, as far as it was asked for
         self._again = list(self._start.again)  # lists that come again behind the last one
-        self._last = self._at = _Place(self._start.lists, self._start.samples, None)  # of what was drawn, and handed out
-        self._ahead: deque[tuple[_Place, Any]] = deque()  # between the two, and their lists, without keep_items
-        # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the highest handed out.
+        self._last = self._at = _Place(
+            self._start.lists, self._start.samples, None
+        )  # of what was drawn, and handed out
+        # between the two, and their lists, without keep_items
+        self._ahead: deque[tuple[_Place, Any]] = deque()
+        # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the
+        # highest handed out.
         self._items: dict[int, Any] = {}
         self._drawn, self._reached = 0, -1
 
@@ -113,7 +122,9 @@ class IndexFeed:
         if self._keep_items:
             self._items[self._drawn] = item
             self._drawn += 1
-        self._ahead.append((self._last, None if self._keep_items else item))  # at once: a signal's handler may raise behind it
+        self._ahead.append(
+            (self._last, None if self._keep_items else item)
+        )  # at once: a signal's handler may raise behind it
         return item
 
     def _next_item(self) -> Any:
@@ -154,7 +165,9 @@ class IndexFeed:
         return item
 
     def handed_out(self, number: int) -> Any:
-        """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of draw `number`. The list."""
+        """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of
+        draw `number`. The list.
+        """
         if not self._keep_items:
             self._at, item = self._ahead.popleft()
             return item
@@ -213,9 +226,15 @@ class IndexFeed:
         sampler = self._index_sampler
         inner = sampler.sampler if type(sampler) is BatchSampler else sampler
         state = self.state()
-        state["_index_sampler_state"], state["_sampler_iter_state"] = None if self._known is not None else state_of(sampler), None
+        state["_index_sampler_state"], state["_sampler_iter_state"] = (
+            None if self._known is not None else state_of(sampler),
+            None,
+        )
         if self._known is None and inner is not sampler and is_stateful(inner):
-            state["_sampler_iter_state"] = {"samples_yielded": self._at.samples, "sampler_state": state_of(inner)}
+            state["_sampler_iter_state"] = {
+                "samples_yielded": self._at.samples,
+                "sampler_state": state_of(inner),
+            }
         state["generators"] = {name: packed(rng) for name, rng in self.generators_now().items()}
         for key in ("pending", "again", "iterated_anew"):
             state.pop(key, None)
@@ -236,13 +255,15 @@ class IndexFeed:
         """The states of all generators that the sampler may draw from, by name."""
         return generator_states(self._generators, pythons=draws_unknown(self._index_sampler))
 
-    def _generators_to_save(self) -> dict[str, Optional[str]]:
+    def _generators_to_save(self) -> dict[str, str | None]:
         """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
         needless = set()
         if not self._draws_globally() or (self._at.note is not None and self._at.lists):
             needless |= {"global", "python"}
         if self._lists is None and self._before_made is None:
-            now = {name: packed(state) for name, state in self.generators_now().items() if name not in needless}
+            now = {
+                name: packed(state) for name, state in self.generators_now().items() if name not in needless
+            }
             return now | self._start.generators
         if self._known is not None and self._at.lists:  # its state holds that of the generator it draws from
             drawn_from = getattr(inner_sampler(self._known), "generator", None)
@@ -258,13 +279,16 @@ class IndexFeed:
         sampler = drawing_sampler(self._index_sampler)
         return type(sampler) not in DRAWS_NOTHING and getattr(sampler, "generator", None) is None
 
-    def indices_before(self) -> Optional[np.ndarray]:
-        """int64 (samples,): what was handed out in this epoch before the start; None where no index can come twice, or it is not known."""
+    def indices_before(self) -> np.ndarray | None:
+        """int64 (samples,): what was handed out in this epoch before the start; None where no index can come
+        twice, or it is not known.
+        """
         inner, state = native(inner_sampler(self._known)), self._start.iterator_state
         if inner is None or state is None or never_repeats(inner):
             return None
         state = state.get("sampler", state)
-        if state.get("since", 0) > 0:  # a mixture whose weights were changed: what it gave before is forgotten
+        # a mixture whose weights were changed: what it gave before is forgotten
+        if state.get("since", 0) > 0:
             return None
         twin = copy.copy(inner)
         twin.load_state_dict({**state, "position": 0})
@@ -279,7 +303,9 @@ class IndexFeed:
     # ---------------------------------------------------------------- the first draw
 
     def open(self) -> None:
-        """Makes the lists, and draws those before the start: at the first draw, unless it is called before."""
+        """Makes the lists, and draws those before the start: at the first draw, unless it is called
+        before.
+        """
         if self._lists is not None:
             return
         start = self._start
@@ -288,7 +314,9 @@ class IndexFeed:
                 self._generators[name].set_state(unpacked(text))
         then = {name: unpacked(start.generators.get(name)) for name in ("global", "python")}
         if self._before_made is None:
-            self._before = self.generators_now() | {name: state for name, state in then.items() if state is not None}
+            self._before = self.generators_now() | {
+                name: state for name, state in then.items() if state is not None
+            }
         if then["global"] is None:
             self._open_lists()
             if start.lists:
@@ -312,7 +340,9 @@ class IndexFeed:
 
 
 class FedSampler:
-    """In place of an iterator's index sampler: each iter() is a new epoch's feed, and iterates over the sampler at that moment."""
+    """In place of an iterator's index sampler: each iter() is a new epoch's feed, and iterates over the
+    sampler at that moment.
+    """
 
     def __init__(self, index_sampler: Any, feed: Callable[[Any, None], IndexFeed]) -> None:
         self._index_sampler = index_sampler

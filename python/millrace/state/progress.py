@@ -1,7 +1,9 @@
-"""How far a loader's latest iterator has come, kept where the loader can be asked for it after the iterator has gone.
+"""How far a loader's latest iterator has come, kept where the loader can be asked for it after the iterator
+has gone.
 
-Told by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` behind them, `feed` at the start of each
-epoch, `turn` for each batch that goes to the consumer (or ends in an error), `finish` behind the last.
+Told by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` behind them, `feed`
+at the start of each epoch, `turn` for each batch that goes to the consumer (or ends in an error), `finish`
+behind the last.
 """
 
 from __future__ import annotations
@@ -11,15 +13,15 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any, cast
 
 import torch
 from torch.utils.data.dataloader import _DatasetKind
 
 from ..checksum import signed
-from ..generator_state import packed, unpacked
 from ..data_parallel import agreed_steps, part_of, shared_seed
 from ..errors import UnavailableError
+from ..generator_state import packed, unpacked
 from .dataset_epochs import declared_steps, own_steps, tell_workers
 from .generators import EarlyDraws, draw_base_seed, global_generator_at, own_generators
 from .index_feed import IndexFeed, Steps
@@ -33,7 +35,16 @@ from .worker_places import WorkerPlaces
 _logger = logging.getLogger(__name__)
 
 _FEED_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
-_ORDER_KEYS = ("samples", "ranks", "sampler_epoch", "generators", "drew_when_made", "iterated_anew", "pending", "again")
+_ORDER_KEYS = (
+    "samples",
+    "ranks",
+    "sampler_epoch",
+    "generators",
+    "drew_when_made",
+    "iterated_anew",
+    "pending",
+    "again",
+)
 
 
 class Progress(Remembering):
@@ -41,16 +52,22 @@ class Progress(Remembering):
 
     _takes_second = False  # as SavedState.is_of_second_iterator
 
-    def __init__(self, loader: Any, saved: Optional[SavedState] = None, previous: Optional[Progress] = None) -> None:
+    def __init__(
+        self, loader: Any, saved: SavedState | None = None, previous: Progress | None = None
+    ) -> None:
         self.saved = saved
         self._loader_epochs = SamplerEpochs(loader, None if previous is None else previous._loader_epochs)
-        self._equal_steps: Optional[str] = loader.equal_steps
+        self._equal_steps: str | None = loader.equal_steps
         self._declared = declared_steps(loader)
-        self._part = part_of(loader.process_group, loader.mesh_dim) if loader.process_group is not None else None
+        self._part = (
+            part_of(loader.process_group, loader.mesh_dim) if loader.process_group is not None else None
+        )
         self.workers = int(loader.num_workers)
         self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
         self.epoch: int = 0
-        self.left_out: Callable[[], int] = int  # samples that on_error="skip" has left out since the iterator was made
+        self.left_out: Callable[[], int] = (
+            int  # samples that on_error="skip" has left out since the iterator was made
+        )
         self.as_arrays = False  # set by native iterators
         self.finished = False
         self._persistent: bool = loader.persistent_workers
@@ -58,29 +75,29 @@ class Progress(Remembering):
         self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
         self._generators = own_generators(loader)
         self._draws_unknown = draws_unknown(loader._index_sampler)
-        self._early: Optional[EarlyDraws] = None
-        self._before_made: Optional[dict[str, torch.Tensor]] = None
+        self._early: EarlyDraws | None = None
+        self._before_made: dict[str, torch.Tensor] | None = None
         self._asks_workers = self.streams or is_stateful(loader.dataset)
         self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
-        self._dataset_epoch: Optional[int] = None  # of a dataset that counts them
-        self._base_seed: Optional[int] = None
-        self._shared_seed: Optional[int] = None
-        self._start: Optional[FeedStart] = None  # of the first epoch
-        self._feed: Optional[IndexFeed] = None
+        self._dataset_epoch: int | None = None  # of a dataset that counts them
+        self._base_seed = self._shared_seed = cast(int | None, None)
+        self._start: FeedStart | None = None  # of the first epoch
+        self._feed: IndexFeed | None = None
         self._left_out_before_epoch = 0
-        self._length: Optional[int] = None  # of the epoch, in index lists
+        self._length: int | None = None  # of the epoch, in index lists
         self._yielded = self._resumed_at = 0  # batches handed out in this epoch
-        self._behind: Optional[dict[str, Any]] = None  # the feed's state behind the epoch
-        self._snapshot: Optional[dict[str, Any]] = None  # the last one, where not every step has one
-        self.places = WorkerPlaces(
-            self.workers, self.streams, None if saved is None else saved.workers, () if saved is None else saved.ended_workers
-        )
+        self._behind: dict[str, Any] | None = None  # the feed's state behind the epoch
+        self._snapshot: dict[str, Any] | None = None  # the last one, where not every step has one
+        left, ended = (None, ()) if saved is None else (saved.workers, saved.ended_workers)
+        self.places = WorkerPlaces(self.workers, self.streams, left, ended)
         self._inline: Callable[[], Any] = _nothing
         self._parts: tuple[Any, Any] = (None, None)
-        self._held: Optional[deque[Callable[[], None]]] = None  # turns of batches that wait elsewhere for the consumer; see hold()
+        self._held: deque[Callable[[], None]] | None = (
+            None  # turns of batches that wait elsewhere for the consumer; see hold()
+        )
         self._most_held = 0
         self._begin_remembering(loader, previous)
-        self._left_out_then: Optional[int] = None  # when the batch was made that was handed out last
+        self._left_out_then: int | None = None  # when the batch was made that was handed out last
         if saved is not None:
             saved.check_workers(self.workers, self.streams)
             self.epoch = saved.epoch
@@ -104,7 +121,9 @@ class Progress(Remembering):
             self._early = EarlyDraws(self._generators, self.saved.feed.generators if again else None)
 
     def _prepare_next_epoch(self, saved: SavedState) -> None:
-        self._start = FeedStart(index_sampler_state=saved.feed.index_sampler_state, iterator_state=saved.feed.iterator_state)
+        self._start = FeedStart(
+            index_sampler_state=saved.feed.index_sampler_state, iterator_state=saved.feed.iterator_state
+        )
         if self._persistent and self.workers > 0:
             self.epoch += 1
         else:
@@ -123,17 +142,22 @@ class Progress(Remembering):
             with global_generator_at(unpacked(text)):
                 if self._base_seed is None and "loader" not in self._generators:
                     self._base_seed = draw_base_seed()
-                self._start.generators |= {"global": packed(torch.get_rng_state()), "python": generators.get("python")}
+                self._start.generators |= {
+                    "global": packed(torch.get_rng_state()),
+                    "python": generators.get("python"),
+                }
 
     def begun(self, iterator: Any) -> None:
         """Behind torch's draws. What was saved counts, and torch's generator has moved on as ever."""
         if self._early is not None:
             before_made, found = self._early.end()
             self._early = None
-            if self.workers == 0 and not self._takes_second:  # workers' lists come from another iterator, made behind the base seed
+            # workers' lists come from another iterator, made behind the base seed
+            if self.workers == 0 and not self._takes_second:
                 self._before_made = before_made
             if self._start is not None and found:
-                # Who had no workers took his lists from the iterator that drew before the base seed: so will workers now.
+                # Who had no workers took his lists from the iterator that drew before the base seed: so will
+                # workers now.
                 if self.workers == 0 or self.saved.workers_then > 0 or before_made is None:
                     self._start.generators = found
                 self._start.drew_when_made = False
@@ -144,14 +168,21 @@ class Progress(Remembering):
         if self._shared_seed is not None:
             iterator._shared_seed = self._shared_seed
         self._base_seed, self._shared_seed = iterator._base_seed, iterator._shared_seed
-        if self._part is not None and not self.as_arrays:  # ranks that read different samples draw differently in Python
+        # ranks that read different samples draw differently in Python
+        if self._part is not None and not self.as_arrays:
             iterator._base_seed += self._part.rank * max(1, self.workers)
-        self._iterator_seed, self._dataset, self.iterator = iterator._base_seed, iterator._dataset, weakref.ref(iterator)
+        self._iterator_seed, self._dataset, self.iterator = (
+            iterator._base_seed,
+            iterator._dataset,
+            weakref.ref(iterator),
+        )
 
     def feed(self, index_sampler: Any, made: Any) -> IndexFeed:
         """The index lists of the epoch that begins; IndexFeed says what `made` is."""
         start, self._start = self._start, None
-        goes_on = start is not None and not self.saved.finished and not (self.streams and self.saved.reads_again)
+        goes_on = (
+            start is not None and not self.saved.finished and not (self.streams and self.saved.reads_again)
+        )
         self._yielded = self._resumed_at = self.saved.yielded if goes_on else 0
         self.places.start_epoch(self.saved.last_worker if goes_on else -1, goes_on)
         self.finished, self._behind = False, None
@@ -165,7 +196,16 @@ class Progress(Remembering):
         elastic = goes_on and start.elastic
         steps = self._agreed(index_sampler) if self._equal_steps is not None and not elastic else None
         made = None if anew else made
-        self._feed = IndexFeed(index_sampler, made, self._generators, start, self._keeps_items, self.as_arrays, steps, self._before_made)
+        self._feed = IndexFeed(
+            index_sampler,
+            made,
+            self._generators,
+            start,
+            self._keeps_items,
+            self.as_arrays,
+            steps,
+            self._before_made,
+        )
         self._feed.iterated_anew = anew
         if goes_on and start.lists:
             self._feed.open()  # now: what draws further on begins behind the sampler's draws
@@ -174,14 +214,25 @@ class Progress(Remembering):
             self._length = len(index_sampler) if hasattr(index_sampler, "__len__") else None
         return self._feed
 
-    def starts(self, shared_seed: Optional[int]) -> None:
-        """All workers are at the start of the epoch. `shared_seed`: what data pipes are seeded with anew in workers that stay."""
+    def starts(self, shared_seed: int | None) -> None:
+        """All workers are at the start of the epoch. `shared_seed`: what data pipes are seeded with anew in
+        workers that stay.
+        """
         self._shared_seed = self._shared_seed if shared_seed is None else shared_seed
         self._snapshot = None if self._every == 1 else self._now()
 
-    def turn(self, number: int = -1, worker: Optional[int] = None, state: Any = None, rows: Any = None, draws: Any = None) -> None:
-        """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free. For the flight recorder:
-        `rows`, its samples, where they are not those of the list, and what was drawn before it."""
+    def turn(
+        self,
+        number: int = -1,
+        worker: int | None = None,
+        state: Any = None,
+        rows: Any = None,
+        draws: Any = None,
+    ) -> None:
+        """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free.
+        For the flight recorder:
+        `rows`, its samples, where they are not those of the list, and what was drawn before it.
+        """
         if self.log is not None:
             self.log.made += 1
         if self._held is None:
@@ -191,7 +242,14 @@ class Progress(Remembering):
         self._held.append(lambda: self._turn(number, worker, state, rows, draws, parts, left_out))
 
     def _turn(
-        self, number: int, worker: Optional[int], state: Any, rows: Any, draws: Any, parts: Any = None, left_out: Optional[int] = None
+        self,
+        number: int,
+        worker: int | None,
+        state: Any,
+        rows: Any,
+        draws: Any,
+        parts: Any = None,
+        left_out: int | None = None,
     ) -> None:
         if parts is not None:
             self._parts = parts
@@ -207,7 +265,9 @@ class Progress(Remembering):
             self._snapshot = self._now()
 
     def hold(self, most: int) -> None:
-        """From now on, in this epoch, batches wait elsewhere until the consumer takes them: as many as `most`, which says take_turns()."""
+        """From now on, in this epoch, batches wait elsewhere until the consumer takes them: as many as
+        `most`, which says take_turns().
+        """
         self._held, self._most_held = deque(), most
         if (parts := self._live_parts()) is not None:
             self._parts = parts
@@ -216,18 +276,24 @@ class Progress(Remembering):
     def held(self) -> int:
         return len(self._held or ())
 
-    def take_turns(self, count: Optional[int]) -> None:
-        """The consumer takes the oldest of the batches that wait, `count` turns of them; None: what is left, the epoch's end too."""
+    def take_turns(self, count: int | None) -> None:
+        """The consumer takes the oldest of the batches that wait, `count` turns of them; None: what is left,
+        the epoch's end too.
+        """
         for _ in range(self.held if count is None else min(count, self.held)):
             self._held.popleft()()
 
     def failed(self, draws: Any = None) -> None:
-        """Without workers: an error goes to the consumer, of the list drawn last; or of the sampler, which gave none."""
+        """Without workers: an error goes to the consumer, of the list drawn last; or of the sampler, which
+        gave none.
+        """
         if self._feed.lists_out > self.held:
             self.turn(draws=draws)
 
     def drawing(self) -> None:
-        """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C; this iterator does not make it again."""
+        """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C; this
+        iterator does not make it again.
+        """
         if self._feed.lists_out > self.held:
             self.turn()
 
@@ -239,7 +305,7 @@ class Progress(Remembering):
             parts, left_out = self._live_parts(), self.left_out()
             self._held.append(lambda: self._finish(parts, left_out))
 
-    def _finish(self, parts: Any = None, left_out: Optional[int] = None) -> None:
+    def _finish(self, parts: Any = None, left_out: int | None = None) -> None:
         if parts is not None:
             self._parts = parts
         self._left_out_then = left_out
@@ -260,16 +326,23 @@ class Progress(Remembering):
         if self._held is None:
             self._parts = dataset_parts(fetcher, self.streams)
 
-    def _live_parts(self) -> Optional[tuple[Any, Any]]:
+    def _live_parts(self) -> tuple[Any, Any] | None:
         """The states that a dataset in this process has at this moment; None where there is no such thing."""
         iterator = self._inline()
-        return None if iterator is None or not self._asks_workers else dataset_parts(iterator._dataset_fetcher, self.streams)
+        return (
+            None
+            if iterator is None or not self._asks_workers
+            else dataset_parts(iterator._dataset_fetcher, self.streams)
+        )
 
     def _agreed(self, index_sampler: Any) -> Steps:
         own = own_steps(index_sampler, self._declared, self._equal_steps)
         agreed = agreed_steps(own, self._equal_steps, self._part and self._part.group)
         if self.streams and agreed > own:
-            raise UnavailableError(f"the streams of the ranks have {own} to {agreed} steps and cannot be repeated: equal_steps=\"drop\"")
+            raise UnavailableError(
+                f"the streams of the ranks have {own} to {agreed} steps and cannot be repeated:"
+                ' equal_steps="drop"'
+            )
         if self.streams:
             return Steps(agreed, agreed, True)
         return Steps(own, agreed, self._equal_steps == "repeat")
@@ -281,7 +354,11 @@ class Progress(Remembering):
         if not self._asks_workers:
             return False
         if self.streams:  # which step it will be depends on the other workers
-            return self._every > 0 and self._yielded % self._every + 1 + self._prefetched + self._most_held + self.workers >= self._every
+            return (
+                self._every > 0
+                and self._yielded % self._every + 1 + self._prefetched + self._most_held + self.workers
+                >= self._every
+            )
         step = self._resumed_at + number
         last = self._length is not None and step >= self._length - self.workers
         return last or (self._every > 0 and step % self._every + self.workers >= self._every)
@@ -297,21 +374,25 @@ class Progress(Remembering):
         return self._feed is not None
 
     def steps_to_drop(self) -> int:
-        """Batches that a new iterator makes and drops: those behind the last snapshot, or all where nothing else is known."""
+        """Batches that a new iterator makes and drops: those behind the last snapshot, or all where nothing
+        else is known.
+        """
         saved = self.saved
         if saved is None or saved.finished:
             return 0
         if not (self.streams and saved.reads_again):
             return saved.replay
         _logger.warning(
-            "Neither the dataset nor its iterator has state_dict() and load_state_dict(), so %d batches are read again and dropped; "
-            "give one of them these methods to resume at once.",
+            "Neither the dataset nor its iterator has state_dict() and load_state_dict(), so %d batches are"
+            " read again and dropped; give one of them these methods to resume at once.",
             saved.yielded + saved.replay,
         )
         return saved.yielded + saved.replay
 
     def indices_before(self) -> Any:
-        """What an epoch that begins in its middle has handed out already, where that matters to what comes; else None."""
+        """What an epoch that begins in its middle has handed out already, where that matters to what comes;
+        else None.
+        """
         return self._feed.indices_before() if self._resumed_at else None
 
     @property
@@ -326,8 +407,11 @@ class Progress(Remembering):
     # ---------------------------------------------------------------- the state
 
     def state(self, loader: Any) -> dict[str, Any]:
-        """A new dict, which nothing changes later, with its checksum; of JSON's types, if what users' objects put into it is."""
-        of_json = not self._asks_workers and not self._keeps_items and self._feed.known_throughout  # else it has what users made
+        """A new dict, which nothing changes later, with its checksum; of JSON's types, if what users' objects
+        put into it is.
+        """
+        # else it has what users made
+        of_json = not self._asks_workers and not self._keeps_items and self._feed.known_throughout
         state = self._shared_state() if of_json else self._state()
         state["millrace"]["fingerprint"] = fingerprint(loader)
         return signed(state, of_json)
@@ -350,7 +434,9 @@ class Progress(Remembering):
     def _inline_state(self) -> dict[str, Any]:
         feed = self._behind or self._feed.state()
         live = self._inline() is not None and self._held is None
-        dataset_state, fetcher_state = dataset_parts(self._inline()._dataset_fetcher, self.streams) if live else self._parts
+        dataset_state, fetcher_state = (
+            dataset_parts(self._inline()._dataset_fetcher, self.streams) if live else self._parts
+        )
         return {
             **{key: feed[key] for key in _FEED_KEYS},
             "_num_yielded": self._yielded,
@@ -382,7 +468,13 @@ class Progress(Remembering):
     def _own(self, feed: dict[str, Any]) -> dict[str, Any]:
         """What torchdata's keys have no place for."""
         order = {key: feed[key] for key in _ORDER_KEYS if key in feed}
-        own = {"version": VERSION, "base_seed": self._base_seed, "epoch": self.epoch, "number": self.number, "order": order}
+        own = {
+            "version": VERSION,
+            "base_seed": self._base_seed,
+            "epoch": self.epoch,
+            "number": self.number,
+            "order": order,
+        }
         if self._dataset_epoch is not None:
             own["dataset_epoch"] = self._dataset_epoch
         if self.places.ended and not self.finished:
@@ -394,8 +486,17 @@ class Progress(Remembering):
 
     def __getstate__(self) -> dict[str, Any]:
         """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
-        return {**self.__dict__, "_feed": None, "_inline": _nothing, "left_out": int, "_start": None, "_generators": {}, "_part": None,
-                "_held": None, **self._forgotten}  # fmt: skip
+        return {
+            **self.__dict__,
+            "_feed": None,
+            "_inline": _nothing,
+            "left_out": int,
+            "_start": None,
+            "_generators": {},
+            "_part": None,
+            "_held": None,
+            **self._forgotten,
+        }
 
 
 def _nothing() -> None:

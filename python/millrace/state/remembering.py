@@ -1,21 +1,25 @@
-"""What a Progress tells the flight recorder: each epoch's beginning, and of each batch which samples it was made of."""
+"""What a Progress tells the flight recorder: each epoch's beginning, and of each batch which samples it was
+made of.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 from ..flight.recorder import EpochLog, recorder_of
 
 
 class Remembering:
-    """Base of Progress. `number`: of the epoch, counted over all iterators of the loader, also before it was resumed; -1 before the first.
-    `log` is None where nothing is remembered (flight=False)."""
+    """Base of Progress. `number`: of the epoch, counted over all iterators of the loader, also before it was
+    resumed; -1 before the first.
+    `log` is None where nothing is remembered (flight=False).
+    """
 
     saved: Any
     finished: bool
-    log: Optional[EpochLog]
+    log: EpochLog | None
     number: int
     _yielded: int
     _asks_workers: bool
@@ -23,9 +27,14 @@ class Remembering:
     workers_then = 0  # whom a batch is made again for: how many workers there were, if not as many as now
     draws: Any = None  # and where the generators stood
 
-    _forgotten = {"log": None, "_recorder": None, "_dataset": None, "iterator": type(None)}  # what a pickled copy has instead
+    _forgotten = {
+        "log": None,
+        "_recorder": None,
+        "_dataset": None,
+        "iterator": type(None),
+    }  # what a pickled copy has instead
 
-    def _begin_remembering(self, loader: Any, previous: Optional[Remembering]) -> None:
+    def _begin_remembering(self, loader: Any, previous: Remembering | None) -> None:
         self._recorder, self.log = recorder_of(loader), None
         self.number = -1 if previous is None else previous.number
         self._iterator_seed, self._dataset = 0, None
@@ -46,11 +55,15 @@ class Remembering:
         else:
             self.number = 1 + max(self.number, -1 if start is None else self.saved.number)
         if self._recorder is not None:
-            self.log = self._recorder.begin(self.number, self, self._iterator_seed, self._yielded, self._dataset)
+            self.log = self._recorder.begin(
+                self.number, self, self._iterator_seed, self._yielded, self._dataset
+            )
             self.log.agreed_steps = steps
 
     def remember_start(self) -> None:
-        """The state at the epoch's beginning. A dataset that cannot say where it stands says so in state_dict()."""
+        """The state at the epoch's beginning. A dataset that cannot say where it stands says so in
+        state_dict().
+        """
         log = self.log
         if log is None or log.start is not None or log.count > log.first or self.finished:
             return
@@ -60,7 +73,7 @@ class Remembering:
                 state["millrace"]["left_out"] = self.left_out_before  # type: ignore[attr-defined]
             log.start = state
 
-    def _remember(self, rows: Any, worker: Optional[int], draws: Any) -> None:
+    def _remember(self, rows: Any, worker: int | None, draws: Any) -> None:
         """Behind a batch's turn."""
         log = self.log
         if log is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils.data import DistributedSampler
 
@@ -15,14 +15,16 @@ from ..samplers.resumable import ResumableEpochs
 class SamplerEpochs:
     """Follows the epoch of a loader's sampler from iterator to iterator.
 
-    A sampler that shuffles by (seed, epoch), as torch's DistributedSampler does, gives every epoch the same order until somebody calls
-    set_epoch(). `begin` comes at each epoch's start, `go_on` where the rest of one is resumed.
+    A sampler that shuffles by (seed, epoch), as torch's DistributedSampler does, gives every epoch the same
+    order until somebody calls set_epoch(). `begin` comes at each epoch's start, `go_on` where the rest of one
+    is resumed.
     """
 
-    def __init__(self, loader: Any, previous: Optional[SamplerEpochs]) -> None:
+    def __init__(self, loader: Any, previous: SamplerEpochs | None) -> None:
         sampler = inner_sampler(loader._index_sampler)
         self._sampler = sampler if _shuffles_by_epoch(sampler) else None
-        # A DistributedSampler on one rank is a script that runs without ranks for once; who takes one of ours wants it to shuffle.
+        # A DistributedSampler on one rank is a script that runs without ranks for once; who takes one of ours
+        # wants it to shuffle.
         self._should_move = getattr(sampler, "num_replicas", 1) > 1 or (
             isinstance(sampler, ResumableEpochs) and not isinstance(sampler, DistributedSampler)
         )
@@ -37,8 +39,10 @@ class SamplerEpochs:
             self._last = self._sampler.epoch
 
     def begin(self, behind_saved: bool) -> bool:
-        """`behind_saved`: the epoch before this one was run by whoever saved the state. Returns whether it set the epoch: an iterator
-        that the sampler made before has the order of the epoch before."""
+        """`behind_saved`: the epoch before this one was run by whoever saved the state. Returns whether it
+        set the epoch: an iterator
+        that the sampler made before has the order of the epoch before.
+        """
         if self._sampler is None:
             return False
         epoch = self._sampler.epoch
@@ -48,8 +52,8 @@ class SamplerEpochs:
         elif self._last == epoch and self._finished and not self._warned and self._should_move:
             self._warned = True
             warnings.warn(
-                f"the sampler's epoch is still {epoch}, so this epoch has the order of the last one: call sampler.set_epoch(epoch) "
-                "before each epoch, or give the loader auto_epoch=True",
+                f"the sampler's epoch is still {epoch}, so this epoch has the order of the last one: call"
+                " sampler.set_epoch(epoch) before each epoch, or give the loader auto_epoch=True",
                 stacklevel=_level_of_the_loop(),
             )
         self._last, self._finished = self._sampler.epoch, False
@@ -66,7 +70,9 @@ def _level_of_the_loop() -> int:
     """The stacklevel of whoever iterates over the loader, counted from the caller's warning."""
     frame: Any = sys._getframe(1)
     level = 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("millrace.", "torch.utils.data.")):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        ("millrace.", "torch.utils.data.")
+    ):
         frame, level = frame.f_back, level + 1
     return level
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from ..checksum import verified
 from ..errors import StateError, WorkersError
@@ -24,12 +24,14 @@ class FeedStart:
     samples: int = 0
     index_sampler_state: Any = None
     iterator_state: Any = None
-    generators: dict[str, Optional[str]] = field(default_factory=dict)
+    generators: dict[str, str | None] = field(default_factory=dict)
     pending: list[Any] = field(default_factory=list)
     again: list[Any] = field(default_factory=list)
     elastic: bool = False  # the state is of all ranks, who may have been others
     iterated_anew: bool = False  # without workers, and as IndexFeed has it
-    drew_when_made: bool = False  # in iter(), before torch drew the base seed: `generators` are from before both
+    drew_when_made: bool = (
+        False  # in iter(), before torch drew the base seed: `generators` are from before both
+    )
 
 
 @dataclass
@@ -39,21 +41,21 @@ class SavedState:
     inline: bool
     workers_then: int
     finished: bool
-    base_seed: Optional[int]
-    shared_seed: Optional[int]
+    base_seed: int | None
+    shared_seed: int | None
     epoch: int
     yielded: int
     feed: FeedStart
     workers: dict[int, dict[str, Any]]
     ended_workers: list[int]
     dataset_state: Any
-    fetcher_state: Optional[dict[str, Any]]
+    fetcher_state: dict[str, Any] | None
     last_worker: int
     replay: int
     left_out: int
-    fingerprint: Optional[dict[str, Any]]
-    sampler_epoch: Optional[int]
-    dataset_epoch: Optional[int]
+    fingerprint: dict[str, Any] | None
+    sampler_epoch: int | None
+    dataset_epoch: int | None
     number: int = -1  # of the epoch, counted over all iterators of the loader; -1: not known
 
     @staticmethod
@@ -62,30 +64,44 @@ class SavedState:
 
         StateError for what is none, does not fit its checksum (unless `verify` is False), or lacks a part."""
         if not isinstance(state, dict):
-            raise TypeError(f"a loader's state is a dict, not {type(state).__name__}; give what state_dict() returned")
+            raise TypeError(
+                f"a loader's state is a dict, not {type(state).__name__}; give what state_dict() returned"
+            )
         ours = "millrace" in state
         own = Fields(state).part("millrace") if ours else Fields({})
         if (version := own.any("version", VERSION)) != VERSION:
             raise StateError(
-                f"this state has version {version!r}, and this millrace reads version {VERSION}; load it with the millrace that saved it"
+                f"this state has version {version!r}, and this millrace reads version {VERSION}; load it with"
+                " the millrace that saved it"
             )
         if _WORKERS_KEY not in state and _INLINE_KEY not in state:
             if "kind" in state and "position" in state:
-                raise StateError(f"this is the state of a sampler, {state['kind']}; give it to the sampler's load_state_dict()")
+                raise StateError(
+                    f"this is the state of a sampler, {state['kind']}; give it to the sampler's"
+                    " load_state_dict()"
+                )
             raise StateError(
-                f"this is no loader's state: it has neither '{_INLINE_KEY}' (no workers) nor '{_WORKERS_KEY}' (workers), only "
-                f"{sorted(map(str, state))}"
+                f"this is no loader's state: it has neither '{_INLINE_KEY}' (no workers) nor '{_WORKERS_KEY}'"
+                f" (workers), only {sorted(map(str, state))}"
             )
-        return _read(Fields(verified(state, "the loader's state", verify)), own, own.part("order") if ours else Fields({}))
+        return _read(
+            Fields(verified(state, "the loader's state", verify)),
+            own,
+            own.part("order") if ours else Fields({}),
+        )
 
     @property
     def is_of_second_iterator(self) -> bool:
-        """Whether its lists are not of the iterator that torch makes first of a sampler, before the base seed."""
+        """Whether its lists are not of the iterator that torch makes first of a sampler, before the base
+        seed.
+        """
         return not self.finished and (self.workers_then > 0 or self.feed.iterated_anew)
 
     @property
     def reads_again(self) -> bool:
-        """Whether an iterable dataset's place is only known as a number of batches, which have to be read and dropped."""
+        """Whether an iterable dataset's place is only known as a number of batches, which have to be read and
+        dropped.
+        """
         if self.finished or not self.yielded:
             return False
         if not self.inline:
@@ -93,50 +109,65 @@ class SavedState:
         return self.dataset_state is None and (self.fetcher_state or {}).get("dataset_iter_state") is None
 
     def check_workers(self, workers: int, streams: bool) -> None:
-        """StateError, and an AssertionError as torchdata's, when there was another number of workers, and the state is of them: it holds
-        what their copies of the dataset said, or how many batches each made of a stream. A place in an order is no worker's."""
+        """StateError, and an AssertionError as torchdata's, when there was another number of workers, and the
+        state is of them: it holds
+        what their copies of the dataset said, or how many batches each made of a stream. A place in an order
+        is no worker's.
+        """
         at_a_start = self.finished or not (self.yielded or self.replay)
         if self.workers_then == workers or not (self.holds_dataset or (streams and not at_a_start)):
             return
         whose = "a place in an iterable dataset" if streams else "the state of a Stateful dataset"
         raise WorkersError(
-            f"this state was saved with num_workers={self.workers_then}, and the loader has {workers}: {whose} belongs to the worker that "
-            f"runs it. Load the state with num_workers={self.workers_then}"
+            f"this state was saved with num_workers={self.workers_then}, and the loader has {workers}:"
+            f" {whose} belongs to the worker that runs it. Load the state with"
+            f" num_workers={self.workers_then}"
         )
 
     @property
     def holds_dataset(self) -> bool:
         """Whether a dataset, or its iterator, said where it stood."""
-        return bool(self.workers) or self.dataset_state is not None or _tells_something({"fetcher_state": self.fetcher_state})
+        return (
+            bool(self.workers)
+            or self.dataset_state is not None
+            or _tells_something({"fetcher_state": self.fetcher_state})
+        )
 
     def set_sampler_epoch(self, loader: Any) -> None:
-        """A sampler that shuffles by epoch is put to the state's; a later set_epoch() of the training loop counts more."""
+        """A sampler that shuffles by epoch is put to the state's; a later set_epoch() of the training loop
+        counts more.
+        """
         sampler = inner_sampler(loader._index_sampler)
         if self.sampler_epoch is not None and callable(getattr(sampler, "set_epoch", None)):
             sampler.set_epoch(self.sampler_epoch)
 
     def check_fingerprint(self, now: dict[str, Any]) -> None:
-        """StateError when dataset length or sampler are others; a warning for what changes the meaning, not the order."""
+        """StateError when dataset length or sampler are others; a warning for what changes the meaning, not
+        the order.
+        """
         then = self.fingerprint or {}
         for key, what in (("length", "samples in the dataset"), ("sampler", "sampler")):
             if key in then and then[key] != now.get(key):
                 raise StateError(
-                    f"the state was saved for {what}: {then[key]}, and this loader has {now.get(key)}; a resumed order would be wrong. "
-                    "Give the loader what it had then, or start anew"
+                    f"the state was saved for {what}: {then[key]}, and this loader has {now.get(key)}; a"
+                    " resumed order would be wrong. Give the loader what it had then, or start anew"
                 )
         for key in ("dataset", "drop_last") if self.feed.elastic else ("dataset", "batch_size", "drop_last"):
             if key in then and then[key] != now.get(key):
                 warnings.warn(
-                    f"the loader's {key} was {then[key]!r} when its state was saved and is {now.get(key)!r} now; the order of samples "
-                    "goes on where it was",
+                    f"the loader's {key} was {then[key]!r} when its state was saved and is {now.get(key)!r}"
+                    " now; the order of samples goes on where it was",
                     stacklevel=4,
                 )
 
 
-def _tells_something(worker: Optional[dict[str, Any]]) -> bool:
+def _tells_something(worker: dict[str, Any] | None) -> bool:
     if worker is None:
         return False
-    return worker.get("dataset_state") is not None or (worker.get("fetcher_state") or {}).get("dataset_iter_state") is not None
+    return (
+        worker.get("dataset_state") is not None
+        or (worker.get("fetcher_state") or {}).get("dataset_iter_state") is not None
+    )
 
 
 def _read(state: Fields, own: Fields, order: Fields) -> SavedState:
@@ -146,7 +177,8 @@ def _read(state: Fields, own: Fields, order: Fields) -> SavedState:
     workers_then = 0 if inline else main.number("_num_workers", least=1)
     iterator = main.any("_sampler_iter_state")
     lists = main.number("_sampler_iter_yielded")
-    samples = Fields(iterator).number("samples_yielded", lists) if isinstance(iterator, Mapping) else lists  # as torchdata has it
+    # as torchdata has it
+    samples = Fields(iterator).number("samples_yielded", lists) if isinstance(iterator, Mapping) else lists
     return SavedState(
         inline=inline,
         workers_then=workers_then,
@@ -168,7 +200,9 @@ def _read(state: Fields, own: Fields, order: Fields) -> SavedState:
             drew_when_made=order.flag("drew_when_made", False),
         ),
         workers={} if inline else _workers(snapshot.part("_worker_snapshots"), workers_then),
-        ended_workers=[_one_of(worker, "ended_workers", workers_then) for worker in own.entries("ended_workers", ())],
+        ended_workers=[
+            _one_of(worker, "ended_workers", workers_then) for worker in own.entries("ended_workers", ())
+        ],
         dataset_state=state.any("dataset_state") if inline else None,
         fetcher_state=_fetcher_state(state) if inline else None,
         last_worker=-1 if inline else _one_of(snapshot.number(_LAST_KEY, least=-1), _LAST_KEY, workers_then),
@@ -183,11 +217,13 @@ def _read(state: Fields, own: Fields, order: Fields) -> SavedState:
 
 def _one_of(worker: Any, key: str, workers: int) -> int:
     if not isinstance(worker, int) or worker >= workers:
-        raise StateError(f"the state names worker {worker!r} in {key!r}, and it is of {workers} workers: {REMEDY}")
+        raise StateError(
+            f"the state names worker {worker!r} in {key!r}, and it is of {workers} workers: {REMEDY}"
+        )
     return worker
 
 
-def _generators(texts: Fields) -> dict[str, Optional[str]]:
+def _generators(texts: Fields) -> dict[str, str | None]:
     return {name: texts.text(name) for name in texts}
 
 
@@ -204,7 +240,7 @@ def _workers(snapshots: Fields, count: int) -> dict[int, dict[str, Any]]:
     return found
 
 
-def _fetcher_state(part: Fields) -> Optional[dict[str, Any]]:
+def _fetcher_state(part: Fields) -> dict[str, Any] | None:
     value = part.dict("fetcher_state", optional=True)
     if value is not None:
         inner = part.part("fetcher_state")

@@ -1,4 +1,6 @@
-"""The Stateful protocol: objects with state_dict() and load_state_dict(state), as torchdata and others define it."""
+"""The Stateful protocol: objects with state_dict() and load_state_dict(state), as torchdata and others define
+it.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,19 @@ from ..checksum import unsigned_state
 
 
 def is_stateful(thing: Any) -> bool:
-    """Whether `thing` can say where it stands and be put there. A model is not meant: its state is weights, not a place in data.
-    Nor is a class, whose objects can."""
+    """Whether `thing` can say where it stands and be put there. A model is not meant: its state is weights,
+    not a place in data.
+    Nor is a class, whose objects can.
+    """
     if isinstance(thing, (type, torch.nn.Module)):
         return False
     return all(_has(thing, name) for name in ("state_dict", "load_state_dict"))
 
 
 def _has(thing: Any, name: str) -> bool:
-    """Whether it is defined: a __getattr__ that has an answer to any name, as wrappers have, does not count."""
+    """Whether it is defined: a __getattr__ that has an answer to any name, as wrappers have, does not
+    count.
+    """
     return callable(getattr(thing, name, None)) and inspect.getattr_static(thing, name, None) is not None
 
 

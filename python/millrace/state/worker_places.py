@@ -1,21 +1,29 @@
-"""Where each worker's dataset stands, as far as the consumer has come: workers are ahead of it, by different numbers of batches."""
+"""Where each worker's dataset stands, as far as the consumer has come: workers are ahead of it, by different
+numbers of batches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any
 
 from torch._utils import ExceptionWrapper
 
 
 class WorkerPlaces:
-    """Of `count` workers. `ended`: those whose share of an iterable dataset is used up, all their batches handed out."""
+    """Of `count` workers. `ended`: those whose share of an iterable dataset is used up, all their batches
+    handed out.
+    """
 
-    def __init__(self, count: int, streams: bool, states: Optional[dict[int, Any]] = None, ended: Iterable[int] = ()) -> None:
+    def __init__(
+        self, count: int, streams: bool, states: dict[int, Any] | None = None, ended: Iterable[int] = ()
+    ) -> None:
         self._streams = streams
         self._states: dict[int, Any] = dict(states or {})  # behind the batches that the consumer has
         self._waiting = [0] * count  # batches that it does not have yet
-        self._ending: dict[int, Any] = {}  # the states of those that have ended, until it has all their batches
+        self._ending: dict[
+            int, Any
+        ] = {}  # the states of those that have ended, until it has all their batches
         self.ended = set(ended)
         self.last = count - 1  # whose batch was handed out last
 
@@ -24,7 +32,9 @@ class WorkerPlaces:
         self._states.clear()
 
     def start_epoch(self, last: int, goes_on: bool) -> None:
-        """`last`: whose batch was handed out last before, or -1; `goes_on`: the epoch is resumed in its middle."""
+        """`last`: whose batch was handed out last before, or -1; `goes_on`: the epoch is resumed in its
+        middle.
+        """
         if not goes_on:
             self.ended.clear()
         self.last = last if last >= 0 else len(self._waiting) - 1
@@ -32,7 +42,9 @@ class WorkerPlaces:
         self._ending.clear()
 
     def restarted(self, worker: int, state: Any) -> None:
-        """One that stays is at the start of the epoch. What it had answered before was of the epoch that was left."""
+        """One that stays is at the start of the epoch. What it had answered before was of the epoch that was
+        left.
+        """
         self._waiting[worker] = 0
         self._ending.pop(worker, None)
         self.ended.discard(worker)
@@ -58,7 +70,9 @@ class WorkerPlaces:
             self._end(worker, state)
 
     def state_of(self, worker: int) -> Any:
-        """As torchdata nests it; None when it has said nothing: the dataset is not Stateful, or the consumer has no batch of it yet."""
+        """As torchdata nests it; None when it has said nothing: the dataset is not Stateful, or the consumer
+        has no batch of it yet.
+        """
         return self._states.get(worker)
 
     def states(self) -> dict[str, Any]:
@@ -80,5 +94,7 @@ class WorkerPlaces:
         self._keep(worker, state)
 
     def _unknown(self, worker: int) -> dict[str, Any]:
-        unread = {"dataset_iter_state": None, "fetcher_ended": worker in self.ended} if self._streams else None
+        unread = (
+            {"dataset_iter_state": None, "fetcher_ended": worker in self.ended} if self._streams else None
+        )
         return {"worker_id": worker, "fetcher_state": unread, "dataset_state": None}

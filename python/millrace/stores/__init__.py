@@ -3,8 +3,9 @@
 >>> with stores.open_shards(urls, cache=stores.DiskCache("/nvme/cache", max_bytes=10**12)) as shards:
 ...     for url, source in shards: ...
 
-`open_source(url)` is for reads at any offset, `open_shards(urls)` for streams. Credentials are the ecosystem's: environment
-variables, AWS profile files, the cloud's metadata service; `store_options` passes through to obstore's or fsspec's constructor.
+`open_source(url)` is for reads at any offset, `open_shards(urls)` for streams. Credentials are the
+ecosystem's: environment variables, AWS profile files, the cloud's metadata service; `store_options` passes
+through to obstore's or fsspec's constructor.
 """
 
 from .disk_cache import DiskCache

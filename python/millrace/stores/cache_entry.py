@@ -1,12 +1,14 @@
 """One object in the disk cache: a sparse data file, and a map that says which blocks of it are there.
 
-The map begins with a line of JSON (padded to 4096 bytes, its checksum in front; the last 16 of them say when the store was asked last
-whether this is the object's version still); then 8 bytes per block: a mark and the block's CRC32C, written when its bytes are; then the
-note of what was verified (src/io/verified_blocks.h), if there is one. `lock_fd`, a descriptor of the map that nobody copies, carries the
-locks, which the kernel ends with the process:
+The map begins with a line of JSON (padded to 4096 bytes, its checksum in front; the last 16 of them say when
+the store was asked last whether this is the object's version still); then 8 bytes per block: a mark and the
+block's CRC32C, written when its bytes are; then the note of what was verified (src/io/verified_blocks.h), if
+there is one. `lock_fd`, a descriptor of the map that nobody copies, carries the locks, which the kernel ends
+with the process:
 
 - flock, shared, while the entry is in use: only who gets it exclusively may evict;
-- a record lock (OFD) on a block's 8 bytes while a process fetches the block: others wait for the block or for the lock.
+- a record lock (OFD) on a block's 8 bytes while a process fetches the block: others wait for the block or for
+  the lock.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ class CacheEntry:
         except BlockingIOError:
             return False
         except OSError as error:
-            return error.errno != 13  # EACCES: held by somebody. File systems without such locks: everybody fetches.
+            # EACCES: held by somebody. File systems without such locks: everybody fetches.
+            return error.errno != 13
         return True
 
     def close(self) -> None:
@@ -92,7 +95,9 @@ os.register_at_fork(after_in_child=_close_inherited)
 
 
 def unlock(fd: int) -> None:
-    """Ends its flock, which closing does not while a process that was forked meanwhile has the descriptor, too."""
+    """Ends its flock, which closing does not while a process that was forked meanwhile has the descriptor,
+    too.
+    """
     with contextlib.suppress(OSError):
         fcntl.flock(fd, fcntl.LOCK_UN)
 
@@ -112,7 +117,11 @@ def write_map(path: Path, url: str, size: int, version: str, block_bytes: int) -
 def is_map_of(map_fd: int, size: int, version: str, block_bytes: int) -> bool:
     """Its header is whole, of this version of the object, and its records are all there."""
     raw = os.pread(map_fd, HEADER_BYTES, 0)
-    if len(raw) < HEADER_BYTES or _header(raw[:ASKED_AT].rstrip(b" ")) != (size, version[:NAMED], block_bytes):
+    if len(raw) < HEADER_BYTES or _header(raw[:ASKED_AT].rstrip(b" ")) != (
+        size,
+        version[:NAMED],
+        block_bytes,
+    ):
         return False
     return os.fstat(map_fd).st_size >= HEADER_BYTES + 8 * -(-size // block_bytes)
 
@@ -131,8 +140,10 @@ def _header(start: bytes) -> tuple[int, str, int] | None:
 
 
 def note_asked(map_fd: int, at: int) -> None:
-    """The store said that this is the object's version, and was asked at this time (nanoseconds). On a disk that takes it not, nothing is
-    known, and the store is asked again."""
+    """The store said that this is the object's version, and was asked at this time (nanoseconds). On a disk
+    that takes it not, nothing is
+    known, and the store is asked again.
+    """
     when = struct.pack("<q", at)
     with contextlib.suppress(OSError):
         os.pwrite(map_fd, when + b"ASKD" + struct.pack("<I", zlib.crc32(when)), ASKED_AT)
@@ -155,16 +166,26 @@ class WholeEntry(NamedTuple):
     asked_at: int
 
     def open(self, name: str, counts: CacheCounts, otherwise: Callable[[], ByteSource]) -> ByteSource | None:
-        """In use until the source goes. None: it went meanwhile, or is another version. `otherwise()` opens the same version by way of the
-        store, should a block be damaged."""
+        """In use until the source goes. None: it went meanwhile, or is another version. `otherwise()` opens
+        the same version by way of the
+        store, should a block be damaged.
+        """
         return open_cached_file(
-            name, self.stem, header=self.start, map_offset=HEADER_BYTES, size=self.size, block_bytes=self.block_bytes, counts=counts,
+            name,
+            self.stem,
+            header=self.start,
+            map_offset=HEADER_BYTES,
+            size=self.size,
+            block_bytes=self.block_bytes,
+            counts=counts,
             otherwise=otherwise,
         )
 
 
 def find_whole(stem: str) -> WholeEntry | None:
-    """The entry with these files, if all of its blocks are there; it counts as used now. A dozen microseconds."""
+    """The entry with these files, if all of its blocks are there; it counts as used now. A dozen
+    microseconds.
+    """
     try:
         fd = open_descriptor(f"{stem}.map", os.O_RDONLY)
     except OSError:
@@ -179,10 +200,16 @@ def find_whole(stem: str) -> WholeEntry | None:
         records = raw[HEADER_BYTES : HEADER_BYTES + 8 * blocks]
         if len(records) < 8 * blocks:
             records += os.pread(fd, 8 * blocks - len(records), len(raw))
-        if len(records) < 8 * blocks or len(version) == NAMED or any(records[4 + i :: 8] != MARK[i : i + 1] * blocks for i in range(4)):
+        if (
+            len(records) < 8 * blocks
+            or len(version) == NAMED
+            or any(records[4 + i :: 8] != MARK[i : i + 1] * blocks for i in range(4))
+        ):
             return None
         os.utime(fd)
-        return WholeEntry(stem, raw[:ASKED_AT], size, version, block_bytes, _asked_at(raw[ASKED_AT:HEADER_BYTES]))
+        return WholeEntry(
+            stem, raw[:ASKED_AT], size, version, block_bytes, _asked_at(raw[ASKED_AT:HEADER_BYTES])
+        )
     except OSError:
         return None
     finally:

@@ -1,9 +1,11 @@
-"""The disk cache's lock of its folder, and what was written into it: how much the entries have at most, so that admitting another one to a
+"""The disk cache's lock of its folder, and what was written into it: how much the entries have at most, so
+that admitting another one to a
 cache with room left looks at none of them.
 
-`used`: bytes that all entries have or may come to have. `owed`: of these, bytes that are not on the disk yet. Both are upper bounds: each
-admission adds what it needs before its entry grows, and only a look at all entries takes away what went. So nobody trusts them across a
-start of the machine, which may have lost what was added last.
+`used`: bytes that all entries have or may come to have. `owed`: of these, bytes that are not on the disk yet.
+Both are upper bounds: each admission adds what it needs before its entry grows, and only a look at all
+entries takes away what went. So nobody trusts them across a start of the machine, which may have lost what
+was added last.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class Usage(NamedTuple):
 @contextlib.contextmanager
 def folder_lock(folder: Path) -> Iterator[int | None]:
     """A descriptor of the lock's file, while this process has the lock; None: it did not get it in time."""
-    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)  # to read and write: waits for nobody
+    fd = os.open(
+        folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
+    )  # to read and write: waits for nobody
     try:
         deadline = time.monotonic() + LOCK_SECONDS
         while True:

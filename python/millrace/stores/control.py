@@ -1,14 +1,16 @@
-"""How many requests are in flight, and when one is slow: two small controllers that only see what the transfers measure.
+"""How many requests are in flight, and when one is slow: two small controllers that only see what the
+transfers measure.
 
-Concurrency. A round is `limit` finished requests (and a quarter of a second). While rounds bring at least 5 % more bytes per
-second than the best before, `limit` doubles; the first that does not brings it back to the best and ends the growth. Every ten
-seconds a round is tried with a quarter more. Two answers of 429 or 503 among twenty requests halve it, once a second at most.
-Rounds in which the consumer or the memory budget held requests back say nothing and are not counted. So requests in flight
-settle at bandwidth x latency, whatever the number of shards.
+Concurrency. A round is `limit` finished requests (and a quarter of a second). While rounds bring at least 5 %
+more bytes per second than the best before, `limit` doubles; the first that does not brings it back to the
+best and ends the growth. Every ten seconds a round is tried with a quarter more. Two answers of 429 or 503
+among twenty requests halve it, once a second at most. Rounds in which the consumer or the memory budget held
+requests back say nothing and are not counted. So requests in flight settle at bandwidth x latency, whatever
+the number of shards.
 
-Hedging. A request for a full range that takes longer than three times the 95th percentile of the last 64 gets a second one
-beside it for what is missing; both fill the same blocks, the first to finish ends the other. At most one request in twenty is a
-second one.
+Hedging. A request for a full range that takes longer than three times the 95th percentile of the last 64 gets
+a second one beside it for what is missing; both fill the same blocks, the first to finish ends the other. At
+most one request in twenty is a second one.
 """
 
 from __future__ import annotations

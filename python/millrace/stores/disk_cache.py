@@ -1,23 +1,27 @@
-"""A cache of objects on a local disk, shared by all processes of the node that name the same folder. No server, no named memory.
+"""A cache of objects on a local disk, shared by all processes of the node that name the same folder. No
+server, no named memory.
 
-An entry is one version of an object (its map says which: size, ETag or date; another one takes its place; what has neither is not
-cached), known by its URL without signatures (millrace/signed_urls.py), a sparse file that fills block by block. A block counts once
-its checksum stands in the map beside it, so a process may be killed at any instruction: what it had finished stays, and whoever reads
-the object next goes on from there. Blocks that come from the disk are verified before they are read, by everyone who opens the entry,
-and so is all that was written before the machine started last; one that does not match is fetched again. Nothing is flushed: after a
-crash of the machine the verification finds what did not reach the disk. What has stayed in memory since some process verified or wrote
-it is not verified again, as long as nobody wrote to the file (src/io/verified_blocks.h says what that rests on).
+An entry is one version of an object (its map says which: size, ETag or date; another one takes its place;
+what has neither is not cached), known by its URL without signatures (millrace/signed_urls.py), a sparse file
+that fills block by block. A block counts once its checksum stands in the map beside it, so a process may be
+killed at any instruction: what it had finished stays, and whoever reads the object next goes on from there.
+Blocks that come from the disk are verified before they are read, by everyone who opens the entry, and so is
+all that was written before the machine started last; one that does not match is fetched again. Nothing is
+flushed: after a crash of the machine the verification finds what did not reach the disk. What has stayed in
+    memory since some process verified or wrote it is not verified again, as long as nobody wrote to the file
+    (src/io/verified_blocks.h says what that rests on).
 
-An entry that is whole is read like a local file (src/io/cached_file.h), without a request when the store said `fresh_seconds` ago or
-later that it is the object's version still, to any process of the node, and since this cache object was made. So every run asks once
-for each object, whatever was cached before, and again only after that time. A store that cannot be reached when it is asked has said
-nothing against what is here whole: that is read, with one warning.
+An entry that is whole is read like a local file (src/io/cached_file.h), without a request when the store said
+`fresh_seconds` ago or later that it is the object's version still, to any process of the node, and since this
+cache object was made. So every run asks once for each object, whatever was cached before, and again only
+after that time. A store that cannot be reached when it is asked has said nothing against what is here whole:
+that is read, with one warning.
 
-Room. A process that is going to fetch an object makes room for it under the folder's lock: least recently used entries go,
-those in use never. An entry in use counts as large as the object, one not in use as what it has on disk. With different
-`max_bytes` every process trims to its own when it fetches something, so the smallest wins while it is at work. When everything
-is in use, or the disk is full or read-only, the object is read without the cache; a disk that failed is left alone for a
-minute. One warning per cache object.
+Room. A process that is going to fetch an object makes room for it under the folder's lock: least recently
+used entries go, those in use never. An entry in use counts as large as the object, one not in use as what it
+has on disk. With different `max_bytes` every process trims to its own when it fetches something, so the
+smallest wins while it is at work. When everything is in use, or the disk is full or read-only, the object is
+read without the cache; a disk that failed is left alone for a minute. One warning per cache object.
 
 Local disks only: network file systems do not keep these locks apart.
 """
@@ -56,23 +60,33 @@ _caches: weakref.WeakSet[DiskCache] = weakref.WeakSet()
 
 
 class DiskCache:
-    """`folder` is made when missing. `max_bytes`: what all entries may have on disk; None (or -1): what leaves a tenth of the disk free.
-    `fresh_seconds`: how long an object that is here whole is read without asking the store whether it has changed; 0: it is asked at every
-    opening. What was said before `since` (nanoseconds of time.time_ns(); None: now) never counts, so a new run asks for each object once.
+    """`folder` is made when missing. `max_bytes`: what all entries may have on disk; None (or -1): what
+    leaves a tenth of the disk free.
+    `fresh_seconds`: how long an object that is here whole is read without asking the store whether it has
+    changed; 0: it is asked at every opening. What was said before `since` (nanoseconds of time.time_ns();
+    None: now) never counts, so a new run asks for each object once.
 
-    Picklable; a copy counts for itself, and so does a forked child, but both are of the same run. Errors of the disk never end a run: it
-    goes on without the cache, with one RuntimeWarning.
+    Picklable; a copy counts for itself, and so does a forked child, but both are of the same run. Errors of
+    the disk never end a run: it goes on without the cache, with one RuntimeWarning.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], max_bytes: int | None = None, fresh_seconds: float = 3600.0, since: int | None = None
+        self,
+        folder: str | os.PathLike[str],
+        max_bytes: int | None = None,
+        fresh_seconds: float = 3600.0,
+        since: int | None = None,
     ) -> None:
         if max_bytes == -1:
             max_bytes = None
         if max_bytes is not None and max_bytes < 1:
-            raise ValueError(f"max_bytes={max_bytes} should be 1 or more, or None for all but a tenth of the disk")
+            raise ValueError(
+                f"max_bytes={max_bytes} should be 1 or more, or None for all but a tenth of the disk"
+            )
         if not fresh_seconds >= 0:
-            raise ValueError(f"fresh_seconds={fresh_seconds} should be 0 (ask the store at every opening) or more")
+            raise ValueError(
+                f"fresh_seconds={fresh_seconds} should be 0 (ask the store at every opening) or more"
+            )
         self.folder = Path(folder)
         self.max_bytes = max_bytes
         self.fresh_seconds = fresh_seconds
@@ -107,8 +121,10 @@ class DiskCache:
         return os.path.exists(self.folder / f"{_stem(url)}.map")
 
     def find_whole(self, url: str, meta: Meta | None = None) -> WholeEntry | None:
-        """The object's entry, if nothing has to be asked of the store: all of it is there, and it is of the version in `meta`, or, without
-        one, of one that is fresh. Any thread."""
+        """The object's entry, if nothing has to be asked of the store: all of it is there, and it is of the
+        version in `meta`, or, without
+        one, of one that is fresh. Any thread.
+        """
         if time.monotonic() < self._rest_until:
             return None
         entry = find_whole(f"{self.folder}/{_stem(url)}")
@@ -127,25 +143,38 @@ class DiskCache:
         return None if time.monotonic() < self._rest_until else find_whole(f"{self.folder}/{_stem(url)}")
 
     def trust(self, error: BaseException) -> None:
-        """The store cannot be reached: in the next `fresh_seconds` entries that are whole are taken to be the present versions."""
+        """The store cannot be reached: in the next `fresh_seconds` entries that are whole are taken to be the
+        present versions.
+        """
         self._trusted_until = time.monotonic() + self.fresh_seconds
         with self._lock:
             told, self._told = self._told, True
         if not told:
-            warnings.warn(f"the store cannot be reached ({error}): what the disk cache {str(self.folder)!r} has whole is read from "
-                          "there, and may have changed in the store", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"the store cannot be reached ({error}): what the disk cache {str(self.folder)!r} has whole"
+                " is read from there, and may have changed in the store",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
-    def open_whole(self, url: str, entry: WholeEntry, otherwise: Callable[[], ByteSource]) -> ByteSource | None:
+    def open_whole(
+        self, url: str, entry: WholeEntry, otherwise: Callable[[], ByteSource]
+    ) -> ByteSource | None:
         """What find_whole() saw, to be read; None: it went meanwhile."""
         return entry.open(unsigned(url), self._counts, otherwise)
 
     def admit(self, url: str, size: int, version: str, asked_at: int = 0) -> CacheEntry | None:
-        """The entry of this version of the object, in use until it is closed; None: go without. Older versions go. Any thread.
-        `asked_at`: when the store was asked which version it has, in nanoseconds of time.time_ns(); 0: not now."""
+        """The entry of this version of the object, in use until it is closed; None: go without. Older
+        versions go. Any thread.
+        `asked_at`: when the store was asked which version it has, in nanoseconds of time.time_ns(); 0: not
+            now.
+        """
         if size == 0 or time.monotonic() < self._rest_until:
             return None
         if not version:
-            return self._bypass("the store gives neither an ETag nor a date, by which a changed object would be noticed")
+            return self._bypass(
+                "the store gives neither an ETag nor a date, by which a changed object would be noticed"
+            )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with folder_lock(self.folder) as locked:
@@ -187,7 +216,9 @@ class DiskCache:
             for path in (map_path, map_path, data):
                 fds.append(open_descriptor(path, os.O_RDWR))
             map_fd, lock_fd, data_fd = fds
-            fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # evictions happen under the folder's lock, which we hold
+            fcntl.flock(
+                lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB
+            )  # evictions happen under the folder's lock, which we hold
             if is_map_of(map_fd, size, version, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
                 os.utime(map_path)
                 entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size), []
@@ -201,14 +232,17 @@ class DiskCache:
             for fd in fds:
                 unlock(fd)
                 os.close(fd)
-        # None there, another version, or damaged: those who have it open keep their descriptors, the next ones get a new entry.
+        # None there, another version, or damaged: those who have it open keep their descriptors, the next
+        # ones get a new entry.
         _remove(data, map_path)
         return None
 
     # ------------------------------------------------------------------ room
 
     def _room_for(self, need: int, keep: str, lock_fd: int) -> bool:
-        """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries if what is known of them is not enough."""
+        """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries if what is known
+        of them is not enough.
+        """
         usage, fits = read_usage(lock_fd), True
         if usage is None or usage.used + need > self._limit(usage):
             usage, fits = self._make_room(need, keep)
@@ -216,11 +250,12 @@ class DiskCache:
         return fits
 
     def _make_room(self, need: int, keep: str) -> tuple[Usage, bool]:
-        """Evicts until `need` more bytes fit; what all have then, and whether they do. Under the folder's lock, so half-made files are
+        """Evicts until `need` more bytes fit; what all have then, and whether they do. Under the folder's
+        lock, so half-made files are
         nobody's and go.
 
-        Looks at every file of the folder, a few microseconds each; at locks only where they matter. Where that takes long, more room is
-        made than is needed, so that the next ones need not look.
+        Looks at every file of the folder, a few microseconds each; at locks only where they matter. Where
+        that takes long, more room is made than is needed, so that the next ones need not look.
         """
         entries, files = [], {}
         for item in list(os.scandir(self.folder)):
@@ -257,7 +292,12 @@ class DiskCache:
         if self.max_bytes is not None:
             return self.max_bytes
         disk = os.statvfs(self.folder)
-        return usage.used - usage.owed + disk.f_bavail * disk.f_frsize - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
+        return (
+            usage.used
+            - usage.owed
+            + disk.f_bavail * disk.f_frsize
+            - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
+        )
 
     def _measure(self, stem: str) -> tuple[int, int, bool]:
         """(bytes of the object, bytes on disk, in use)."""
@@ -310,8 +350,11 @@ class DiskCache:
     def _warn(self, reason: str) -> None:
         if not self._warned:
             self._warned = True
-            warnings.warn(f"the disk cache {str(self.folder)!r} is not used: {reason}; data is read from the store",
-                          RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"the disk cache {str(self.folder)!r} is not used: {reason}; data is read from the store",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def watch(self, file: Any) -> None:
         """Counts the hits and misses of this BlockFile's reads, until unwatch()."""
@@ -331,10 +374,12 @@ class DiskCache:
         self._repaired += stats["repaired_blocks"]
 
     def stats(self) -> dict[str, Any]:
-        """Of this process: "hits" and "misses" (blocks of 1 MiB, counted when a reader first comes to them), "hit_rate" (None before
-        the first), "verified" (blocks that were compared with their checksum), "repaired" (those that did not match), "evicted" (entries),
-        "bypassed" (objects read without the cache).
-        Of the folder: "entries", "bytes" (on disk)."""
+        """Of this process: "hits" and "misses" (blocks of 1 MiB, counted when a reader first comes to them),
+        "hit_rate" (None before
+        the first), "verified" (blocks that were compared with their checksum), "repaired" (those that did not
+        match), "evicted" (entries), "bypassed" (objects read without the cache).
+        Of the folder: "entries", "bytes" (on disk).
+        """
         with self._lock:
             live = [f.stats() for f in self._files]
             hits = self._hits + self._counts.hit_blocks + sum(s["hit_blocks"] for s in live)
@@ -348,8 +393,15 @@ class DiskCache:
                     entries += item.name.endswith(".map")
                     size += item.stat().st_blocks * 512
         return {
-            "hits": hits, "misses": misses, "hit_rate": hits / (hits + misses) if hits + misses else None, "verified": verified,
-            "repaired": repaired, "evicted": self._evicted, "bypassed": self._bypassed, "entries": entries, "bytes": size,
+            "hits": hits,
+            "misses": misses,
+            "hit_rate": hits / (hits + misses) if hits + misses else None,
+            "verified": verified,
+            "repaired": repaired,
+            "evicted": self._evicted,
+            "bypassed": self._bypassed,
+            "entries": entries,
+            "bytes": size,
         }
 
 
@@ -367,7 +419,9 @@ def _stem(url: str) -> str:
 
 
 def data_path(folder: str, url: str) -> str:
-    """The file of an object's bytes in a cache's folder, sparse where they were not fetched; it is there while the object has an entry."""
+    """The file of an object's bytes in a cache's folder, sparse where they were not fetched; it is there
+    while the object has an entry.
+    """
     return os.path.join(folder, f"{_stem(url)}.data")
 
 

@@ -1,8 +1,9 @@
 """The thread that talks to stores: one per process, an asyncio loop, there while anything is open.
 
-Everything about requests happens on this thread, so nothing of it needs a lock; what other threads do is ask for blocks (an eventfd
-wakes the loop), wait for futures, and close. The thread ends a moment after the last owner has gone, and before the interpreter does: one
-that comes back from native code later aborts the process. A forked child starts without: what it opens is its own.
+Everything about requests happens on this thread, so nothing of it needs a lock; what other threads do is ask
+for blocks (an eventfd wakes the loop), wait for futures, and close. The thread ends a moment after the last
+owner has gone, and before the interpreter does: one that comes back from native code later aborts the
+process. A forked child starts without: what it opens is its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .locations import Location, shown
 IDLE_SECONDS = 0.2
 MOST_CLIENTS = 64
 EXIT_SECONDS = 5.0  # what the interpreter's end waits for the thread at most
-SETTLE_SECONDS = 0.25  # and for obstore's own threads: one that tells the interpreter of a cancelled request when it is gone aborts
+# and for obstore's own threads: one that tells the interpreter of a cancelled request when it is gone aborts
+SETTLE_SECONDS = 0.25
 
 
 class Engine:
@@ -41,7 +43,9 @@ class Engine:
         try:
             self.loop.run_forever()
             self.loop.run_until_complete(_cancelled(asyncio.all_tasks(self.loop)))
-            with contextlib.suppress(RuntimeError):  # at the interpreter's end: no new threads, but the executor's have gone already
+            with contextlib.suppress(
+                RuntimeError
+            ):  # at the interpreter's end: no new threads, but the executor's have gone already
                 self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:
             self.loop.close()
@@ -89,8 +93,15 @@ class Engine:
             warnings.warn(f"{shown(location.url)}: {what}", RuntimeWarning, stacklevel=2)
 
     def client(self, location: Location, options: dict[str, Any] | None, connect_timeout: float) -> Any:
-        """Connections are kept and shared per store and options; a signed URL is a store of its own. On the engine's thread."""
-        key = (location.scheme, location.root, repr(sorted((options or {}).items(), key=lambda item: item[0])), connect_timeout)
+        """Connections are kept and shared per store and options; a signed URL is a store of its own. On the
+        engine's thread.
+        """
+        key = (
+            location.scheme,
+            location.root,
+            repr(sorted((options or {}).items(), key=lambda item: item[0])),
+            connect_timeout,
+        )
         client = self._clients.pop(key, None) or client_for(location, options, connect_timeout)
         self._clients[key] = client
         if len(self._clients) > MOST_CLIENTS:

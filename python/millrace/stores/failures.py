@@ -1,8 +1,9 @@
-"""What went wrong with a request: worth another try, or an error for the reader, of the type that a local file would give.
+"""What went wrong with a request: worth another try, or an error for the reader, of the type that a local
+file would give.
 
-404 -> FileNotFoundError; 401, 403, expired or missing credentials -> PermissionError; an object that changed while it was read, or
-whose bytes cannot be what the store says -> CorruptDataError; a store that stays away -> TimeoutError, ConnectionError or OSError.
-Every message names the URL and what to do.
+404 -> FileNotFoundError; 401, 403, expired or missing credentials -> PermissionError; an object that changed
+while it was read, or whose bytes cannot be what the store says -> CorruptDataError; a store that stays away
+-> TimeoutError, ConnectionError or OSError. Every message names the URL and what to do.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from ..errors import CorruptDataError, UnavailableError, corrupt_data
 from .locations import shown, without_secrets
 
 _STATUS = re.compile(r"status code: (\d{3})")
-_EXPIRED = re.compile(r"ExpiredToken|TokenRefreshRequired|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|RequestTimeTooSkewed")
-_CREDENTIALS = re.compile(r"credential|/latest/api/token|/latest/meta-data|169\.254\.169\.254|metadata\.google", re.IGNORECASE)
+_EXPIRED = re.compile(
+    r"ExpiredToken|TokenRefreshRequired|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|RequestTimeTooSkewed"
+)
+_CREDENTIALS = re.compile(
+    r"credential|/latest/api/token|/latest/meta-data|169\.254\.169\.254|metadata\.google", re.IGNORECASE
+)
 _TRANSIENT_4XX = {408, 409, 425, 429}
 
 
@@ -24,18 +29,24 @@ class BrokenTransfer(OSError):
 
 
 class Throttled(OSError):
-    """The store asked for fewer requests: 429 or 503. `after`: seconds it asked to wait, 0 when it did not say."""
+    """The store asked for fewer requests: 429 or 503. `after`: seconds it asked to wait, 0 when it did not
+    say.
+    """
 
     after: float = 0.0
 
 
 def changed(url: str, what: str) -> CorruptDataError:
     url = shown(url)
-    return corrupt_data(url, f"{url} changed while it was read ({what}); start over when nobody writes to it any more")
+    return corrupt_data(
+        url, f"{url} changed while it was read ({what}); start over when nobody writes to it any more"
+    )
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status behind an exception of obstore, aiohttp, requests or botocore; None when there was none."""
+    """The HTTP status behind an exception of obstore, aiohttp, requests or botocore; None when there was
+    none.
+    """
     for name in ("status", "status_code", "code"):
         value = getattr(error, name, None)
         if isinstance(value, int) and 100 <= value < 600:
@@ -45,8 +56,12 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException) -> float:
-    """Seconds of a Retry-After header, where the exception carries headers (fsspec's do; obstore's do not)."""
-    headers = getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None) or {}
+    """Seconds of a Retry-After header, where the exception carries headers (fsspec's do; obstore's do
+    not).
+    """
+    headers = (
+        getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None) or {}
+    )
     try:
         return min(60.0, max(0.0, float(headers.get("Retry-After", 0))))
     except (TypeError, ValueError, AttributeError):
@@ -54,7 +69,9 @@ def retry_after(error: BaseException) -> float:
 
 
 class GaveUp(Exception):
-    """Carries the error to give up with, as its cause. `unreachable`: every try failed, and another one might not have."""
+    """Carries the error to give up with, as its cause. `unreachable`: every try failed, and another one might
+    not have.
+    """
 
     unreachable = False
 
@@ -71,34 +88,59 @@ def classify(error: BaseException, url: str) -> tuple[bool, Exception]:
     status = status_of(error)
     kind = type(error).__name__
     if isinstance(error, FileNotFoundError) or status in (404, 410):
-        return False, FileNotFoundError(errno.ENOENT, "no such object in the store; check its name and the bucket's", url)
-    if status in (401, 403) or kind in ("PermissionDeniedError", "UnauthenticatedError") or _EXPIRED.search(text):
-        return False, PermissionError(errno.EACCES, f"the store refused: {_first_line(text)}; renew the credentials, or read a public "
-                                      "bucket without any by store_options={'skip_signature': True}", url)
+        return False, FileNotFoundError(
+            errno.ENOENT, "no such object in the store; check its name and the bucket's", url
+        )
+    if (
+        status in (401, 403)
+        or kind in ("PermissionDeniedError", "UnauthenticatedError")
+        or _EXPIRED.search(text)
+    ):
+        return False, PermissionError(
+            errno.EACCES,
+            f"the store refused: {_first_line(text)}; renew the credentials, or read a public "
+            "bucket without any by store_options={'skip_signature': True}",
+            url,
+        )
     if status == 412 or kind == "PreconditionError":
         return False, changed(url, "its ETag is another one now")
-    if isinstance(error, (TypeError, ValueError, NotImplementedError, AttributeError, ImportError)) or kind in (
-        "UnknownConfigurationKeyError", "InvalidPathError",
+    if isinstance(
+        error, (TypeError, ValueError, NotImplementedError, AttributeError, ImportError)
+    ) or kind in (
+        "UnknownConfigurationKeyError",
+        "InvalidPathError",
     ):
         return False, error if isinstance(error, Exception) else OSError(text)
     if status is not None and 400 <= status < 500 and status not in _TRANSIENT_4XX:
         return False, OSError(errno.EIO, f"the store answered {status}: {_first_line(text)}", url)
     said = text
-    for named in url.partition("://")[2].removesuffix("?...").partition("/"):  # an object's own name says nothing
+    # an object's own name says nothing
+    for named in url.partition("://")[2].removesuffix("?...").partition("/"):
         said = said.replace(named, "") if _CREDENTIALS.search(named) else said
     if _CREDENTIALS.search(said):
-        return False, PermissionError(errno.EACCES, f"no credentials were found: {_first_line(text)}; set the store's variables "
-                                      "(AWS_ACCESS_KEY_ID, AWS_PROFILE, ...) or, for a public bucket, "
-                                      "store_options={'skip_signature': True}", url)
+        return False, PermissionError(
+            errno.EACCES,
+            f"no credentials were found: {_first_line(text)}; set the store's variables "
+            "(AWS_ACCESS_KEY_ID, AWS_PROFILE, ...) or, for a public bucket, "
+            "store_options={'skip_signature': True}",
+            url,
+        )
     if status in (429, 503):
-        throttled = Throttled(errno.EAGAIN, f"the store answered {status} again and again; ask for less at once or later", url)
+        throttled = Throttled(
+            errno.EAGAIN, f"the store answered {status} again and again; ask for less at once or later", url
+        )
         throttled.after = retry_after(error)
         return True, throttled
     if isinstance(error, TimeoutError):
-        return True, TimeoutError(errno.ETIMEDOUT, "the store sent nothing for too long; check the network, or raise "
-                                  "stall_timeout", url)
+        return True, TimeoutError(
+            errno.ETIMEDOUT,
+            "the store sent nothing for too long; check the network, or raise stall_timeout",
+            url,
+        )
     if "ECONNREFUSED" in text or "Connection refused" in str(error):
-        return True, ConnectionRefusedError(errno.ECONNREFUSED, "nobody answers at the store's address; check it, and that it runs", url)
+        return True, ConnectionRefusedError(
+            errno.ECONNREFUSED, "nobody answers at the store's address; check it, and that it runs", url
+        )
     return True, OSError(errno.EIO, f"the store failed again and again: {_first_line(text)}", url)
 
 

@@ -14,7 +14,9 @@ OBJECT_STORES = {"http", "https", "s3", "s3a", "gs", "az", "adl", "azure", "abfs
 
 @dataclass(frozen=True)
 class Location:
-    """`url` as the user wrote it; `local`: the path of a local file, else None; `root` and `path`: the store, and the object in it."""
+    """`url` as the user wrote it; `local`: the path of a local file, else None; `root` and `path`: the store,
+    and the object in it.
+    """
 
     url: str
     scheme: str = "file"
@@ -42,13 +44,19 @@ def _located(text: str) -> Location:
     if scheme in ("http", "https"):
         parts = urlsplit(text)
         query = f"?{parts.query}" if parts.query else ""
-        return _checked(Location(text, scheme, root=f"{scheme}://{parts.netloc}/{query}", path=unquote(parts.path.lstrip("/"))))
+        return _checked(
+            Location(
+                text, scheme, root=f"{scheme}://{parts.netloc}/{query}", path=unquote(parts.path.lstrip("/"))
+            )
+        )
     bucket, _, path = rest.partition("/")
     return _checked(Location(text, scheme, root=f"{scheme}://{bucket}", path=path))
 
 
 def shown(url: str) -> str:
-    """A URL for messages and for files that stay: user, password and query, which may be secrets, are left out."""
+    """A URL for messages and for files that stay: user, password and query, which may be secrets, are left
+    out.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
@@ -64,5 +72,7 @@ def without_secrets(text: str) -> str:
 def _checked(location: Location) -> Location:
     if not location.path:
         store = shown(location.root).rstrip("/?.")
-        raise ValueError(f"{shown(location.url)!r} names a store but no object in it; write {store}/path/of/the/object")
+        raise ValueError(
+            f"{shown(location.url)!r} names a store but no object in it; write {store}/path/of/the/object"
+        )
     return location

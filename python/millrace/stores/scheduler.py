@@ -1,4 +1,6 @@
-"""Which blocks are asked for next: what readers wait for first, then what comes after, within the budget. On the engine's thread."""
+"""Which blocks are asked for next: what readers wait for first, then what comes after, within the budget. On
+the engine's thread.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,23 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 
-KNOWN_AHEAD = 16  # cached objects opened before their turn: a round trip each, to see that they are the same still
-STATS = ("bytes", "requests", "retries", "hedges", "requests_in_flight", "concurrency", "waited_seconds", "repaired_blocks", "held_bytes",
-         "ahead_bytes_peak", "seconds", "bytes_per_second")
+KNOWN_AHEAD = (
+    16  # cached objects opened before their turn: a round trip each, to see that they are the same still
+)
+STATS = (
+    "bytes",
+    "requests",
+    "retries",
+    "hedges",
+    "requests_in_flight",
+    "concurrency",
+    "waited_seconds",
+    "repaired_blocks",
+    "held_bytes",
+    "ahead_bytes_peak",
+    "seconds",
+    "bytes_per_second",
+)
 
 
 @dataclass
@@ -36,7 +52,9 @@ class Counts:
 
 
 class Scheduler:
-    """`sequential`: blocks are read once, from front to back, shard after shard; else in any order, each object by itself."""
+    """`sequential`: blocks are read once, from front to back, shard after shard; else in any order, each
+    object by itself.
+    """
 
     def __init__(self, engine: Engine, settings: Settings, cache: DiskCache | None, sequential: bool) -> None:
         self.engine, self.settings, self.cache, self.sequential = engine, settings, cache, sequential
@@ -57,7 +75,9 @@ class Scheduler:
         self.pump()
 
     def pump(self) -> None:
-        """Starts what can be started. Called when a reader waits or moved on, a run ended, an object was added."""
+        """Starts what can be started. Called when a reader waits or moved on, a run ended, an object was
+        added.
+        """
         if self.closed:
             return
         with contextlib.suppress(BlockingIOError):
@@ -92,7 +112,9 @@ class Scheduler:
             self.control.hold_back()
 
     def _look_at(self, transfer: Transfer) -> int:
-        """Starts what readers of it wait for; lets it go when nobody reads it any more. Bytes of the budget that it uses."""
+        """Starts what readers of it wait for; lets it go when nobody reads it any more. Bytes of the budget
+        that it uses.
+        """
         file = transfer.file
         if file is None:
             return 0 if transfer.known else transfer.request_blocks * transfer.block_bytes
@@ -112,14 +134,20 @@ class Scheduler:
         return max(0, transfer.cursor - stats["passed_block"]) * transfer.block_bytes
 
     def _run_length(self, transfer: Transfer, block: int, wanted: list[int] | None = None) -> int:
-        """Blocks from `block` on that one request may bring: all that are missing, but small ones only as far as they are wanted."""
+        """Blocks from `block` on that one request may bring: all that are missing, but small ones only as far
+        as they are wanted.
+        """
         file = transfer.file
         if transfer.whole:
             return file.blocks - block
         only = set(wanted or ()) if transfer.block_bytes != BLOCK_BYTES else None
         end = block + 1
         while end < min(block + transfer.request_blocks, file.blocks):
-            if end in transfer.busy or file.next_missing(end) != end or (only is not None and end not in only):
+            if (
+                end in transfer.busy
+                or file.next_missing(end) != end
+                or (only is not None and end not in only)
+            ):
                 break
             end += 1
         return end - block
@@ -143,7 +171,11 @@ class Scheduler:
 
     def too_far_ahead(self, transfer: Transfer, offset: int) -> bool:
         """Of a server that sends whole objects only: it has to wait for its reader."""
-        return self.sequential and transfer.entry is None and offset - transfer.file.stats()["position"] > self.settings.memory // 2
+        return (
+            self.sequential
+            and transfer.entry is None
+            and offset - transfer.file.stats()["position"] > self.settings.memory // 2
+        )
 
     def start_run(self, transfer: Transfer, first: int, count: int, response: Any = None) -> None:
         blocks = range(first, first + count)
@@ -174,7 +206,8 @@ class Scheduler:
             self.in_flight -= 1
             transfer.tasks.discard(task)
             done()
-            # What no handler expected, such as a panic of a client's library. After a close() this changes nothing.
+            # What no handler expected, such as a panic of a client's library. After a close() this changes
+            # nothing.
             error = ConnectionError("the request was given up") if task.cancelled() else task.exception()
             if error is not None:
                 transfer.fail(error)

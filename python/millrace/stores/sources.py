@@ -1,4 +1,6 @@
-"""open_source: one object, read in any order. open_shards: many, read one after the other, the next ones on their way."""
+"""open_source: one object, read in any order. open_shards: many, read one after the other, the next ones on
+their way.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from .settings import Settings
 from .transfer import Transfer
 
 LOOK_AHEAD = 64  # URLs drawn before their turn
-# What is done for many in a row finds its code and tables in the CPU's caches, from which reading a shard removes them.
+# What is done for many in a row finds its code and tables in the CPU's caches, from which reading a shard
+# removes them.
 DRAWN_AT_ONCE = 16
 OPENED_AT_ONCE = 8  # of what is cached
 
@@ -37,10 +40,11 @@ def open_source(
 ) -> ByteSource:
     """A file or an object of a store, for reads at any offset by any thread.
 
-    Reads in a row are noticed and read ahead of (16 MiB at most). `memory`: bytes of this object that are kept, the least recently used
-    going first; with `cache` it lies there instead. The source is its own end: when the last reference goes, so do its requests.
-    Errors: FileNotFoundError, PermissionError (refused or expired credentials), CorruptDataError (the object changed), OSError;
-    UnavailableError when a package is missing, or in a process forked after the opening.
+    Reads in a row are noticed and read ahead of (16 MiB at most). `memory`: bytes of this object that are
+    kept, the least recently used going first; with `cache` it lies there instead. The source is its own end:
+    when the last reference goes, so do its requests. Errors: FileNotFoundError, PermissionError (refused or
+    expired credentials), CorruptDataError (the object changed), OSError; UnavailableError when a package is
+    missing, or in a process forked after the opening.
     """
     location = locate(url)
     if location.local is not None:
@@ -50,12 +54,16 @@ def open_source(
 
 
 class RemoteObject:
-    """An object that can be opened again and again, on any thread and in forked processes, always the same version of it.
+    """An object that can be opened again and again, on any thread and in forked processes, always the same
+    version of it.
 
-    The store is asked for size and version when it is opened first, unless the cache knows. `meta` has them from then on.
+    The store is asked for size and version when it is opened first, unless the cache knows. `meta` has them
+    from then on.
     """
 
-    def __init__(self, location: Location, settings: Settings, cache: DiskCache | None, meta: Meta | None = None) -> None:
+    def __init__(
+        self, location: Location, settings: Settings, cache: DiskCache | None, meta: Meta | None = None
+    ) -> None:
         self.location, self.settings, self.cache = location, settings, cache
         self.meta = meta
         self._whole = False
@@ -67,7 +75,9 @@ class RemoteObject:
 
     def open_entry(self, entry: WholeEntry) -> ByteSource | None:
         """What the cache found; None: it has gone."""
-        meta = Meta(entry.size, entry.version, entry.version if entry.version.startswith('"') else None)  # an ETag, or a date
+        meta = Meta(
+            entry.size, entry.version, entry.version if entry.version.startswith('"') else None
+        )  # an ETag, or a date
         otherwise = RemoteObject(self.location, self.settings, self.cache, meta)._fetched
         source = self.cache.open_whole(self.location.url, entry, otherwise)
         if source is not None:
@@ -109,7 +119,9 @@ class _Cached:
 
 
 class ShardStream(Iterator[tuple[str, ByteSource]]):
-    """What open_shards() returns: an iterator over (url, source), and a context manager that ends its requests."""
+    """What open_shards() returns: an iterator over (url, source), and a context manager that ends its
+    requests.
+    """
 
     def __init__(self, urls: Iterable[str], settings: Settings, cache: DiskCache | None) -> None:
         self._urls = iter(urls)
@@ -124,11 +136,16 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         return self
 
     def __next__(self) -> tuple[str, ByteSource]:
-        """The next shard's URL and bytes. Raises what its opening met, at its turn; the next call goes on behind it."""
+        """The next shard's URL and bytes. Raises what its opening met, at its turn; the next call goes on
+        behind it.
+        """
         if self._closed:
             raise UnavailableError("this stream of shards was closed; call open_shards() again")
         if os.getpid() != self._pid:
-            raise UnavailableError("this stream of shards was opened before the process was forked; open it in the process that reads")
+            raise UnavailableError(
+                "this stream of shards was opened before the process was forked; open it in the process that"
+                " reads"
+            )
         self._draw_ahead()
         if not self._ahead:
             raise StopIteration
@@ -195,30 +212,38 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
     def _scheduler(self) -> Scheduler:
         if self._owner is None:
             settings, cache = self._settings, self._cache
-            self._owner = owner = engine_with(lambda engine: Scheduler(engine, settings, cache, sequential=True))
+            self._owner = owner = engine_with(
+                lambda engine: Scheduler(engine, settings, cache, sequential=True)
+            )
             owner.engine.post(owner.start)
             self._finalizer = weakref.finalize(self, _end, owner, self._pid)
             self._finalizer.atexit = False
         return self._owner
 
     def stats(self) -> dict[str, Any]:
-        """bytes (received), requests, retries, hedges, requests_in_flight, concurrency (its limit now), waited_seconds (readers'),
-        held_bytes (in memory now), ahead_bytes_peak (in memory or on their way), repaired_blocks (of the cache), seconds,
-        bytes_per_second; "cache": those of the DiskCache. Local files are not counted."""
+        """bytes (received), requests, retries, hedges, requests_in_flight, concurrency (its limit now),
+        waited_seconds (readers'),
+        held_bytes (in memory now), ahead_bytes_peak (in memory or on their way), repaired_blocks (of the
+        cache), seconds, bytes_per_second; "cache": those of the DiskCache. Local files are not counted.
+        """
         stats = self._owner.stats() if self._owner is not None else dict.fromkeys(STATS, 0)
         if self._cache is not None:
             stats["cache"] = self._cache.stats()
         return stats
 
     def close(self) -> None:
-        """Ends all requests. Reads that wait raise UnavailableError; what was handed out and is here whole stays readable."""
+        """Ends all requests. Reads that wait raise UnavailableError; what was handed out and is here whole
+        stays readable.
+        """
         self._closed = True
         self._ahead.clear()
         if self._finalizer is not None:
             self._finalizer()
 
     def finish(self) -> None:
-        """No more shards are asked for. Those that were handed out can be read as before, until their sources go."""
+        """No more shards are asked for. Those that were handed out can be read as before, until their sources
+        go.
+        """
         self._closed = True
         if self._ahead:
             self.close()
@@ -247,10 +272,13 @@ def open_shards(
 ) -> ShardStream:
     """Shards one after the other, as (url, ByteSource), each to be read from front to back.
 
-    Requests for what comes next, across the borders of shards, are in flight while one is read: as many as bandwidth and latency ask
-    for (stores/control.py), with at most `memory` bytes here or on their way. What lies behind the reader is let go; going back
-    works and asks again. Up to 64 URLs are drawn before their turn, so `urls` may be endless. Local paths and file:// are opened as
-    they are. `settings`: see Settings (max_requests, request_bytes, stall_timeout, connect_timeout, retries, hedge).
-    Nothing is opened before the first next(). ValueError for settings; next() raises as open_source() does.
+    Requests for what comes next, across the borders of shards, are in flight while one is read: as many as
+    bandwidth and latency ask for (stores/control.py), with at most `memory` bytes here or on their way. What
+    lies behind the reader is let go; going back works and asks again. Up to 64 URLs are drawn before their
+    turn, so `urls` may be endless. Local paths and file:// are opened as they are. `settings`: see Settings
+    (max_requests, request_bytes, stall_timeout, connect_timeout, retries, hedge). Nothing is opened before
+    the first next(). ValueError for settings; next() raises as open_source() does.
     """
-    return ShardStream(urls, Settings(memory=memory, store_options=store_options or {}, **settings), DiskCache.of(cache))
+    return ShardStream(
+        urls, Settings(memory=memory, store_options=store_options or {}, **settings), DiskCache.of(cache)
+    )

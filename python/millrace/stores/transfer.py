@@ -1,8 +1,9 @@
-"""One object on its way: opened by its first range, filled by runs of blocks that are retried, resumed and hedged.
+"""One object on its way: opened by its first range, filled by runs of blocks that are retried, resumed and
+hedged.
 
-Everything here runs on the engine's thread. A run asks for consecutive blocks in one request. What breaks off goes on at the first
-missing byte; failures in a row without a byte between wait longer each time (full jitter: any time up to 0.1 s, 0.2 s, 0.4 s, ...,
-20 s; the store's Retry-After when it is visible).
+Everything here runs on the engine's thread. A run asks for consecutive blocks in one request. What breaks off
+goes on at the first missing byte; failures in a row without a byte between wait longer each time (full
+jitter: any time up to 0.1 s, 0.2 s, 0.4 s, ..., 20 s; the store's Retry-After when it is visible).
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ from .._core import BlockFile
 from ..errors import corrupt_data
 from ..signed_urls import is_signed, unsigned
 from .clients import CHUNK_BYTES, MOST_CHUNK_BYTES, Meta, RangesUnsupported
-from .failures import BrokenTransfer, GaveUp, Throttled, as_block_failure, changed, classify, retry_after, status_of
+from .failures import (
+    BrokenTransfer,
+    GaveUp,
+    Throttled,
+    as_block_failure,
+    changed,
+    classify,
+    retry_after,
+    status_of,
+)
 from .locations import Location, shown
 from .settings import BLOCK_BYTES, SMALL_BLOCK_BYTES
 
@@ -28,10 +38,15 @@ if TYPE_CHECKING:
 
 MAX_BACKOFF = 20.0
 LEAST_CHUNK_BYTES = 4 << 10
-ALIGNED_BYTES = 256 << 10  # go to the disk cache at once: the kernel keeps them in one piece, and reading costs what a local file does
+# go to the disk cache at once: the kernel keeps them in one piece, and reading costs what a local file does
+ALIGNED_BYTES = 256 << 10
 MOST_BYTES = 1 << 46  # of an object, 64 TiB; 40 bytes per block are kept in memory
-RETRIES_OF_WHOLE = 3  # of asking for the version of what the disk cache has: the other answer is that it has the present one
-TOLD_AT = 3  # failures in a row, half a second after the first, of which the user is told while the others are still to come
+RETRIES_OF_WHOLE = (
+    3  # of asking for the version of what the disk cache has: the other answer is that it has the present one
+)
+# failures in a row, half a second after the first, of which the user is told while the others are still to
+# come
+TOLD_AT = 3
 FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
 
 
@@ -42,9 +57,13 @@ class Patience:
 
 
 class Transfer:
-    """`meta`, `whole`: what an earlier transfer of the object found out, so that the store is not asked again."""
+    """`meta`, `whole`: what an earlier transfer of the object found out, so that the store is not asked
+    again.
+    """
 
-    def __init__(self, owner: Scheduler, location: Location, meta: Meta | None = None, whole: bool = False) -> None:
+    def __init__(
+        self, owner: Scheduler, location: Location, meta: Meta | None = None, whole: bool = False
+    ) -> None:
         self.owner, self.location, self.settings = owner, location, owner.settings
         self.ready: concurrent.futures.Future | None = concurrent.futures.Future()
         self.file: BlockFile | None = None
@@ -66,7 +85,9 @@ class Transfer:
 
     async def open(self) -> None:
         try:
-            self._client = self.owner.engine.client(self.location, self.settings.store_options, self.settings.connect_timeout)
+            self._client = self.owner.engine.client(
+                self.location, self.settings.store_options, self.settings.connect_timeout
+            )
             response = None
             cache, asked_at = self.owner.cache, time.time_ns()
             if self.meta is not None:
@@ -77,10 +98,15 @@ class Transfer:
                 response = await self._retrying(self._first_range)
                 self.meta = response[0]
             if self.meta.size > MOST_BYTES:
-                what = f"the store says that it has {self.meta.size} bytes, and what has more than {MOST_BYTES} (64 TiB) is not read"
+                what = (
+                    f"the store says that it has {self.meta.size} bytes, and what has more than {MOST_BYTES}"
+                    " (64 TiB) is not read"
+                )
                 raise GaveUp(corrupt_data(shown(self.location.url), what))
             if cache is not None:
-                self.entry = await asyncio.to_thread(cache.admit, self.location.url, self.meta.size, self.meta.version, asked_at)
+                self.entry = await asyncio.to_thread(
+                    cache.admit, self.location.url, self.meta.size, self.meta.version, asked_at
+                )
             self._make_file()
         except Exception as error:
             self._close_entry()
@@ -95,10 +121,19 @@ class Transfer:
 
     def _make_file(self) -> None:
         settings, entry = self.settings, self.entry
-        fds = {} if entry is None else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
+        fds = (
+            {}
+            if entry is None
+            else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
+        )
         self.file = BlockFile(
-            unsigned(self.location.url), self.meta.size, block_bytes=self.block_bytes, wake_fd=self.owner.wake_fd,
-            sequential=self.owner.sequential, max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory, **fds,
+            unsigned(self.location.url),
+            self.meta.size,
+            block_bytes=self.block_bytes,
+            wake_fd=self.owner.wake_fd,
+            sequential=self.owner.sequential,
+            max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory,
+            **fds,
         )
         if entry is not None:
             self.owner.cache.watch(self.file)
@@ -118,7 +153,9 @@ class Transfer:
             return (await self._within_stall(self._client.get(self.location.path, 0, None, None)))[0]
 
     async def _looked_up(self, cache: Any, asked_at: int) -> tuple[Meta, int]:
-        """(the object's size and version, when the store was asked for them). Those of a whole entry, where it cannot be reached."""
+        """(the object's size and version, when the store was asked for them). Those of a whole entry, where
+        it cannot be reached.
+        """
         entry = await asyncio.to_thread(cache.find_any, self.location.url)
         try:
             retries = None if entry is None else min(RETRIES_OF_WHOLE, self.settings.retries)
@@ -127,7 +164,10 @@ class Transfer:
             if entry is None or not error.unreachable:
                 raise
             cache.trust(error.args[0])
-            return Meta(entry.size, entry.version, entry.version if entry.version.startswith('"') else None), 0
+            return (
+                Meta(entry.size, entry.version, entry.version if entry.version.startswith('"') else None),
+                0,
+            )
 
     async def _first_range(self) -> Any:
         """The first range says how large the object is, too: one round trip to the first byte."""
@@ -175,7 +215,9 @@ class Transfer:
             self.file.fail(*as_block_failure(final))
 
     async def _claim(self, first: int, count: int) -> bool:
-        """True: the blocks are ours to bring. False: another process brought them. Locks of killed processes are the kernel's to end."""
+        """True: the blocks are ours to bring. False: another process brought them. Locks of killed processes
+        are the kernel's to end.
+        """
         waited, pause, missing = time.monotonic(), 0.005, -1
         while True:
             if self.entry.lock(first, count):
@@ -234,15 +276,24 @@ class Transfer:
             counts.requests += 1
             if self.whole:
                 start = 0
-            # A connection that breaks early may break early again; one that gives less than that in stall_timeout never ends.
+            # A connection that breaks early may break early again; one that gives less than that in
+            # stall_timeout never ends.
             chunk = max(LEAST_CHUNK_BYTES, self.owner.chunk_bytes >> 3 * patience.failures)
-            get = self._client.get(self.location.path, start, None if self.whole else end, self.meta.etag, chunk)
+            get = self._client.get(
+                self.location.path, start, None if self.whole else end, self.meta.etag, chunk
+            )
             response = await self._within_stall(get)
         meta, at, chunks = response
         if meta.size != self.meta.size or meta.version != self.meta.version:
-            raise changed(self.location.url, f"{self.meta.size} bytes with ETag {self.meta.version}, then {meta.size} with {meta.version}")
+            raise changed(
+                self.location.url,
+                f"{self.meta.size} bytes with ETag {self.meta.version}, then {meta.size} with {meta.version}",
+            )
         if at != start:
-            raise BrokenTransfer(f"{self.location.url}: bytes from {start} on were asked for, the store sent those from {at} on")
+            raise BrokenTransfer(
+                f"{self.location.url}: bytes from {start} on were asked for, the store sent those from"
+                f" {at} on"
+            )
         begun, first_byte = time.monotonic(), start
         rest = bytearray()  # what lies before `start` and is not written yet
         try:
@@ -250,9 +301,13 @@ class Transfer:
                 try:
                     chunk = await self._within_stall(anext(chunks))
                 except StopAsyncIteration:
-                    raise BrokenTransfer(f"{self.location.url}: the store sent {start} of {end} bytes and called that all") from None
+                    raise BrokenTransfer(
+                        f"{self.location.url}: the store sent {start} of {end} bytes and called that all"
+                    ) from None
                 if len(chunk) > end - start:
-                    raise BrokenTransfer(f"{self.location.url}: the store sent more bytes than were asked for")
+                    raise BrokenTransfer(
+                        f"{self.location.url}: the store sent more bytes than were asked for"
+                    )
                 counts.bytes += len(chunk)
                 if self._write(start, rest, chunk, end):
                     patience.failures = 0
@@ -260,16 +315,23 @@ class Transfer:
                 self.owner.control.received(len(chunk))
                 while self.whole and self.owner.too_far_ahead(self, start):
                     if self._reader_went_back():
-                        raise BrokenTransfer(f"{self.location.url}: the reader went back, and the server sends whole objects only")
+                        raise BrokenTransfer(
+                            f"{self.location.url}: the reader went back, and the server sends whole objects"
+                            " only"
+                        )
                     await asyncio.sleep(0.01)
         finally:
             if rest and file.write(start - len(rest), rest):
                 patience.failures = 0
         rate = (start - first_byte) / max(1e-3, time.monotonic() - begun)
-        self.owner.chunk_bytes = int(min(MOST_CHUNK_BYTES, max(CHUNK_BYTES, rate / 20)))  # twenty a second are enough
+        self.owner.chunk_bytes = int(
+            min(MOST_CHUNK_BYTES, max(CHUNK_BYTES, rate / 20))
+        )  # twenty a second are enough
 
     def _write(self, start: int, rest: bytearray, chunk: Any, end: int) -> int:
-        """The chunk at `start`, behind what was left over before; how many bytes were new. To a disk, all but what is left over now."""
+        """The chunk at `start`, behind what was left over before; how many bytes were new. To a disk, all but
+        what is left over now.
+        """
         if self.entry is None:
             return self.file.write(start, chunk)
         begin = start - len(rest)
@@ -284,13 +346,19 @@ class Transfer:
         return new
 
     def _reader_went_back(self) -> bool:
-        """To a block that was let go: what comes here is not what it waits for, and it is what this waits for."""
+        """To a block that was let go: what comes here is not what it waits for, and it is what this waits
+        for.
+        """
         return self.file.filled(self.file.stats()["position"] // self.block_bytes) == 0
 
     def _first_missing(self, first: int, count: int) -> int | None:
         """The offset of the first byte of these blocks that is not here."""
         block = self.file.next_missing(first)
-        return None if block >= min(first + count, self.file.blocks) else block * self.block_bytes + self.file.filled(block)
+        return (
+            None
+            if block >= min(first + count, self.file.blocks)
+            else block * self.block_bytes + self.file.filled(block)
+        )
 
     # ------------------------------------------------------------------ trying again
 
@@ -298,7 +366,10 @@ class Transfer:
         return await asyncio.wait_for(awaitable, self.settings.stall_timeout)
 
     async def _retrying(
-        self, attempt: Callable[[], Awaitable[Any]], patience: Patience | None = None, retries: int | None = None
+        self,
+        attempt: Callable[[], Awaitable[Any]],
+        patience: Patience | None = None,
+        retries: int | None = None,
     ) -> Any:
         """`retries`: fewer than usual, where there is another answer: then the user is not told."""
         patience, tells = patience or Patience(), retries is None
@@ -319,8 +390,11 @@ class Transfer:
                     raise gave_up from error
                 if patience.failures == TOLD_AT and tells:
                     left = retries + 1 - TOLD_AT
-                    self.owner.engine.tell(self.location, f"failed {TOLD_AT} times in a row, and is tried {left} times more: "
-                                           f"{getattr(final, 'strerror', None) or final}")
+                    self.owner.engine.tell(
+                        self.location,
+                        f"failed {TOLD_AT} times in a row, and is tried {left} times more: "
+                        f"{getattr(final, 'strerror', None) or final}",
+                    )
                 self.owner.counts.retries += 1
                 pause = random.uniform(0, min(MAX_BACKOFF, 0.1 * 2 ** (patience.failures - 1)))
                 await asyncio.sleep(max(pause, retry_after(error)))

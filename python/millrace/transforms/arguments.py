@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from .functional.geometry import Fill
 from .functional.picture import Picture
@@ -21,7 +21,7 @@ def require_length(value: Any, name: str, lengths: Sequence[int]) -> None:
         raise ValueError(message)
 
 
-def angle_range(value: Union[float, Sequence[float]], name: str, lengths: Sequence[int] = (2,)) -> list[float]:
+def angle_range(value: float | Sequence[float], name: str, lengths: Sequence[int] = (2,)) -> list[float]:
     """Bounds in degrees; a single number means that much either way."""
     if isinstance(value, numbers.Number):
         if value < 0:
@@ -32,7 +32,7 @@ def angle_range(value: Union[float, Sequence[float]], name: str, lengths: Sequen
     return [float(angle) for angle in value]
 
 
-def check_center(center: Optional[Sequence[float]]) -> None:
+def check_center(center: Sequence[float] | None) -> None:
     """`center` is None or (x, y)."""
     if center is not None:
         require_length(center, "center", (2,))

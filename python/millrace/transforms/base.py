@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, Union
+from typing import Any
 
 import torch
 
@@ -14,8 +14,9 @@ from .functional.picture import Picture, get_dimensions
 class Transform(torch.nn.Module):
     """One step on one picture: a PIL image, a tensor (..., C, H, W) or a numpy array (H, W, C).
 
-    To write your own, override `transform(picture, params)` and, if it is random, `make_params([picture])`, which draws from
-    torch's global generator. The engine runs only millrace's and torchvision's own transforms; yours runs in Python.
+    To write your own, override `transform(picture, params)` and, if it is random, `make_params([picture])`,
+    which draws from torch's global generator. The engine runs only millrace's and torchvision's own
+    transforms; yours runs in Python.
     """
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
@@ -53,12 +54,13 @@ class RandomApplyTransform(Transform):
 
 
 class RandomApply(Transform):
-    """All of several transforms (any callables) in turn with probability `p`, else none; decided by one torch.rand(1).
+    """All of several transforms (any callables) in turn with probability `p`, else none; decided by one
+    torch.rand(1).
 
     The engine runs it natively around one ColorJitter, GaussianBlur, Grayscale, RandomGrayscale or flip.
     """
 
-    def __init__(self, transforms: Union[Sequence[Callable], torch.nn.ModuleList], p: float = 0.5) -> None:
+    def __init__(self, transforms: Sequence[Callable] | torch.nn.ModuleList, p: float = 0.5) -> None:
         super().__init__()
         if not isinstance(transforms, (Sequence, torch.nn.ModuleList)):
             raise TypeError("Argument transforms should be a sequence of callables or a `nn.ModuleList`")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import torch
 
@@ -11,17 +11,24 @@ from . import functional as F
 from .base import RandomApplyTransform, Transform
 from .functional.picture import Picture
 
-Factor = Optional[Union[float, Sequence[float]]]
+Factor = Optional[float | Sequence[float]]
 
 
 class ColorJitter(Transform):
     """Changes brightness, contrast, saturation and hue, each by a random amount, in random order.
 
-    A number x means factors from max(0, 1 - x) to 1 + x (hue: from -x to x turns of the colour circle, x <= 0.5); a pair is the
-    range itself; None leaves the property alone. PIL images and the engine use Pillow's arithmetic, tensors torch's.
+    A number x means factors from max(0, 1 - x) to 1 + x (hue: from -x to x turns of the colour circle, x <=
+    0.5); a pair is the range itself; None leaves the property alone. PIL images and the engine use Pillow's
+    arithmetic, tensors torch's.
     """
 
-    def __init__(self, brightness: Factor = None, contrast: Factor = None, saturation: Factor = None, hue: Factor = None) -> None:
+    def __init__(
+        self,
+        brightness: Factor = None,
+        contrast: Factor = None,
+        saturation: Factor = None,
+        hue: Factor = None,
+    ) -> None:
         super().__init__()
         self.brightness = _factor_range(brightness, "brightness", 1.0, (0, float("inf")))
         self.contrast = _factor_range(contrast, "contrast", 1.0, (0, float("inf")))
@@ -30,7 +37,12 @@ class ColorJitter(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         order = torch.randperm(4)
-        ranges = {"brightness": self.brightness, "contrast": self.contrast, "saturation": self.saturation, "hue": self.hue}
+        ranges = {
+            "brightness": self.brightness,
+            "contrast": self.contrast,
+            "saturation": self.saturation,
+            "hue": self.hue,
+        }
         factors = {
             f"{name}_factor": None if bounds is None else torch.empty(1).uniform_(*bounds).item()
             for name, bounds in ranges.items()
@@ -51,7 +63,9 @@ class ColorJitter(Transform):
         return inpt
 
 
-def _factor_range(value: Factor, name: str, neutral: float, bounds: tuple[float, float]) -> Optional[tuple[float, float]]:
+def _factor_range(
+    value: Factor, name: str, neutral: float, bounds: tuple[float, float]
+) -> tuple[float, float] | None:
     """(min, max) around `neutral` and within `bounds`; None when nothing is to change."""
     if value is None:
         return None

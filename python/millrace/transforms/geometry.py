@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import torch
 
@@ -22,27 +22,31 @@ Size = Union[int, Sequence[int]]
 class Resize(Transform):
     """Resizes to `size`: (height, width), or an int for the shorter side.
 
-    `max_size` limits the longer side (int sizes only; with size=None it *is* the longer side). `antialias` concerns tensors and
-    arrays; Pillow always smooths when it shrinks, and so does the engine.
+    `max_size` limits the longer side (int sizes only; with size=None it *is* the longer side). `antialias`
+    concerns tensors and arrays; Pillow always smooths when it shrinks, and so does the engine.
     """
 
     def __init__(
         self,
-        size: Optional[Size],
+        size: Size | None,
         interpolation: Interpolation = "bilinear",
-        max_size: Optional[int] = None,
-        antialias: Optional[bool] = True,
+        max_size: int | None = None,
+        antialias: bool | None = True,
     ) -> None:
         super().__init__()
         if size is None:
             if not isinstance(max_size, int):
-                raise ValueError(f"max_size must be an integer when size is None, but got {max_size} instead.")
+                raise ValueError(
+                    f"max_size must be an integer when size is None, but got {max_size} instead."
+                )
         elif isinstance(size, int):
             size = [size]
         elif isinstance(size, Sequence) and len(size) in (1, 2):
             size = list(size)
         else:
-            raise ValueError(f"size can be an integer, a sequence of one or two integers, or None, but got {size} instead.")
+            raise ValueError(
+                f"size can be an integer, a sequence of one or two integers, or None, but got {size} instead."
+            )
         interpolation_mode(interpolation)
         self.size = size
         self.interpolation = interpolation
@@ -67,8 +71,8 @@ class CenterCrop(Transform):
 class RandomResizedCrop(Transform):
     """Cuts out a rectangle of random area and shape, and resizes it to `size`.
 
-    `scale` bounds the rectangle's area as a share of the picture's; `ratio` bounds width / height. After ten draws that do not
-    fit, the largest centred rectangle within `ratio` is taken.
+    `scale` bounds the rectangle's area as a share of the picture's; `ratio` bounds width / height. After ten
+    draws that do not fit, the largest centred rectangle within `ratio` is taken.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class RandomResizedCrop(Transform):
         scale: tuple[float, float] = (0.08, 1.0),
         ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
         interpolation: Interpolation = "bilinear",
-        antialias: Optional[bool] = True,
+        antialias: bool | None = True,
     ) -> None:
         super().__init__()
         self.size = two_sides(size)
@@ -119,21 +123,24 @@ class RandomResizedCrop(Transform):
         return dict(zip(("top", "left", "height", "width"), box))
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.resized_crop(inpt, **params, size=self.size, interpolation=self.interpolation, antialias=self.antialias)
+        return F.resized_crop(
+            inpt, **params, size=self.size, interpolation=self.interpolation, antialias=self.antialias
+        )
 
 
 class RandomCrop(Transform):
     """Cuts out a rectangle of `size` at a random place, after putting a border around the picture if asked.
 
-    `padding`: an int, [x, y] or [left, top, right, bottom]; kept as [left, right, top, bottom], as torchvision's v2 keeps it.
-    `pad_if_needed` widens a picture that is too small, on both sides. `fill`, `padding_mode`: see `functional.pad`; `fill` may
-    also be a dict from picture type to fill, with "others" for the rest.
+    `padding`: an int, [x, y] or [left, top, right, bottom]; kept as [left, right, top, bottom], as
+    torchvision's v2 keeps it. `pad_if_needed` widens a picture that is too small, on both sides. `fill`,
+    `padding_mode`: see `functional.pad`; `fill` may also be a dict from picture type to fill, with "others"
+        for the rest.
     """
 
     def __init__(
         self,
         size: Size,
-        padding: Optional[Union[int, Sequence[int]]] = None,
+        padding: int | Sequence[int] | None = None,
         pad_if_needed: bool = False,
         fill: Fills = 0,
         padding_mode: str = "constant",
@@ -171,7 +178,9 @@ class RandomCrop(Transform):
         height, width = height + top + bottom, width + left + right
         if height < h or width < w:
             padded = "padded " if self.padding is not None else ""
-            raise ValueError(f"Required crop size {(h, w)} is larger than {padded}input image size {(height, width)}.")
+            raise ValueError(
+                f"Required crop size {(h, w)} is larger than {padded}input image size {(height, width)}."
+            )
         # A side that leaves no choice draws nothing: torchvision's v2 keeps the generator still there.
         y = int(torch.randint(0, height - h + 1, size=())) if height > h else 0
         x = int(torch.randint(0, width - w + 1, size=())) if width > w else 0

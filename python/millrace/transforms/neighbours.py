@@ -6,7 +6,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 import torch
 
@@ -16,9 +16,11 @@ from .functional.picture import Picture
 
 
 class GaussianBlur(Transform):
-    """Blurs by a Gaussian of `kernel_size` (width, height), odd numbers, and a random `sigma` between two bounds, in pixels."""
+    """Blurs by a Gaussian of `kernel_size` (width, height), odd numbers, and a random `sigma` between two
+    bounds, in pixels.
+    """
 
-    def __init__(self, kernel_size: Union[int, Sequence[int]], sigma: Union[float, Sequence[float]] = (0.1, 2.0)) -> None:
+    def __init__(self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)) -> None:
         super().__init__()
         if isinstance(kernel_size, numbers.Number):
             kernel_size = int(kernel_size), int(kernel_size)
@@ -39,7 +41,7 @@ class GaussianBlur(Transform):
         return F.gaussian_blur(inpt, self.kernel_size, **params)
 
 
-def _sigma_range(sigma: Union[float, Sequence[float]]) -> list[float]:
+def _sigma_range(sigma: float | Sequence[float]) -> list[float]:
     if not isinstance(sigma, (int, float, Sequence)):
         raise TypeError(f"sigma should be a number or a sequence of numbers. Got {type(sigma)}")
     values = [sigma] if isinstance(sigma, (int, float)) else list(sigma)
@@ -57,8 +59,9 @@ def _sigma_range(sigma: Union[float, Sequence[float]]) -> list[float]:
 class RandomErasing(RandomApplyTransform):
     """Replaces a random rectangle with probability `p`.
 
-    `scale` bounds its area as a share of the picture's, `ratio` its height / width. `value`: a number, one per channel, or "random"
-    for normal noise. The engine erases float tensors, as the last step. After ten draws that do not fit, nothing is erased.
+    `scale` bounds its area as a share of the picture's, `ratio` its height / width. `value`: a number, one
+    per channel, or "random" for normal noise. The engine erases float tensors, as the last step. After ten
+    draws that do not fit, nothing is erased.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class RandomErasing(RandomApplyTransform):
         p: float = 0.5,
         scale: Sequence[float] = (0.02, 0.33),
         ratio: Sequence[float] = (0.3, 3.3),
-        value: Union[float, Sequence[float], str] = 0.0,
+        value: float | Sequence[float] | str = 0.0,
         inplace: bool = False,
     ) -> None:
         super().__init__(p)
@@ -85,14 +88,19 @@ class RandomErasing(RandomApplyTransform):
         self.scale = scale
         self.ratio = ratio
         # None: noise.
-        self.value = None if isinstance(value, str) else [float(v) for v in ([value] if isinstance(value, numbers.Number) else value)]
+        self.value = (
+            None
+            if isinstance(value, str)
+            else [float(v) for v in ([value] if isinstance(value, numbers.Number) else value)]
+        )
         self.inplace = inplace
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         channels, height, width = F.get_dimensions(flat_inputs[0])
         if self.value is not None and len(self.value) not in (1, channels):
             raise ValueError(
-                f"If value is a sequence, it should have either a single value or {channels} (number of inpt channels)"
+                f"If value is a sequence, it should have either a single value or {channels} (number of inpt"
+                " channels)"
             )
         # In float32, like torchvision: the same seed gives the same rectangle.
         low, high = torch.log(torch.tensor(self.ratio)).tolist()
@@ -102,7 +110,11 @@ class RandomErasing(RandomApplyTransform):
             h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
             if h < height and w < width:
                 noise = self.value is None
-                v = torch.empty([channels, h, w]).normal_() if noise else torch.tensor(self.value)[:, None, None]
+                v = (
+                    torch.empty([channels, h, w]).normal_()
+                    if noise
+                    else torch.tensor(self.value)[:, None, None]
+                )
                 i = int(torch.randint(0, height - h + 1, size=(1,)))
                 j = int(torch.randint(0, width - w + 1, size=(1,)))
                 return {"i": i, "j": j, "h": h, "w": w, "v": v}

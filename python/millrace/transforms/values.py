@@ -1,9 +1,11 @@
-"""Transforms that make tensors and change what values mean: ToTensor, ToImage, ToDtype, Normalize and their kin."""
+"""Transforms that make tensors and change what values mean: ToTensor, ToImage, ToDtype, Normalize and their
+kin.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +17,9 @@ from .functional.picture import Picture
 
 
 class ToTensor(Transform):
-    """A PIL image or array (H, W, C) to a tensor (C, H, W); bytes become floats, divided by 255. Tensors stay as they are."""
+    """A PIL image or array (H, W, C) to a tensor (C, H, W); bytes become floats, divided by 255. Tensors stay
+    as they are.
+    """
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> torch.Tensor:
         return inpt if isinstance(inpt, torch.Tensor) else F.to_tensor(inpt)
@@ -29,7 +33,9 @@ class PILToTensor(Transform):
 
 
 class ToImage(Transform):
-    """Any picture to a tensor (C, H, W) of the same values. A plain torch.Tensor, where torchvision has a subclass of it."""
+    """Any picture to a tensor (C, H, W) of the same values. A plain torch.Tensor, where torchvision has a
+    subclass of it.
+    """
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> torch.Tensor:
         return F.to_image(inpt)
@@ -38,11 +44,11 @@ class ToImage(Transform):
 class ToDtype(Transform):
     """Tensors and arrays to `dtype`, with `scale` from full range to full range. PIL images stay as they are.
 
-    `dtype` may be a dict from type to dtype (or None for no change), with "others" for the rest; torchvision's Image counts for
-    tensors.
+    `dtype` may be a dict from type to dtype (or None for no change), with "others" for the rest;
+    torchvision's Image counts for tensors.
     """
 
-    def __init__(self, dtype: Union[torch.dtype, dict[Any, Optional[torch.dtype]]], scale: bool = False) -> None:
+    def __init__(self, dtype: torch.dtype | dict[Any, torch.dtype | None], scale: bool = False) -> None:
         super().__init__()
         if not isinstance(dtype, (dict, torch.dtype)):
             raise ValueError(f"dtype must be a dict or a torch.dtype, got {type(dtype)} instead")
@@ -53,7 +59,7 @@ class ToDtype(Transform):
         dtype = self._dtype_for(inpt) if isinstance(self.dtype, dict) else self.dtype
         return inpt if dtype is None or isinstance(inpt, Image.Image) else F.to_dtype(inpt, dtype, self.scale)
 
-    def _dtype_for(self, inpt: Picture) -> Optional[torch.dtype]:
+    def _dtype_for(self, inpt: Picture) -> torch.dtype | None:
         if type(inpt) in self.dtype:
             return self.dtype[type(inpt)]
         for key, dtype in self.dtype.items():
@@ -61,7 +67,10 @@ class ToDtype(Transform):
                 return dtype
         if "others" in self.dtype:
             return self.dtype["others"]
-        raise ValueError(f'No dtype was specified for type {type(inpt)}. Add it to the dict, or "others" as a catch-all key.')
+        raise ValueError(
+            f'No dtype was specified for type {type(inpt)}. Add it to the dict, or "others" as a catch-all'
+            " key."
+        )
 
 
 class ConvertImageDtype(Transform):
@@ -76,7 +85,9 @@ class ConvertImageDtype(Transform):
 
 
 class Normalize(Transform):
-    """(value - mean) / std, channel by channel; float tensors (..., C, H, W) and float arrays (H, W, C) only."""
+    """(value - mean) / std, channel by channel; float tensors (..., C, H, W) and float arrays (H, W, C)
+    only.
+    """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
         super().__init__()
@@ -84,7 +95,7 @@ class Normalize(Transform):
         self.std = list(std)
         self.inplace = inplace
 
-    def transform(self, inpt: Union[np.ndarray, torch.Tensor], params: dict[str, Any]) -> Union[np.ndarray, torch.Tensor]:
+    def transform(self, inpt: np.ndarray | torch.Tensor, params: dict[str, Any]) -> np.ndarray | torch.Tensor:
         if isinstance(inpt, Image.Image):
             raise TypeError(f"{type(self).__name__}() does not support PIL images.")
         return F.normalize(inpt, self.mean, self.std, self.inplace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import torch
 
@@ -19,18 +19,20 @@ def _uniform(low: float, high: float) -> float:
 
 
 class RandomRotation(Transform):
-    """Turns by a random angle: `degrees` is (min, max), counter-clockwise, or a number for (-degrees, degrees).
+    """Turns by a random angle: `degrees` is (min, max), counter-clockwise, or a number for (-degrees,
+    degrees).
 
-    `center`: (x, y) in pixels, the middle if not given. `expand` enlarges the picture to show all of it; the engine runs
-    expand=False only. `fill`: a number, one per channel, or a dict from picture type to these, with "others" for the rest.
+    `center`: (x, y) in pixels, the middle if not given. `expand` enlarges the picture to show all of it; the
+    engine runs expand=False only. `fill`: a number, one per channel, or a dict from picture type to these,
+    with "others" for the rest.
     """
 
     def __init__(
         self,
-        degrees: Union[float, Sequence[float]],
+        degrees: float | Sequence[float],
         interpolation: Interpolation = "nearest",
         expand: bool = False,
-        center: Optional[Sequence[float]] = None,
+        center: Sequence[float] | None = None,
         fill: Fills = 0,
     ) -> None:
         super().__init__()
@@ -47,26 +49,28 @@ class RandomRotation(Transform):
         return {"angle": _uniform(*self.degrees)}
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.rotate(inpt, params["angle"], self.interpolation, self.expand, self.center, fill_for(self.fill, inpt))
+        return F.rotate(
+            inpt, params["angle"], self.interpolation, self.expand, self.center, fill_for(self.fill, inpt)
+        )
 
 
 class RandomAffine(Transform):
     """Turns, moves, scales and shears at random; the size stays.
 
-    `degrees`: (min, max), clockwise, or a number for (-degrees, degrees). `translate`: the largest shifts along x and y, as shares
-    of width and height. `scale`: (min, max). `shear`, in degrees: a number or (min, max) for x, or (min x, max x, min y, max y).
-    `fill`, `center`: see RandomRotation.
+    `degrees`: (min, max), clockwise, or a number for (-degrees, degrees). `translate`: the largest shifts
+    along x and y, as shares of width and height. `scale`: (min, max). `shear`, in degrees: a number or (min,
+    max) for x, or (min x, max x, min y, max y). `fill`, `center`: see RandomRotation.
     """
 
     def __init__(
         self,
-        degrees: Union[float, Sequence[float]],
-        translate: Optional[Sequence[float]] = None,
-        scale: Optional[Sequence[float]] = None,
-        shear: Optional[Union[float, Sequence[float]]] = None,
+        degrees: float | Sequence[float],
+        translate: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
+        shear: float | Sequence[float] | None = None,
         interpolation: Interpolation = "nearest",
         fill: Fills = 0,
-        center: Optional[Sequence[float]] = None,
+        center: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         self.degrees = angle_range(degrees, "degrees")
@@ -103,5 +107,9 @@ class RandomAffine(Transform):
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         return F.affine(
-            inpt, **params, interpolation=self.interpolation, fill=fill_for(self.fill, inpt), center=self.center
+            inpt,
+            **params,
+            interpolation=self.interpolation,
+            fill=fill_for(self.fill, inpt),
+            center=self.center,
         )

@@ -1,7 +1,8 @@
-"""Autotune: how many threads work and how many batches are in memory, chosen while training (docs/autotune.md).
+"""Autotune: how many threads work and how many batches are in memory, chosen while training
+(docs/autotune.md).
 
-`controller` searches and knows nothing of loaders; `tuning` is one loader's; `loaders` says what of a loader can be tuned; `budget`
-bounds it; `tune_file` remembers.
+`controller` searches and knows nothing of loaders; `tuning` is one loader's; `loaders` says what of a loader
+can be tuned; `budget` bounds it; `tune_file` remembers.
 """
 
 from .bounds import Bounds, Setting

@@ -15,7 +15,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Inclusive. `rows`: pieces that a batch falls into for threads to share, 1 where each makes whole batches."""
+    """Inclusive. `rows`: pieces that a batch falls into for threads to share, 1 where each makes whole
+    batches.
+    """
 
     threads: int
     slots: int
@@ -28,7 +30,11 @@ class Bounds:
         return max(self.least_slots, 1 + -(-threads // self.rows))
 
     def fit(self, setting: Setting) -> Setting:
-        """The setting next to this one that is within the bounds. Where both cannot be, fewer threads work."""
+        """The setting next to this one that is within the bounds. Where both cannot be, fewer threads
+        work.
+        """
         threads = min(max(setting.threads, self.least_threads), self.threads)
         slots = min(max(setting.slots, self.needed_slots(threads)), max(self.slots, self.least_slots))
-        return Setting(max(min(threads, (slots - 1) * self.rows), min(self.least_threads, self.threads)), slots)
+        return Setting(
+            max(min(threads, (slots - 1) * self.rows), min(self.least_threads, self.threads)), slots
+        )

@@ -1,7 +1,8 @@
 """Budget: what one loader's tuning may use of the machine: CPUs, memory, page-locked memory.
 
-The ranks of a node share it: CPUs and memory are divided by LOCAL_WORLD_SIZE, which torchrun and others set. Memory is that which may
-still be taken when the first iterator is made: the smallest of what the machine has and what each cgroup leaves.
+The ranks of a node share it: CPUs and memory are divided by LOCAL_WORLD_SIZE, which torchrun and others set.
+Memory is that which may still be taken when the first iterator is made: the smallest of what the machine has
+and what each cgroup leaves.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import operator
 import os
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any
 
 from .. import _core
 
@@ -17,7 +18,7 @@ DEFAULT_SHARE = 0.1  # of the memory that may be taken
 PINNED_SHARE = 0.5  # of the budget: page-locked memory is lost to the page cache and to everybody else
 
 
-def checked_memory(budget: Union[None, int, float]) -> Union[None, int, float]:
+def checked_memory(budget: None | int | float) -> None | int | float:
     """The argument `memory_budget`: None, bytes, or a share of what is available."""
     if budget is None:
         return None
@@ -56,7 +57,7 @@ class Budget:
     """Whether the user gave the bytes: then batches that do not fit are an error."""
 
     @staticmethod
-    def of_machine(memory: Union[None, int, float]) -> Budget:
+    def of_machine(memory: None | int | float) -> Budget:
         ranks = ranks_of_node()
         if isinstance(memory, int):
             held = memory // ranks
@@ -64,7 +65,9 @@ class Budget:
             available, _ = _core.memory_budget()
             held = int(available * (DEFAULT_SHARE if memory is None else memory)) // ranks
         cpu = _core.cpu_budget()
-        return Budget(float(cpu["cpus"]), cpu["threads"], held, int(held * PINNED_SHARE), ranks, memory is not None)
+        return Budget(
+            float(cpu["cpus"]), cpu["threads"], held, int(held * PINNED_SHARE), ranks, memory is not None
+        )
 
     def batch_bytes(self, pinned: bool) -> int:
         """For batches in memory."""
@@ -75,7 +78,7 @@ class Budget:
         return {"cpus": self.cpus, "threads": self.threads, **memory, "ranks": self.ranks}
 
 
-def slots_within(bytes_: int, batch_bytes: Optional[int], most: int, least: int = 2) -> int:
+def slots_within(bytes_: int, batch_bytes: int | None, most: int, least: int = 2) -> int:
     """How many batches of this size fit, `least` to `most`; while the size is unknown, the least."""
     if batch_bytes is None:
         return least

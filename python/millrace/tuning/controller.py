@@ -1,30 +1,34 @@
-"""Controller: finds the number of threads and of batches in memory that serve a training loop best, while it runs.
+"""Controller: finds the number of threads and of batches in memory that serve a training loop best, while it
+runs.
 
-The model. A loader is a pipeline whose consumer takes batches in order. What counts is batches per second as the consumer sees them, its
-own step included; the share of time in which it waits says who is slower.
-- It waits (2 % or more): the loader is the limit. More threads, then more batches in memory, are tried; then fewer threads, because
-  threads may also stand in each other's way, or in the consumer's.
-- It does not wait: the loader is fast enough, and what it does not need belongs to the training loop. Fewer threads are tried, as long
-  as the loop is not slowed down.
-A trial compares the setting in force with one other: windows of both, alternating (A B A B A), so that a drift of the load cancels
-out. What lies in the queue from before is skipped. It ends when the difference is clear against the noise that neighbouring windows of
-A show, after four pairs at most, and after one window that is much worse.
+The model. A loader is a pipeline whose consumer takes batches in order. What counts is batches per second as
+the consumer sees them, its own step included; the share of time in which it waits says who is slower.
+- It waits (2 % or more): the loader is the limit. More threads, then more batches in memory, are tried; then
+  fewer threads, because threads may also stand in each other's way, or in the consumer's.
+- It does not wait: the loader is fast enough, and what it does not need belongs to the training loop. Fewer
+  threads are tried, as long as the loop is not slowed down.
+A trial compares the setting in force with one other: windows of both, alternating (A B A B A), so that a
+drift of the load cancels out. What lies in the queue from before is skipped. It ends when the difference is
+clear against the noise that neighbouring windows of A show, after four pairs at most, and after one window
+that is much worse.
 
-Why it settles: `most` more or fewer is halved and doubled, then bisected, between values that lost a trial; a value that lost, or was
-left, is not tried again, so a search ends after about 2 log2(threads) + log2(slots) trials. More must bring 2 %; less must cost no more
-than 1 %, and 1.5 % in one search altogether. Why it does not oscillate: only a load that has changed for three windows in a row (by 10 %,
-and clearly against the noise; or whose limit is the other side now) begins another search, and the time between two searches doubles up
-to ten minutes, until a search has lasted ten times as long.
+Why it settles: `most` more or fewer is halved and doubled, then bisected, between values that lost a trial; a
+value that lost, or was left, is not tried again, so a search ends after about 2 log2(threads) + log2(slots)
+trials. More must bring 2 %; less must cost no more than 1 %, and 1.5 % in one search altogether. Why it does
+not oscillate: only a load that has changed for three windows in a row (by 10 %, and clearly against the
+noise; or whose limit is the other side now) begins another search, and the time between two searches doubles
+up to ten minutes, until a search has lasted ten times as long.
 
-All this sees only the numbers that note() is given, in seconds; no clock, no thread. Batches do not depend on any setting, so a wrong
-decision costs time and nothing else. A copy or a pickle begins with the setting that was in force.
+All this sees only the numbers that note() is given, in seconds; no clock, no thread. Batches do not depend on
+any setting, so a wrong decision costs time and nothing else. A copy or a pickle begins with the setting that
+was in force.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Optional
+from typing import Any, Literal
 
 from .bounds import Bounds, Setting
 from .windows import Meter, Noise, Window
@@ -52,31 +56,32 @@ Steps = Generator[Setting, Window, Any]
 class Bracket:
     """Of one knob: the values next to the one in force that were tried and are not wanted."""
 
-    below: Optional[int] = None
-    above: Optional[int] = None
+    below: int | None = None
+    above: int | None = None
 
-    def lower(self, value: int, least: int) -> Optional[int]:
+    def lower(self, value: int, least: int) -> int | None:
         """The next value to try below `value`; None: there is none."""
         if self.below is None:
             return max(least, value // 2) if value > least else None
         return _between(self.below, value)
 
-    def higher(self, value: int, most: int) -> Optional[int]:
+    def higher(self, value: int, most: int) -> int | None:
         if self.above is None:
             return min(most, value * 2) if value < most else None
         return _between(value, min(self.above, most + 1))
 
 
-def _between(low: int, high: int) -> Optional[int]:
+def _between(low: int, high: int) -> int | None:
     """The middle of two values, unless they are nearly the same."""
     return (low + high) // 2 if high - low > max(1, high // 8) else None
 
 
 class Controller:
-    """`setting` is what is to be in force; note() of each batch, and `bounds` where they change, may change it.
+    """`setting` is what is to be in force; note() of each batch, and `bounds` where they change, may change
+    it.
 
-    `start`: where to begin; `settled`: it is known to be good, so it is only watched. `events`: what was decided, the latest 64, as
-    {"at": seconds measured, "threads", "slots", "why"}.
+    `start`: where to begin; `settled`: it is known to be good, so it is only watched. `events`: what was
+    decided, the latest 64, as {"at": seconds measured, "threads", "slots", "why"}.
     """
 
     def __init__(self, bounds: Bounds, start: Setting, settled: bool = False) -> None:
@@ -125,7 +130,9 @@ class Controller:
         self._meter.leave_out(min(self.setting.slots, MOST_LEFT_OUT))
 
     def note(self, wait: float, step: float) -> bool:
-        """A batch was handed out: `wait` seconds were spent on it, behind a `step` of the consumer's. Whether `setting` has changed."""
+        """A batch was handed out: `wait` seconds were spent on it, behind a `step` of the consumer's. Whether
+        `setting` has changed.
+        """
         window = self._meter.add(wait, step)
         if window is None:
             return False
@@ -141,10 +148,16 @@ class Controller:
         return True
 
     def _event(self, why: str) -> None:
-        event = {"at": round(self._meter.seconds, 3), "threads": self._base.threads, "slots": self._base.slots, "why": why}
+        event = {
+            "at": round(self._meter.seconds, 3),
+            "threads": self._base.threads,
+            "slots": self._base.slots,
+            "why": why,
+        }
         self.events = [*self.events[-(MOST_EVENTS - 1) :], event]
 
-    # ---------------------------------------------------------------- the search: yields a setting, is sent a window of it
+    # ---------------------------------------------------------------- the search: yields a setting, is sent a
+    # window of it
 
     def _run(self) -> Steps:
         last = yield from self._calibrate()
@@ -193,7 +206,8 @@ class Controller:
                 continue
             wanted = MORE_GAIN if value > now else -max(0.003, min(LESS_LOSS, LESS_LOSS_OF_SEARCH - lost))
             gain, taken, last = yield from self._trial(last, candidate, wanted)
-            if gain is None and shifts < 3:  # the load has changed meanwhile: what was found out before says nothing any more
+            # the load has changed meanwhile: what was found out before says nothing any more
+            if gain is None and shifts < 3:
                 shifts += 1
                 brackets, lost = {"threads": Bracket(), "slots": Bracket()}, 0.0
                 continue
@@ -207,7 +221,9 @@ class Controller:
             last = yield from self._measure()
         return last
 
-    def _next_move(self, brackets: dict[Knob, Bracket], waiting: float, least_slots: int) -> Optional[tuple[Knob, int]]:
+    def _next_move(
+        self, brackets: dict[Knob, Bracket], waiting: float, least_slots: int
+    ) -> tuple[Knob, int] | None:
         base, bounds = self._base, self._bounds
         threads, slots = brackets["threads"], brackets["slots"]
         if waiting >= WAITS:
@@ -224,7 +240,9 @@ class Controller:
         return next(((knob, value) for knob, value in moves if value is not None), None)  # type: ignore[misc]
 
     def _trial(self, before: Window, candidate: Setting, wanted: float) -> Steps:
-        """(gain, whether it is taken, the last window of the setting in force); gain None: the load was not the same all the time."""
+        """(gain, whether it is taken, the last window of the setting in force); gain None: the load was not
+        the same all the time.
+        """
         gains: list[float] = []
         while True:
             tried = yield candidate
@@ -266,7 +284,9 @@ class Controller:
             since = self._meter.seconds - self._searched_at
             if odd >= ODD_WINDOWS and since >= self._patience:
                 calm = since >= 10 * self._patience
-                self._patience = FIRST_PATIENCE_SECONDS if calm else min(MOST_PATIENCE_SECONDS, 2 * self._patience)
+                self._patience = (
+                    FIRST_PATIENCE_SECONDS if calm else min(MOST_PATIENCE_SECONDS, 2 * self._patience)
+                )
                 self._event("the load has changed")
                 return window
 
@@ -280,6 +300,6 @@ class Controller:
         self._change(next(self._steps))
 
 
-def _gently(value: Optional[int], now: int) -> Optional[int]:
+def _gently(value: int | None, now: int) -> int | None:
     """Where the loader is the limit, half the threads would cost too much for a trial that seldom wins."""
     return None if value is None else max(value, min(now - 1, -(-now * 3 // 4)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils.data.dataloader import _DatasetKind
 
@@ -16,13 +16,15 @@ from .tuning import Room, Tuning
 _MOST_SLOTS = 64
 
 
-def tuning_of(loader: Any, plan: Any, engine: str) -> Optional[Tuning]:
-    """For an iterator that runs `plan` on `engine`, which goes on from what the loader has; None: nothing is "auto", or can be."""
+def tuning_of(loader: Any, plan: Any, engine: str) -> Tuning | None:
+    """For an iterator that runs `plan` on `engine`, which goes on from what the loader has; None: nothing is
+    "auto", or can be.
+    """
     room = _room(loader, plan.job, engine)
     if room is None:
         return None
     what, path = description(loader, engine, plan.job is not None), tune_path(loader.tune_file)
-    old: Optional[Tuning] = loader._millrace_tuning
+    old: Tuning | None = loader._millrace_tuning
     if old is not None and (old.room, old.what) == (room, what):
         return old
     return Tuning(room, Budget.of_machine(checked_memory(loader.memory_budget)), what, path)
@@ -33,7 +35,9 @@ def tuning_lines(loader: Any, plan: Any, engine: str) -> list[str]:
     if not _is_auto(loader):
         return []
     tuning = tuning_of(loader, plan, engine)
-    return [f"tuning: {'fixed — ' + _why_not(loader, plan.job, engine) if tuning is None else tuning.sentence()}"]
+    return [
+        f"tuning: {'fixed — ' + _why_not(loader, plan.job, engine) if tuning is None else tuning.sentence()}"
+    ]
 
 
 def _is_auto(loader: Any) -> bool:
@@ -50,7 +54,7 @@ def _why_not(loader: Any, job: Any, engine: str) -> str:
     return "in_order=False hands out what is ready first"
 
 
-def _room(loader: Any, job: Any, engine: str) -> Optional[Room]:
+def _room(loader: Any, job: Any, engine: str) -> Room | None:
     workers = loader.num_workers
     if not _is_auto(loader) or engine == "inline":
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils.data import IterableDataset
 
@@ -15,7 +15,9 @@ _WAITING_PER_CPU, _FEW = 4, 8
 
 
 class Auto(int):
-    """A number that stands for "auto". Who takes it from a loader's attributes and makes another loader of it gives "auto" on."""
+    """A number that stands for "auto". Who takes it from a loader's attributes and makes another loader of it
+    gives "auto" on.
+    """
 
     def __reduce__(self) -> Any:
         return Auto, (int(self),)
@@ -29,10 +31,11 @@ def is_auto(value: Any, name: str) -> bool:
 
 
 def resolved_workers(value: Any, dataset: Any = None, context: Any = None, tuned: bool = True) -> Any:
-    """How many are started: as many as the CPUs can feed if they compute; where few CPUs are, more, of which only those work that wait.
+    """How many are started: as many as the CPUs can feed if they compute; where few CPUs are, more, of which
+    only those work that wait.
 
-    Just as many as CPUs where nothing is `tuned`, so all work, and where each further one costs: of an iterable-style dataset, which they
-    divide, and where a process is started with an interpreter of its own.
+    Just as many as CPUs where nothing is `tuned`, so all work, and where each further one costs: of an
+    iterable-style dataset, which they divide, and where a process is started with an interpreter of its own.
     """
     if not is_auto(value, "num_workers"):
         return value
@@ -43,16 +46,24 @@ def resolved_workers(value: Any, dataset: Any = None, context: Any = None, tuned
 
 
 def _forks(context: Any) -> bool:
-    """Whether worker processes will be forked; asking must not fix the start method, which the user may still set."""
+    """Whether worker processes will be forked; asking must not fix the start method, which the user may still
+    set.
+    """
     if context is None:
-        method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+        method = (
+            multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+        )
     else:
         method = context if isinstance(context, str) else getattr(context, "get_start_method", str)()
     return method == "fork"
 
 
-def resolved_prefetch(value: Any, workers: Any) -> Optional[int]:
-    """Index lists drawn ahead per worker: at least 16 in all, so that so many batches may be in memory. None without workers."""
+def resolved_prefetch(value: Any, workers: Any) -> int | None:
+    """Index lists drawn ahead per worker: at least 16 in all, so that so many batches may be in memory. None
+    without workers.
+    """
     if not is_auto(value, "prefetch_factor"):
         return value
-    return Auto(max(2, math.ceil(_LISTS_AHEAD / workers))) if isinstance(workers, int) and workers > 0 else None
+    return (
+        Auto(max(2, math.ceil(_LISTS_AHEAD / workers))) if isinstance(workers, int) and workers > 0 else None
+    )

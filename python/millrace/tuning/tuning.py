@@ -1,9 +1,11 @@
-"""Tuning: one loader's, over all its iterators: what may be chosen, the budget, the controller, and the file that remembers.
+"""Tuning: one loader's, over all its iterators: what may be chosen, the budget, the controller, and the file
+that remembers.
 
-Life. Until the first batch has been seen, all threads work on as few batches as can be (two, or one more than threads where each makes
-whole batches), because what a batch takes is not known. Then its bytes bound the batches in memory, and the controller begins, with the
-setting of the file, if it has one. Each larger batch tightens the bound at once.
-Who: the consumer's thread. It holds no engine longer than an iterator does; a copy of a loader takes what was found out along.
+Life. Until the first batch has been seen, all threads work on as few batches as can be (two, or one more than
+threads where each makes whole batches), because what a batch takes is not known. Then its bytes bound the
+batches in memory, and the controller begins, with the setting of the file, if it has one. Each larger batch
+tightens the bound at once. Who: the consumer's thread. It holds no engine longer than an iterator does; a
+copy of a loader takes what was found out along.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -36,8 +38,10 @@ Apply = Callable[[int, int], None]  # threads, slots
 
 @dataclass(frozen=True)
 class Room:
-    """What an engine can be told: `workers` threads or processes, of which the CPUs can feed `cpus`; `rows` of a batch that they share, at
-    most `slots` batches."""
+    """What an engine can be told: `workers` threads or processes, of which the CPUs can feed `cpus`; `rows`
+    of a batch that they share, at
+    most `slots` batches.
+    """
 
     workers: int
     cpus: int
@@ -51,9 +55,13 @@ class Room:
 
     def slots_of(self, setting: Setting) -> int:
         """In force with it."""
-        return setting.slots if self.tunes_slots else self.usual_slots - self.slots_per_thread * (self.workers - setting.threads)
+        return (
+            setting.slots
+            if self.tunes_slots
+            else self.usual_slots - self.slots_per_thread * (self.workers - setting.threads)
+        )
 
-    def bounds(self, budget: Budget, batch_bytes: Optional[int], threads: int) -> Bounds:
+    def bounds(self, budget: Budget, batch_bytes: int | None, threads: int) -> Bounds:
         """With at most so many `threads` at work, where that can be told."""
         least, most = (1, threads) if self.tunes_threads else (self.workers, self.workers)
         if not self.tunes_slots:
@@ -65,24 +73,26 @@ class Room:
 class Tuning:
     """`room` and `budget` bound it; `what`: description() of the pipeline; `path`: the file, or None."""
 
-    def __init__(self, room: Room, budget: Budget, what: dict[str, Any], path: Optional[Path]) -> None:
+    def __init__(self, room: Room, budget: Budget, what: dict[str, Any], path: Path | None) -> None:
         self.room, self.budget, self.what, self.path = room, budget, what, path
-        self.batch_bytes: Optional[int] = None  # of the largest one seen
-        self.controller: Optional[Controller] = None
+        self.batch_bytes: int | None = None  # of the largest one seen
+        self.controller: Controller | None = None
         self.from_file = False
-        self._known: Optional[Setting] = None
+        self._known: Setting | None = None
         if path is not None and (choice := read_choice(path, what)) is not None:
             self._known, self.from_file = choice[0], True
-        self._kept: Optional[Setting] = self._known
-        self.cpu_use = CpuUse(budget.cpus, room.cpus, room.workers, 0 if self._known is None else self._known.threads)
-        self._readings: Optional[Callable[[], list[Any]]] = None
+        self._kept: Setting | None = self._known
+        self.cpu_use = CpuUse(
+            budget.cpus, room.cpus, room.workers, 0 if self._known is None else self._known.threads
+        )
+        self._readings: Callable[[], list[Any]] | None = None
         self._look_at, self._look_behind = 0.0, 0
         self._told = False
         self._batches = 0
-        self._apply: Optional[Apply] = None
+        self._apply: Apply | None = None
         self._owner = 0
         self._entered = 0.0
-        self._left: Optional[float] = None
+        self._left: float | None = None
 
     @property
     def setting(self) -> Setting:
@@ -90,9 +100,11 @@ class Tuning:
         if self.controller is not None:
             return self.controller.setting
         bounds = self._bounds(None)
-        return bounds.fit(Setting(bounds.threads, bounds.least_slots if self.room.tunes_slots else self.room.usual_slots))
+        return bounds.fit(
+            Setting(bounds.threads, bounds.least_slots if self.room.tunes_slots else self.room.usual_slots)
+        )
 
-    def _bounds(self, batch_bytes: Optional[int]) -> Bounds:
+    def _bounds(self, batch_bytes: int | None) -> Bounds:
         return self.room.bounds(self.budget, batch_bytes, self.cpu_use.allowed)
 
     @property
@@ -107,13 +119,20 @@ class Tuning:
         """An iterator begins, whose engine `apply` tells, until detach() with the same owner."""
         self._apply, self._owner, self._left = apply, id(owner), None
         self._readings = None
-        if self.room.tunes_threads and self.room.cpus < self.room.workers and _core.StageClock.enabled and owner.ledger is not None:
+        if (
+            self.room.tunes_threads
+            and self.room.cpus < self.room.workers
+            and _core.StageClock.enabled
+            and owner.ledger is not None
+        ):
             self._readings = owner.ledger.readings
             self.cpu_use.restart()
         self._put_in_force()
 
     def next(self, take: Callable[[], Any]) -> Any:
-        """take(), timed. What it raises ends a stretch of steps: the time until the next batch is none of the training loop's."""
+        """take(), timed. What it raises ends a stretch of steps: the time until the next batch is none of the
+        training loop's.
+        """
         self._entered = time.perf_counter()
         try:
             batch = take()
@@ -136,7 +155,10 @@ class Tuning:
             controller.restart()
             return
         if self._readings is not None and now >= self._look_at and self._batches >= self._look_behind:
-            self._look_at, self._look_behind = now + LOOK_SECONDS, self._batches + LOOK_BATCHES * self.cpu_use.allowed
+            self._look_at, self._look_behind = (
+                now + LOOK_SECONDS,
+                self._batches + LOOK_BATCHES * self.cpu_use.allowed,
+            )
             if self.cpu_use.look(now, self._readings()):
                 controller.set_bounds(self._bounds(self.batch_bytes))
                 self._put_in_force()
@@ -162,8 +184,9 @@ class Tuning:
         bytes_ = self.budget.batch_bytes(self.room.pinned)
         if self.budget.explicit and self.room.tunes_slots and 2 * taken > bytes_:
             raise ValueError(
-                f"memory_budget leaves {bytes_} bytes for this rank's {'page-locked ' if self.room.pinned else ''}batches, but two of them "
-                f"take {2 * taken}: give at least that ({self.budget.ranks} ranks share it), or use a smaller batch_size"
+                f"memory_budget leaves {bytes_} bytes for this rank's"
+                f" {'page-locked ' if self.room.pinned else ''}batches, but two of them take {2 * taken}:"
+                f" give at least that ({self.budget.ranks} ranks share it), or use a smaller batch_size"
             )
         bounds = self._bounds(taken)
         if self.controller is None:
@@ -188,16 +211,29 @@ class Tuning:
         """For explain()."""
         room, setting = self.room, self.setting
         name = "threads" if self.what["engine"] == "threads" else "worker processes"
-        parts = [f"{setting.threads} of {room.workers} {name}" if room.tunes_threads else f"{room.workers} {name}"]
+        parts = [
+            f"{setting.threads} of {room.workers} {name}" if room.tunes_threads else f"{room.workers} {name}"
+        ]
         if room.tunes_slots:
             most = self._bounds(self.batch_bytes).slots if self.batch_bytes is not None else room.slots
-            parts.append(f"{setting.slots} of {most} batches in memory, which take {_size(self.peak_bytes)} at most")
-        state = "to begin with" if self.controller is None else "found" if self.controller.settled else "searching"
+            parts.append(
+                f"{setting.slots} of {most} batches in memory, which take {_size(self.peak_bytes)} at most"
+            )
+        state = (
+            "to begin with"
+            if self.controller is None
+            else "found"
+            if self.controller.settled
+            else "searching"
+        )
         source = ", from the file of tuned settings" if self.from_file and self.controller is None else ""
         held = _size(self.budget.batch_bytes(room.pinned))
         kind = "page-locked memory" if room.pinned else "memory"
         ranks = f", for each of {self.budget.ranks} ranks" if self.budget.ranks > 1 else ""
-        return f"{', '.join(parts)} ({state}{source}; budget: {self.budget.threads} CPUs, {held} of {kind}{ranks})"
+        return (
+            f"{', '.join(parts)} ({state}{source}; budget: {self.budget.threads} CPUs, {held} of"
+            f" {kind}{ranks})"
+        )
 
     def report(self) -> dict[str, Any]:
         """stats()["tuned"]: JSON's types."""
@@ -207,7 +243,11 @@ class Tuning:
             "slots": self.room.slots_of(setting),
             "most_threads": self._bounds(self.batch_bytes).threads,
             "cpus_used": round(self.cpu_use.used, 3),
-            "tunes": [name for name, on in (("threads", self.room.tunes_threads), ("slots", self.room.tunes_slots)) if on],
+            "tunes": [
+                name
+                for name, on in (("threads", self.room.tunes_threads), ("slots", self.room.tunes_slots))
+                if on
+            ],
             "settled": controller is not None and controller.settled,
             "searches": 0 if controller is None else controller.searches,
             "changes": 0 if controller is None else controller.changes,

@@ -13,7 +13,8 @@ LONG_WINDOW_SECONDS = 2.0  # then fewer batches are enough: slow pipelines must 
 LEAST_BATCHES = 3
 LEAST_NOISE = 0.004
 _STEPS_REMEMBERED = 32
-_ODD_STEP = 20.0  # times the usual one, and half a second: an evaluation or a checkpoint between two batches, not a step
+# times the usual one, and half a second: an evaluation or a checkpoint between two batches, not a step
+_ODD_STEP = 20.0
 _ODD_STEP_SECONDS = 0.5
 
 
@@ -47,7 +48,9 @@ class Meter:
         self._steps: deque[float] = deque(maxlen=_STEPS_REMEMBERED)
 
     def skip(self, batches: int) -> None:
-        """Another setting is in force: begins a window, behind batches that were made under the one before."""
+        """Another setting is in force: begins a window, behind batches that were made under the one
+        before.
+        """
         self._window = Window()
         self.leave_out(batches)
 
@@ -56,7 +59,9 @@ class Meter:
         self._skipped = max(self._skipped, batches)
 
     def add(self, wait: float, step: float) -> Window | None:
-        """One batch: `wait` seconds for it, behind a `step` of the consumer's. The window that it completes, if it does."""
+        """One batch: `wait` seconds for it, behind a `step` of the consumer's. The window that it completes,
+        if it does.
+        """
         wait, step = max(0.0, wait), max(0.0, step)
         step = self._usual(step)
         self.seconds += wait + step
@@ -68,7 +73,9 @@ class Meter:
         window.wait += wait
         window.batches += 1
         long_enough = window.seconds >= WINDOW_SECONDS * self.stretch and window.batches >= WINDOW_BATCHES
-        if not long_enough and not (window.seconds >= LONG_WINDOW_SECONDS and window.batches >= LEAST_BATCHES):
+        if not long_enough and not (
+            window.seconds >= LONG_WINDOW_SECONDS and window.batches >= LEAST_BATCHES
+        ):
             return None
         self._window = Window()
         return window

@@ -7,7 +7,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -39,7 +39,8 @@ class _Packer(ForkingPickler):
     def __init__(self, file: _core.SlotFile) -> None:
         self.tensors: list[torch.Tensor] = []
         self.buffers: list[memoryview] = []
-        # Not a method of this object: it would hold itself, and with it a batch, until the next garbage collection.
+        # Not a method of this object: it would hold itself, and with it a batch, until the next garbage
+        # collection.
         super().__init__(file, 5, True, functools.partial(_take_large, self.buffers))
 
     def reducer_override(self, value: Any) -> Any:
@@ -49,10 +50,13 @@ class _Packer(ForkingPickler):
         return NotImplemented
 
 
-def write_pickle(sink: Any, begin: int, value: Any, pickler: Callable[[_core.SlotFile], Any]) -> tuple[int, Any]:
+def write_pickle(
+    sink: Any, begin: int, value: Any, pickler: Callable[[_core.SlotFile], Any]
+) -> tuple[int, Any]:
     """Pickles into the slot that a fetchers.Sink has open, from `begin` on: (end, what `pickler` made).
 
-    Large bytes go from where they are into the slot, others by way of the pickler's 64 KiB. An end behind the slot's: it did not fit.
+    Large bytes go from where they are into the slot, others by way of the pickler's 64 KiB. An end behind the
+    slot's: it did not fit.
     """
     file = _core.SlotFile(sink.ring, sink.slot, begin, sink.reserved)
     made = pickler(file)
@@ -64,12 +68,15 @@ def write_pickle(sink: Any, begin: int, value: Any, pickler: Callable[[_core.Slo
 
 
 def read_pickle(loan: _core.SlotLoan, begin: int, length: int, buffers: Any = ()) -> Any:
-    """Reads a pickle where it lies: the values are copies, and nothing refers to the slot afterwards but `buffers`."""
+    """Reads a pickle where it lies: the values are copies, and nothing refers to the slot afterwards but
+    `buffers`.
+    """
     return pickle.loads(loan.part(begin, length), buffers=buffers)
 
 
-def pack_value(sink: Any, value: Any) -> Optional[tuple[int, int]]:
-    """Puts any picklable value into the sink's slot, its pickle first, then its tensors and arrays: (their end, length of what says
+def pack_value(sink: Any, value: Any) -> tuple[int, int] | None:
+    """Puts any picklable value into the sink's slot, its pickle first, then its tensors and arrays: (their
+    end, length of what says
     where these lie, which comes next; 0 when there are none).
 
     None when the value is longer than a slot can be. Errors of pickling pass through.
@@ -129,7 +136,11 @@ def _assembler(node: tuple, fields: list[tuple]) -> Assemble:
         return lambda tensors, _: tensors[number]
     if tag == "objects":
         _, number, in_sequence = node
-        return (lambda _, objects: tuple(objects[number])) if in_sequence else (lambda _, objects: objects[number])
+        return (
+            (lambda _, objects: tuple(objects[number]))
+            if in_sequence
+            else (lambda _, objects: objects[number])
+        )
     first = len(fields)
     parts = [_assembler(child, fields) for child in node[-1]]
     if all(child[0] == "field" for child in node[-1]):  # the usual flat sample
@@ -149,7 +160,9 @@ def _assembler(node: tuple, fields: list[tuple]) -> Assemble:
 
 
 def samples_again(writer: _core.RowWriter, ring: _core.SharedRing, slot: int) -> list[Any]:
-    """The samples that the writer has taken so far, as they were: for when the batch turns out to need torch's collate after all."""
+    """The samples that the writer has taken so far, as they were: for when the batch turns out to need
+    torch's collate after all.
+    """
     if writer.rows == 0:
         return []
     layout, fields = writer.layout(), []
@@ -177,7 +190,9 @@ def _restorer(node: tuple, fields: list[tuple]) -> Callable[[list, Any, int], An
     parts = [_restorer(child, fields) for child in node[-1]]
     if tag == "dict":
         keys = node[1]
-        return lambda tensors, objects, row: {key: part(tensors, objects, row) for key, part in zip(keys, parts)}
+        return lambda tensors, objects, row: {
+            key: part(tensors, objects, row) for key, part in zip(keys, parts)
+        }
     if tag == "namedtuple":
         cls = node[1]
         return lambda tensors, objects, row: cls(*(part(tensors, objects, row) for part in parts))

@@ -1,9 +1,11 @@
-"""What the training process and its workers say to each other: messages of 64 bytes in pipes, everything else in a slot.
+"""What the training process and its workers say to each other: messages of 64 bytes in pipes, everything else
+in a slot.
 
-A message of that size arrives whole or not at all, whoever is killed meanwhile. Each pipe has one writer and one reader, so there
-is no lock, and nothing to repair when a worker dies.
+A message of that size arrives whole or not at all, whoever is killed meanwhile. Each pipe has one writer and
+one reader, so there is no lock, and nothing to repair when a worker dies.
 
-A task: its index list lies pickled at the beginning of the slot that it brings along. An answer: its batch lies there instead.
+A task: its index list lies pickled at the beginning of the slot that it brings along. An answer: its batch
+lies there instead.
 """
 
 from __future__ import annotations
@@ -19,22 +21,31 @@ from ..shared_memory import for_child
 MESSAGE = struct.Struct("<IIQQQQQQQ")
 
 # To a worker.
-TASK = 1  # length of the index list's pickle, bytes of the slot that have memory, whether the worker's state is wanted, its turn + 1 or 0
+# length of the index list's pickle, bytes of the slot that have memory, whether the worker's state is wanted,
+# its turn + 1 or 0
+TASK = 1
 RESUME = 2  # a new epoch; the slot holds the pickle of what torch calls the shared seed
 STOP = 3
 
-# From a worker. Each brings a slot back, in this order: begin and length of the pickle in it, bytes of it that have
-# memory, samples.
-ROWS = 1  # collated row by row; the pickle is of (layout or None, objects or None, errors, state, draws), or absent
-TREE = 2  # (batch, errors, state, draws), pickled at the slot's start; the pickle is of (fields, number of tensors among them), or absent
-INLINE = 3  # (batch, errors, state, draws); the pickle is torch's own, with tensors in torch's own shared memory
+# From a worker. Each brings a slot back, in this order: begin and length of the pickle in it, bytes of it
+# that have memory, samples.
+# collated row by row; the pickle is of (layout or None, objects or None, errors, state, draws), or absent
+ROWS = 1
+# (batch, errors, state, draws), pickled at the slot's start; the pickle is of (fields, number of tensors
+# among them), or absent
+TREE = 2
+INLINE = (
+    3  # (batch, errors, state, draws); the pickle is torch's own, with tensors in torch's own shared memory
+)
 ENDED = 4  # the dataset's iterator has ended; the pickle is of the worker's state, or absent
 DROPPED = 5  # a task that came after the end
 RESUMED = 6  # the new epoch begins; the pickle is of the worker's state, or absent
 
 
 class Descriptor:
-    """A file descriptor that a starting process takes along: by inheritance when it is forked, duplicated otherwise."""
+    """A file descriptor that a starting process takes along: by inheritance when it is forked, duplicated
+    otherwise.
+    """
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -63,11 +74,13 @@ class RingHandle:
 
 
 def _attached(duplicates: list[Any], slots: int, stride: int) -> RingHandle:
-    return RingHandle(_core.SharedRing.attach([duplicate.detach() for duplicate in duplicates], slots, stride))
+    return RingHandle(
+        _core.SharedRing.attach([duplicate.detach() for duplicate in duplicates], slots, stride)
+    )
 
 
-#: Ends of pipes that belong to this process as a parent: a forked worker closes them first of all, because a pipe whose
-#: other end is held by a brother does not end when its owner does.
+#: Ends of pipes that belong to this process as a parent: a forked worker closes them first of all, because a
+#: pipe whose other end is held by a brother does not end when its owner does.
 parents_ends: set[int] = set()
 
 
@@ -80,7 +93,10 @@ def pipes() -> tuple[Descriptor, Descriptor, Descriptor, Descriptor]:
     except OSError as error:
         for fd in made:
             os.close(fd)
-        error.strerror = f"{error.strerror} (a worker process needs four descriptors; raise the limit, ulimit -n, or use fewer workers)"
+        error.strerror = (
+            f"{error.strerror} (a worker process needs four descriptors; raise the limit, ulimit -n, or use"
+            " fewer workers)"
+        )
         raise
     tasks_out, tasks_in, answers_out, answers_in = (Descriptor(fd) for fd in made)
     return tasks_out, tasks_in, answers_out, answers_in

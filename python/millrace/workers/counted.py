@@ -1,4 +1,6 @@
-"""What the iterators over Python datasets share: the loader's record kept up to date, and the process that may use them."""
+"""What the iterators over Python datasets share: the loader's record kept up to date, and the process that
+may use them.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ from .torchs_next import TorchsNext
 
 
 class Counted(TorchsNext):
-    """Mixin before one of torch's iterators: `next()` is timed, batches are counted, forked children are told apart.
+    """Mixin before one of torch's iterators: `next()` is timed, batches are counted, forked children are told
+    apart.
 
-    `_begin_record` comes after torch's base seed was drawn; `_owner_pid` is set first of all, because `__del__` asks for it.
+    `_begin_record` comes after torch's base seed was drawn; `_owner_pid` is set first of all, because
+    `__del__` asks for it.
     """
 
     _record: RunRecord
@@ -75,8 +79,8 @@ class Counted(TorchsNext):
     def _check_owner(self) -> None:
         if os.getpid() != self._owner_pid:
             raise RuntimeError(
-                f"this iterator belongs to process {self._owner_pid}; its workers answer that process, not its forked child "
-                f"{os.getpid()}. Make a new iterator here: iter(loader)"
+                f"this iterator belongs to process {self._owner_pid}; its workers answer that process, not"
+                f" its forked child {os.getpid()}. Make a new iterator here: iter(loader)"
             )
 
     @staticmethod

@@ -1,7 +1,8 @@
 """Fetching one batch in a worker: torch's fetchers, but samples are written into the batch as they come.
 
-A fetcher returns either `Rows` (the writer holds the collated batch), whatever collate_fn returned, or `Holes`. Without batching, with a
-collate_fn of the user's, or with samples that are not plain, it does what torch's fetcher does.
+A fetcher returns either `Rows` (the writer holds the collated batch), whatever collate_fn returned, or
+`Holes`. Without batching, with a collate_fn of the user's, or with samples that are not plain, it does what
+torch's fetcher does.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from typing import Any
 
 from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils
@@ -21,6 +22,7 @@ from ..ledger.stages import collating
 from ..state import dataset_parts, put_back
 from .batches import samples_again
 from .holes import Holes, failure, is_of_sample
+
 
 class Rows:
     """The batch is in the slot, collated."""
@@ -35,7 +37,7 @@ class Sink:
     `writer` is None where batches are handed on as objects: in threads, and without workers.
     """
 
-    def __init__(self, ring: Optional[_core.SharedRing] = None) -> None:
+    def __init__(self, ring: _core.SharedRing | None = None) -> None:
         self.ring = ring
         self.writer = None if ring is None else _core.RowWriter(ring)
         self.slot = -1
@@ -49,7 +51,13 @@ class Sink:
 
 class _Fetcher:
     def __init__(
-        self, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool, sink: Sink, on_error: str = "raise"
+        self,
+        dataset: Any,
+        auto_collation: bool,
+        collate_fn: Any,
+        drop_last: bool,
+        sink: Sink,
+        on_error: str = "raise",
     ) -> None:
         self.dataset = dataset
         self.auto_collation = auto_collation
@@ -61,7 +69,9 @@ class _Fetcher:
         self.skip = on_error == "skip"
 
     def collate(self, samples: Iterator[Any], capacity: int, least: int = 0) -> Any:
-        """collate_fn of all samples; `capacity` is the most there can be. With fewer than `least`: StopIteration."""
+        """collate_fn of all samples; `capacity` is the most there can be. With fewer than `least`:
+        StopIteration.
+        """
         sink, writer = self.sink, self.sink.writer
         rest: list[Any] = []
         if writer is not None and self.collate_fn is _utils.collate.default_collate and as_shipped():
@@ -138,7 +148,9 @@ class MapFetcher(_Fetcher):
             raise
 
     def _next_readable(self, index: int, error: Exception) -> Any:
-        """on_error="replace": the next sample in the dataset's order that can be had. Each failure is recorded."""
+        """on_error="replace": the next sample in the dataset's order that can be had. Each failure is
+        recorded.
+        """
         length = len(self.dataset)
         first = operator.index(index) % length
         for step in range(1, length):
@@ -192,14 +204,24 @@ class _Stopped(Exception):
 
 
 def make_fetcher(
-    kind: int, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool, sink: Sink, on_error: str = "raise"
+    kind: int,
+    dataset: Any,
+    auto_collation: bool,
+    collate_fn: Any,
+    drop_last: bool,
+    sink: Sink,
+    on_error: str = "raise",
 ) -> Any:
     cls = MapFetcher if kind == _DatasetKind.Map else IterableFetcher
     return cls(dataset, auto_collation, collate_fn, drop_last, sink, on_error)
 
 
-def begin_at(state: Optional[dict[str, Any]], between_epochs: bool, dataset: Any, new_fetcher: Callable[[], Any]) -> Any:
-    """A fetcher that stands where `state` was taken: first the dataset's own, then one iter(), then the iterator's."""
+def begin_at(
+    state: dict[str, Any] | None, between_epochs: bool, dataset: Any, new_fetcher: Callable[[], Any]
+) -> Any:
+    """A fetcher that stands where `state` was taken: first the dataset's own, then one iter(), then the
+    iterator's.
+    """
     if state is None:
         return new_fetcher()
     put_back(dataset, state["dataset_state"])
@@ -210,8 +232,10 @@ def begin_at(state: Optional[dict[str, Any]], between_epochs: bool, dataset: Any
     return new_fetcher() if between_epochs else fetcher
 
 
-def worker_state(worker_id: int, fetcher: Any) -> Optional[dict[str, Any]]:
-    """The state of a worker's dataset as torchdata nests it; None when neither it nor its iterator is Stateful."""
+def worker_state(worker_id: int, fetcher: Any) -> dict[str, Any] | None:
+    """The state of a worker's dataset as torchdata nests it; None when neither it nor its iterator is
+    Stateful.
+    """
     streams = isinstance(fetcher, IterableFetcher)
     dataset_state, fetcher_state = dataset_parts(fetcher, streams)
     if dataset_state is None and (not streams or fetcher_state["dataset_iter_state"] is None):

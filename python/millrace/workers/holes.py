@@ -1,10 +1,12 @@
-"""on_error="skip" for datasets that are Python code: the rule of the native engine, applied to lists of indices.
+"""on_error="skip" for datasets that are Python code: the rule of the native engine, applied to lists of
+indices.
 
-A sample that cannot be had is a hole. When the turn of its batch comes, holes are filled in the order of their rows, each with the
-last index not yet used of everything the sampler gave for this epoch, again and again while that one cannot be had either; then the
-batch is fetched anew. So the other samples stay where they are, the epoch ends early, and the last batches shrink or vanish. A
-batch that a worker has made already, but whose last indices were taken meanwhile, is fetched anew when its turn comes: the
-result does not depend on what the workers had done by then. A failure that was found in such a batch does not count.
+A sample that cannot be had is a hole. When the turn of its batch comes, holes are filled in the order of
+their rows, each with the last index not yet used of everything the sampler gave for this epoch, again and
+again while that one cannot be had either; then the batch is fetched anew. So the other samples stay where
+they are, the epoch ends early, and the last batches shrink or vanish. A batch that a worker has made already,
+but whose last indices were taken meanwhile, is fetched anew when its turn comes: the result does not depend
+on what the workers had done by then. A failure that was found in such a batch does not count.
 
 Costs, in lists that fail only: each round of filling fetches the whole list again.
 """
@@ -27,7 +29,9 @@ from .resumed import Answer
 
 
 class Holes:
-    """What a fetcher returns instead of a batch. `failures`: for each row that could not be had, its entry in stats()["errors"]."""
+    """What a fetcher returns instead of a batch. `failures`: for each row that could not be had, its entry in
+    stats()["errors"].
+    """
 
     def __init__(self, failures: dict[int, dict[str, Any]]) -> None:
         self.failures = failures
@@ -35,7 +39,11 @@ class Holes:
 
 def is_of_sample(error: Exception) -> bool:
     """Whether on_error applies: another sample cannot help where memory or descriptors are short."""
-    return not isinstance(error, MemoryError) and getattr(error, "errno", None) not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+    return not isinstance(error, MemoryError) and getattr(error, "errno", None) not in (
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+    )
 
 
 def failure(index: Any, error: Exception) -> dict[str, Any]:
@@ -45,13 +53,17 @@ def failure(index: Any, error: Exception) -> dict[str, Any]:
     except TypeError:  # a key of the dataset's own kind
         pass
     path = getattr(error, "path", None) or getattr(error, "filename", None)
-    path = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""  # a descriptor's number, say
-    reason = f"{type(error).__name__}({str(error)!r})" if isinstance(error, OSError) else repr(error)  # repr() leaves an OSError's file out
+    # a descriptor's number, say
+    path = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+    # repr() leaves an OSError's file out
+    reason = f"{type(error).__name__}({str(error)!r})" if isinstance(error, OSError) else repr(error)
     return {"index": index, "path": path, "offset": getattr(error, "offset", -1), "reason": reason}
 
 
 class Positions:
-    """All index lists of an epoch, drained from the sampler at once; an iterator over them that can also be used from its end."""
+    """All index lists of an epoch, drained from the sampler at once; an iterator over them that can also be
+    used from its end.
+    """
 
     def __init__(self, lists: Iterable[Any], used_before: int = 0) -> None:
         """`used_before`: indices at the end that filled holes before the epoch was resumed."""
@@ -75,7 +87,9 @@ class Positions:
         return self._lists[number]
 
     def take_last(self, after: int) -> tuple[Any, ...]:
-        """(index,), of the last position behind list `after` that is still to be used; () when there is none."""
+        """(index,), of the last position behind list `after` that is still to be used; () when there is
+        none.
+        """
         for number in range(self._end - 1, after, -1):
             rows = self._lists[number]
             if rows:
@@ -126,7 +140,9 @@ class Mending:
         self._filled: list[int] = []  # rows that got another index when the list was last sent, in order
 
     def is_unfinished(self, value: Any, errors: list[dict[str, Any]]) -> bool:
-        """Whether `rows` must be fetched again, because `value` is not the batch of them; appends what was left out to `errors`."""
+        """Whether `rows` must be fetched again, because `value` is not the batch of them; appends what was
+        left out to `errors`.
+        """
         if self._positions.was_shortened(self.number):
             return bool(self.rows)
         if not isinstance(value, Holes):
@@ -139,7 +155,8 @@ class Mending:
 
     def _fill(self, bad: Collection[int]) -> None:
         rows, holes = self.rows, sorted({*bad, *self._filled})
-        # Fillers that turned out well move up to the first holes: as if the holes had been filled one behind the other.
+        # Fillers that turned out well move up to the first holes: as if the holes had been filled one behind
+        # the other.
         fillers = deque(rows[row] for row in self._filled if row not in bad)
         for hole in holes:
             if hole >= len(rows):
@@ -163,12 +180,15 @@ class Mending:
         return ()
 
     def end(self) -> int:
-        """How many samples the batch has. An epoch in which nothing can be had is an error, as natively, and not an empty epoch."""
+        """How many samples the batch has. An epoch in which nothing can be had is an error, as natively, and
+        not an empty epoch.
+        """
         rows = len(self.rows)
         self._positions.used(self.number, rows > 0)
         if self._last_failure and self._positions.is_empty():
             raise CorruptDataError(
-                "none of this epoch's samples can be had; the last one, dataset[{index!r}], raised {reason}".format(**self._last_failure)
+                f"none of this epoch's samples can be had; the last one, "
+                f"dataset[{self._last_failure['index']!r}], raised {self._last_failure['reason']}"
             )
         return rows
 
@@ -176,7 +196,8 @@ class Mending:
 class Mended(Counted):
     """Mixin before torch's iterator over workers. `_process_data` gets an Answer, and passes its batch on.
 
-    A time-out or Ctrl-C while a batch is mended leaves it to the next call, like any batch that is still to come.
+    A time-out or Ctrl-C while a batch is mended leaves it to the next call, like any batch that is still to
+    come.
     """
 
     _mending: Any = None
@@ -195,7 +216,8 @@ class Mended(Counted):
         self._check_owner()
         stored = sum(len(info) == 2 for info in self._task_info.values())  # type: ignore[attr-defined]
         note_ready(stored + self._on_their_way())  # type: ignore[attr-defined]
-        if self._mending is not None and not self._workers_status[self._mending.worker]:  # it has died, and its batch is lost
+        # it has died, and its batch is lost
+        if self._mending is not None and not self._workers_status[self._mending.worker]:
             self._mending.give_up()
             self._mending = None
         if self._mending is None:

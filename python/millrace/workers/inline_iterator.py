@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
@@ -24,7 +24,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
     """torch's iterator without workers. Type, laziness, random draws and messages are torch's."""
 
     def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
-        self._sink: Optional[Sink] = None
+        self._sink: Sink | None = None
         self.doing: Any = None  # the index list that was taken last
         self._asked = 0  # samples in the index list that was taken last
         self._rows: Any = None  # of the batch made last, where on_error exchanged some
@@ -42,24 +42,33 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             torch.utils.data.graph_settings.apply_sharding(self._dataset, self._world_size, self._rank)
         self._begin_record(record, progress, "_SingleProcessDataLoaderIter")
-        if saved is not None and saved.shared_seed is not None and not saved.finished:  # torch has just applied another
+        # torch has just applied another
+        if saved is not None and saved.shared_seed is not None and not saved.finished:
             seeded = torch.Generator().manual_seed(self._shared_seed)
             self._dataset = torch.utils.data.graph_settings.apply_random_seed(self._dataset, seeded)
         self._sampler_iter = progress.feed(self._index_sampler, self._sampler_iter)
         self._num_yielded = progress.yielded
         if saved is not None and not saved.finished:
-            put_back(self._dataset, saved.dataset_state)  # behind the draws of its epoch: it may hold the state of torch's generator
+            put_back(
+                self._dataset, saved.dataset_state
+            )  # behind the draws of its epoch: it may hold the state of torch's generator
         self._dataset_fetcher = self._make_fetcher()
-        self._stacks: Optional[StackSampler] = None  # of the thread that calls next()
+        self._stacks: StackSampler | None = None  # of the thread that calls next()
         self._skip = loader.on_error == "skip"
         self._least = loader.batch_size if loader.drop_last else 1
         if loader.on_error != "raise":
             self._sink = Sink()
             self._dataset_fetcher = make_fetcher(
-                self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last, self._sink, loader.on_error
+                self._dataset_kind,
+                self._dataset,
+                self._auto_collation,
+                self._collate_fn,
+                self._drop_last,
+                self._sink,
+                loader.on_error,
             )
 
-        self._watch: Optional[DrawWatch] = None
+        self._watch: DrawWatch | None = None
         if self._dataset_kind == _DatasetKind.Map and progress.log is not None:
             self._watch = progress.log.recorder.watch = DrawWatch(progress.log.recorder.watch)
         progress.runs_inline(self)
@@ -68,7 +77,11 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
 
     def _make_fetcher(self) -> Any:
         return _DatasetKind.create_fetcher(
-            self._dataset_kind, self._dataset, self._auto_collation, collating(self._collate_fn), self._drop_last
+            self._dataset_kind,
+            self._dataset,
+            self._auto_collation,
+            collating(self._collate_fn),
+            self._drop_last,
         )
 
     def _go_on(self, saved: SavedState) -> None:
@@ -85,7 +98,9 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
     def __del__(self) -> None:
         fetcher = getattr(self, "_dataset_fetcher", None)
         if fetcher is not None:
-            with contextlib.suppress(Exception):  # a dataset that cannot say where it stands says so in state_dict()
+            with contextlib.suppress(
+                Exception
+            ):  # a dataset that cannot say where it stands says so in state_dict()
                 self._progress.ends_inline(fetcher)
 
     def _next_data(self) -> Any:

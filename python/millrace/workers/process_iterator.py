@@ -1,16 +1,21 @@
-"""The training process's side of worker processes: torch's own logic of order, over pipes and the shared ring.
+"""The training process's side of worker processes: torch's own logic of order, over pipes and the shared
+ring.
 
-Derived from torch's iterator, whose `_next_data`, `_try_put_index` and `_reset` are the contract (which worker gets which task, what
-comes back when); replaced is everything that moves data. No thread runs in the training process.
+Derived from torch's iterator, whose `_next_data`, `_try_put_index` and `_reset` are the contract (which
+worker gets which task, what comes back when); replaced is everything that moves data. No thread runs in the
+training process.
 
-Who may touch an iterator: one consumer thread at a time, in the process that made it; elsewhere nothing happens (a forked child
-that collects it) or an error says so. How it ends: the last batch, `_shutdown_workers()`, garbage collection; workers that do not
-end within 5 seconds are terminated, and killed 5 seconds later; so are all when the interpreter ends. When this process is killed,
-they end themselves (`process_worker.py`). Batches that live on keep their slots. `_shutdown_workers()` beside a next() on another
-thread (endings.py): next() holds `_seat`; whoever cannot take it marks `_closing` and wakes the consumer by `_wake`, which tears down
-on its way out. At the interpreter's end next() says nothing of workers that are gone.
+Who may touch an iterator: one consumer thread at a time, in the process that made it; elsewhere nothing
+happens (a forked child that collects it) or an error says so. How it ends: the last batch,
+`_shutdown_workers()`, garbage collection; workers that do not end within 5 seconds are terminated, and killed
+5 seconds later; so are all when the interpreter ends. When this process is killed, they end themselves
+(`process_worker.py`). Batches that live on keep their slots. `_shutdown_workers()` beside a next() on another
+thread (endings.py): next() holds `_seat`; whoever cannot take it marks `_closing` and wakes the consumer by
+`_wake`, which tears down on its way out. At the interpreter's end next() says nothing of workers that are
+gone.
 
-A dead worker: what it had answered before is used, then the consumer gets torch's RuntimeError. Its unfinished slot is not accepted.
+A dead worker: what it had answered before is used, then the consumer gets torch's RuntimeError. Its
+unfinished slot is not accepted.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ import time
 import warnings
 from collections import deque
 from multiprocessing.util import Finalize
-from typing import Any, Optional
+from typing import Any
 
 import torch
 import torch.multiprocessing
@@ -71,7 +76,9 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 _sharding_worker_init_fn, self._worker_init_fn, self._world_size, self._rank
             )
         working_set = self._prefetch_factor * self._num_workers + 2
-        self._ring = _core.SharedRing(max(_LEAST_SLOTS, 4 * working_set), working_set, min(self._num_workers, _MOST_FILES))
+        self._ring = _core.SharedRing(
+            max(_LEAST_SLOTS, 4 * working_set), working_set, min(self._num_workers, _MOST_FILES)
+        )
         self._board, self._accepted = Board(self._ring, self._num_workers), 0
         self._turns_slot = self._ring.take() if self._tunes_threads else -1
         self._turns = _core.TurnGate.on(self._ring, self._turns_slot) if self._tunes_threads else None
@@ -83,7 +90,8 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             self._ring.prefer_node(numa_node(self._locks_for))
         self._pin_memory = self._pin_memory and self._locks_for is None  # else they are pinned where they lie
         self._arrived: deque[tuple[Any, Any]] = deque()
-        # Also called when the interpreter ends, before multiprocessing waits for its children; in this process alone.
+        # Also called when the interpreter ends, before multiprocessing waits for its children; in this
+        # process alone.
         self._end_workers = Finalize(None, end_workers, (id(self), self._workers), exitpriority=0)
         self._shutdown = False
         try:
@@ -150,7 +158,9 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             finally:
                 tasks_out.close()
                 answers_in.close()
-            end = WorkerEnd(self._ring, process, tasks_in, answers_out, worker_id, self._progress.wants_state, stacks)
+            end = WorkerEnd(
+                self._ring, process, tasks_in, answers_out, worker_id, self._progress.wants_state, stacks
+            )
             self._ends.append(end)
             self._workers.append(process)
             self._end_of_fd[end.answers.fd] = end
@@ -220,7 +230,9 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         return self._closing or self._shutdown or is_ending()
 
     def _take_answer(self) -> Any:
-        """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at the start of an epoch."""
+        """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at
+        the start of an epoch.
+        """
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while not self._arrived:
             try:
@@ -230,14 +242,15 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 raise
         return self._arrived.popleft()
 
-    def _wait(self, deadline: Optional[float]) -> None:
+    def _wait(self, deadline: float | None) -> None:
         """Waits until something has arrived, a worker has died, or the time is over."""
         for end in self._ends:
             end.pump()
         if not any(end.outstanding for end in self._ends) and self._ring.free_slots == 0:
             raise RuntimeError(
-                "all slots of the worker processes' ring hold batches that processes forked meanwhile may still read; end those "
-                "processes, let them execute another program, or drop batches before forking"
+                "all slots of the worker processes' ring hold batches that processes forked meanwhile may"
+                " still read; end those processes, let them execute another program, or drop batches before"
+                " forking"
             )
         seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
         if any(end.pidfd < 0 for end in self._ends):
@@ -271,8 +284,10 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
                 with contextlib.suppress(KeyError):
                     self._poll.unregister(end.pidfd)
 
-    def _raise_if_workers_died(self, cause: Optional[Exception]) -> None:
-        failed = [i for i, worker in enumerate(self._workers) if self._workers_status[i] and not worker.is_alive()]
+    def _raise_if_workers_died(self, cause: Exception | None) -> None:
+        failed = [
+            i for i, worker in enumerate(self._workers) if self._workers_status[i] and not worker.is_alive()
+        ]
         if not failed:
             return
         pids = ", ".join(str(self._workers[i].pid) for i in failed)
@@ -307,7 +322,16 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         return bool(data)
 
     def _accept(
-        self, end: WorkerEnd, kind: int, slot: int, task: int, begin: int, length: int, reserved: int, samples: int, *_: int
+        self,
+        end: WorkerEnd,
+        kind: int,
+        slot: int,
+        task: int,
+        begin: int,
+        length: int,
+        reserved: int,
+        samples: int,
+        *_: int,
     ) -> None:
         ring = self._ring
         ring.set_reserved(slot, reserved)
@@ -330,13 +354,17 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self._record.counters["bytes"] += begin
         errors, state, draws = [], None, None  # type: ignore[var-annotated]
         try:
-            batch, errors, state, draws = self._batch(end, kind, ring.lend(slot), begin, length, samples, copy)
+            batch, errors, state, draws = self._batch(
+                end, kind, ring.lend(slot), begin, length, samples, copy
+            )
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if self._pin_memory and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
         self._progress.places.arrived(end.number)
-        self._arrived.append((task, Answer(task, samples, errors, batch, _state(state) if state else None, draws)))
+        self._arrived.append(
+            (task, Answer(task, samples, errors, batch, _state(state) if state else None, draws))
+        )
 
     def _on_their_way(self) -> int:
         """Batches that workers have answered and torch's logic has not seen."""
@@ -346,18 +374,35 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         """Copies to the device then read the slot itself."""
         if failure := self._ring.lock_pages(slot, self._locks_for):
             self._locks_for = None
-            warnings.warn(f"batches are copied once more on their way to the device, because their memory could not be page-locked: "
-                          f"{failure}. Raise the limit (ulimit -l), or use a smaller batch_size or prefetch_factor", stacklevel=5)
+            warnings.warn(
+                "batches are copied once more on their way to the device, because their memory could not be"
+                f" page-locked: {failure}. Raise the limit (ulimit -l), or use a smaller batch_size or"
+                " prefetch_factor",
+                stacklevel=5,
+            )
 
     def _batch(
-        self, end: WorkerEnd, kind: int, loan: _core.SlotLoan, begin: int, length: int, samples: int, copy: bool
+        self,
+        end: WorkerEnd,
+        kind: int,
+        loan: _core.SlotLoan,
+        begin: int,
+        length: int,
+        samples: int,
+        copy: bool,
     ) -> tuple[Any, list[dict[str, Any]], Any, Any]:
-        """(batch, entries of the samples replaced in it, the worker's state as it was pickled, what was drawn before it)
+        """(batch, entries of the samples replaced in it, the worker's state as it was pickled, what was drawn
+        before it)
 
-        The slot is free again when nothing of the batch lies in it: at the end of this, or with the last tensor.
+        The slot is free again when nothing of the batch lies in it: at the end of this, or with the last
+        tensor.
         """
         if kind != channel.ROWS:
-            return unpack_value(loan, begin, length, copy) if kind == channel.TREE else read_pickle(loan, begin, length)
+            return (
+                unpack_value(loan, begin, length, copy)
+                if kind == channel.TREE
+                else read_pickle(loan, begin, length)
+            )
         description, objects, errors, state, draws = None, None, [], None, None
         if length:
             try:
@@ -374,7 +419,9 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             with during(COPY):
                 return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
         except Exception:
-            return ExceptionWrapper(where=f"in pin memory thread for device {torch.accelerator.current_device_index()}")
+            return ExceptionWrapper(
+                where=f"in pin memory thread for device {torch.accelerator.current_device_index()}"
+            )
 
 
 def _state(data: bytes) -> Any:

@@ -1,11 +1,12 @@
 """A worker process: runs the user's dataset, places batches in the ring's slots, answers task by task.
 
-What user code can see is as in torch's workers: seeds of torch, random and numpy, get_worker_info(), one torch thread, the
-thread's name, signal handlers, worker_init_fn after all that. Two settings of the process differ, and can be kept
-(docs/python_datasets.md): what malloc keeps, and the score by which the system chooses whom to kill for want of memory.
+What user code can see is as in torch's workers: seeds of torch, random and numpy, get_worker_info(), one
+torch thread, the thread's name, signal handlers, worker_init_fn after all that. Two settings of the process
+differ, and can be kept (docs/python_datasets.md): what malloc keeps, and the score by which the system
+chooses whom to kill for want of memory.
 
-Ends: a STOP message, the end of the task pipe, or the parent's death: between two tasks at once, in the middle of one after _GRACE_MS,
-by SIGKILL from a thread that does not need the interpreter.
+Ends: a STOP message, the end of the task pipe, or the parent's death: between two tasks at once, in the
+middle of one after _GRACE_MS, by SIGKILL from a thread that does not need the interpreter.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import select
 from collections import deque
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Optional
+from typing import Any
 
 import numpy.random  # here, not in each worker: its import takes 11 ms
 import torch
@@ -51,8 +52,10 @@ def _pickler(file: Any) -> ForkingPickler:
 
 @dataclass
 class WorkerJob:
-    """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn travel together, so that
-    a worker_init_fn that is a method of the dataset acts on the worker's copy."""
+    """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn
+    travel together, so that
+    a worker_init_fn that is a method of the dataset acts on the worker's copy.
+    """
 
     dataset_kind: int
     dataset: Any
@@ -63,19 +66,23 @@ class WorkerJob:
     worker_init_fn: Any
     worker_id: int
     num_workers: int
-    shared_seed: Optional[int]
+    shared_seed: int | None
     on_error: str
     ring: RingHandle
     tasks: Descriptor
     answers: Descriptor
     parent_pid: int
-    state: Optional[dict[str, Any]] = None  # to begin with
+    state: dict[str, Any] | None = None  # to begin with
     between_epochs: bool = False  # and a new epoch begins there
     watches: bool = False  # what the dataset draws is told along with each batch
-    stacks: Optional[Descriptor] = None  # where the worker's Python stacks go when they are asked for
+    stacks: Descriptor | None = None  # where the worker's Python stacks go when they are asked for
     draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
     turns: int = -1  # a slot of the ring, where tasks' turns are
-    board: tuple[int, int, int] = (-1, 0, 0)  # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
+    board: tuple[int, int, int] = (
+        -1,
+        0,
+        0,
+    )  # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
 
 
 def run_worker(job: WorkerJob) -> None:
@@ -103,7 +110,8 @@ def run_worker(job: WorkerJob) -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Lets malloc keep what it has: samples and batches of one size come and go, and fresh pages cost more than the copies.
+    """Lets malloc keep what it has: samples and batches of one size come and go, and fresh pages cost more
+    than the copies.
 
     Measured with 64 samples of 602 kB: pages that were returned and touched anew took most of a batch's time.
     """
@@ -118,7 +126,9 @@ def _keep_freed_memory() -> None:
 
 
 def _be_killed_first() -> None:
-    """Out of memory, the system should end a worker, whose death has a message, and not the training process."""
+    """Out of memory, the system should end a worker, whose death has a message, and not the training
+    process.
+    """
     if os.environ.get("MILLRACE_WORKER_OOM_SCORE") == "0":
         return
     with contextlib.suppress(OSError):
@@ -138,17 +148,19 @@ class _Worker:
         self._sink = Sink(self._ring)
         self._inbox: deque[tuple] = deque()
         self._layout_sent = -1
-        self._state: Optional[bytes] = None  # to send with the present batch
+        self._state: bytes | None = None  # to send with the present batch
         self._ended = False
         self._watch = DrawWatch() if job.watches else None
         self._draws: Any = None  # before the present batch
         self._fetcher: Any = None
-        self._failure: Optional[ExceptionWrapper] = None  # of the start of the worker or its epoch, reported in place of batches
+        self._failure: ExceptionWrapper | None = (
+            None  # of the start of the worker or its epoch, reported in place of batches
+        )
         self._where = f"in DataLoader worker process {job.worker_id}"
         os.set_blocking(job.tasks.fd, False)
         self._poll = select.poll()
         self._poll.register(job.tasks.fd, select.POLLIN)
-        self._parent: Optional[int] = None
+        self._parent: int | None = None
         self._starter = os.getppid()  # the parent, or its fork server
         try:
             self._parent = os.pidfd_open(job.parent_pid)
@@ -191,7 +203,7 @@ class _Worker:
             id=job.worker_id, num_workers=job.num_workers, seed=seed, dataset=self._dataset
         )
 
-    def _reseed_pipe(self, shared_seed: Optional[int]) -> None:
+    def _reseed_pipe(self, shared_seed: int | None) -> None:
         if isinstance(self._dataset, IterDataPipe):
             self._shared_rng.manual_seed(shared_seed)
             self._dataset = torch.utils.data.graph_settings.apply_random_seed(self._dataset, self._shared_rng)
@@ -216,13 +228,20 @@ class _Worker:
     def _new_fetcher(self) -> Any:
         job = self._job
         return make_fetcher(
-            job.dataset_kind, self._dataset, job.auto_collation, job.collate_fn, job.drop_last, self._sink, job.on_error
+            job.dataset_kind,
+            self._dataset,
+            job.auto_collation,
+            job.collate_fn,
+            job.drop_last,
+            self._sink,
+            job.on_error,
         )
 
-    def _resume(self, shared_seed: Optional[int]) -> None:
+    def _resume(self, shared_seed: int | None) -> None:
         self._ended = False
         self._reseed_pipe(shared_seed)
-        if self._fetcher is not None or self._failure is None:  # else worker_init_fn failed, and its error stands
+        # else worker_init_fn failed, and its error stands
+        if self._fetcher is not None or self._failure is None:
             self._make_fetcher()
 
     def _next_message(self) -> tuple:
@@ -243,7 +262,7 @@ class _Worker:
             return self._inbox[-1]
         return self._inbox.popleft()
 
-    def _parent_is_gone(self, wait_ms: Optional[int]) -> bool:
+    def _parent_is_gone(self, wait_ms: int | None) -> bool:
         """Waits for a message, too."""
         return any(fd == self._parent for fd, _ in self._poll.poll(wait_ms)) or os.getppid() != self._starter
 
@@ -272,7 +291,9 @@ class _Worker:
             self._send(slot, task, value)
         except BrokenPipeError:
             raise
-        except Exception:  # of pickling, or for want of memory: an error like any other, and the batch is lost
+        except (
+            Exception
+        ):  # of pickling, or for want of memory: an error like any other, and the batch is lost
             self._sink.samples = 0
             self._send(slot, task, self._wrapped())
 
@@ -307,10 +328,12 @@ class _Worker:
             length, self._sink.reserved = len(state), self._ring.put(slot, 0, state, self._sink.reserved)
         self._answer(kind, slot, task, 0, length)
 
-    def _worker_state(self) -> Optional[bytes]:
-        """Where the dataset stands here; None when it does not say. An error in saying it is an error of state_dict(), not of a batch.
+    def _worker_state(self) -> bytes | None:
+        """Where the dataset stands here; None when it does not say. An error in saying it is an error of
+        state_dict(), not of a batch.
 
-        Pickled as for a file: torch's pickler for processes would make a shared file of every tensor, and keep it open here.
+        Pickled as for a file: torch's pickler for processes would make a shared file of every tensor, and
+        keep it open here.
         """
         try:
             state = worker_state(self._job.worker_id, self._fetcher)
@@ -333,9 +356,17 @@ class _Worker:
             writer = sink.writer
             begin, length = writer.used_bytes, 0
             objects = writer.objects() or None
-            if writer.layout_number != self._layout_sent or objects is not None or sink.errors or self._state is not None or draws:
+            if (
+                writer.layout_number != self._layout_sent
+                or objects is not None
+                or sink.errors
+                or self._state is not None
+                or draws
+            ):
                 layout = None if writer.layout_number == self._layout_sent else writer.layout()
-                end, _ = write_pickle(sink, begin, (layout, objects, sink.errors, self._state, draws), _pickler)
+                end, _ = write_pickle(
+                    sink, begin, (layout, objects, sink.errors, self._state, draws), _pickler
+                )
                 if end > ring.stride:
                     raise OverflowError(f"a batch of {end} bytes is longer than a slot of the shared ring")
                 length = end - begin
@@ -346,7 +377,9 @@ class _Worker:
         if packed is not None:
             self._answer(channel.TREE, slot, task, *packed)
             return
-        data = ForkingPickler.dumps((value, sink.errors, self._state, draws))  # torch's own way: tensors in files of their own
+        data = ForkingPickler.dumps(
+            (value, sink.errors, self._state, draws)
+        )  # torch's own way: tensors in files of their own
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
         self._answer(channel.INLINE, slot, task, 0, len(data))
 
@@ -354,5 +387,7 @@ class _Worker:
         sink = self._sink
         if kind in (channel.ROWS, channel.TREE, channel.INLINE):
             self._clock.count_made()
-        os.write(self._job.answers.fd, MESSAGE.pack(kind, slot, task, begin, length, sink.reserved, sink.samples, 0, 0))
-
+        os.write(
+            self._job.answers.fd,
+            MESSAGE.pack(kind, slot, task, begin, length, sink.reserved, sink.samples, 0, 0),
+        )

@@ -1,10 +1,12 @@
-"""What the iterators with workers add to torch's logic so that they can begin in the middle, and say where they are."""
+"""What the iterators with workers add to torch's logic so that they can begin in the middle, and say where
+they are.
+"""
 
 from __future__ import annotations
 
 import functools
 import weakref
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
@@ -30,8 +32,8 @@ class Resumed:
     """Mixin before torch's iterator with workers. `_begin` comes first, `_fed` before the first `_reset`."""
 
     _progress: Progress
-    _gate: Optional[TaskGate] = None
-    _turns: Optional[_core.TurnGate] = None  # where the number of workers at work is tuned
+    _gate: TaskGate | None = None
+    _turns: _core.TurnGate | None = None  # where the number of workers at work is tuned
     _handed_out: Any = None  # the Answer that torch's logic is given the batch of
 
     def _begin(self, loader: Any, record: RunRecord, progress: Progress) -> None:
@@ -86,7 +88,9 @@ class Resumed:
         super()._try_put_index()  # type: ignore[misc]
 
     def _get_data(self) -> Any:
-        """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at the start of an epoch."""
+        """The next answer of any worker: (task number, data for _process_data); (_ResumeIteration, None) at
+        the start of an epoch.
+        """
         if self._gate is not None:
             self._gate.pump(self._rcvd_idx)  # type: ignore[attr-defined]
         return self._take_answer()  # type: ignore[attr-defined]

@@ -1,12 +1,14 @@
 """TaskGate: tasks on their way to workers that run Python, held back as long as enough of them are out.
 
-Which worker gets which task, and in which order, is torch's logic and stays what it is: so batches do not depend on the gate, nor do
-states, or the random numbers that workers draw. It only says when. Tasks leave in the order of their numbers, each as soon as its number
-is less than `ahead` above that of the batch which the consumer wants, so at most that many are made or ready. A message that begins an
-epoch (_ResumeIteration) opens the gate for all that is before it.
+Which worker gets which task, and in which order, is torch's logic and stays what it is: so batches do not
+depend on the gate, nor do states, or the random numbers that workers draw. It only says when. Tasks leave in
+the order of their numbers, each as soon as its number is less than `ahead` above that of the batch which the
+consumer wants, so at most that many are made or ready. A message that begins an epoch (_ResumeIteration)
+opens the gate for all that is before it.
 
-How many workers are at work at a time is decided where they are, so that none waits for the consumer to come back: with `turns`, each task
-that leaves has the next turn, which its worker waits for (src/core/turn_gate.h).
+How many workers are at work at a time is decided where they are, so that none waits for the consumer to come
+back: with `turns`, each task that leaves has the next turn, which its worker waits for
+    (src/core/turn_gate.h).
 
 For one thread, the consumer's.
 """
@@ -14,7 +16,7 @@ For one thread, the consumer's.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils.data import _utils
 
@@ -24,7 +26,7 @@ EVERYBODY = 1 << 20  # more workers than there ever are
 
 
 class TaskGate:
-    def __init__(self, queues: list[Any], turns: Optional[_core.TurnGate] = None) -> None:
+    def __init__(self, queues: list[Any], turns: _core.TurnGate | None = None) -> None:
         self.queues = [_Gated(self, queue) for queue in queues]
         self._turns = turns
         self._turn = 0  # of the next task

@@ -1,7 +1,8 @@
 """torch.utils.data.get_worker_info() in threads: each worker thread has an answer of its own.
 
-The function is imported by value all over the world (webdataset, timm, user code), so it must be that very function object that
-answers: its code is exchanged for one that asks the thread first. It stays what it is for all other threads and processes.
+The function is imported by value all over the world (webdataset, timm, user code), so it must be that very
+function object that answers: its code is exchanged for one that asks the thread first. It stays what it is
+for all other threads and processes.
 """
 
 from __future__ import annotations
@@ -33,13 +34,24 @@ def _install() -> None:
 
 
 def enter_worker(worker_id: int, num_workers: int, base_seed: int, dataset: Any) -> None:
-    """Makes the calling thread a worker: get_worker_info() answers, with generators of the thread's own where torch knows them."""
+    """Makes the calling thread a worker: get_worker_info() answers, with generators of the thread's own where
+    torch knows them.
+    """
     _install()
     seed = base_seed + worker_id
-    arguments: dict[str, Any] = {"id": worker_id, "num_workers": num_workers, "seed": seed, "dataset": dataset}
+    arguments: dict[str, Any] = {
+        "id": worker_id,
+        "num_workers": num_workers,
+        "seed": seed,
+        "dataset": dataset,
+    }
     known = {field.name for field in dataclasses.fields(_utils.worker.WorkerInfo)} if _has_fields() else set()
     if "rng" in known:
-        generators = random.Random(seed), torch.Generator().manual_seed(seed), _numpy_generator(base_seed, worker_id)
+        generators = (
+            random.Random(seed),
+            torch.Generator().manual_seed(seed),
+            _numpy_generator(base_seed, worker_id),
+        )
         arguments["rng"] = _utils.worker._RNG(*generators)
         arguments["worker_method"] = "thread"
     _here.info = _utils.worker.WorkerInfo(**arguments)
@@ -59,7 +71,9 @@ def _numpy_generator(base_seed: int, worker_id: int) -> Any:
 
 @contextlib.contextmanager
 def as_no_worker() -> Iterator[None]:
-    """While entered, this thread is none: default_collate would put its batches into files of shared memory for nothing."""
+    """While entered, this thread is none: default_collate would put its batches into files of shared memory
+    for nothing.
+    """
     info, _here.info = _here.info, None
     try:
         yield

@@ -1,12 +1,15 @@
-"""Python datasets in worker threads: nothing is copied and nothing pickled; right for code that releases the GIL, or has none.
+"""Python datasets in worker threads: nothing is copied and nothing pickled; right for code that releases the
+GIL, or has none.
 
-Order, schedule and messages are those of torch's iterator, as with processes. Each thread answers get_worker_info() for itself.
-The dataset is shared by the threads (an iterable-style one is deep-copied for each, so that each has its own position).
+Order, schedule and messages are those of torch's iterator, as with processes. Each thread answers
+get_worker_info() for itself. The dataset is shared by the threads (an iterable-style one is deep-copied for
+each, so that each has its own position).
 
-Who may touch an iterator: one consumer thread, in the process that made it. How it ends: the last batch, `_shutdown_workers()`,
-garbage collection or the interpreter's exit tell the threads to stop; each finishes the sample it is in and is waited for (one that is
-inside torch when the interpreter is torn down aborts the process). Beside a next() on another thread (endings.py): `_shutdown` is the mark,
-which next() looks at in every slice of its waiting, and nothing that it uses is torn down.
+Who may touch an iterator: one consumer thread, in the process that made it. How it ends: the last batch,
+`_shutdown_workers()`, garbage collection or the interpreter's exit tell the threads to stop; each finishes
+the sample it is in and is waited for (one that is inside torch when the interpreter is torn down aborts the
+process). Beside a next() on another thread (endings.py): `_shutdown` is the mark, which next() looks at in
+every slice of its waiting, and nothing that it uses is torn down.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import os
 import queue
 import threading
 import time
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter
@@ -42,10 +45,12 @@ _TURN_CHECK_S = 60.0  # whoever ends the threads wakes them
 
 
 class _Thread(threading.Thread):
-    """A worker; also what `iterator._workers` shows. Holds no reference to the iterator, which could then never be collected."""
+    """A worker; also what `iterator._workers` shows. Holds no reference to the iterator, which could then
+    never be collected.
+    """
 
     pid = None
-    exitcode: Optional[int] = None
+    exitcode: int | None = None
 
     def __init__(self, worker_id: int, iterator: ThreadIter, answers: queue.SimpleQueue) -> None:
         super().__init__(name="pt_data_worker", daemon=True)
@@ -119,7 +124,11 @@ class _Thread(threading.Thread):
             except BaseException as error:
                 sink.samples = 0
                 ended = isinstance(error, StopIteration) and self._kind == _DatasetKind.Iterable
-                data = _utils.worker._IterableDatasetStopIteration(self._worker_id) if ended else wrapped_error(where)
+                data = (
+                    _utils.worker._IterableDatasetStopIteration(self._worker_id)
+                    if ended
+                    else wrapped_error(where)
+                )
             else:
                 state = self._worker_state(fetcher, where) if with_state else None
             if ended:
@@ -127,7 +136,9 @@ class _Thread(threading.Thread):
             if turn >= 0:
                 self._turns.end()
             enter(SEND)
-            self._answers.put((number, data if ended else (number, sink.samples, sink.errors, data), self._worker_id, state))
+            self._answers.put(
+                (number, data if ended else (number, sink.samples, sink.errors, data), self._worker_id, state)
+            )
             self.doing = None
             del task, data
         self.exitcode = 0
@@ -153,14 +164,17 @@ class _Thread(threading.Thread):
         return True
 
     def _fetcher(self, sink: Sink, where: str) -> tuple[Any, Any]:
-        """(fetcher, None), or (None, the error of the dataset's __iter__), which is reported in place of batches."""
+        """(fetcher, None), or (None, the error of the dataset's __iter__), which is reported in place of
+        batches.
+        """
         try:
-            new = functools.partial(make_fetcher, self._kind, self._dataset, *self._arguments, sink, self._on_error)
+            new = functools.partial(
+                make_fetcher, self._kind, self._dataset, *self._arguments, sink, self._on_error
+            )
             fetcher, self._state = begin_at(self._state, self._between_epochs, self._dataset, new), None
             return fetcher, None
         except BaseException:
             return None, wrapped_error(where)
-
 
     def _worker_state(self, fetcher: Any, where: str) -> Any:
         """Where the dataset stands here; None when it does not say."""
@@ -186,7 +200,8 @@ def _own_copy(dataset: Any) -> Any:
         return copy.deepcopy(dataset)
     except Exception as error:
         raise TypeError(
-            f"each worker thread needs its own copy of an iterable-style dataset, but {type(dataset).__name__} cannot be deep-copied "
+            "each worker thread needs its own copy of an iterable-style dataset, but"
+            f" {type(dataset).__name__} cannot be deep-copied "
             f'({error!r}); use worker_method="process", or give it a __deepcopy__'
         ) from error
 
@@ -232,11 +247,15 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             except queue.Empty:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
-                dead = [w for i, w in enumerate(self._workers) if self._workers_status[i] and not w.is_alive()]
+                dead = [
+                    w for i, w in enumerate(self._workers) if self._workers_status[i] and not w.is_alive()
+                ]
                 if dead and self._answers.empty():
                     if self._turns is not None:
                         self._turns.open()  # its task will never end
-                    raise RuntimeError(f"DataLoader worker thread {dead[0]._worker_id} exited unexpectedly") from None
+                    raise RuntimeError(
+                        f"DataLoader worker thread {dead[0]._worker_id} exited unexpectedly"
+                    ) from None
 
     def _on_their_way(self) -> int:
         """Batches that workers have answered and torch's logic has not seen."""
@@ -280,10 +299,11 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
 
 
 def _needed(worker_init_fn: Any) -> Any:
-    """None for functions that only seed global generators: those are the training process's here, and must stay as they are."""
+    """None for functions that only seed global generators: those are the training process's here, and must
+    stay as they are.
+    """
     try:
         recognise_worker_init(worker_init_fn, 1)
     except NotLowered:
         return worker_init_fn
     return None
-

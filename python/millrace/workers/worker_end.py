@@ -11,7 +11,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils.data import _utils
 
@@ -28,13 +28,19 @@ _TICK_S = 0.005
 class WorkerEnd:
     """Process, pipes, and the tasks that wait for a place in its pipe.
 
-    torch's logic puts tasks into it as into a queue: (number, index list), a _ResumeIteration, or None to end; a TaskGate with the turn
-    that a task's worker waits for.
+    torch's logic puts tasks into it as into a queue: (number, index list), a _ResumeIteration, or None to
+    end; a TaskGate with the turn that a task's worker waits for.
     """
 
     def __init__(
-        self, ring: _core.SharedRing, process: Any, tasks: Descriptor, answers: Descriptor, number: int, wants_state: Callable[[int], bool],
-        stacks: Optional[Descriptor] = None,
+        self,
+        ring: _core.SharedRing,
+        process: Any,
+        tasks: Descriptor,
+        answers: Descriptor,
+        number: int,
+        wants_state: Callable[[int], bool],
+        stacks: Descriptor | None = None,
     ) -> None:
         self._ring = ring
         self.number = number
@@ -42,20 +48,25 @@ class WorkerEnd:
         self.process = process
         self.tasks = tasks
         self.answers = answers
-        self.layout: Optional[Layout] = None  # of the batches it collates row by row
+        self.layout: Layout | None = None  # of the batches it collates row by row
         self.outstanding = 0  # messages sent and not answered
         self._waiting: deque[Any] = deque()
-        self.sent: deque[tuple[int, Any]] = deque()  # (task, index list) of those messages; (-1, None): an epoch's beginning
+        # (task, index list) of those messages; (-1, None): an epoch's beginning
+        self.sent: deque[tuple[int, Any]] = deque()
         self.since = time.monotonic()  # when it began with the first of them, if not later
         self.stacks = stacks  # where it writes its Python stacks when it gets flight.stacks.SIGNAL
         os.set_blocking(answers.fd, False)
         self.pidfd = -1
-        with contextlib.suppress(AttributeError, OSError):  # an old kernel, or a sandbox: then the iterator ticks
+        with contextlib.suppress(
+            AttributeError, OSError
+        ):  # an old kernel, or a sandbox: then the iterator ticks
             self.pidfd = os.pidfd_open(process.pid)
 
     def put(self, item: Any, turn: int = -1) -> None:
         if item is None:
-            with contextlib.suppress(BrokenPipeError, BlockingIOError):  # it has ended, or its pipe is full and it is terminated later
+            with contextlib.suppress(
+                BrokenPipeError, BlockingIOError
+            ):  # it has ended, or its pipe is full and it is terminated later
                 os.set_blocking(self.tasks.fd, False)
                 os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
             return
@@ -86,8 +97,13 @@ class WorkerEnd:
                 self.since = time.monotonic()
             self.outstanding += 1
             self.sent.append((task, payload) if kind == channel.TASK else (-1, None))
-            with contextlib.suppress(BrokenPipeError):  # dead: the consumer is told so when it waits for the answer
-                os.write(self.tasks.fd, MESSAGE.pack(kind, slot, task, len(data), reserved, with_state, turn + 1, 0, 0))
+            with contextlib.suppress(
+                BrokenPipeError
+            ):  # dead: the consumer is told so when it waits for the answer
+                os.write(
+                    self.tasks.fd,
+                    MESSAGE.pack(kind, slot, task, len(data), reserved, with_state, turn + 1, 0, 0),
+                )
 
     def answered(self) -> None:
         """One message less is outstanding."""
@@ -140,17 +156,19 @@ class WantOfMemory:
         if count <= self._before or all(process.exitcode != -signal.SIGKILL for process in dead):
             return ""
         return (
-            f". The system killed it for want of memory: {limit}. Use fewer workers, a smaller batch_size or prefetch_factor, or raise "
-            "the limit; millrace.frozen() keeps lists of the dataset from being copied by every worker"
+            f". The system killed it for want of memory: {limit}. Use fewer workers, a smaller batch_size or"
+            " prefetch_factor, or raise the limit; millrace.frozen() keeps lists of the dataset from being"
+            " copied by every worker"
         )
 
 
 def end_workers(key: int, processes: list[Any]) -> None:
-    """Ends processes, all within 10 seconds: they have had their time to end by themselves. Also called when the interpreter ends.
+    """Ends processes, all within 10 seconds: they have had their time to end by themselves. Also called when
+    the interpreter ends.
 
-    First SIGTERM, which a stopped process (SIGSTOP, a debugger) gets only when it goes on, then SIGKILL. multiprocessing sends only the
-    first at the interpreter's end, and then waits for ever. `key`: what torch's handler of SIGCHLD knows the processes by; from here on
-    how they end is no error.
+    First SIGTERM, which a stopped process (SIGSTOP, a debugger) gets only when it goes on, then SIGKILL.
+    multiprocessing sends only the first at the interpreter's end, and then waits for ever. `key`: what
+    torch's handler of SIGCHLD knows the processes by; from here on how they end is no error.
     """
     with contextlib.suppress(ValueError):  # it was never told
         _utils.signal_handling._remove_worker_pids(key)
@@ -191,4 +209,3 @@ def start(process: Any) -> None:
             stacklevel=2,
         )
         raise
-

@@ -22,7 +22,8 @@ Bytes some_bytes(size_t size, unsigned seed = 1) {
 }
 
 // Into memory of exactly the size, so that the address sanitizer sees every byte too many.
-const char* decode(const Bytes& stored, std::span<const codecs::ChunkFilter> filters, uint32_t left_out, size_t size, Bytes& plain) {
+const char* decode(const Bytes& stored, std::span<const codecs::ChunkFilter> filters, uint32_t left_out,
+                   size_t size, Bytes& plain) {
   codecs::ChunkDecoder decoder;
   const std::unique_ptr<uint8_t[]> exact(new uint8_t[stored.size()]);
   std::copy(stored.begin(), stored.end(), exact.get());
@@ -32,10 +33,19 @@ const char* decode(const Bytes& stored, std::span<const codecs::ChunkFilter> fil
 
 TEST(ChunkFilters, EveryOrderAndMask) {
   const codecs::ChunkFilter shuffle{Kind::shuffle, 4}, deflate{Kind::deflate, 1}, sum{Kind::fletcher32, 1};
-  const std::vector<std::vector<codecs::ChunkFilter>> pipelines = {
-      {}, {deflate}, {shuffle}, {sum}, {shuffle, deflate}, {deflate, shuffle}, {shuffle, deflate, sum}, {sum, shuffle, deflate},
-      {shuffle, sum, deflate}, {sum, deflate}, {shuffle, shuffle, deflate}, {sum, sum},
-      {deflate, sum, shuffle}};
+  const std::vector<std::vector<codecs::ChunkFilter>> pipelines = {{},
+                                                                   {deflate},
+                                                                   {shuffle},
+                                                                   {sum},
+                                                                   {shuffle, deflate},
+                                                                   {deflate, shuffle},
+                                                                   {shuffle, deflate, sum},
+                                                                   {sum, shuffle, deflate},
+                                                                   {shuffle, sum, deflate},
+                                                                   {sum, deflate},
+                                                                   {shuffle, shuffle, deflate},
+                                                                   {sum, sum},
+                                                                   {deflate, sum, shuffle}};
   for (const auto& pipeline : pipelines)
     for (const size_t size : {0, 1, 3, 4, 63, 4096, 70'001})
       for (uint32_t left_out = 0; left_out < 1u << pipeline.size(); ++left_out) {
@@ -62,7 +72,8 @@ TEST(ChunkFilters, ChecksumsOfLongRunsFoldAsDefined) {
       const Bytes plain(size, static_cast<uint8_t>(value));
       const Bytes noted = checked(plain);
       uint32_t sum = 0;
-      for (int i = 0; i < 4; ++i) sum |= static_cast<uint32_t>(noted[size + static_cast<size_t>(i)]) << (8 * i);
+      for (int i = 0; i < 4; ++i)
+        sum |= static_cast<uint32_t>(noted[size + static_cast<size_t>(i)]) << (8 * i);
       EXPECT_EQ(codecs::fletcher32(plain), sum) << value << " " << size;
     }
 }

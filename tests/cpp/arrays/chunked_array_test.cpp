@@ -1,4 +1,5 @@
-// ChunkedArray: random arrays, chunks and boxes against a plain loop; missing chunks; many threads; places that cannot be.
+// ChunkedArray: random arrays, chunks and boxes against a plain loop; missing chunks; many threads; places
+// that cannot be.
 #include "arrays/chunked_array.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ class Memory final : public io::ByteSource {
   const std::string& name() const override { return name_; }
   int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
-    if (offset < 0 || offset > size() || static_cast<int64_t>(into.size()) > size() - offset) throw std::logic_error("outside");
+    if (offset < 0 || offset > size() || static_cast<int64_t>(into.size()) > size() - offset)
+      throw std::logic_error("outside");
     std::copy_n(bytes_.begin() + offset, into.size(), into.begin());
   }
 
@@ -57,12 +59,13 @@ void each(const std::vector<int64_t>& sizes, Visit visit) {
 
 size_t place_in(const std::vector<int64_t>& at, const std::vector<int64_t>& shape) {
   size_t place = 0;
-  for (size_t axis = 0; axis < at.size(); ++axis) place = place * static_cast<size_t>(shape[axis]) + static_cast<size_t>(at[axis]);
+  for (size_t axis = 0; axis < at.size(); ++axis)
+    place = place * static_cast<size_t>(shape[axis]) + static_cast<size_t>(at[axis]);
   return place;
 }
 
-Written write(std::vector<int64_t> shape, std::vector<int64_t> chunk, std::vector<codecs::ChunkFilter> filters, size_t swap_bytes,
-              bool holes) {
+Written write(std::vector<int64_t> shape, std::vector<int64_t> chunk,
+              std::vector<codecs::ChunkFilter> filters, size_t swap_bytes, bool holes) {
   Written w;
   w.form = {shape, chunk, 4, swap_bytes, filters, {9, 8, 7, 6}};
   uint32_t fill;
@@ -94,7 +97,8 @@ Written write(std::vector<int64_t> shape, std::vector<int64_t> chunk, std::vecto
     });
     const uint32_t left_out = cell % 7 == 3 && !filters.empty() ? 1 : 0;
     const Bytes stored = filtered(plain, filters, left_out);
-    w.places.push_back({cell, static_cast<int64_t>(w.file.size()), static_cast<int64_t>(stored.size()), left_out});
+    w.places.push_back(
+        {cell, static_cast<int64_t>(w.file.size()), static_cast<int64_t>(stored.size()), left_out});
     w.file.insert(w.file.end(), stored.begin(), stored.end());
   });
   std::reverse(w.places.begin(), w.places.end());  // files have them in any order
@@ -116,10 +120,12 @@ void expect_box(const Written& w, const ChunkedArray& array, const std::vector<A
 std::vector<AxisRange> random_box(std::mt19937& random, const std::vector<int64_t>& shape) {
   std::vector<AxisRange> box;
   for (const int64_t size : shape) {
-    const int64_t start = static_cast<int64_t>(random()) % (size + 1), step = 1 + static_cast<int64_t>(random()) % 4;
+    const int64_t start = static_cast<int64_t>(random()) % (size + 1),
+                  step = 1 + static_cast<int64_t>(random()) % 4;
     const int64_t most = start < size ? (size - 1 - start) / step + 1 : 0;
     const bool whole = random() % 3 == 0;
-    box.push_back(whole ? AxisRange{0, size, 1} : AxisRange{start, static_cast<int64_t>(random()) % (most + 1), step});
+    box.push_back(whole ? AxisRange{0, size, 1}
+                        : AxisRange{start, static_cast<int64_t>(random()) % (most + 1), step});
   }
   return box;
 }
@@ -128,7 +134,9 @@ const std::vector<std::vector<codecs::ChunkFilter>>& pipelines() {
   static const std::vector<std::vector<codecs::ChunkFilter>> all = {
       {},
       {{codecs::ChunkFilter::Kind::deflate, 1}},
-      {{codecs::ChunkFilter::Kind::shuffle, 4}, {codecs::ChunkFilter::Kind::deflate, 1}, {codecs::ChunkFilter::Kind::fletcher32, 1}}};
+      {{codecs::ChunkFilter::Kind::shuffle, 4},
+       {codecs::ChunkFilter::Kind::deflate, 1},
+       {codecs::ChunkFilter::Kind::fletcher32, 1}}};
   return all;
 }
 
@@ -140,7 +148,8 @@ TEST(ChunkedArray, RandomBoxesOfRandomArrays) {
       shape.push_back(1 + static_cast<int64_t>(random()) % 13);
       chunk.push_back(1 + static_cast<int64_t>(random()) % 6);
     }
-    const Written w = write(shape, chunk, pipelines()[random() % 3], size_t{1} << (random() % 3), random() % 2 == 0);
+    const Written w =
+        write(shape, chunk, pipelines()[random() % 3], size_t{1} << (random() % 3), random() % 2 == 0);
     const ChunkedArray array = w.array();
     for (int i = 0; i < 12; ++i) expect_box(w, array, random_box(random, shape));
   }
@@ -169,7 +178,8 @@ TEST(ChunkedArray, BlocksOfAContiguousArrayMayEndEarly) {
 TEST(ChunkedArray, ADamagedChunkIsNamed) {
   Written w = write({10, 6}, {4, 3}, pipelines()[1], 1, false);
   for (const ChunkPlace& place : w.places)
-    if (place.cell == 3) w.file[static_cast<size_t>(place.offset + place.bytes - 1)] ^= 1;  // of the checksum of zlib's stream
+    if (place.cell == 3)
+      w.file[static_cast<size_t>(place.offset + place.bytes - 1)] ^= 1;  // of the checksum of zlib's stream
   const ChunkedArray array = w.array();
   expect_box(w, array, {{0, 4, 1}, {0, 6, 1}});
   std::vector<uint8_t> out(10 * 6 * 4);
@@ -187,7 +197,9 @@ TEST(ChunkedArray, ADamagedChunkIsNamed) {
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::corrupt_data);
     EXPECT_EQ(e.path(), "memory.h5");
-    EXPECT_NE(std::string(e.what()).find("memory.h5: chunk [8:10, 0:3] of dataset 'x', at byte "), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("memory.h5: chunk [8:10, 0:3] of dataset 'x', at byte "),
+              std::string::npos)
+        << e.what();
   }
 }
 
@@ -226,7 +238,8 @@ TEST(ChunkedArray, WhatCannotBeIsRefused) {
   const ChunkedArray array = good.array();
   EXPECT_THROW(array.box_bytes(std::vector<AxisRange>{{0, 10, 1}}), Error);
   EXPECT_THROW(array.box_bytes(std::vector<AxisRange>{{0, 11, 1}, {0, 1, 1}}), Error);
-  EXPECT_THROW(array.box_bytes(std::vector<AxisRange>{{9, 2, std::numeric_limits<int64_t>::max()}, {0, 1, 1}}), Error);
+  EXPECT_THROW(
+      array.box_bytes(std::vector<AxisRange>{{9, 2, std::numeric_limits<int64_t>::max()}, {0, 1, 1}}), Error);
   EXPECT_EQ(array.box_bytes(std::vector<AxisRange>{{10, 0, 1}, {0, 6, 1}}), 0u);
 }
 

@@ -45,7 +45,8 @@ inline Bytes checked(Bytes bytes) {
 inline Bytes filtered(Bytes bytes, std::span<const codecs::ChunkFilter> filters, uint32_t left_out = 0) {
   for (size_t i = 0; i < filters.size(); ++i) {
     if (left_out >> i & 1) continue;
-    if (filters[i].kind == codecs::ChunkFilter::Kind::shuffle) bytes = shuffled(bytes, filters[i].element_bytes);
+    if (filters[i].kind == codecs::ChunkFilter::Kind::shuffle)
+      bytes = shuffled(bytes, filters[i].element_bytes);
     if (filters[i].kind == codecs::ChunkFilter::Kind::deflate) bytes = deflated(bytes);
     if (filters[i].kind == codecs::ChunkFilter::Kind::fletcher32) bytes = checked(bytes);
   }

@@ -1,4 +1,5 @@
-// xxh64: numbers that the xxhash package gives, for each way through the function, and one bit changed anywhere.
+// xxh64: numbers that the xxhash package gives, for each way through the function, and one bit changed
+// anywhere.
 #include "base/xxh64.h"
 
 #include <gtest/gtest.h>

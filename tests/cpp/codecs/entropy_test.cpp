@@ -38,9 +38,9 @@ TEST(EntropyData, TakesOutStuffingAndCutsAtRestartMarkers) {
 
 TEST(EntropyData, RefusesWhatIsNotRegular) {
   EntropyData data;
-  for (const Bytes& scan : {Bytes{}, Bytes{1, 2, 3}, Bytes{0xFF}, Bytes{1, 0xFF}, Bytes{1, 0xFF, 0}, Bytes{1, 0xFF, 0xD1, 0xFF, 0xD9},
-                            Bytes{1, 0xFF, 0xDC, 0xFF, 0xD9}, Bytes{1, 0xFF, 0xFF, 0xD9},
-                            Bytes{1, 0xFF, 0xD0, 2, 0xFF, 0xD0, 3, 0xFF, 0xD9}}) {
+  for (const Bytes& scan : {Bytes{}, Bytes{1, 2, 3}, Bytes{0xFF}, Bytes{1, 0xFF}, Bytes{1, 0xFF, 0},
+                            Bytes{1, 0xFF, 0xD1, 0xFF, 0xD9}, Bytes{1, 0xFF, 0xDC, 0xFF, 0xD9},
+                            Bytes{1, 0xFF, 0xFF, 0xD9}, Bytes{1, 0xFF, 0xD0, 2, 0xFF, 0xD0, 3, 0xFF, 0xD9}}) {
     EXPECT_FALSE(data.load(scan, true));
     EXPECT_FALSE(data.load(scan, false));
   }
@@ -59,7 +59,8 @@ TEST(EntropyKernels, EveryPlaceAndLength) {
     std::mt19937 random(1);
     for (size_t size = 0; size < 300; ++size) {
       const size_t marks = random() % 6;
-      const std::unique_ptr<uint8_t[]> exact(new uint8_t[size]);  // the address sanitizer sees a read behind it
+      const std::unique_ptr<uint8_t[]> exact(
+          new uint8_t[size]);  // the address sanitizer sees a read behind it
       std::fill_n(exact.get(), size, uint8_t{7});
       for (size_t i = 0; i < marks && size > 0; ++i) {
         const size_t at = random() % size;
@@ -73,10 +74,12 @@ TEST(EntropyKernels, EveryPlaceAndLength) {
         expected.push_back(exact[end]);
         if (exact[end] == 0xFF) ++end;
       }
-      EXPECT_EQ(kernels.find_marker(exact.get(), exact.get() + size) - exact.get(), static_cast<ptrdiff_t>(end));
+      EXPECT_EQ(kernels.find_marker(exact.get(), exact.get() + size) - exact.get(),
+                static_cast<ptrdiff_t>(end));
       Bytes out(size + EntropyKernels::kSlack);
       uint8_t* to = out.data();
-      EXPECT_EQ(kernels.unstuff(exact.get(), exact.get() + size, to) - exact.get(), static_cast<ptrdiff_t>(end));
+      EXPECT_EQ(kernels.unstuff(exact.get(), exact.get() + size, to) - exact.get(),
+                static_cast<ptrdiff_t>(end));
       out.resize(static_cast<size_t>(to - out.data()));
       EXPECT_EQ(out, expected);
     }
@@ -112,7 +115,8 @@ std::array<Code, 256> codes_of(const HuffmanSpec& spec) {
   uint32_t code = 0;
   size_t index = 0;
   for (int length = 1; length <= 16; ++length, code <<= 1)
-    for (int i = 0; i < spec.counts[static_cast<size_t>(length - 1)]; ++i) codes[spec.symbols[index++]] = {code++, length};
+    for (int i = 0; i < spec.counts[static_cast<size_t>(length - 1)]; ++i)
+      codes[spec.symbols[index++]] = {code++, length};
   return codes;
 }
 
@@ -125,7 +129,9 @@ class BitWriter {
     }
   }
   void put(Code code) { put(code.bits, code.length); }
-  void put_value(int value, int size) { put(static_cast<uint32_t>(value < 0 ? value + (1 << size) - 1 : value), size); }
+  void put_value(int value, int size) {
+    put(static_cast<uint32_t>(value < 0 ? value + (1 << size) - 1 : value), size);
+  }
   std::vector<uint8_t> bytes;
 
  private:
@@ -140,7 +146,8 @@ int size_of(int value) {
 
 using Block = std::array<int16_t, 64>;  // in zigzag order
 
-void encode(const Block& block, int dc_before, const std::array<Code, 256>& dc, const std::array<Code, 256>& ac, BitWriter& to) {
+void encode(const Block& block, int dc_before, const std::array<Code, 256>& dc,
+            const std::array<Code, 256>& ac, BitWriter& to) {
   const int difference = block[0] - dc_before, size = size_of(difference);
   to.put(dc[static_cast<size_t>(size)]);
   to.put_value(difference, size);
@@ -183,7 +190,8 @@ TEST(BlockReader, ReadsAndSkipsWhatAnEncoderWrote) {
       const uint32_t density = random() % 64, spread = 1 + random() % 10;
       for (size_t k = 1; k < 64; ++k)
         if (random() % 64 < density)
-          block[k] = static_cast<int16_t>(static_cast<int>(random() % ((2u << spread) - 1)) - (1 << spread) + 1);
+          block[k] =
+              static_cast<int16_t>(static_cast<int>(random() % ((2u << spread) - 1)) - (1 << spread) + 1);
       if (random() % 3 == 0) block[63] = 5;  // ends without an end-of-block code
       encode(block, before, dc_codes, ac_codes, writer);
       before = block[0];
@@ -203,7 +211,8 @@ TEST(BlockReader, ReadsAndSkipsWhatAnEncoderWrote) {
       }
       std::array<int16_t, kGroupStride> group{};
       ASSERT_TRUE(reader.read_ac(*ac_table, group.data()));
-      for (size_t k = 1; k < 64; ++k) ASSERT_EQ(group[kGroupZigzag.at[k]], blocks[i][k]) << round << " " << i << " " << k;
+      for (size_t k = 1; k < 64; ++k)
+        ASSERT_EQ(group[kGroupZigzag.at[k]], blocks[i][k]) << round << " " << i << " " << k;
       ASSERT_FALSE(reader.overrun());
     }
     EXPECT_FALSE(reader.overrun());

@@ -71,7 +71,8 @@ TEST(ProbeJpeg, ReadsTheOrientationInBothByteOrders) {
   const Bytes big = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 3, 0, 0};
   EXPECT_EQ(with_exif(little), 8);
   EXPECT_EQ(with_exif(big), 3);
-  // Damaged EXIF means upright: a value out of range, a directory outside the segment, a cut entry, no entry at all.
+  // Damaged EXIF means upright: a value out of range, a directory outside the segment, a cut entry, no entry
+  // at all.
   Bytes damaged = little;
   damaged[18] = 9;
   EXPECT_EQ(with_exif(damaged), 1);
@@ -107,7 +108,8 @@ TEST(ProbeJpeg, SaysWhatIsWrong) {
 
 // What Pillow refuses though libjpeg does not, or where each might take something else.
 TEST(ProbeJpeg, SaysWhatIsOdd) {
-  for (const std::string& name : test::jpeg_names()) EXPECT_EQ(probe_jpeg(read_jpeg(name)).oddity, nullptr) << name;
+  for (const std::string& name : test::jpeg_names())
+    EXPECT_EQ(probe_jpeg(read_jpeg(name)).oddity, nullptr) << name;
   const Bytes plain = read_jpeg("420_q75");
   const auto oddity = [&](const Bytes& inserted) {
     Bytes bytes = plain;
@@ -140,7 +142,9 @@ TEST(ProbeJpeg, SaysWhatIsOdd) {
   EXPECT_EQ(oddity(segment(0xED, photoshop + "8BIM\4")), "");
   EXPECT_NE(oddity(segment(0xDB, "\x10")), "");
   const size_t frame = find_marker(plain, 0xC0), length = size_t{plain[frame + 3]} + 2;
-  EXPECT_NE(oddity(Bytes(plain.begin() + static_cast<ptrdiff_t>(frame), plain.begin() + static_cast<ptrdiff_t>(frame + length))), "");
+  EXPECT_NE(oddity(Bytes(plain.begin() + static_cast<ptrdiff_t>(frame),
+                         plain.begin() + static_cast<ptrdiff_t>(frame + length))),
+            "");
   const size_t scan = probe_jpeg(plain).scan_begin;
   EXPECT_EQ(plain[find_marker(plain, 0xDA) + 3] + find_marker(plain, 0xDA) + 2, scan);
   EXPECT_NE(probe_jpeg(std::span(plain).first(scan - 3)).oddity, nullptr) << "no scan";

@@ -1,6 +1,6 @@
-// JpegDecoder on damaged files: a picture or Error(corrupt_data), never a crash, never a byte read or written outside.
-// Run under the address and undefined-behaviour sanitizers; inputs lie in buffers of exactly their size so that those see
-// overreads.
+// JpegDecoder on damaged files: a picture or Error(corrupt_data), never a crash, never a byte read or written
+// outside. Run under the address and undefined-behaviour sanitizers; inputs lie in buffers of exactly their
+// size so that those see overreads.
 #include <memory>
 #include <random>
 
@@ -16,7 +16,8 @@ namespace {
 using test::Bytes;
 using test::Picture;
 
-constexpr int64_t kMostTestPixels = 1 << 20;  // damage may make a picture huge: the rest of it teaches nothing new
+constexpr int64_t kMostTestPixels =
+    1 << 20;  // damage may make a picture huge: the rest of it teaches nothing new
 
 enum class Outcome { picture, refused, too_large };
 
@@ -26,7 +27,8 @@ std::string refusal(JpegRule rule, const Bytes& bytes, base::Rect region) {
   Bytes pixels(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes);
   try {
     decoder.decode(bytes, probe_jpeg(bytes), region,
-                   base::ImageView{pixels.data(), region.width, region.height, ptrdiff_t{region.width} * base::kPixelBytes});
+                   base::ImageView{pixels.data(), region.width, region.height,
+                                   ptrdiff_t{region.width} * base::kPixelBytes});
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::corrupt_data) << error.what();
     return error.what();
@@ -43,8 +45,9 @@ Outcome try_decode(JpegDecoder& decoder, const Bytes& bytes, Picture& picture) {
   try {
     const JpegHeader header = probe_jpeg(input);
     if (int64_t{header.width} * header.height > kMostTestPixels) return Outcome::too_large;
-    picture = {header.width, header.height,
-               Bytes(static_cast<size_t>(header.width) * static_cast<size_t>(header.height) * base::kPixelBytes)};
+    picture = {
+        header.width, header.height,
+        Bytes(static_cast<size_t>(header.width) * static_cast<size_t>(header.height) * base::kPixelBytes)};
     decoder.decode(input, header, {0, 0, header.width, header.height}, picture.view());
     return Outcome::picture;
   } catch (const Error& error) {
@@ -61,8 +64,9 @@ TEST(DamagedJpeg, TruncationIsAnError) {
     for (size_t part = 0; part <= 20; ++part) {
       const size_t length = part == 20 ? whole.size() - 2 : whole.size() * part / 20;
       Picture picture;
-      EXPECT_EQ(try_decode(decoder, Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)), picture),
-                Outcome::refused)
+      EXPECT_EQ(
+          try_decode(decoder, Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)), picture),
+          Outcome::refused)
           << name << " cut to " << length << " of " << whole.size() << " bytes";
     }
   }
@@ -73,7 +77,9 @@ TEST(DamagedJpeg, TruncationIsAnErrorForEveryRegion) {
   bytes.resize(bytes.size() - 40);
   JpegDecoder decoder;
   Bytes pixels(64 * base::kPixelBytes);
-  EXPECT_THROW(decoder.decode(bytes, probe_jpeg(bytes), {0, 0, 8, 8}, base::ImageView{pixels.data(), 8, 8, 8 * base::kPixelBytes}), Error);
+  EXPECT_THROW(decoder.decode(bytes, probe_jpeg(bytes), {0, 0, 8, 8},
+                              base::ImageView{pixels.data(), 8, 8, 8 * base::kPixelBytes}),
+               Error);
 }
 
 TEST(DamagedJpeg, TwelveBitsAreRefusedInWords) {
@@ -91,7 +97,8 @@ TEST(DamagedJpeg, TwelveBitsAreRefusedInWords) {
   }
 }
 
-// Whatever our own decoder takes as regular must come out as libjpeg would have it, however strange the stream has become.
+// Whatever our own decoder takes as regular must come out as libjpeg would have it, however strange the
+// stream has become.
 TEST(DamagedJpeg, FlippedBytesGiveLibjpegsPictureOrAnError) {
   JpegDecoder decoder;
   std::mt19937 random(4);
@@ -113,7 +120,8 @@ TEST(DamagedJpeg, FlippedBytesGiveLibjpegsPictureOrAnError) {
       own += decoder.used_baseline();
       const auto reference = test::reference_decode(bytes);
       ASSERT_TRUE(reference) << name << " " << i;
-      ASSERT_EQ(test::difference(*reference, {0, 0, picture.width, picture.height}, picture), "") << name << " " << i;
+      ASSERT_EQ(test::difference(*reference, {0, 0, picture.width, picture.height}, picture), "")
+          << name << " " << i;
     }
   }
   // The test means something only when all ways are taken.
@@ -127,7 +135,8 @@ TEST(StrictJpegRule, TakesEverySoundFile) {
     EXPECT_EQ(refusal(JpegRule::strict, test::read_jpeg(name), whole_of(test::read_jpeg(name))), "") << name;
 }
 
-// One that does not belong into the scan, in its last tenth: Pillow refuses the file, or fills the rest with grey.
+// One that does not belong into the scan, in its last tenth: Pillow refuses the file, or fills the rest with
+// grey.
 TEST(StrictJpegRule, SeesAMarkerBehindTheRegion) {
   for (const std::string& name : test::jpeg_names()) {
     const Bytes sound = test::read_jpeg(name);
@@ -168,7 +177,8 @@ TEST(StrictJpegRule, RefusesProgressivePicturesThatLackScans) {
       if (bytes[at - 1] == 0xFF && bytes[at] == 0xC4) bytes.resize(at - 1);
     bytes.insert(bytes.end(), {0xFF, 0xD9});
     EXPECT_EQ(refusal(JpegRule::lenient, bytes, whole_of(bytes)), "") << kept;
-    EXPECT_NE(refusal(JpegRule::strict, bytes, {0, 0, 8, 8}).find("scans are missing"), std::string::npos) << kept;
+    EXPECT_NE(refusal(JpegRule::strict, bytes, {0, 0, 8, 8}).find("scans are missing"), std::string::npos)
+        << kept;
   }
 }
 

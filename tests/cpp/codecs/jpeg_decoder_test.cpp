@@ -1,4 +1,5 @@
-// JpegDecoder on sound files: any region equals the same cut of a whole decode by libjpeg, on every instruction set.
+// JpegDecoder on sound files: any region equals the same cut of a whole decode by libjpeg, on every
+// instruction set.
 #include "codecs/jpeg_decoder.h"
 
 #include <random>
@@ -17,8 +18,9 @@ using test::Bytes;
 using test::Picture;
 
 Picture decode(JpegDecoder& decoder, const Bytes& bytes, base::Rect region) {
-  Picture part{region.width, region.height,
-               Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes)};
+  Picture part{
+      region.width, region.height,
+      Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes)};
   decoder.decode(bytes, probe_jpeg(bytes), region, part.view());
   return part;
 }
@@ -36,11 +38,11 @@ base::Rect random_region(int32_t width, int32_t height, std::mt19937& random) {
   return {left, top, w, h};
 }
 
-// What our own decoder does not take: other coding processes, samplings and colour spaces, and the narrowest pictures with halved
-// chroma columns, where libjpeg does not interpolate.
-const std::set<std::string> kForLibjpeg = {"410_q85", "411_q85",         "440_q85", "arithmetic_420", "cmyk",
-                                           "420_1x1", "420_1x40",        "420_2x2", "420_4x4",        "progressive_420",
-                                           "422_3x9", "progressive_444", "rgb",     "ycck_420"};
+// What our own decoder does not take: other coding processes, samplings and colour spaces, and the narrowest
+// pictures with halved chroma columns, where libjpeg does not interpolate.
+const std::set<std::string> kForLibjpeg = {
+    "410_q85", "411_q85",         "440_q85", "arithmetic_420",  "cmyk", "420_1x1", "420_1x40", "420_2x2",
+    "420_4x4", "progressive_420", "422_3x9", "progressive_444", "rgb",  "ycck_420"};
 
 class JpegFile : public testing::TestWithParam<std::string> {};
 
@@ -52,14 +54,16 @@ TEST_P(JpegFile, RegionsEqualTheWholePicture) {
     JpegDecoder decoder;
     std::mt19937 random(1);
     for (int i = 0; i < 100; ++i) {
-      const base::Rect region = i == 0 ? base::Rect{0, 0, whole->width, whole->height} : random_region(whole->width, whole->height, random);
+      const base::Rect region = i == 0 ? base::Rect{0, 0, whole->width, whole->height}
+                                       : random_region(whole->width, whole->height, random);
       ASSERT_EQ(test::difference(*whole, region, decode(decoder, bytes, region)), "");
       ASSERT_EQ(decoder.used_baseline(), !kForLibjpeg.contains(GetParam()));
     }
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, JpegFile, testing::ValuesIn(test::jpeg_names()), [](const auto& file) { return file.param; });
+INSTANTIATE_TEST_SUITE_P(All, JpegFile, testing::ValuesIn(test::jpeg_names()),
+                         [](const auto& file) { return file.param; });
 
 TEST(JpegDecoder, OneDecoderServesAllFilesInAnyOrder) {
   std::vector<std::pair<Bytes, Picture>> files;
@@ -88,14 +92,15 @@ TEST(JpegDecoder, WritesInsideItsRegionOnly) {
     for (int i = 0; i < 50; ++i) {
       std::fill(pixels.begin(), pixels.end(), uint8_t{0xAB});
       const base::Rect place = random_region(kWide, kHigh, random);
-      base::ImageView out{pixels.data() + (place.top * kWide + place.left) * base::kPixelBytes, place.width, place.height,
-                    kWide * base::kPixelBytes};
+      base::ImageView out{pixels.data() + (place.top * kWide + place.left) * base::kPixelBytes, place.width,
+                          place.height, kWide * base::kPixelBytes};
       decoder.decode(bytes, header, {3, 5, place.width, place.height}, out);
       for (int32_t y = 0; y < kHigh; ++y)
         for (int32_t x = 0; x < kWide; ++x) {
           if (x >= place.left && x < place.right() && y >= place.top && y < place.bottom()) continue;
           for (int32_t c = 0; c < base::kPixelBytes; ++c)
-            ASSERT_EQ(pixels[static_cast<size_t>((y * kWide + x) * base::kPixelBytes + c)], 0xAB) << name << " " << x << " " << y;
+            ASSERT_EQ(pixels[static_cast<size_t>((y * kWide + x) * base::kPixelBytes + c)], 0xAB)
+                << name << " " << x << " " << y;
         }
     }
   }
@@ -106,8 +111,9 @@ TEST(JpegDecoder, RefusesRegionsOutsideThePicture) {
   const JpegHeader header = probe_jpeg(bytes);
   Bytes pixels(200 * 200 * base::kPixelBytes);
   JpegDecoder decoder;
-  for (const base::Rect region : {base::Rect{0, 0, 102, 67}, base::Rect{0, 0, 101, 68}, base::Rect{-1, 0, 5, 5}, base::Rect{0, -1, 5, 5},
-                                  base::Rect{100, 66, 2, 1}, base::Rect{0, 0, 0, 5}, base::Rect{1, 1, 0x7FFFFFFF, 1}}) {
+  for (const base::Rect region : {base::Rect{0, 0, 102, 67}, base::Rect{0, 0, 101, 68},
+                                  base::Rect{-1, 0, 5, 5}, base::Rect{0, -1, 5, 5}, base::Rect{100, 66, 2, 1},
+                                  base::Rect{0, 0, 0, 5}, base::Rect{1, 1, 0x7FFFFFFF, 1}}) {
     try {
       decoder.decode(bytes, header, region, base::ImageView{pixels.data(), region.width, region.height, 800});
       ADD_FAILURE() << region.left << " " << region.top << " " << region.width << " " << region.height;

@@ -23,7 +23,8 @@ struct Failure {
   jmp_buf escape;
 };
 
-bool decode_rows(jpeg_decompress_struct& info, Failure& failure, std::span<const uint8_t> bytes, Picture& picture) {
+bool decode_rows(jpeg_decompress_struct& info, Failure& failure, std::span<const uint8_t> bytes,
+                 Picture& picture) {
   if (setjmp(failure.escape)) return false;
   jpeg_create_decompress(&info);
   jpeg_mem_src(&info, bytes.data(), bytes.size());
@@ -61,7 +62,9 @@ std::optional<Picture> reference_decode(std::span<const uint8_t> bytes) {
   Failure failure;
   info.err = jpeg_std_error(&failure.errors);
   info.client_data = &failure;
-  failure.errors.error_exit = [](j_common_ptr c) { longjmp(static_cast<Failure*>(c->client_data)->escape, 1); };
+  failure.errors.error_exit = [](j_common_ptr c) {
+    longjmp(static_cast<Failure*>(c->client_data)->escape, 1);
+  };
   failure.errors.emit_message = [](j_common_ptr, int) {};
   Picture picture;
   const bool done = decode_rows(info, failure, bytes, picture);
@@ -81,12 +84,14 @@ std::string difference(const Picture& whole, base::Rect region, const Picture& p
   for (int32_t y = 0; y < region.height; ++y)
     for (int32_t x = 0; x < region.width; ++x)
       for (int32_t c = 0; c < 3; ++c) {
-        const int a = whole.rgbx[static_cast<size_t>(((region.top + y) * whole.width + region.left + x) * base::kPixelBytes + c)];
+        const int a = whole.rgbx[static_cast<size_t>(
+            ((region.top + y) * whole.width + region.left + x) * base::kPixelBytes + c)];
         const int b = part.rgbx[static_cast<size_t>((y * part.width + x) * base::kPixelBytes + c)];
         if (a != b)
-          return "channel " + std::to_string(c) + " at (" + std::to_string(x) + ", " + std::to_string(y) + ") of the region " +
-                 std::to_string(region.width) + " x " + std::to_string(region.height) + " at (" + std::to_string(region.left) +
-                 ", " + std::to_string(region.top) + "): " + std::to_string(b) + " instead of " + std::to_string(a);
+          return "channel " + std::to_string(c) + " at (" + std::to_string(x) + ", " + std::to_string(y) +
+                 ") of the region " + std::to_string(region.width) + " x " + std::to_string(region.height) +
+                 " at (" + std::to_string(region.left) + ", " + std::to_string(region.top) +
+                 "): " + std::to_string(b) + " instead of " + std::to_string(a);
       }
   return {};
 }

@@ -1,4 +1,5 @@
-// What the codec tests share: the test files, an independent reference decode, and a loop over the machine's instruction sets.
+// What the codec tests share: the test files, an independent reference decode, and a loop over the machine's
+// instruction sets.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,11 @@ struct Picture {
   base::ImageView view() { return {rgbx.data(), width, height, ptrdiff_t{width} * base::kPixelBytes}; }
 };
 
-std::vector<std::string> jpeg_names();   // all of tests/data/jpeg, sorted, without ".jpg"
+std::vector<std::string> jpeg_names();  // all of tests/data/jpeg, sorted, without ".jpg"
 Bytes read_jpeg(const std::string& name);
 
-// The whole picture by libjpeg alone, grey and CMYK turned into RGB as Pillow does; empty when libjpeg reports an error.
+// The whole picture by libjpeg alone, grey and CMYK turned into RGB as Pillow does; empty when libjpeg
+// reports an error.
 std::optional<Picture> reference_decode(std::span<const uint8_t> bytes);
 
 // Red, green and blue of `region` of `whole` equal to `part`; else the first difference in words.

@@ -1,5 +1,5 @@
-// transcode_jpeg: the same pixels and the same segments of metadata in a file of restart segments; and regions of such files, sound
-// and damaged, by the decoder that jumps.
+// transcode_jpeg: the same pixels and the same segments of metadata in a file of restart segments; and
+// regions of such files, sound and damaged, by the decoder that jumps.
 #include "codecs/jpeg_transcode.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using test::Picture;
 struct Segments {
   std::vector<Bytes> metadata;  // APPn and COM, whole, in their order
   int restart_interval = 0;
-  size_t scan = 0;              // first byte behind the first SOS segment
+  size_t scan = 0;  // first byte behind the first SOS segment
 };
 
 Segments segments_of(const Bytes& bytes) {
@@ -30,7 +30,8 @@ Segments segments_of(const Bytes& bytes) {
     const uint8_t marker = bytes[at + 1];
     const size_t end = at + 2 + size_t{bytes[at + 2]} * 256 + bytes[at + 3];
     if ((marker >= 0xE0 && marker <= 0xEF) || marker == 0xFE)
-      found.metadata.emplace_back(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.begin() + static_cast<ptrdiff_t>(end));
+      found.metadata.emplace_back(bytes.begin() + static_cast<ptrdiff_t>(at),
+                                  bytes.begin() + static_cast<ptrdiff_t>(end));
     if (marker == 0xDD) found.restart_interval = bytes[at + 4] * 256 + bytes[at + 5];
     at = end;
     if (marker == 0xDA) break;
@@ -48,8 +49,9 @@ base::Rect random_region(int32_t width, int32_t height, std::mt19937& random) {
 }
 
 Picture decode(JpegDecoder& decoder, const Bytes& bytes, base::Rect region) {
-  Picture part{region.width, region.height,
-               Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes)};
+  Picture part{
+      region.width, region.height,
+      Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes)};
   decoder.decode(bytes, probe_jpeg(bytes), region, part.view());
   return part;
 }
@@ -81,8 +83,9 @@ TEST_P(TranscodedFile, HasThePixelsAndTheMetadata) {
       ASSERT_TRUE(picture);
       ASSERT_EQ(picture->rgbx, whole->rgbx);
       const JpegHeader after = probe_jpeg(made);
-      EXPECT_TRUE(after.width == before.width && after.height == before.height && after.components == before.components &&
-                  after.orientation == before.orientation && !after.progressive && !after.arithmetic);
+      EXPECT_TRUE(after.width == before.width && after.height == before.height &&
+                  after.components == before.components && after.orientation == before.orientation &&
+                  !after.progressive && !after.arithmetic);
       EXPECT_EQ(segments_of(made).metadata, segments_of(bytes).metadata);
       EXPECT_EQ(segments_of(made).restart_interval > 0, pixels > 0);
       EXPECT_EQ(transcode_jpeg(made, options), made);
@@ -93,7 +96,8 @@ TEST_P(TranscodedFile, HasThePixelsAndTheMetadata) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TranscodedFile, testing::ValuesIn(test::jpeg_names()), [](const auto& file) { return file.param; });
+INSTANTIATE_TEST_SUITE_P(All, TranscodedFile, testing::ValuesIn(test::jpeg_names()),
+                         [](const auto& file) { return file.param; });
 
 TEST(TranscodeJpeg, SegmentsAreAsLongAsAsked) {
   EXPECT_EQ(segments_of(transcode_jpeg(test::read_jpeg("420_q75"))).restart_interval, 4);
@@ -141,7 +145,8 @@ TEST(TranscodeJpeg, FlippedBytesGiveTheSamePictureOrAnError) {
     for (int i = 0; i < 60; ++i) {
       Bytes bytes = whole;
       for (uint32_t flips = 1 + random() % 3; flips > 0; --flips)
-        bytes[random() % (random() % 2 ? bytes.size() : std::min<size_t>(bytes.size(), 640))] = static_cast<uint8_t>(random());
+        bytes[random() % (random() % 2 ? bytes.size() : std::min<size_t>(bytes.size(), 640))] =
+            static_cast<uint8_t>(random());
       try {
         const JpegHeader header = probe_jpeg(bytes);
         if (int64_t{header.width} * header.height > 1 << 20) continue;
@@ -160,7 +165,8 @@ TEST(TranscodeJpeg, FlippedBytesGiveTheSamePictureOrAnError) {
   EXPECT_GT(refused, 300);
 }
 
-// Where segments are damaged, markers lost, doubled or moved, a region is still what libjpeg shows there, or an error.
+// Where segments are damaged, markers lost, doubled or moved, a region is still what libjpeg shows there, or
+// an error.
 TEST(TranscodeJpeg, RegionsOfDamagedSegmentsAreLibjpegs) {
   std::mt19937 random(3);
   JpegDecoder decoder;
@@ -181,7 +187,9 @@ TEST(TranscodeJpeg, RegionsOfDamagedSegmentsAreLibjpegs) {
         case 1: marker[1] = static_cast<uint8_t>(0xD0 + random() % 8); break;
         case 2: bytes.erase(marker, marker + 2); break;
         case 3: bytes.insert(any, {0xFF, static_cast<uint8_t>(0xD0 + random() % 8)}); break;
-        case 4: bytes.erase(any, std::min(any + 1 + static_cast<ptrdiff_t>(random() % 400), bytes.end() - 2)); break;
+        case 4:
+          bytes.erase(any, std::min(any + 1 + static_cast<ptrdiff_t>(random() % 400), bytes.end() - 2));
+          break;
         default: marker[random() % 2] = static_cast<uint8_t>(random());
       }
       const auto expected = test::reference_decode(bytes);
@@ -190,7 +198,8 @@ TEST(TranscodeJpeg, RegionsOfDamagedSegmentsAreLibjpegs) {
         try {
           const Picture part = decode(decoder, bytes, region);
           ASSERT_TRUE(expected) << name << " " << i;
-          ASSERT_EQ(test::difference(*expected, region, part), "") << name << " " << i << " " << k << " " << decoder.used_baseline();
+          ASSERT_EQ(test::difference(*expected, region, part), "")
+              << name << " " << i << " " << k << " " << decoder.used_baseline();
           ++(decoder.used_baseline() ? own : others);
         } catch (const Error& error) {
           ASSERT_EQ(error.kind(), ErrorKind::corrupt_data) << error.what();

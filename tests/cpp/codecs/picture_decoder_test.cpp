@@ -1,5 +1,6 @@
-// PictureDecoder on PNG and WebP: every region is a piece of the whole, and damaged files give a picture or an Error, never a byte
-// read or written outside. tests/python/test_pixels_png.py and test_pixels_webp.py compare the pixels with Pillow's.
+// PictureDecoder on PNG and WebP: every region is a piece of the whole, and damaged files give a picture or
+// an Error, never a byte read or written outside. tests/python/test_pixels_png.py and test_pixels_webp.py
+// compare the pixels with Pillow's.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ void check_regions(const Bytes& bytes, const std::string& name) {
       for (int32_t left = 0; left + width <= header.width; left += width > 2 ? 1 : 3)
         for (int32_t top = 0; top + height <= header.height; top += height > 1 ? 1 : 2) {
           const base::Rect region{left, top, width, height};
-          Picture part{width, height, Bytes(static_cast<size_t>(width) * static_cast<size_t>(height) * base::kPixelBytes)};
+          Picture part{width, height,
+                       Bytes(static_cast<size_t>(width) * static_cast<size_t>(height) * base::kPixelBytes)};
           decoder.decode(region, part.view());
           ASSERT_EQ(test::difference(*whole, region, part), "")
               << name << ": " << width << " x " << height << " at " << left << ", " << top;
@@ -46,7 +48,8 @@ TEST(PictureDecoder, EveryRegionOfAWebpIsAPieceOfTheWhole) {
 
 TEST(PictureDecoder, SaysWhatAFileIs) {
   PictureDecoder decoder;
-  const auto is = [&](const std::string& name, ImageFormat format, int32_t width, int32_t height, int orientation) {
+  const auto is = [&](const std::string& name, ImageFormat format, int32_t width, int32_t height,
+                      int orientation) {
     const Bytes bytes = data_file(name);
     const PictureHeader header = decoder.probe(bytes);
     EXPECT_EQ(header.format, format) << name;
@@ -85,7 +88,8 @@ TEST(PictureDecoder, TruncationAtEveryByteIsAnError) {
       const Bytes whole = test::read_bytes(path);
       ASSERT_TRUE(test::decode_whole(decoder, whole)) << path;
       for (size_t length = 0; length < whole.size(); ++length)
-        ASSERT_FALSE(test::decode_whole(decoder, Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length))))
+        ASSERT_FALSE(
+            test::decode_whole(decoder, Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length))))
             << path << " cut to " << length << " of " << whole.size() << " bytes";
     }
 }
@@ -99,7 +103,8 @@ TEST(PictureDecoder, FlippedBytesGiveAPictureOrAnError) {
       const Bytes whole = test::read_bytes(path);
       for (int i = 0; i < 100; ++i) {
         Bytes bytes = whole;
-        for (uint32_t flips = 1 + random() % 3; flips > 0; --flips) bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
+        for (uint32_t flips = 1 + random() % 3; flips > 0; --flips)
+          bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
         (test::decode_whole(decoder, bytes) ? pictures : refused) += 1;
       }
     }

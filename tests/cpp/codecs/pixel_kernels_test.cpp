@@ -1,4 +1,5 @@
-// idct_group and upsample_color against plain scalar versions of libjpeg's arithmetic, on every instruction set.
+// idct_group and upsample_color against plain scalar versions of libjpeg's arithmetic, on every instruction
+// set.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -21,7 +22,8 @@ template <class In, class Out>
 void scalar_pass(const In* in, Out* out, int step, int shift) {
   const auto fix = [](double x) { return static_cast<int64_t>(std::lround(x * 8192)); };
   const auto at = [&](int i) { return static_cast<int64_t>(in[i * step]); };
-  const int64_t e = (at(2) + at(6)) * fix(0.541196100), e2 = e - at(6) * fix(1.847759065), e3 = e + at(2) * fix(0.765366865);
+  const int64_t e = (at(2) + at(6)) * fix(0.541196100), e2 = e - at(6) * fix(1.847759065),
+                e3 = e + at(2) * fix(0.765366865);
   const int64_t a = (at(0) + at(4)) * 8192, b = (at(0) - at(4)) * 8192;
   const int64_t even[4] = {a + e3, b + e2, b - e2, a - e3};
   const int64_t z5 = (at(7) + at(3) + at(5) + at(1)) * fix(1.175875602);
@@ -66,7 +68,10 @@ TEST(IdctGroup, EqualsTheScalarVersion) {
         double samples[64];
         const int kind = static_cast<int>(random() % 4);
         for (double& sample : samples)
-          sample = kind == 0 ? 100 : kind == 1 ? 120 + random() % 16 : kind == 2 ? random() % 256 : random() % 2 * 255;
+          sample = kind == 0   ? 100
+                   : kind == 1 ? 120 + random() % 16
+                   : kind == 2 ? random() % 256
+                               : random() % 2 * 255;
         for (size_t i = 0; i < 64; ++i)
           group[i / 8 * kGroupRow + block * 8 + i % 8] =
               static_cast<int16_t>(std::lround(forward_dct(samples, i / 8, i % 8) / quant[i]));
@@ -75,11 +80,13 @@ TEST(IdctGroup, EqualsTheScalarVersion) {
       ASSERT_TRUE(idct(group, quant, out[0], 48));
       for (size_t block = 0; block < kGroupBlocks; ++block) {
         int32_t coefficients[64];
-        for (size_t i = 0; i < 64; ++i) coefficients[i] = group[i / 8 * kGroupRow + block * 8 + i % 8] * quant[i];
+        for (size_t i = 0; i < 64; ++i)
+          coefficients[i] = group[i / 8 * kGroupRow + block * 8 + i % 8] * quant[i];
         uint8_t expected[64];
         scalar_idct(coefficients, expected);
         for (size_t i = 0; i < 64; ++i)
-          ASSERT_EQ(int{out[i / 8][block * 8 + i % 8]}, int{expected[i]}) << round << " " << block << " " << i;
+          ASSERT_EQ(int{out[i / 8][block * 8 + i % 8]}, int{expected[i]})
+              << round << " " << block << " " << i;
       }
     }
   });
@@ -126,7 +133,8 @@ TEST(UpsampleColor, EveryColourIsRight) {
         for (int u = 0; u < 256; ++u) {
           const Rgb expected = scalar_colour(y, u, v);
           const uint8_t* pixel = &out[static_cast<size_t>(4 * u)];
-          ASSERT_TRUE(pixel[0] == expected.r && pixel[1] == expected.g && pixel[2] == expected.b) << y << " " << u << " " << v;
+          ASSERT_TRUE(pixel[0] == expected.r && pixel[1] == expected.g && pixel[2] == expected.b)
+              << y << " " << u << " " << v;
         }
       }
     }
@@ -158,10 +166,12 @@ TEST(UpsampleColor, TriangleFilterOfAnyLengthAndParity) {
       }
       kernels.halved(luma.data(), sums[0], sums[1], both ? 8 : 4, both ? 7 : 8, first, count, out.data());
       for (size_t i = 0; i < count; ++i) {
-        const size_t p = first + i, c = p / 2, beside = p % 2 ? std::min(c + 1, chroma - 1) : (c == 0 ? 0 : c - 1);
+        const size_t p = first + i, c = p / 2,
+                     beside = p % 2 ? std::min(c + 1, chroma - 1) : (c == 0 ? 0 : c - 1);
         const auto sample = [&](int k) {
           const auto down = [&](size_t x) { return both ? 3 * near[k][x] + far[k][x] : int{near[k][x]}; };
-          return both ? (3 * down(c) + down(beside) + (p % 2 ? 7 : 8)) >> 4 : (3 * down(c) + down(beside) + (p % 2 ? 2 : 1)) >> 2;
+          return both ? (3 * down(c) + down(beside) + (p % 2 ? 7 : 8)) >> 4
+                      : (3 * down(c) + down(beside) + (p % 2 ? 2 : 1)) >> 2;
         };
         const Rgb expected = scalar_colour(luma[p], sample(0), sample(1));
         ASSERT_TRUE(out[4 * i] == expected.r && out[4 * i + 1] == expected.g && out[4 * i + 2] == expected.b)

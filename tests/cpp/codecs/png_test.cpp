@@ -1,4 +1,5 @@
-// The parts of the PNG decoder: filters against their definition, streams that are inflated in part, hostile headers.
+// The parts of the PNG decoder: filters against their definition, streams that are inflated in part, hostile
+// headers.
 #include <cstdlib>
 #include <random>
 
@@ -17,7 +18,8 @@ namespace {
 using test::Bytes;
 
 uint8_t definition(int filter, int value, int left, int above, int corner) {
-  const int p = left + above - corner, a = std::abs(p - left), b = std::abs(p - above), c = std::abs(p - corner);
+  const int p = left + above - corner, a = std::abs(p - left), b = std::abs(p - above),
+            c = std::abs(p - corner);
   const int nearest = a <= b && a <= c ? left : b <= c ? above : corner;
   const int guess[] = {0, left, above, (left + above) / 2, nearest};
   return static_cast<uint8_t>(value + guess[filter]);
@@ -32,12 +34,15 @@ TEST(PngRows, FiltersAreUndoneAsDefined) {
         const size_t size = pixels * pixel;
         Bytes row(size + kSlack), above(size + kSlack);
         for (Bytes* line : {&row, &above})
-          for (uint8_t& byte : *line) byte = static_cast<uint8_t>(random() % 3 ? random() : 250 + random() % 6);
+          for (uint8_t& byte : *line)
+            byte = static_cast<uint8_t>(random() % 3 ? random() : 250 + random() % 6);
         Bytes expected = row;
         for (size_t i = 0; i < size; ++i)
-          expected[i] = definition(filter, row[i], i < pixel ? 0 : expected[i - pixel], above[i], i < pixel ? 0 : above[i - pixel]);
+          expected[i] = definition(filter, row[i], i < pixel ? 0 : expected[i - pixel], above[i],
+                                   i < pixel ? 0 : above[i - pixel]);
         ASSERT_TRUE(unfilter_row(filter, row.data(), above.data(), size, pixel));
-        ASSERT_EQ(row, expected) << "filter " << filter << ", " << pixels << " pixels of " << pixel;  // what lies behind included
+        ASSERT_EQ(row, expected) << "filter " << filter << ", " << pixels << " pixels of "
+                                 << pixel;  // what lies behind included
       }
   uint8_t byte = 0;
   EXPECT_FALSE(unfilter_row(5, &byte, &byte, 0, 1));
@@ -49,7 +54,8 @@ class Deflated {
   Deflated(const Bytes& plain, int level) {
     libdeflate_compressor* const compressor = libdeflate_alloc_compressor(level);
     bytes_.resize(libdeflate_zlib_compress_bound(compressor, plain.size()));
-    bytes_.resize(libdeflate_zlib_compress(compressor, plain.data(), plain.size(), bytes_.data(), bytes_.size()));
+    bytes_.resize(
+        libdeflate_zlib_compress(compressor, plain.data(), plain.size(), bytes_.data(), bytes_.size()));
     libdeflate_free_compressor(compressor);
   }
   const Bytes& bytes() const { return bytes_; }
@@ -62,11 +68,13 @@ TEST(InflatePrefix, GivesTheFirstBytesOfAnyStream) {
   std::mt19937 random(2);
   Bytes plain(400'000);
   for (size_t i = 0; i < plain.size(); ++i)
-    plain[i] = i > 5000 && i % 50'000 < 30'000 ? plain[i - 1 - i % 5000] : static_cast<uint8_t>(random() % (i % 3 ? 256 : 4));
+    plain[i] = i > 5000 && i % 50'000 < 30'000 ? plain[i - 1 - i % 5000]
+                                               : static_cast<uint8_t>(random() % (i % 3 ? 256 : 4));
   InflatePrefix inflate;
   for (const int level : {0, 1, 6, 12}) {
     const Deflated stream(plain, level);
-    for (size_t needed : {size_t{1}, size_t{70'000}, size_t{200'001}, plain.size() - 70'000, plain.size() - 1, plain.size()}) {
+    for (size_t needed : {size_t{1}, size_t{70'000}, size_t{200'001}, plain.size() - 70'000, plain.size() - 1,
+                          plain.size()}) {
       const uint8_t* out = inflate.inflate(stream.bytes(), needed, plain.size());
       ASSERT_TRUE(out) << level << " " << needed;
       ASSERT_TRUE(std::equal(out, out + needed, plain.begin())) << level << " " << needed;
@@ -84,7 +92,8 @@ TEST(InflatePrefix, RefusesStreamsThatAreDamagedOrTooShort) {
   Bytes damaged = stream.bytes();
   damaged.back() ^= 1;
   EXPECT_FALSE(inflate.inflate(damaged, 1000, 1000)) << "its checksum";
-  EXPECT_FALSE(inflate.inflate(stream.bytes(), size_t{1} << 40, size_t{1} << 40)) << "a terabyte from a few bytes: not even tried";
+  EXPECT_FALSE(inflate.inflate(stream.bytes(), size_t{1} << 40, size_t{1} << 40))
+      << "a terabyte from a few bytes: not even tried";
 }
 
 void put32(Bytes& to, uint32_t value) {

@@ -1,4 +1,5 @@
-// Rows of chunks in batches: interleaved or not, of any sizes, from several chunks at once, in parts; rows that are not there.
+// Rows of chunks in batches: interleaved or not, of any sizes, from several chunks at once, in parts; rows
+// that are not there.
 #include "collate/chunk_rows.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ namespace {
 
 // Columns of random bytes, `sizes` of each row; some of items of a power of two.
 struct Table {
-  Table(const std::vector<std::pair<size_t, size_t>>& sizes, int64_t row_count, uint32_t seed) : rows(row_count) {
+  Table(const std::vector<std::pair<size_t, size_t>>& sizes, int64_t row_count, uint32_t seed)
+      : rows(row_count) {
     std::mt19937 random(seed);
     for (const auto& [bytes, item] : sizes) {
       auto& memory = columns.emplace_back(bytes * static_cast<size_t>(rows));
@@ -34,7 +36,8 @@ struct Table {
   std::vector<ChunkRows::Column> described;
 };
 
-const std::vector<std::pair<size_t, size_t>> kMixed{{4, 4}, {8, 8}, {1, 1}, {12, 4}, {100, 4}, {16, 16}, {2, 2}, {3, 1}, {8, 8}, {64, 8}};
+const std::vector<std::pair<size_t, size_t>> kMixed{{4, 4},   {8, 8}, {1, 1}, {12, 4}, {100, 4},
+                                                    {16, 16}, {2, 2}, {3, 1}, {8, 8},  {64, 8}};
 
 struct Batch {
   Batch(const Table& like, size_t rows) : size(rows) {
@@ -99,7 +102,8 @@ TEST(ChunkRows, BatchesFromSeveralChunks) {
       for (size_t s = 0; s < 5; ++s) {
         const auto own = std::span(rows).subspan(bounds[s], bounds[s + 1] - bounds[s]);
         for (int64_t& row : own) row = static_cast<int64_t>(random() % static_cast<uint64_t>(tables[s].rows));
-        shares.push_back({seed % 2 ? &interleaved[s] : &mixed[s], own, std::span(places).subspan(bounds[s], own.size())});
+        shares.push_back(
+            {seed % 2 ? &interleaved[s] : &mixed[s], own, std::span(places).subspan(bounds[s], own.size())});
       }
       if (seed % 3 == 0) {
         dealer.copy(std::span(shares).first(2), size, batch.out);
@@ -111,7 +115,9 @@ TEST(ChunkRows, BatchesFromSeveralChunks) {
         for (size_t i = bounds[s]; i < bounds[s + 1]; ++i)
           for (size_t c = 0; c < kMixed.size(); ++c) {
             const size_t bytes = kMixed[c].first;
-            EXPECT_EQ(std::memcmp(batch.out[c] + static_cast<size_t>(places[i]) * bytes, tables[s].value(c, rows[i]), bytes), 0);
+            EXPECT_EQ(std::memcmp(batch.out[c] + static_cast<size_t>(places[i]) * bytes,
+                                  tables[s].value(c, rows[i]), bytes),
+                      0);
           }
     }
   };

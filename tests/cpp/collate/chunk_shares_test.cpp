@@ -9,7 +9,9 @@
 namespace millrace::collate {
 namespace {
 
-ChunkShares share(const std::vector<int64_t>& indices, const std::vector<int64_t>& starts) { return share_by_chunk(indices, starts); }
+ChunkShares share(const std::vector<int64_t>& indices, const std::vector<int64_t>& starts) {
+  return share_by_chunk(indices, starts);
+}
 
 TEST(ChunkShares, SamplesOfAChunkAreTogetherInTheirOrder) {
   const ChunkShares found = share({7, 0, 9, 3, 8, 1}, {0, 2, 2, 7, 10});
@@ -28,9 +30,11 @@ TEST(ChunkShares, SamplesThatFollowOneAnother) {
 TEST(ChunkShares, ManyChunksOfAnyLengths) {
   std::mt19937_64 random(5);
   std::vector<int64_t> starts{100};
-  for (int i = 0; i < 5000; ++i) starts.push_back(starts.back() + static_cast<int64_t>(random() % (i % 100 == 0 ? 1000 : 4)));
+  for (int i = 0; i < 5000; ++i)
+    starts.push_back(starts.back() + static_cast<int64_t>(random() % (i % 100 == 0 ? 1000 : 4)));
   std::vector<int64_t> indices;
-  for (int i = 0; i < 3000; ++i) indices.push_back(100 + static_cast<int64_t>(random() % static_cast<uint64_t>(starts.back() - 100)));
+  for (int i = 0; i < 3000; ++i)
+    indices.push_back(100 + static_cast<int64_t>(random() % static_cast<uint64_t>(starts.back() - 100)));
   const ChunkShares found = share(indices, starts);
   std::vector<bool> seen(indices.size());
   for (size_t s = 0; s < found.chunks.size(); ++s) {
@@ -53,7 +57,8 @@ TEST(ChunkShares, ManyChunksOfAnyLengths) {
 
 TEST(ChunkShares, IndicesInNoChunk) {
   EXPECT_EQ(share({}, {0}).bounds, std::vector<int64_t>{0});
-  for (const int64_t index : {int64_t{4}, int64_t{10}, INT64_MIN, INT64_MAX}) EXPECT_THROW(share({index}, {5, 7, 10}), Error) << index;
+  for (const int64_t index : {int64_t{4}, int64_t{10}, INT64_MIN, INT64_MAX})
+    EXPECT_THROW(share({index}, {5, 7, 10}), Error) << index;
   EXPECT_THROW(share({0}, {0}), Error);
 }
 

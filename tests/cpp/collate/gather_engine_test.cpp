@@ -1,4 +1,5 @@
-// Batches in order and whole, with and without threads; slots lent, kept and come back at any time; ends and forks.
+// Batches in order and whole, with and without threads; slots lent, kept and come back at any time; ends and
+// forks.
 #include "collate/gather_engine.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,8 @@ constexpr int64_t kRows = 60;
 const std::vector<uint8_t>& table() {
   static const std::vector<uint8_t> bytes = [] {
     std::vector<uint8_t> filled(kRows * kRowBytes);
-    for (size_t i = 0; i < kRows; ++i) std::memset(filled.data() + i * kRowBytes, static_cast<int>(i), kRowBytes);
+    for (size_t i = 0; i < kRows; ++i)
+      std::memset(filled.data() + i * kRowBytes, static_cast<int>(i), kRowBytes);
     return filled;
   }();
   return bytes;
@@ -47,11 +49,14 @@ std::vector<RowCopy> batch(int64_t number, int64_t rows = 10) {
 bool holds(const std::vector<core::Lease>& leases, int64_t number, int64_t rows = 10) {
   if (leases.size() != 2) return false;
   for (int64_t i = 0; i < rows; ++i)
-    for (const auto& [lease, bytes] : {std::pair(&leases[0], kRowBytes), std::pair(&leases[1], size_t{3000})}) {
+    for (const auto& [lease, bytes] :
+         {std::pair(&leases[0], kRowBytes), std::pair(&leases[1], size_t{3000})}) {
       const std::vector<uint8_t> expected(bytes, static_cast<uint8_t>((number + i * 7) % kRows));
-      if (std::memcmp(lease->data() + static_cast<size_t>(i) * bytes, expected.data(), bytes) != 0) return false;
+      if (std::memcmp(lease->data() + static_cast<size_t>(i) * bytes, expected.data(), bytes) != 0)
+        return false;
     }
-  return leases[0].size_bytes() == kRowBytes * static_cast<size_t>(rows) && leases[1].size_bytes() == 3000 * static_cast<size_t>(rows);
+  return leases[0].size_bytes() == kRowBytes * static_cast<size_t>(rows) &&
+         leases[1].size_bytes() == 3000 * static_cast<size_t>(rows);
 }
 
 Status next(GatherEngine& engine, std::vector<core::Lease>& out) {

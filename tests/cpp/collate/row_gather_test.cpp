@@ -14,12 +14,15 @@ namespace {
 // A table of `rows` rows of random bytes, `gap` bytes between them.
 struct Bytes {
   Bytes(int64_t row_count, size_t size, size_t gap, uint32_t seed)
-      : rows(row_count), row_bytes(size), stride(static_cast<int64_t>(size + gap)), memory(static_cast<size_t>(rows * stride)) {
+      : rows(row_count), row_bytes(size), stride(static_cast<int64_t>(size + gap)),
+        memory(static_cast<size_t>(rows * stride)) {
     std::mt19937 random(seed);
     for (uint8_t& byte : memory) byte = static_cast<uint8_t>(random());
   }
   RowTable table() const { return {memory.data(), rows, stride}; }
-  std::string row(int64_t i) const { return {reinterpret_cast<const char*>(memory.data()) + i * stride, row_bytes}; }
+  std::string row(int64_t i) const {
+    return {reinterpret_cast<const char*>(memory.data()) + i * stride, row_bytes};
+  }
 
   int64_t rows;
   size_t row_bytes;
@@ -66,7 +69,8 @@ TEST(RowGather, StridesMayBeZeroOrNegative) {
 TEST(RowGather, TablesAreCountedThrough) {
   const Bytes a(3, 8, 0, 4), none(0, 8, 0, 5), b(2, 8, 3, 6);
   const RowField field{8, {none.table(), a.table(), none.table(), b.table(), none.table()}, {}};
-  EXPECT_EQ(gathered(field, 5, {0, 2, 3, 4, -1, -5}), a.row(0) + a.row(2) + b.row(0) + b.row(1) + b.row(1) + a.row(0));
+  EXPECT_EQ(gathered(field, 5, {0, 2, 3, 4, -1, -5}),
+            a.row(0) + a.row(2) + b.row(0) + b.row(1) + b.row(1) + a.row(0));
   EXPECT_FALSE(found(field, 5, 5));
 }
 
@@ -97,7 +101,8 @@ TEST(RowGather, MapsLeadFromSamplesToRows) {
 TEST(RowGather, IndicesThatNoRowHas) {
   const Bytes bytes(5, 4, 0, 9);
   const RowField field{4, {bytes.table()}, {}};
-  for (const int64_t index : {int64_t{5}, int64_t{-6}, INT64_MAX, INT64_MIN}) EXPECT_FALSE(found(field, 5, index)) << index;
+  for (const int64_t index : {int64_t{5}, int64_t{-6}, INT64_MAX, INT64_MIN})
+    EXPECT_FALSE(found(field, 5, index)) << index;
   for (const int64_t index : {4, -5}) EXPECT_TRUE(found(field, 5, index)) << index;
   EXPECT_FALSE(found({4, {}, {}}, 0, 0));
   EXPECT_FALSE(found(field, 7, 6)) << "more samples than rows";

@@ -17,7 +17,8 @@
 namespace millrace::collate {
 namespace {
 
-std::vector<int64_t> made(const RowMaker& maker, const std::vector<uint16_t>& numbers, const std::vector<size_t>& starts) {
+std::vector<int64_t> made(const RowMaker& maker, const std::vector<uint16_t>& numbers,
+                          const std::vector<size_t>& starts) {
   std::vector<const uint8_t*> rows;
   for (const size_t start : starts) rows.push_back(reinterpret_cast<const uint8_t*>(numbers.data() + start));
   std::vector<int64_t> out(starts.size() * maker.made_bytes() / 8);
@@ -79,8 +80,9 @@ TEST(RowMaker, ForbiddenElementsAreNamed) {
 }
 
 TEST(RowMaker, TypesThatDoNotFitAreRefused) {
-  const std::pair<base::DType, base::DType> wrong[] = {
-      {base::DType::u32, base::DType::i32}, {base::DType::f32, base::DType::f64}, {base::DType::i64, base::DType::i32}};
+  const std::pair<base::DType, base::DType> wrong[] = {{base::DType::u32, base::DType::i32},
+                                                       {base::DType::f32, base::DType::f64},
+                                                       {base::DType::i64, base::DType::i32}};
   for (const auto& [stored, to] : wrong) {
     RowMakerOptions options;
     options.stored = stored, options.made = to, options.elements = 4;
@@ -115,7 +117,8 @@ struct Ones {
 RowMaker guarded_maker(const Ones& file, size_t elements) {
   RowMakerOptions options = windows_of(elements);
   options.guarded = true;
-  options.files.push_back({file.data, file.data + Ones::kSize, "ones.bin", 0, [&file] { return file.shrank(); }, file.data, {}});
+  options.files.push_back(
+      {file.data, file.data + Ones::kSize, "ones.bin", 0, [&file] { return file.shrank(); }, file.data, {}});
   return RowMaker(options);
 }
 
@@ -159,7 +162,8 @@ TEST(RowMaker, TheEngineGoesOnBehindACutFile) {
       std::vector<core::Lease> out;
       const auto next = [&] {
         auto status = GatherEngine::Status::pending;
-        for (int tries = 0; tries < 2000 && status == GatherEngine::Status::pending; ++tries) status = engine.next(out, 10);
+        for (int tries = 0; tries < 2000 && status == GatherEngine::Status::pending; ++tries)
+          status = engine.next(out, 10);
         return status;
       };
       if (i % 2) {

@@ -1,4 +1,5 @@
-// Rows of every layout against a plain loop over their values; layouts that are one run after all; rows of files that are cut short.
+// Rows of every layout against a plain loop over their values; layouts that are one run after all; rows of
+// files that are cut short.
 #include "collate/strided_row.h"
 
 #include <gtest/gtest.h>
@@ -20,12 +21,14 @@
 namespace millrace::collate {
 namespace {
 
-void append_values(const uint8_t* row, std::span<const RowAxis> axes, size_t item_bytes, std::vector<uint8_t>& out) {
+void append_values(const uint8_t* row, std::span<const RowAxis> axes, size_t item_bytes,
+                   std::vector<uint8_t>& out) {
   if (axes.empty()) {
     out.insert(out.end(), row, row + item_bytes);
     return;
   }
-  for (int64_t k = 0; k < axes.front().size; ++k) append_values(row + k * axes.front().stride_bytes, axes.subspan(1), item_bytes, out);
+  for (int64_t k = 0; k < axes.front().size; ++k)
+    append_values(row + k * axes.front().stride_bytes, axes.subspan(1), item_bytes, out);
 }
 
 std::vector<uint8_t> gathered(const StridedRow& row, const std::vector<const uint8_t*>& rows) {
@@ -41,7 +44,9 @@ TEST(StridedRow, EveryLayoutGivesItsValuesInOrder) {
   std::vector<uint8_t> memory(1 << 20);
   std::mt19937 random(5);
   for (uint8_t& byte : memory) byte = static_cast<uint8_t>(random());
-  const auto draw = [&random](int64_t from, int64_t to) { return std::uniform_int_distribution(from, to)(random); };
+  const auto draw = [&random](int64_t from, int64_t to) {
+    return std::uniform_int_distribution(from, to)(random);
+  };
   for (int round = 0; round < 3000; ++round) {
     const size_t item = size_t{1} << draw(0, 4);
     std::vector<RowAxis> axes;
@@ -76,7 +81,8 @@ TEST(StridedRow, ManyRowsOfAColumnMajorTable) {
   EXPECT_EQ(row.end(), (kColumns - 1) * kRows * 4 + 4);
   EXPECT_EQ(row.last_item(), (kColumns - 1) * kRows * 4);
   std::vector<const uint8_t*> rows;
-  for (int64_t i = 0; i < kRows; ++i) rows.push_back(reinterpret_cast<const uint8_t*>(table.data() + i * 7 % kRows));
+  for (int64_t i = 0; i < kRows; ++i)
+    rows.push_back(reinterpret_cast<const uint8_t*>(table.data() + i * 7 % kRows));
   const auto out = gathered(row, rows);
   for (int64_t i = 0; i < kRows; ++i)
     for (int64_t c = 0; c < kColumns; ++c) {
@@ -115,7 +121,8 @@ TEST(StridedRow, FilesThatAreCutShortAreErrors) {
   const int file = mkstemp(name);
   std::vector<uint8_t> bytes(page * 8, 1);
   ASSERT_EQ(write(file, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
-  auto* const mapped = static_cast<const uint8_t*>(mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, file, 0));
+  auto* const mapped =
+      static_cast<const uint8_t*>(mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, file, 0));
   const RowAxis axis{2, static_cast<int64_t>(page * 4)};
   bool shrank = false;
   RowMakerOptions options;
@@ -125,7 +132,8 @@ TEST(StridedRow, FilesThatAreCutShortAreErrors) {
   options.guarded = true;
   options.files.push_back({mapped, mapped + bytes.size(), name, 0, [&shrank] { return shrank; }, mapped, {}});
   const RowMaker maker(options);
-  const std::vector<const uint8_t*> near{mapped + 5, mapped + 6}, middle{mapped + page + 200}, far{mapped + 2 * page};
+  const std::vector<const uint8_t*> near{mapped + 5, mapped + 6}, middle{mapped + page + 200},
+      far{mapped + 2 * page};
   std::vector<uint8_t> out(4);
   maker.make(near, out.data(), false);
   EXPECT_EQ(out, (std::vector<uint8_t>{1, 1, 1, 1}));

@@ -1,4 +1,5 @@
-// Every instruction set that this machine has gives the numbers of the scalar kernels, and touches nothing else.
+// Every instruction set that this machine has gives the numbers of the scalar kernels, and touches nothing
+// else.
 #include "collate/token_kernels.h"
 
 #include <gtest/gtest.h>
@@ -22,10 +23,12 @@ class TokenKernels : public testing::TestWithParam<int64_t> {
   void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
   void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
 
-  // Exactly as many bytes as there are, from the heap: the address sanitizer sees any read outside. `shift`: bytes before the first.
+  // Exactly as many bytes as there are, from the heap: the address sanitizer sees any read outside. `shift`:
+  // bytes before the first.
   std::vector<uint8_t> random_bytes(size_t size) {
     std::vector<uint8_t> bytes(size);
-    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random_() % 4 ? random_() : (random_() % 2 ? 0 : 255));
+    for (uint8_t& byte : bytes)
+      byte = static_cast<uint8_t>(random_() % 4 ? random_() : (random_() % 2 ? 0 : 255));
     return bytes;
   }
 
@@ -44,8 +47,8 @@ TEST_P(TokenKernels, WidenEveryLengthAndAlignment) {
             std::vector<uint8_t> got(gap + bytes + 8, 0xAA), expected = got;
             widen(in.data() + shift, from, to, count, got.data() + gap, past_caches);
             scalar::widen(in.data() + shift, from, to, count, expected.data() + gap);
-            ASSERT_EQ(got, expected) << base::dtype_name(from) << " " << base::dtype_name(to) << " " << count << " " << shift
-                                     << past_caches;
+            ASSERT_EQ(got, expected) << base::dtype_name(from) << " " << base::dtype_name(to) << " " << count
+                                     << " " << shift << past_caches;
           }
     }
 }
@@ -66,14 +69,17 @@ TEST_P(TokenKernels, FindAsTheScalarKernelsDo) {
       for (int round = 0; round < 20; ++round) {
         const auto in = random_bytes(count * base::dtype_bytes(type));
         int64_t key = static_cast<int64_t>(random_()) - 1000;
-        if (count && round % 2) with_type(type, [&]<class T>(T value) {
-          std::memcpy(&value, in.data() + random_() % count * sizeof(T), sizeof(T));
-          key = static_cast<int64_t>(value);
-        });
+        if (count && round % 2)
+          with_type(type, [&]<class T>(T value) {
+            std::memcpy(&value, in.data() + random_() % count * sizeof(T), sizeof(T));
+            key = static_cast<int64_t>(value);
+          });
         const size_t begin = count ? random_() % count : 0;
-        ASSERT_EQ(find_equal(in.data(), type, begin, count, key), scalar::find_equal(in.data(), type, begin, count, key));
+        ASSERT_EQ(find_equal(in.data(), type, begin, count, key),
+                  scalar::find_equal(in.data(), type, begin, count, key));
         const int64_t highest = key < 0 ? 0 : key;
-        ASSERT_EQ(find_outside(in.data(), type, count, highest), scalar::find_outside(in.data(), type, count, highest))
+        ASSERT_EQ(find_outside(in.data(), type, count, highest),
+                  scalar::find_outside(in.data(), type, count, highest))
             << base::dtype_name(type) << " " << count << " " << highest;
       }
 }

@@ -1,4 +1,5 @@
-// Leases: lent last-in first-out, never more than the ring has, valid after its end, harmless in a forked child.
+// Leases: lent last-in first-out, never more than the ring has, valid after its end, harmless in a forked
+// child.
 #include "core/batch_ring.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +66,9 @@ TEST_F(Ring, OneSlotServesSmallerAndLargerBatches) {
 TEST_F(Ring, AddsASlotRatherThanThrowingAWarmOneAway) {
   BatchRing ring(2);
   const uint8_t* small = ring.try_acquire(kBytes)->data();
-  { const auto large = ring.try_acquire(4 * kBytes); }
+  {
+    const auto large = ring.try_acquire(4 * kBytes);
+  }
   auto again = ring.try_acquire(4 * kBytes);
   EXPECT_EQ(ring.try_acquire(kBytes)->data(), small);
 }
@@ -99,7 +102,9 @@ TEST_F(Ring, LeasesOutliveTheRingAndEndInTheCache) {
   auto ring = std::make_unique<BatchRing>(2);
   auto lease = ring->try_acquire(kBytes);
   std::memset(lease->data(), 42, kBytes);
-  { const auto warm = ring->try_acquire(kBytes); }
+  {
+    const auto warm = ring->try_acquire(kBytes);
+  }
   ring.reset();
   EXPECT_EQ(lease->data()[kBytes - 1], 42);
   const size_t one = empty_slot_cache();
@@ -155,7 +160,8 @@ TEST_F(Ring, AForkedChildReadsItsLeasesAndGivesNothingBack) {
   if (child == 0) {
     char go;
     if (read(to_child[0], &go, 1) != 1) _exit(9);
-    const bool unchanged = a->data()[0] == 5 && a->data()[kBytes - 1] == 5;  // private memory: as it was at the fork
+    const bool unchanged =
+        a->data()[0] == 5 && a->data()[kBytes - 1] == 5;  // private memory: as it was at the fork
     a.reset();
     b.reset();
     int refused = 0;  // its lock may have been held at the fork

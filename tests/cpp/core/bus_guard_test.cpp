@@ -1,4 +1,5 @@
-// A file that is cut short under a copy: the body is left, the process goes on, and faults that are nobody's end as they would have.
+// A file that is cut short under a copy: the body is left, the process goes on, and faults that are nobody's
+// end as they would have.
 #include "core/bus_guard.h"
 
 #include <gtest/gtest.h>
@@ -135,7 +136,9 @@ TEST(BusGuard, WhoCallsUsInTurnIsNoCircle) {
     guarded([] {}, &at);
     struct sigaction theirs = {};
     theirs.sa_flags = SA_SIGINFO;
-    theirs.sa_sigaction = [](int number, siginfo_t* info, void* context) { ours_then.sa_sigaction(number, info, context); };
+    theirs.sa_sigaction = [](int number, siginfo_t* info, void* context) {
+      ours_then.sa_sigaction(number, info, context);
+    };
     sigaction(SIGBUS, &theirs, &ours_then);
     guarded([] {}, &at);
     static_cast<void>(*file.page(1));

@@ -1,4 +1,5 @@
-// Slots of a shared ring that forked children may read: left alone while anybody lives who may, used again afterwards, at a bounded price.
+// Slots of a shared ring that forked children may read: left alone while anybody lives who may, used again
+// afterwards, at a bounded price.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -40,7 +41,7 @@ size_t descriptors() {
 }
 
 size_t pages_of(const SharedRing& ring) {
-  struct stat status {};
+  struct stat status{};
   fstat(ring.fds()[0], &status);
   return static_cast<size_t>(status.st_blocks) * 512;
 }
@@ -277,7 +278,7 @@ TEST(ForkedSlots, WithoutADescriptorTheyStayRetired) {
   SharedRing ring(4, 4);
   const int slot = filled(ring, 3);
   auto loan = ring.lend(slot);
-  rlimit before {};
+  rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none{0, before.rlim_max};
   setrlimit(RLIMIT_NOFILE, &none);
@@ -298,13 +299,14 @@ TEST(ForkedSlots, AClosedRingKeepsNoPagesForChildrenThatEnded) {
     EXPECT_EQ(ring->retired_slots(), 1);
   }
   ring.reset();
-  struct stat status {};
+  struct stat status{};
   fstat(file, &status);
   EXPECT_EQ(status.st_blocks, 0);
   close(file);
 }
 
-// Blocks of a BatchRing are private memory, so a fork retires nothing: the first who writes to a page copies it.
+// Blocks of a BatchRing are private memory, so a fork retires nothing: the first who writes to a page copies
+// it.
 TEST(ForkedSlots, PrivateMemoryNeedsNoRetirement) {
   empty_slot_cache();
   BatchRing ring(2);

@@ -13,7 +13,8 @@ namespace millrace::core {
 namespace {
 
 struct Sys {
-  std::filesystem::path root = std::filesystem::temp_directory_path() / ("millrace-sys-" + std::to_string(getpid()));
+  std::filesystem::path root =
+      std::filesystem::temp_directory_path() / ("millrace-sys-" + std::to_string(getpid()));
   ~Sys() { std::filesystem::remove_all(root); }
   void write(const std::string& file, const std::string& text) const {
     std::filesystem::create_directories((root / file).parent_path());

@@ -1,4 +1,5 @@
-// The shared ring: slots go round, keep their memory, outlive the ring while lent, and a fork changes nothing it should not.
+// The shared ring: slots go round, keep their memory, outlive the ring while lent, and a fork changes nothing
+// it should not.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ namespace millrace::core {
 namespace {
 
 size_t pages_of(const SharedRing& ring) {
-  struct stat status {};
+  struct stat status{};
   fstat(ring.fds()[0], &status);
   return static_cast<size_t>(status.st_blocks) * 512;
 }
@@ -81,7 +82,7 @@ TEST(SharedRing, LoansOutliveTheRing) {
   loan.reset();
   EXPECT_EQ(data[4095], 7);
   second.reset();
-  struct stat status {};
+  struct stat status{};
   fstat(fd, &status);
   EXPECT_EQ(status.st_blocks, 0);  // also while somebody has the file
   close(fd);
@@ -106,8 +107,12 @@ TEST(SharedRing, SlotsComeFromAllFilesInTurnAndKeepApart) {
   std::vector<int> slots;
   for (int i = 0; i < 6; ++i) {
     fill(ring, slots.emplace_back(ring.take()), 8192, static_cast<uint8_t>(i + 1));
-    if (i == 0) { EXPECT_EQ(pages_of(ring), 8192u); }
-    if (i == 2) { EXPECT_EQ(pages_of(ring), 8192u); }  // the others went to the other files
+    if (i == 0) {
+      EXPECT_EQ(pages_of(ring), 8192u);
+    }
+    if (i == 2) {
+      EXPECT_EQ(pages_of(ring), 8192u);
+    }  // the others went to the other files
   }
   EXPECT_EQ(ring.take(), -1);
   for (int i = 0; i < 6; ++i) EXPECT_EQ(ring.data(slots[static_cast<size_t>(i)])[8191], i + 1);
@@ -159,7 +164,8 @@ TEST(SharedRing, PagesAreLockedOnceAndUnlockedBeforeTheyGo) {
     EXPECT_EQ(ring.lock_pages(slot, pages.locker()), "");
     EXPECT_EQ(pages.locked[ring.data(slot)], 20'480u);
     const auto loan = ring.lend(slot);
-    EXPECT_TRUE(in_child([&] { return pages.locked.size() == 2; }));  // whose copy of the ring unlocks nothing
+    EXPECT_TRUE(
+        in_child([&] { return pages.locked.size() == 2; }));  // whose copy of the ring unlocks nothing
   }
   EXPECT_TRUE(pages.locked.empty());
 }
@@ -212,7 +218,7 @@ TEST(SharedRing, AForkedChildKeepsWhatItInherited) {
     char go;
     const bool told = read(to_child[0], &go, 1) == 1;  // after the parent has gone on
     const bool intact = ring.data(slot)[100] == 3;
-    loan.reset();                            // nobody's slot
+    loan.reset();  // nobody's slot
     _exit(told && intact ? 0 : 1);
   }
   loan.reset();

@@ -23,7 +23,8 @@ class SlotMemory : public ::testing::Test {
 };
 
 TEST_F(SlotMemory, BlocksAreAlignedZeroAndAtLeastAsLargeAsAsked) {
-  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4096}, size_t{4097}, kHugeFrom - 1, kHugeFrom, kHugeFrom + 12345}) {
+  for (const size_t bytes :
+       {size_t{0}, size_t{1}, size_t{4096}, size_t{4097}, kHugeFrom - 1, kHugeFrom, kHugeFrom + 12345}) {
     const MemoryBlock block(bytes);
     ASSERT_GE(block.size_bytes(), bytes);
     ASSERT_LT(block.size_bytes(), bytes + 4097);

@@ -18,7 +18,8 @@ TEST(StreamCopy, CopiesEveryLengthFromAndToEveryAlignmentAndNothingElse) {
         std::fill(target.begin(), target.end(), uint8_t{0xAA});
         copy_to_memory(target.data() + to, source.data() + from, bytes);
         for (size_t i = 0; i < target.size(); ++i)
-          ASSERT_EQ(target[i], i >= to && i < to + bytes ? source[from + i - to] : 0xAA) << from << " " << to << " " << bytes << " " << i;
+          ASSERT_EQ(target[i], i >= to && i < to + bytes ? source[from + i - to] : 0xAA)
+              << from << " " << to << " " << bytes << " " << i;
       }
 }
 

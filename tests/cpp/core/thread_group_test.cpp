@@ -37,7 +37,8 @@ TEST(ThreadGroup, ThreadsTakeNoInterruptsAndTheCallerKeepsItsMask) {
     EXPECT_TRUE(sigismember(&inside, signal)) << signal;
     EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal)) << signal;
   }
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGPROF}) EXPECT_FALSE(sigismember(&inside, signal)) << signal;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGPROF})
+    EXPECT_FALSE(sigismember(&inside, signal)) << signal;
 }
 
 TEST(ThreadGroup, AnyThreadMayJoinAndAsk) {
@@ -60,7 +61,8 @@ TEST(ThreadGroup, NamesShowInTheSystem) {
   ThreadGroup group;
   group.start("millrace-a-very-long-name", [&named] {
     char name[16] = {};
-    for (int i = 0; i < 1000 && std::string(name) != "millrace-a-very"; ++i) {  // the name is set after the start
+    for (int i = 0; i < 1000 && std::string(name) != "millrace-a-very";
+         ++i) {  // the name is set after the start
       pthread_getname_np(pthread_self(), name, sizeof name);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -1,4 +1,5 @@
-// TurnGate: never more at work than the limit, the first one always may, changes and the end are seen, in one process and in several.
+// TurnGate: never more at work than the limit, the first one always may, changes and the end are seen, in one
+// process and in several.
 #include "core/turn_gate.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,8 @@ int most_at_work(const std::shared_ptr<TurnGate::State>& state, int workers, uin
       for (uint32_t n = static_cast<uint32_t>(k); n < tasks; n += static_cast<uint32_t>(workers)) {
         ASSERT_TRUE(gate.wait(first + n, kLong));
         const int now = ++active;
-        for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {}
+        for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+        }
         std::this_thread::sleep_for(std::chrono::microseconds(n % 7 * 100));
         --active;
         gate.end();
@@ -106,8 +108,8 @@ TEST(TurnGate, AcrossProcesses) {
   TurnGate gate(state);
   gate.set_limit(1);
   EXPECT_FALSE(gate.wait(2, kShort));
-  gate.end();                         // of task 0: now the child may
-  EXPECT_TRUE(gate.wait(2, kLong));   // and has ended
+  gate.end();                        // of task 0: now the child may
+  EXPECT_TRUE(gate.wait(2, kLong));  // and has ended
   int status = -1;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);

@@ -1,5 +1,5 @@
-// A block of CUDA threads as threads of the CPU: the words that resample_tile.cuh uses, with CUDA's meaning. For tests on machines
-// without a GPU; hundreds of times slower.
+// A block of CUDA threads as threads of the CPU: the words that resample_tile.cuh uses, with CUDA's meaning.
+// For tests on machines without a GPU; hundreds of times slower.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,20 @@
 #define __shared__
 #define __align__(n)
 
-struct uint4 { uint32_t x, y, z, w; };
-struct EmulatedIndex { unsigned x = 0, y = 0, z = 0; };
+struct uint4 {
+  uint32_t x, y, z, w;
+};
+struct EmulatedIndex {
+  unsigned x = 0, y = 0, z = 0;
+};
 inline thread_local EmulatedIndex threadIdx, blockIdx;
 
 using std::max;
 using std::min;
 template <class T>
-T __ldg(const T* p) { return *p; }
+T __ldg(const T* p) {
+  return *p;
+}
 inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, int32_t shift) {
   return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (shift & 31));
 }
@@ -47,7 +53,9 @@ inline long long __shfl_down_sync(uint32_t, long long v, int offset) {
   auto& warp = *emulated_block->warps[threadIdx.x / 32];
   emulated_block->exchanged[threadIdx.x] = v;
   warp.arrive_and_wait();
-  const unsigned from = threadIdx.x % 32 + static_cast<unsigned>(offset) < 32 ? threadIdx.x + static_cast<unsigned>(offset) : threadIdx.x;
+  const unsigned from = threadIdx.x % 32 + static_cast<unsigned>(offset) < 32
+                            ? threadIdx.x + static_cast<unsigned>(offset)
+                            : threadIdx.x;
   const long long result = emulated_block->exchanged[from];
   warp.arrive_and_wait();
   return result;

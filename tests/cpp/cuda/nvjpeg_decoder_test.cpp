@@ -1,5 +1,5 @@
-// The decoder over nvJPEG with a fake library and a device that does its work as late as it may: which way pictures go, what comes back
-// with which reason, and that no buffer is used again too early.
+// The decoder over nvJPEG with a fake library and a device that does its work as late as it may: which way
+// pictures go, what comes back with which reason, and that no buffer is used again too early.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,10 @@ struct Decoding {
   std::vector<device::JpegResult> results;
   std::vector<uint8_t> memory;
 
-  Decoding(device::GpuDecoder& decoder, std::vector<File> all, const std::vector<base::Rect>& regions = {}) : files(std::move(all)) {
-    for (size_t i = 0; i < files.size(); ++i) requests.push_back({files[i], regions.empty() ? base::Rect{} : regions[i]});
+  Decoding(device::GpuDecoder& decoder, std::vector<File> all, const std::vector<base::Rect>& regions = {})
+      : files(std::move(all)) {
+    for (size_t i = 0; i < files.size(); ++i)
+      requests.push_back({files[i], regions.empty() ? base::Rect{} : regions[i]});
     memory.resize(decoder.plan(requests, results));
     decoder.decode(requests, results, memory.data(), nullptr);
   }
@@ -34,7 +36,8 @@ struct Decoding {
     const device::JpegResult& r = results[i];
     const size_t bytes = static_cast<size_t>(r.pitch_bytes) * static_cast<size_t>(r.height);
     return r.problem.empty() && bytes > 0 &&
-           std::all_of(memory.data() + r.offset, memory.data() + r.offset + bytes, [&](uint8_t b) { return b == colour; });
+           std::all_of(memory.data() + r.offset, memory.data() + r.offset + bytes,
+                       [&](uint8_t b) { return b == colour; });
   }
 };
 
@@ -56,12 +59,14 @@ class NvjpegDecoder : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(NvjpegDecoder, EveryPictureGoesTheWayThatTakesIt) {
-  const std::vector<File> files{file('b', 9, 7, 1), file('p', 5, 4, 2),     file('x', 5, 4, 3), file('b', 3, 3, 4),
-                                file('b', 8, 8, 5, 4), {1, 2, 3, 4, 5, 6}, file('b', 2, 9, 7, 1)};
+  const std::vector<File> files{file('b', 9, 7, 1),   file('p', 5, 4, 2),    file('x', 5, 4, 3),
+                                file('b', 3, 3, 4),   file('b', 8, 8, 5, 4), {1, 2, 3, 4, 5, 6},
+                                file('b', 2, 9, 7, 1)};
   EXPECT_EQ(decoder->has_hardware(), GetParam());
   Decoding run(*decoder, files);
   world.run_all();
-  for (const auto& [i, colour] : {std::pair{0u, 1}, {1u, 2}, {3u, 4}, {6u, 7}}) EXPECT_TRUE(run.is(i, static_cast<uint8_t>(colour))) << i;
+  for (const auto& [i, colour] : {std::pair{0u, 1}, {1u, 2}, {3u, 4}, {6u, 7}})
+    EXPECT_TRUE(run.is(i, static_cast<uint8_t>(colour))) << i;
   EXPECT_EQ(run.results[2].problem, "nvJPEG does not support this kind of JPEG");
   EXPECT_NE(run.results[4].problem.find("4 colour components"), std::string::npos);
   EXPECT_EQ(run.results[5].problem, "the JPEG is damaged");
@@ -92,7 +97,8 @@ TEST_P(NvjpegDecoder, NoBufferIsUsedTooEarly) {
 TEST_P(NvjpegDecoder, RegionsAreOfTheirOwnSize) {
   const std::vector<File> files{file('b', 20, 10, 1), file('p', 20, 10, 2), file('b', 20, 10, 3)};
   Decoding run(*decoder, files, {{3, 2, 5, 4}, {0, 0, 20, 1}, {}});
-  Decoding next(*decoder, files, {{0, 0, 2, 2}, {}, {19, 9, 1, 1}});  // its parameters must not reach those under way
+  Decoding next(*decoder, files,
+                {{0, 0, 2, 2}, {}, {19, 9, 1, 1}});  // its parameters must not reach those under way
   world.run_all();
   for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(run.is(i, static_cast<uint8_t>(i + 1)));
   EXPECT_EQ(run.results[0].width, 5);
@@ -112,7 +118,8 @@ TEST_P(NvjpegDecoder, WhatIsOverTheCeilingComesBack) {
   EXPECT_NE(run.results[1].problem.find("ceiling"), std::string::npos);
   EXPECT_TRUE(run.is(2, 3));
   void* memory = nullptr;
-  EXPECT_NE(world.allocator->allocate(world.allocator->context, &memory, 900, nullptr), 0) << "beside the results there is no room";
+  EXPECT_NE(world.allocator->allocate(world.allocator->context, &memory, 900, nullptr), 0)
+      << "beside the results there is no room";
   EXPECT_EQ(world.allocator->allocate(world.allocator->context, &memory, 200, nullptr), 0);
   world.allocator->release(world.allocator->context, memory, 200, nullptr);
 }

@@ -1,5 +1,5 @@
-// The GPU's resize, its threads run by the CPU, against the reference: the same bits for both orders of passes, odd sizes, flips, crops
-// over the edge, rows at any alignment, and shrinking that needs many bands.
+// The GPU's resize, its threads run by the CPU, against the reference: the same bits for both orders of
+// passes, odd sizes, flips, crops over the edge, rows at any alignment, and shrinking that needs many bands.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -24,13 +24,13 @@ struct Sample {
   bool cubic, flip_x, flip_y, contrast;
 };
 const Sample kSamples[] = {
-    {97, 61, 45, 37, 0, 0, 3, false, false, false, false},    // across first
-    {50, 200, 45, 37, 0, 0, 3, false, true, false, true},     // down first
-    {50, 201, 45, 37, 0, 0, 4, true, false, true, false},     // four bytes a pixel
-    {20, 15, 60, 70, 9, 20, 3, true, true, true, true},       // larger, and cut
-    {33, 40, 30, 31, -9, 4, 3, false, false, false, false},   // smaller than the output: black around it
-    {1500, 40, 45, 37, 0, 0, 3, true, false, false, true},    // wide inputs: bands of few rows
-    {40, 1900, 45, 37, 0, 0, 3, true, false, false, false},   // tall inputs: many pieces
+    {97, 61, 45, 37, 0, 0, 3, false, false, false, false},   // across first
+    {50, 200, 45, 37, 0, 0, 3, false, true, false, true},    // down first
+    {50, 201, 45, 37, 0, 0, 4, true, false, true, false},    // four bytes a pixel
+    {20, 15, 60, 70, 9, 20, 3, true, true, true, true},      // larger, and cut
+    {33, 40, 30, 31, -9, 4, 3, false, false, false, false},  // smaller than the output: black around it
+    {1500, 40, 45, 37, 0, 0, 3, true, false, false, true},   // wide inputs: bands of few rows
+    {40, 1900, 45, 37, 0, 0, 3, true, false, false, false},  // tall inputs: many pieces
     {1, 1, 45, 37, 0, 0, 3, false, false, false, false},
 };
 
@@ -52,11 +52,13 @@ TEST(ResampleTile, EqualsTheReference) {
     device::FusedParams& p = kernel->params[i];
     p = {};
     p.pitch = s.in_width * s.pixel_bytes + 7 * (i % 2);
-    auto& bytes = pictures.emplace_back(static_cast<size_t>(p.pitch) * s.in_height - 7 * (i % 2));  // ends with the last pixel
+    auto& bytes = pictures.emplace_back(static_cast<size_t>(p.pitch) * s.in_height -
+                                        7 * (i % 2));  // ends with the last pixel
     for (uint8_t& b : bytes) b = static_cast<uint8_t>(random());
     p.pixels = bytes.data();
     p.pixel_bytes = s.pixel_bytes;
-    p.in_width = s.in_width, p.in_height = s.in_height, p.resized_width = s.resized_width, p.resized_height = s.resized_height;
+    p.in_width = s.in_width, p.in_height = s.in_height, p.resized_width = s.resized_width,
+    p.resized_height = s.resized_height;
     p.left = s.left, p.top = s.top;
     p.cubic = s.cubic, p.flip_x = s.flip_x, p.flip_y = s.flip_y;
     p.vertical_first = s.in_height - s.resized_height > 2 * (s.in_width - s.resized_width);
@@ -84,7 +86,8 @@ TEST(ResampleTile, EqualsTheReference) {
   EXPECT_EQ(sums_tiles, sums_reference);
   EXPECT_EQ(resized_tiles, resized_reference);
   for (size_t i = 0; i < by_tiles.size(); ++i)
-    ASSERT_EQ(by_tiles[i], by_reference[i]) << "sample " << i / (3 * kWidth * kHeight) << ", element " << i % (3 * kWidth * kHeight);
+    ASSERT_EQ(by_tiles[i], by_reference[i])
+        << "sample " << i / (3 * kWidth * kHeight) << ", element " << i % (3 * kWidth * kHeight);
 }
 
 }  // namespace

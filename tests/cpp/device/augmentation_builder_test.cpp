@@ -69,7 +69,8 @@ TEST(AugmentationBuilder, NothingToDo) {
 }
 
 TEST(AugmentationBuilder, WhatOnePassCannotDoIsLeftToTheCpu) {
-  AugmentationBuilder twice(100, 100), nearest(100, 100), late(100, 100), order(100, 100), black(100, 100), other(100, 100);
+  AugmentationBuilder twice(100, 100), nearest(100, 100), late(100, 100), order(100, 100), black(100, 100),
+      other(100, 100);
   twice.resize(50, 50, Interpolation::bilinear);
   twice.resize(40, 40, Interpolation::bilinear);
   nearest.resize(50, 50, Interpolation::nearest);
@@ -81,7 +82,8 @@ TEST(AugmentationBuilder, WhatOnePassCannotDoIsLeftToTheCpu) {
   black.crop({10, 10, 30, 30});
   black.crop({-5, 0, 30, 30});
   other.something_else();
-  for (const AugmentationBuilder* b : {&twice, &nearest, &late, &order, &black, &other}) EXPECT_FALSE(b->result());
+  for (const AugmentationBuilder* b : {&twice, &nearest, &late, &order, &black, &other})
+    EXPECT_FALSE(b->result());
 }
 
 }  // namespace

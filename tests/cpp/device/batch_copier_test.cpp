@@ -1,4 +1,5 @@
-// BatchCopier on a device that does everything late: right as it is, and wrong as soon as any one of its guards is left out.
+// BatchCopier on a device that does everything late: right as it is, and wrong as soon as any one of its
+// guards is left out.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -20,7 +21,8 @@ constexpr size_t kBytes = 1000;
 enum class Kind { page_locked, staged_large, staged_small };  // small ones share device memory
 size_t bytes_of(Kind kind) { return kind == Kind::staged_large ? 20'000 : kBytes; }
 
-// Host memory as a ring of slots has it: who drops the keeper gives it to the next batch, which is written at once.
+// Host memory as a ring of slots has it: who drops the keeper gives it to the next batch, which is written at
+// once.
 struct HostSlots {
   size_t bytes = kBytes;
   std::vector<std::shared_ptr<std::vector<uint8_t>>> free;
@@ -43,8 +45,10 @@ struct Outcome {
   bool good() const { return wrong_reads == 0 && changed_sources == 0; }
 };
 
-// A training loop: two batches ahead, each read by a late kernel, and dropped as soon as the kernel is queued.
-Outcome train(uint32_t seed, Kind kind, Guard forgotten = Guard::none, bool threads = false, int batches = 30) {
+// A training loop: two batches ahead, each read by a late kernel, and dropped as soon as the kernel is
+// queued.
+Outcome train(uint32_t seed, Kind kind, Guard forgotten = Guard::none, bool threads = false,
+              int batches = 30) {
   auto fake = std::make_shared<FakeDevice>(FakeDevice::Options{.seed = seed, .threads = threads});
   HostSlots slots{bytes_of(kind), {}};
   std::atomic<int64_t> wrong{0}, read{0};
@@ -63,7 +67,8 @@ Outcome train(uint32_t seed, Kind kind, Guard forgotten = Guard::none, bool thre
       const StreamId consumer = fake->current_stream();
       copier.hand_out(batch.ticket, batch.blocks, consumer);
       for (const DeviceBlock& block : batch.blocks)
-        fake->launch(consumer, [&wrong, &read, data = static_cast<const uint8_t*>(block.data()), value = batch.value, bytes = slots.bytes] {
+        fake->launch(consumer, [&wrong, &read, data = static_cast<const uint8_t*>(block.data()),
+                                value = batch.value, bytes = slots.bytes] {
           ++read;
           const std::vector<uint8_t> expected(bytes, value);
           wrong += std::memcmp(data, expected.data(), bytes) != 0;
@@ -100,7 +105,8 @@ std::string name_of(const testing::TestParamInfo<Kind>& info) {
     default: return "StagedSmall";
   }
 }
-INSTANTIATE_TEST_SUITE_P(Blocks, BatchCopierKinds, testing::Values(Kind::page_locked, Kind::staged_large, Kind::staged_small), name_of);
+INSTANTIATE_TEST_SUITE_P(Blocks, BatchCopierKinds,
+                         testing::Values(Kind::page_locked, Kind::staged_large, Kind::staged_small), name_of);
 
 TEST_P(BatchCopierKinds, BatchesArriveWhateverTheDeviceDoesWhen) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
@@ -116,8 +122,10 @@ TEST_P(BatchCopierKinds, BatchesArriveOnADeviceWithThreadsOfItsOwn) {
 
 // The mutation test: each guard, left out, is noticed.
 TEST_P(BatchCopierKinds, EveryGuardIsNeeded) {
-  for (const auto& [guard, name] : {std::pair{Guard::wait, "the consumer's wait"}, {Guard::used_on, "used_on"},
-                                    {Guard::is_done, "waiting until copies are done"}, {Guard::record, "recording the event"},
+  for (const auto& [guard, name] : {std::pair{Guard::wait, "the consumer's wait"},
+                                    {Guard::used_on, "used_on"},
+                                    {Guard::is_done, "waiting until copies are done"},
+                                    {Guard::record, "recording the event"},
                                     {Guard::record_behind_copies, "recording it behind the copies"}}) {
     int noticed = 0;
     for (uint32_t seed = 0; seed < 20; ++seed) noticed += !train(seed, GetParam(), guard).good();
@@ -138,8 +146,10 @@ TEST(BatchCopier, ItsEndWaitsForTheCopiesUnderWay) {
         copier.copy({&block, 1});  // not even sealed
       }
       fake->finish();
-      if (guard == Guard::none) EXPECT_EQ(fake->changed_sources(), 0);
-      else noticed += fake->changed_sources() > 0;
+      if (guard == Guard::none)
+        EXPECT_EQ(fake->changed_sources(), 0);
+      else
+        noticed += fake->changed_sources() > 0;
     }
   }
   EXPECT_GT(noticed, 0);

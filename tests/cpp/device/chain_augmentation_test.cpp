@@ -1,4 +1,5 @@
-// Chains with colours, through the CPU transforms and through the fused augmentation with the same decisions: the same pixels.
+// Chains with colours, through the CPU transforms and through the fused augmentation with the same decisions:
+// the same pixels.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,8 +21,8 @@ std::vector<uint8_t> picture() {  // RGBX
   for (int32_t y = 0; y < kHeight; ++y)
     for (int32_t x = 0; x < kWidth; ++x)
       for (int c = 0; c < 3; ++c)
-        bytes[(static_cast<size_t>(y) * kWidth + x) * 4 + c] =
-            static_cast<uint8_t>((x / 9 + y / 7 + c) % 3 * 70 + x * 30 / kWidth + static_cast<int>(random() % 20));
+        bytes[(static_cast<size_t>(y) * kWidth + x) * 4 + c] = static_cast<uint8_t>(
+            (x / 9 + y / 7 + c) % 3 * 70 + x * 30 / kWidth + static_cast<int>(random() % 20));
   return bytes;
 }
 
@@ -45,20 +46,23 @@ int compare(const std::vector<TransformSpec>& specs) {
   std::vector<uint8_t> pixels = picture();
   int fused = 0;
   for (int64_t index = 0; index < 40; ++index) {
-    const transforms::SampleParams drawn = pipeline->draw(kWidth, kHeight, 1 + static_cast<int>(index % 4), {5, 0, index, 0});
+    const transforms::SampleParams drawn =
+        pipeline->draw(kWidth, kHeight, 1 + static_cast<int>(index % 4), {5, 0, index, 0});
     const auto augmentation = augmentation_of(chain, {kWidth, kHeight}, drawn);
     if (!augmentation) continue;
     ++fused;
     const auto scratch = transforms::ImagePipeline::make_scratch();
     const auto need = pipeline->plan(kWidth, kHeight, drawn, *scratch);
-    const base::ImageView region{pixels.data() + (static_cast<size_t>(need.region.top) * kWidth + need.region.left) * 4, need.region.width,
-                           need.region.height, kWidth * 4};
+    const base::ImageView region{
+        pixels.data() + (static_cast<size_t>(need.region.top) * kWidth + need.region.left) * 4,
+        need.region.width, need.region.height, kWidth * 4};
     std::vector<uint8_t> wanted(static_cast<size_t>(3) * need.shape.height * need.shape.width), got = wanted;
     pipeline->apply(region, *scratch, wanted.data());
     const std::vector<Augmentation> one{*augmentation};
     std::vector<int64_t> workspace(fused_workspace_bytes(one, need.shape.height, need.shape.width) / 8 + 1);
     fused_augment(std::vector<DecodedPicture>{{pixels.data(), kWidth, kHeight, kWidth * 4, 4}}, one, {}, {},
-                  {got.data(), base::DType::u8, 1, 3, need.shape.height, need.shape.width, false}, workspace.data(), {});
+                  {got.data(), base::DType::u8, 1, 3, need.shape.height, need.shape.width, false},
+                  workspace.data(), {});
     EXPECT_EQ(got, wanted) << "key " << index;
   }
   return fused;
@@ -72,8 +76,12 @@ TEST(ChainAugmentation, TheSameDecisionsGiveTheSamePixels) {
   EXPECT_EQ(compare({Resize{96, 0}, CenterCrop{80, 80}, jitter()}), 40);
   EXPECT_EQ(compare({Resize{96, 0}, CenterCrop{80, 80}, Grayscale{}}), 40);
   EXPECT_EQ(compare({VerticalFlip{}, cut, HorizontalFlip{}, jitter(), RandomGrayscale{}}), 40);
-  EXPECT_EQ(compare({ExifTranspose{}, RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic}, HorizontalFlip{}}), 40);
-  EXPECT_EQ(compare({RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic, true}, HorizontalFlip{}}), 40);
+  EXPECT_EQ(compare({ExifTranspose{}, RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic},
+                     HorizontalFlip{}}),
+            40);
+  EXPECT_EQ(compare({RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic, true},
+                     HorizontalFlip{}}),
+            40);
   EXPECT_EQ(compare({Resize{96, 0, 0, Interpolation::bilinear, true}, CenterCrop{80, 80}}), 40);
   EXPECT_EQ(compare({RandomRotation{{-10, 10}}, RandomResizedCrop{48, 56}}), 0);
   EXPECT_EQ(compare({jitter(), RandomResizedCrop{48, 56}}), 0);

@@ -1,4 +1,5 @@
-// Numbers in and out of memory: narrow floats equal those of the CPU transforms, and eight at a time equal one at a time.
+// Numbers in and out of memory: narrow floats equal those of the CPU transforms, and eight at a time equal
+// one at a time.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -28,7 +29,8 @@ TEST(Elements, RoundingIsThatOfTheCpuTransforms) {
     ASSERT_EQ(bfloat_of(v), base::to_bf16(v)) << v;
   }
   const float infinity = std::numeric_limits<float>::infinity();
-  for (const float v : {65504.0f, 65519.9f, 65520.0f, 1e9f, infinity, 0x1p-24f, 0x1p-25f, 0x1.8p-25f, 0x1p-14f})
+  for (const float v :
+       {65504.0f, 65519.9f, 65520.0f, 1e9f, infinity, 0x1p-24f, 0x1p-25f, 0x1.8p-25f, 0x1p-14f})
     EXPECT_EQ(half_of(v), base::to_f16(v)) << v;
 }
 
@@ -37,7 +39,8 @@ TEST(Elements, GroupsEqualSingleElements) {
     for (const bool channels_last : {false, true})
       for (const int32_t c : {1, 3})
         for (const size_t offset : {0, 4, 8}) {
-          TestImages from(type, 2, c, 5, 16, channels_last, offset), to(type, 2, c, 5, 16, !channels_last, offset);
+          TestImages from(type, 2, c, 5, 16, channels_last, offset),
+              to(type, 2, c, 5, 16, !channels_last, offset);
           from.fill();
           for (int64_t n = 0; n < 2; ++n)
             for (int64_t pixel = 0; pixel + kGroupPixels <= from.images.pixels(); pixel += 3) {

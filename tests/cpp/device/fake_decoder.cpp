@@ -24,7 +24,8 @@ void decode_rgb(std::span<const uint8_t> bytes, const base::Rect& region, uint8_
   const base::ImageView view = pixels.resize(region.width, region.height);
   codecs::JpegDecoder(codecs::JpegRule::strict).decode(bytes, codecs::probe_jpeg(bytes), region, view);
   for (int32_t y = 0; y < view.height; ++y)
-    for (int32_t x = 0; x < view.width; ++x, to += 3) std::memcpy(to, view.row(y) + ptrdiff_t{x} * base::kPixelBytes, 3);
+    for (int32_t x = 0; x < view.width; ++x, to += 3)
+      std::memcpy(to, view.row(y) + ptrdiff_t{x} * base::kPixelBytes, 3);
 }
 
 }  // namespace
@@ -52,7 +53,8 @@ size_t FakeDecoder::plan(std::span<const JpegRequest> requests, std::vector<Jpeg
   return bytes;
 }
 
-void FakeDecoder::decode(std::span<const JpegRequest> requests, std::vector<JpegResult>& results, void* memory, void* stream) {
+void FakeDecoder::decode(std::span<const JpegRequest> requests, std::vector<JpegResult>& results,
+                         void* memory, void* stream) {
   const auto on = reinterpret_cast<StreamId>(stream);
   for (size_t i = 0; i < requests.size(); ++i) {
     JpegResult& result = results[i];
@@ -69,7 +71,8 @@ void FakeDecoder::decode(std::span<const JpegRequest> requests, std::vector<Jpeg
       continue;
     }
     try {
-      if (options_.refuses_late && options_.refuses && options_.refuses(request.bytes)) throw Error(ErrorKind::corrupt_data, "refused");
+      if (options_.refuses_late && options_.refuses && options_.refuses(request.bytes))
+        throw Error(ErrorKind::corrupt_data, "refused");
       std::vector<uint8_t> trial(size);
       decode_rgb(request.bytes, request.region, trial.data());
     } catch (const Error& error) {
@@ -95,17 +98,18 @@ void FakeDecoder::decode(std::span<const JpegRequest> requests, std::vector<Jpeg
 }
 
 loader::DeviceDecoding fake_decoding(const std::shared_ptr<FakeDevice>& device, FakeDecoder::Options options,
-                             std::shared_ptr<FakeDecoder::Counts> counts) {
+                                     std::shared_ptr<FakeDecoder::Counts> counts) {
   loader::DeviceDecoding decoding;
   const bool only_time = options.per_picture.count() > 0;
   decoding.decoder = std::make_unique<FakeDecoder>(device, std::move(options), std::move(counts));
-  decoding.augment = [device, only_time](auto pictures, auto augmentations, auto mean, auto std, const BatchImages& out, void* workspace,
-                                         void* stream) {
+  decoding.augment = [device, only_time](auto pictures, auto augmentations, auto mean, auto std,
+                                         const BatchImages& out, void* workspace, void* stream) {
     if (only_time) return;
     device->launch(reinterpret_cast<StreamId>(stream),
                    [pictures = std::vector<DecodedPicture>(pictures.begin(), pictures.end()),
                     augmentations = std::vector<Augmentation>(augmentations.begin(), augmentations.end()),
-                    mean = std::vector<double>(mean.begin(), mean.end()), std = std::vector<double>(std.begin(), std.end()), out,
+                    mean = std::vector<double>(mean.begin(), mean.end()),
+                    std = std::vector<double>(std.begin(), std.end()), out,
                     workspace] { fused_augment(pictures, augmentations, mean, std, out, workspace, {}); });
   };
   return decoding;

@@ -40,7 +40,8 @@ size_t sum_of(const uint8_t* bytes, size_t count) {
 
 }  // namespace
 
-// Freed, its bytes are others, but they stay readable: code that reads them all the same is to be noticed, not to crash.
+// Freed, its bytes are others, but they stay readable: code that reads them all the same is to be noticed,
+// not to crash.
 struct FakeDevice::Host : HostMemory {
   std::shared_ptr<FakeDevice> device;
   std::vector<uint8_t> bytes;
@@ -104,23 +105,30 @@ void FakeDevice::synchronize(DeviceEvent& event) {
   if (moment == nullptr) return;
   std::unique_lock lock(mutex_);
   while (!moment->reached) {
-    if (options_.threads || somebody_works()) changed_.wait(lock);
-    else if (!step(lock)) throw std::logic_error("an event that nothing will ever reach");
+    if (options_.threads || somebody_works())
+      changed_.wait(lock);
+    else if (!step(lock))
+      throw std::logic_error("an event that nothing will ever reach");
   }
 }
 
 void FakeDevice::finish() {
   std::unique_lock lock(mutex_);
   const auto idle = [this] {
-    return std::all_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.queue.empty() && !s.running; });
+    return std::all_of(streams_.begin(), streams_.end(),
+                       [](const Stream& s) { return s.queue.empty() && !s.running; });
   };
   while (!idle()) {
-    if (options_.threads || somebody_works()) changed_.wait(lock);
-    else if (!step(lock)) throw std::logic_error("streams that wait for each other");
+    if (options_.threads || somebody_works())
+      changed_.wait(lock);
+    else if (!step(lock))
+      throw std::logic_error("streams that wait for each other");
   }
 }
 
-void FakeDevice::launch(StreamId stream, std::function<void()> kernel) { push(stream, {std::move(kernel), {}, {}}); }
+void FakeDevice::launch(StreamId stream, std::function<void()> kernel) {
+  push(stream, {std::move(kernel), {}, {}});
+}
 
 void FakeDevice::copy_to_device(void* to, const void* from, size_t bytes, StreamId stream) {
   ++copies_;
@@ -133,7 +141,8 @@ void FakeDevice::copy_to_device(void* to, const void* from, size_t bytes, Stream
                   std::memcpy(target + half, source + half, bytes - half);
                   if (sum_of(source, bytes) != before || sum_of(target, bytes) != before) ++changed_sources_;
                 },
-                {}, {}});
+                {},
+                {}});
 }
 
 // ---- memory
@@ -144,7 +153,8 @@ std::unique_ptr<DeviceMemory> FakeDevice::allocate(size_t bytes, StreamId stream
   const std::lock_guard lock(mutex_);
   auto& free = free_[{stream, bytes}];
   const auto ready = [](const std::unique_ptr<Block>& block) {
-    return std::all_of(block->last_uses.begin(), block->last_uses.end(), [](const auto& moment) { return moment->reached; });
+    return std::all_of(block->last_uses.begin(), block->last_uses.end(),
+                       [](const auto& moment) { return moment->reached; });
   };
   const auto found = std::find_if(free.rbegin(), free.rend(), ready);
   if (found != free.rend()) {
@@ -155,7 +165,9 @@ std::unique_ptr<DeviceMemory> FakeDevice::allocate(size_t bytes, StreamId stream
   }
   memory->block = std::make_unique<Block>();
   if (bytes > options_.memory_bytes - used_bytes_)
-    throw Error(ErrorKind::system, "the device has no " + std::to_string(bytes) + " bytes left; use a smaller batch_size", {}, -1, ENOMEM);
+    throw Error(ErrorKind::system,
+                "the device has no " + std::to_string(bytes) + " bytes left; use a smaller batch_size", {},
+                -1, ENOMEM);
   used_bytes_ += bytes;
   ++allocations_;
   memory->block->bytes.resize(bytes);

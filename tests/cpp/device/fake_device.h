@@ -1,9 +1,11 @@
-// FakeDevice: a device in the host's memory that does everything as late, as slowly and in as odd an order as the rules allow.
+// FakeDevice: a device in the host's memory that does everything as late, as slowly and in as odd an order as
+// the rules allow.
 //
-// Streams are queues. Nothing runs until somebody looks (is_done, synchronize, finish) or, with `threads`, until the stream's own thread
-// gets to it; which stream goes on is drawn from `seed`. A copy runs in two halves, and notices when its source has changed since it
-// was queued. Freed memory is given at once to the next allocation of its size on the same stream, unless used_on() named others.
-// So code that leaves out a wait, or uses memory again too early, shows it: by a changed source, or by what its kernels read.
+// Streams are queues. Nothing runs until somebody looks (is_done, synchronize, finish) or, with `threads`,
+// until the stream's own thread gets to it; which stream goes on is drawn from `seed`. A copy runs in two
+// halves, and notices when its source has changed since it was queued. Freed memory is given at once to the
+// next allocation of its size on the same stream, unless used_on() named others. So code that leaves out a
+// wait, or uses memory again too early, shows it: by a changed source, or by what its kernels read.
 #pragma once
 
 #include <atomic>
@@ -24,7 +26,7 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
  public:
   struct Options {
     uint32_t seed = 1;
-    bool threads = false;          // one for each stream
+    bool threads = false;  // one for each stream
     size_t memory_bytes = SIZE_MAX;
     size_t host_bytes = SIZE_MAX;  // what can be page-locked
   };
@@ -48,8 +50,10 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
   void launch(StreamId stream, std::function<void()> kernel);
   void finish();  // everything that was queued runs
 
-  int64_t changed_sources() const { return changed_sources_; }  // copies that found other bytes than when they were queued
-  int64_t allocations() const { return allocations_; }          // of memory that no earlier block could serve
+  int64_t changed_sources() const {
+    return changed_sources_;
+  }  // copies that found other bytes than when they were queued
+  int64_t allocations() const { return allocations_; }  // of memory that no earlier block could serve
   int64_t host_allocations() const { return host_allocations_; }
   int64_t copies() const { return copies_; }
 
@@ -61,7 +65,7 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
   struct Host;
   struct Op {
     std::function<void()> work;
-    std::shared_ptr<Moment> done;       // set when the op is reached
+    std::shared_ptr<Moment> done;  // set when the op is reached
     std::shared_ptr<Moment> wait_for;
   };
   struct Stream {

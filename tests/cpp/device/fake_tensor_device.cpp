@@ -1,5 +1,6 @@
-// _fake_device: the fake device as a Python module, for the tests of what lies above it. Its tensors are CPU tensors over the fake's
-// memory; the host is its consumer, so a stream that waits for an event makes the host wait.
+// _fake_device: the fake device as a Python module, for the tests of what lies above it. Its tensors are CPU
+// tensors over the fake's memory; the host is its consumer, so a stream that waits for an event makes the
+// host wait.
 #include <pybind11/pybind11.h>
 
 #include <ATen/ops/from_blob.h>
@@ -36,7 +37,8 @@ class FakeTensorDevice final : public torch_bridge::TensorDevice {
     if (const auto memory = found->second.lock()) fake->used_on(*memory, stream), ++marked;
   }
   Current enter(Current current) override {
-    if (current.stream != fake->current_stream()) fake->finish();  // Python code runs on the host, not behind the copies
+    if (current.stream != fake->current_stream())
+      fake->finish();  // Python code runs on the host, not behind the copies
     const StreamId before = fake->current_stream();
     fake->set_current_stream(current.stream);
     return {current.device_index, before};
@@ -51,7 +53,9 @@ class FakeTensorDevice final : public torch_bridge::TensorDevice {
   void wait(StreamId, DeviceEvent& event) override { fake->synchronize(event); }
   bool is_done(DeviceEvent& event) override { return fake->is_done(event); }
   void synchronize(DeviceEvent& event) override { fake->synchronize(event); }
-  std::unique_ptr<DeviceMemory> allocate(size_t bytes, StreamId stream) override { return fake->allocate(bytes, stream); }
+  std::unique_ptr<DeviceMemory> allocate(size_t bytes, StreamId stream) override {
+    return fake->allocate(bytes, stream);
+  }
   void used_on(DeviceMemory& memory, StreamId stream) override { fake->used_on(memory, stream); }
   std::unique_ptr<HostMemory> allocate_host(size_t bytes) override { return fake->allocate_host(bytes); }
   void copy_to_device(void* to, const void* from, size_t bytes, StreamId stream) override {
@@ -74,7 +78,8 @@ class FakeTensorDevice final : public torch_bridge::TensorDevice {
   std::deque<std::vector<uint8_t>> read_;
 };
 
-// Of an accelerator of torch's no more than a pool of streams, as CUDA has one: it gives a different one each time, 32 in turn.
+// Of an accelerator of torch's no more than a pool of streams, as CUDA has one: it gives a different one each
+// time, 32 in turn.
 struct StreamPool final : c10::impl::DeviceGuardImplInterface {
   at::DeviceType type() const override { return at::kPrivateUse1; }
   at::Device exchangeDevice(at::Device) const override { return getDevice(); }
@@ -102,25 +107,31 @@ PYBIND11_MODULE(_fake_device, m) {
                  .seed = seed, .threads = false, .memory_bytes = memory_bytes, .host_bytes = SIZE_MAX});
            }),
            py::arg("seed") = 1, py::arg("memory_bytes") = SIZE_MAX)
-      .def_property_readonly("capsule",
-                             [](const std::shared_ptr<FakeTensorDevice>& device) {
-                               return py::capsule(new std::shared_ptr<millrace::torch_bridge::TensorDevice>(device), [](void* p) {
-                                 delete static_cast<std::shared_ptr<millrace::torch_bridge::TensorDevice>*>(p);
-                               });
-                             })
-      .def("read_later",
-           [](FakeTensorDevice& d, size_t address, size_t bytes) { d.read_later(reinterpret_cast<const void*>(address), bytes); })
+      .def_property_readonly(
+          "capsule",
+          [](const std::shared_ptr<FakeTensorDevice>& device) {
+            return py::capsule(
+                new std::shared_ptr<millrace::torch_bridge::TensorDevice>(device), [](void* p) {
+                  delete static_cast<std::shared_ptr<millrace::torch_bridge::TensorDevice>*>(p);
+                });
+          })
+      .def("read_later", [](FakeTensorDevice& d, size_t address,
+                            size_t bytes) { d.read_later(reinterpret_cast<const void*>(address), bytes); })
       // refuses: of this many files each, the decoder takes all but one; 0: all
       .def(
           "decoding",
           [](const std::shared_ptr<FakeTensorDevice>& device, int64_t refuses) {
             const auto make = [device, refuses] {
               millrace::device::FakeDecoder::Options options;
-              if (refuses > 0) options.refuses = [refuses](auto bytes) { return static_cast<int64_t>(bytes.size()) % refuses == 0; };
+              if (refuses > 0)
+                options.refuses = [refuses](auto bytes) {
+                  return static_cast<int64_t>(bytes.size()) % refuses == 0;
+                };
               return millrace::device::fake_decoding(device->fake, options, device->counts);
             };
-            return py::capsule(new std::function<millrace::loader::DeviceDecoding()>(make),
-                               [](void* p) { delete static_cast<std::function<millrace::loader::DeviceDecoding()>*>(p); });
+            return py::capsule(new std::function<millrace::loader::DeviceDecoding()>(make), [](void* p) {
+              delete static_cast<std::function<millrace::loader::DeviceDecoding()>*>(p);
+            });
           },
           py::arg("refuses") = 0)
       .def_property_readonly("decoded", [](FakeTensorDevice& d) { return d.counts->decoded.load(); })
@@ -128,7 +139,8 @@ PYBIND11_MODULE(_fake_device, m) {
       .def("finish", [](FakeTensorDevice& d) { d.fake->finish(); })
       .def_property_readonly("changed_sources", [](FakeTensorDevice& d) { return d.fake->changed_sources(); })
       .def_property_readonly("allocations", [](FakeTensorDevice& d) { return d.fake->allocations(); })
-      .def_property_readonly("host_allocations", [](FakeTensorDevice& d) { return d.fake->host_allocations(); })
+      .def_property_readonly("host_allocations",
+                             [](FakeTensorDevice& d) { return d.fake->host_allocations(); })
       .def_property_readonly("copies", [](FakeTensorDevice& d) { return d.fake->copies(); })
       .def_readonly("marked", &FakeTensorDevice::marked)
       .def_readwrite("lock_failure", &FakeTensorDevice::failure);

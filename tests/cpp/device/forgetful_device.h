@@ -15,7 +15,8 @@ enum class Guard { none, wait, used_on, is_done, record, record_behind_copies, s
 // The device without one of the calls that the copier's guards are made of.
 class Forgetful : public Device {
  public:
-  Forgetful(std::shared_ptr<FakeDevice> device, Guard forgotten) : device_(std::move(device)), forgotten_(forgotten) {}
+  Forgetful(std::shared_ptr<FakeDevice> device, Guard forgotten)
+      : device_(std::move(device)), forgotten_(forgotten) {}
   StreamId new_stream() override { return device_->new_stream(); }
   StreamId current_stream() override { return device_->current_stream(); }
   void* native_stream(StreamId stream) override { return device_->native_stream(stream); }
@@ -27,11 +28,15 @@ class Forgetful : public Device {
   void wait(StreamId stream, DeviceEvent& event) override {
     if (forgotten_ != Guard::wait) device_->wait(stream, event);
   }
-  bool is_done(DeviceEvent& event) override { return forgotten_ == Guard::is_done || device_->is_done(event); }
+  bool is_done(DeviceEvent& event) override {
+    return forgotten_ == Guard::is_done || device_->is_done(event);
+  }
   void synchronize(DeviceEvent& event) override {
     if (forgotten_ != Guard::synchronize) device_->synchronize(event);
   }
-  std::unique_ptr<DeviceMemory> allocate(size_t bytes, StreamId stream) override { return device_->allocate(bytes, stream); }
+  std::unique_ptr<DeviceMemory> allocate(size_t bytes, StreamId stream) override {
+    return device_->allocate(bytes, stream);
+  }
   void used_on(DeviceMemory& memory, StreamId stream) override {
     if (forgotten_ != Guard::used_on) device_->used_on(memory, stream);
   }

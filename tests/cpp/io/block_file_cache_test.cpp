@@ -1,4 +1,5 @@
-// BlockFile over an entry of the disk cache: shared by whole blocks, verified, and what is known of that elsewhere.
+// BlockFile over an entry of the disk cache: shared by whole blocks, verified, and what is known of that
+// elsewhere.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -95,7 +96,8 @@ TEST(BlockFileInCache, ManyReadersOfADamagedBlock) {
 
 // How many blocks a new process compares with their records when it reads everything.
 int64_t verified_by_another_process(const CacheFiles& files, const std::vector<uint8_t>& data) {
-  int64_t* const found = static_cast<int64_t*>(::mmap(nullptr, 8, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  int64_t* const found =
+      static_cast<int64_t*>(::mmap(nullptr, 8, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   EXPECT_TRUE(in_child([&] {
     const auto size = static_cast<int64_t>(data.size());
     const auto file = files.open(size);
@@ -115,7 +117,8 @@ TEST(BlockFileInCache, WhatOneProcessVerifiedOthersKnow) {
   EXPECT_EQ(verified_by_another_process(files, data), 0) << "who wrote them said so";
   ASSERT_EQ(::pwrite(files.data, data.data(), 1, 0), 1);
   EXPECT_EQ(read(*files.open(4500)->reader(), 0, 2500).size(), 2500u);
-  EXPECT_EQ(verified_by_another_process(files, data), 2) << "somebody wrote to the file, then three blocks were verified";
+  EXPECT_EQ(verified_by_another_process(files, data), 2)
+      << "somebody wrote to the file, then three blocks were verified";
   EXPECT_EQ(verified_by_another_process(files, data), 0) << "added to what was noted before";
 
   std::this_thread::sleep_for(std::chrono::milliseconds(30));  // times of a file move in ticks
@@ -131,7 +134,8 @@ TEST(BlockFileInCache, WhatOneProcessVerifiedOthersKnow) {
 }
 
 // Changes a byte of the note, puts its checksum right if asked, and says how many blocks are verified then.
-int64_t verified_with_note_changed(const CacheFiles& files, const std::vector<uint8_t>& data, int64_t byte, bool checksum) {
+int64_t verified_with_note_changed(const CacheFiles& files, const std::vector<uint8_t>& data, int64_t byte,
+                                   bool checksum) {
   constexpr int64_t kAt = 64 + 5 * 8, kBytes = 36 + 24 + 1 + 4;
   std::vector<uint8_t> note(kBytes);
   EXPECT_EQ(::pread(files.map, note.data(), kBytes, kAt), kBytes);
@@ -149,7 +153,8 @@ TEST(BlockFileInCache, ANoteOfAnotherBootOrFileOrATornOneIsWorthNothing) {
   const auto data = pattern(4500);
   const CacheFiles files(4500);
   files.open(4500)->write(0, data);
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // a file that was just written to is given another time when it is noted
+  std::this_thread::sleep_for(std::chrono::milliseconds(
+      30));  // a file that was just written to is given another time when it is noted
   ASSERT_EQ(verified_by_another_process(files, data), 0);
   EXPECT_EQ(verified_with_note_changed(files, data, 3, true), 5) << "boot";
   EXPECT_EQ(verified_with_note_changed(files, data, 36, true), 5) << "inode";

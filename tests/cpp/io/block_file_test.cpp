@@ -1,4 +1,5 @@
-// BlockFile: bytes in any order to any number of readers, held within bounds; block_file_cache_test.cpp has the disk cache.
+// BlockFile: bytes in any order to any number of readers, held within bounds; block_file_cache_test.cpp has
+// the disk cache.
 #include "io/block_file.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,9 @@ TEST(BlockFile, ReadersWaitAndAsk) {
   const auto data = pattern(10'500);
   const auto file = make(10'500);
   const auto source = file->reader();
-  std::thread reader([&] { EXPECT_EQ(read(*source, 3500, 2000), std::vector<uint8_t>(data.begin() + 3500, data.begin() + 5500)); });
+  std::thread reader([&] {
+    EXPECT_EQ(read(*source, 3500, 2000), std::vector<uint8_t>(data.begin() + 3500, data.begin() + 5500));
+  });
   std::vector<int64_t> wanted;
   while (wanted.size() < 3)
     for (const int64_t block : file->take_wanted()) wanted.push_back(block);
@@ -52,7 +55,8 @@ TEST(BlockFile, ReadersWaitAndAsk) {
 }
 
 TEST(BlockFile, FailuresKeepTheirKind) {
-  for (const auto& [kind, code] : {std::pair{ErrorKind::not_found, ENOENT}, {ErrorKind::system, EACCES}, {ErrorKind::corrupt_data, 0}}) {
+  for (const auto& [kind, code] :
+       {std::pair{ErrorKind::not_found, ENOENT}, {ErrorKind::system, EACCES}, {ErrorKind::corrupt_data, 0}}) {
     const auto file = make(3000);
     file->write(0, pattern(1000));
     const auto source = file->reader();
@@ -131,7 +135,8 @@ TEST(BlockFile, KeepsWhatAReaderWaitsFor) {
     });
   for (size_t asked = 0; asked < 12;) asked += file->take_wanted().size();
   for (int64_t block = 0; block < 12; ++block) file->write(block * kBlock, part(data, block * kBlock, 900));
-  for (int64_t block = 0; block < 12; ++block) file->write(block * kBlock + 900, part(data, block * kBlock + 900, 100));
+  for (int64_t block = 0; block < 12; ++block)
+    file->write(block * kBlock + 900, part(data, block * kBlock + 900, 100));
   for (int i = 0; i < 500 && done < 12; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   file->close();
   for (auto& reader : readers) reader.join();

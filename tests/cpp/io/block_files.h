@@ -52,19 +52,21 @@ inline std::vector<uint8_t> read(const ByteSource& source, int64_t offset, int64
 // What a fetcher does, until stopped: brings what is asked for, in pieces of any size.
 class Fetcher {
  public:
-  Fetcher(BlockFile& file, const std::vector<uint8_t>& data, unsigned seed) : thread_([this, &file, &data, seed] {
-    std::mt19937 random(seed);
-    while (!stop_) {
-      for (const int64_t block : file.take_wanted()) {
-        for (int64_t at = block * kBlock, end = std::min<int64_t>(at + kBlock, file.size()); at < end;) {
-          const int64_t bytes = std::min<int64_t>(end - at, 1 + random() % 700);
-          file.write(at, part(data, at, bytes));
-          at += bytes;
-        }
-      }
-      std::this_thread::yield();
-    }
-  }) {}
+  Fetcher(BlockFile& file, const std::vector<uint8_t>& data, unsigned seed)
+      : thread_([this, &file, &data, seed] {
+          std::mt19937 random(seed);
+          while (!stop_) {
+            for (const int64_t block : file.take_wanted()) {
+              for (int64_t at = block * kBlock, end = std::min<int64_t>(at + kBlock, file.size());
+                   at < end;) {
+                const int64_t bytes = std::min<int64_t>(end - at, 1 + random() % 700);
+                file.write(at, part(data, at, bytes));
+                at += bytes;
+              }
+            }
+            std::this_thread::yield();
+          }
+        }) {}
   ~Fetcher() {
     stop_ = true;
     thread_.join();
@@ -79,7 +81,8 @@ struct CacheFiles {
   ScratchFolder folder;
   int data, map;
   explicit CacheFiles(int64_t size)
-      : data(::open((folder / "data").c_str(), O_RDWR | O_CREAT, 0600)), map(::open((folder / "map").c_str(), O_RDWR | O_CREAT, 0600)) {
+      : data(::open((folder / "data").c_str(), O_RDWR | O_CREAT, 0600)),
+        map(::open((folder / "map").c_str(), O_RDWR | O_CREAT, 0600)) {
     EXPECT_EQ(::ftruncate(data, size), 0);
     EXPECT_EQ(::ftruncate(map, 64 + 8 * ((size + kBlock - 1) / kBlock)), 0);
   }

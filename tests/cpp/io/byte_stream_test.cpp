@@ -1,4 +1,5 @@
-// ByteStream: any sequence of reads and skips gives what a copy of the bytes gives, plain and packed; local files and their ends.
+// ByteStream: any sequence of reads and skips gives what a copy of the bytes gives, plain and packed; local
+// files and their ends.
 #include "io/byte_stream.h"
 
 #include <gtest/gtest.h>
@@ -33,14 +34,16 @@ TEST_P(Mixes, OfReadsAndSkips) {
   // Half of it repeats, so that packed content comes in pieces of many lengths.
   const std::string content = noise(700'000) + std::string(700'000, 'z') + noise(300'000, 2);
   const auto source = memory(packed_as(GetParam(), content));
-  const size_t sizes[] = {0, 1, 2, 511, 512, 513, 4095, 4096, 4097, 16'383, 16'384, 16'385, 70'000, 262'143, 262'144, 262'145, 400'000};
+  const size_t sizes[] = {0,      1,      2,      511,    512,     513,     4095,    4096,   4097,
+                          16'383, 16'384, 16'385, 70'000, 262'143, 262'144, 262'145, 400'000};
   for (int round = 0; round < 40; ++round) {
     const auto stream = open_stream(source);
     const size_t most = round % 4 == 0 ? std::size(sizes) : 4 + static_cast<size_t>(round) % 10;
     size_t at = 0;
     std::string got;
     for (int step = 0; step < 3000 && at < content.size(); ++step) {
-      const size_t wanted = sizes[random() % most] + random() % 3, expected = std::min(wanted, content.size() - at);
+      const size_t wanted = sizes[random() % most] + random() % 3,
+                   expected = std::min(wanted, content.size() - at);
       ASSERT_GE(stream->most_left(), static_cast<int64_t>(content.size() - at));
       if (random() % 3 == 0) {
         ASSERT_EQ(stream->skip(static_cast<int64_t>(wanted)), static_cast<int64_t>(expected));
@@ -92,7 +95,8 @@ TEST(LocalFile, ReadAnywhereByManyThreads) {
         for (int i = 0; i < 200; ++i) {
           const size_t at = random() % 299'000;
           file->read_at(static_cast<int64_t>(at), bytes);
-          EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), reinterpret_cast<const uint8_t*>(content.data()) + at));
+          EXPECT_TRUE(
+              std::equal(bytes.begin(), bytes.end(), reinterpret_cast<const uint8_t*>(content.data()) + at));
         }
       });
     for (std::thread& thread : threads) thread.join();

@@ -1,4 +1,5 @@
-// CachedFile and EntryLock: whole entries of the disk cache, read as local files are, verified, in use, and given up when damaged.
+// CachedFile and EntryLock: whole entries of the disk cache, read as local files are, verified, in use, and
+// given up when damaged.
 #include "io/cached_file.h"
 
 #include <fcntl.h>
@@ -49,7 +50,8 @@ struct Entry : CacheFiles {
   std::shared_ptr<Fetched> fetched;
   std::atomic<int> opened{0};
 
-  explicit Entry(int64_t filled = kSize) : CacheFiles(kSize), bytes(pattern(kSize)), fetched(std::make_shared<Fetched>(bytes)) {
+  explicit Entry(int64_t filled = kSize)
+      : CacheFiles(kSize), bytes(pattern(kSize)), fetched(std::make_shared<Fetched>(bytes)) {
     EXPECT_EQ(::pwrite(map, kHeader.data(), kHeader.size(), 0), static_cast<ssize_t>(kHeader.size()));
     CacheFiles::open(kSize)->write(0, part(bytes, 0, filled));
   }
@@ -123,8 +125,10 @@ TEST(CachedFile, VerifiesWhatNobodyVouchesFor) {
   EXPECT_EQ(entry.counts->hit_blocks, 5);
   ASSERT_EQ(::pwrite(entry.data, entry.bytes.data(), 1, 0), 1);  // another time of writing
   const auto source = entry.open();
-  for (const auto& [offset, bytes] : {std::pair<int64_t, int64_t>{1500, 10}, {1990, 20}, {1500, 600}, {4499, 1}, {kSize, 0}})
-    EXPECT_EQ(read(*source, offset, bytes), std::vector<uint8_t>(entry.bytes.begin() + offset, entry.bytes.begin() + offset + bytes));
+  for (const auto& [offset, bytes] :
+       {std::pair<int64_t, int64_t>{1500, 10}, {1990, 20}, {1500, 600}, {4499, 1}, {kSize, 0}})
+    EXPECT_EQ(read(*source, offset, bytes),
+              std::vector<uint8_t>(entry.bytes.begin() + offset, entry.bytes.begin() + offset + bytes));
   EXPECT_EQ(entry.counts->verified_blocks, 3) << "blocks 1, 2 and 4, once each";
   EXPECT_EQ(entry.counts->hit_blocks, 8);
   EXPECT_THROW(read(*source, kSize - 1, 2), Error);

@@ -1,4 +1,5 @@
-// A file in memory: its bytes, what becomes of it when it is cut short or replaced, and what cannot be mapped.
+// A file in memory: its bytes, what becomes of it when it is cut short or replaced, and what cannot be
+// mapped.
 #include "io/mapped_file.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,9 @@ TEST(MappedFile, HoldsTheBytesAndKnowsWhenTheFileIsCutShort) {
   const MappedFile file(folder.write("a.bin", std::string(5000, 'x')));
   ASSERT_EQ(file.bytes().size(), 5000u);
   EXPECT_EQ(file.bytes()[4999], 'x');
-  for (const auto access : {MappedFile::Access::random, MappedFile::Access::sequential, MappedFile::Access::normal}) file.advise(access);
+  for (const auto access :
+       {MappedFile::Access::random, MappedFile::Access::sequential, MappedFile::Access::normal})
+    file.advise(access);
   EXPECT_FALSE(file.shrank());
   ASSERT_EQ(truncate(file.path().c_str(), 100), 0);
   EXPECT_TRUE(file.shrank());

@@ -22,8 +22,10 @@ class SlowSource final : public ByteSource {
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
     std::this_thread::sleep_for(pause_);
     ++reads;
-    if (bad_ >= offset && bad_ < offset + static_cast<int64_t>(into.size())) throw Error(ErrorKind::corrupt_data, "bad", name_, bad_);
-    for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<uint8_t>((offset + static_cast<int64_t>(i)) % 251);
+    if (bad_ >= offset && bad_ < offset + static_cast<int64_t>(into.size()))
+      throw Error(ErrorKind::corrupt_data, "bad", name_, bad_);
+    for (size_t i = 0; i < into.size(); ++i)
+      into[i] = static_cast<uint8_t>((offset + static_cast<int64_t>(i)) % 251);
   }
   mutable std::atomic<int> reads = 0;
 
@@ -54,7 +56,8 @@ TEST(ReadAhead, EveryJobIsDoneWhenItIsFinished) {
       EXPECT_TRUE(is_right(memory[i], static_cast<int64_t>(i) * kBytes));
     }
     reads.finish(last);
-    for (size_t i = 0; i < memory.size(); ++i) EXPECT_TRUE(is_right(memory[i], static_cast<int64_t>(i) * kBytes));
+    for (size_t i = 0; i < memory.size(); ++i)
+      EXPECT_TRUE(is_right(memory[i], static_cast<int64_t>(i) * kBytes));
     reads.finish(last);  // again: nothing to do
   }
 }
@@ -64,7 +67,8 @@ TEST(ReadAhead, AnErrorComesWithItsJobAndTheOthersGoOn) {
   ReadAhead reads;
   std::vector<std::vector<uint8_t>> memory(6, std::vector<uint8_t>(kBytes));
   std::vector<int64_t> jobs;
-  for (size_t i = 0; i < memory.size(); ++i) jobs.push_back(reads.add(source, static_cast<int64_t>(i) * kBytes, memory[i]));
+  for (size_t i = 0; i < memory.size(); ++i)
+    jobs.push_back(reads.add(source, static_cast<int64_t>(i) * kBytes, memory[i]));
   reads.finish(jobs[2]);
   EXPECT_THROW(reads.finish(jobs[5]), Error);
   reads.finish(jobs[5]);

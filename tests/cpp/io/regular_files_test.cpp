@@ -1,4 +1,5 @@
-// What is in place of a file: FIFOs, devices, sockets and folders are errors at once, whoever opens them; so is another file with its name.
+// What is in place of a file: FIFOs, devices, sockets and folders are errors at once, whoever opens them; so
+// is another file with its name.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -25,10 +26,15 @@ namespace millrace::io {
 namespace {
 
 const std::map<std::string, std::function<void(const std::string&)>> kReaders{
-    {"read_file", [](const std::string& path) { FileBuffer buffer; read_file(path, buffer); }},
+    {"read_file",
+     [](const std::string& path) {
+       FileBuffer buffer;
+       read_file(path, buffer);
+     }},
     {"MappedFile", [](const std::string& path) { MappedFile file(path); }},
     {"open_local_file", [](const std::string& path) { open_local_file(path); }},
-    {"open_local_file, closed between reads", [](const std::string& path) { open_local_file(path, {}, false); }},
+    {"open_local_file, closed between reads",
+     [](const std::string& path) { open_local_file(path, {}, false); }},
 };
 
 // A test that would wait for ever is killed instead.
@@ -48,7 +54,8 @@ void expect_refused(const std::string& path, int code, const std::string& kind) 
       EXPECT_EQ(error.code(), code) << name;
       EXPECT_EQ(error.path(), path) << name;
       const std::string words = error.what();
-      EXPECT_NE(words.find("it is " + kind + ", not a regular file"), std::string::npos) << name << ": " << words;
+      EXPECT_NE(words.find("it is " + kind + ", not a regular file"), std::string::npos)
+          << name << ": " << words;
     }
   }
 }
@@ -97,7 +104,7 @@ TEST(RegularFiles, AFileThatIsLeasedIsReadWhenTheLeaseIsGivenUp) {
   const ScratchFolder folder;
   const std::string path = folder.write("file", "content");
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct sigaction ignore {}, before {};
+  struct sigaction ignore{}, before{};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGIO, &ignore, &before);
   if (::fcntl(fd, F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "no leases here";

@@ -1,4 +1,5 @@
-// SourcePool: what is read is open, and never more than it may have; whoever reads while it is let go reads on.
+// SourcePool: what is read is open, and never more than it may have; whoever reads while it is let go reads
+// on.
 #include "io/source_pool.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,8 @@ class Numbered final : public ByteSource {
   explicit Numbered(uint8_t number) : number_(number) {
     ++openings;
     const int now = ++alive;
-    for (int most = most_alive; most < now && !most_alive.compare_exchange_weak(most, now);) {}
+    for (int most = most_alive; most < now && !most_alive.compare_exchange_weak(most, now);) {
+    }
   }
   ~Numbered() override {
     number_ = 255;
@@ -41,7 +43,8 @@ class Numbered final : public ByteSource {
   const std::string name_ = "numbered";
 };
 
-std::vector<std::shared_ptr<const ByteSource>> numbered(const std::shared_ptr<SourcePool>& pool, uint8_t count) {
+std::vector<std::shared_ptr<const ByteSource>> numbered(const std::shared_ptr<SourcePool>& pool,
+                                                        uint8_t count) {
   alive = openings = most_alive = 0;
   std::vector<std::shared_ptr<const ByteSource>> sources;
   for (uint8_t i = 0; i < count; ++i)
@@ -88,7 +91,8 @@ TEST(SourcePool, ThreadsReadWhatOthersLetGo) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
-  EXPECT_LE(most_alive, kOpen + 2 * kThreads) << "each thread may read one that was let go, and be opening one";
+  EXPECT_LE(most_alive, kOpen + 2 * kThreads)
+      << "each thread may read one that was let go, and be opening one";
   EXPECT_EQ(alive, kOpen);
 }
 

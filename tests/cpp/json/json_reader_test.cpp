@@ -1,4 +1,5 @@
-// JsonReader: what it takes is in the columns as the text has it; what it refuses, and that it goes on behind that.
+// JsonReader: what it takes is in the columns as the text has it; what it refuses, and that it goes on behind
+// that.
 #include "json/json_reader.h"
 
 #include <gtest/gtest.h>
@@ -19,9 +20,11 @@ JsonField number(std::vector<std::string> path, base::DType type, std::vector<in
   return {std::move(path), JsonKind::number, type, std::move(shape), std::nullopt};
 }
 
-// A reader, its columns, and rows for numbers. Lines lie in a buffer of exactly their size and padding, for the sanitizers.
+// A reader, its columns, and rows for numbers. Lines lie in a buffer of exactly their size and padding, for
+// the sanitizers.
 struct Table {
-  explicit Table(Fields wanted) : fields(std::make_shared<const Fields>(std::move(wanted))), reader(fields), columns(fields->size()) {
+  explicit Table(Fields wanted)
+      : fields(std::make_shared<const Fields>(std::move(wanted))), reader(fields), columns(fields->size()) {
     memory.resize(fields->size());
     for (size_t i = 0; i < fields->size(); ++i) {
       if ((*fields)[i].kind == JsonKind::number) memory[i].resize(json_row_bytes((*fields)[i]) * 4);
@@ -40,7 +43,8 @@ struct Table {
   template <class T>
   T at(size_t field, size_t row = 0, size_t element = 0) const {
     T value;
-    std::memcpy(&value, memory[field].data() + row * json_row_bytes((*fields)[field]) + element * sizeof(T), sizeof value);
+    std::memcpy(&value, memory[field].data() + row * json_row_bytes((*fields)[field]) + element * sizeof(T),
+                sizeof value);
     return value;
   }
 
@@ -56,10 +60,14 @@ struct Table {
 };
 
 TEST(JsonReader, NumbersOfEveryType) {
-  Table table({number({"a"}, base::DType::i64), number({"b"}, base::DType::f32), number({"c"}, base::DType::b8),
-               number({"d"}, base::DType::u8), number({"e"}, base::DType::f64), number({"f"}, base::DType::i32),
+  Table table({number({"a"}, base::DType::i64), number({"b"}, base::DType::f32),
+               number({"c"}, base::DType::b8), number({"d"}, base::DType::u8),
+               number({"e"}, base::DType::f64), number({"f"}, base::DType::i32),
                number({"g"}, base::DType::i8), number({"h"}, base::DType::i16)});
-  ASSERT_TRUE(table.read(R"({"h":-32768,"g":127,"f":-5,"e":0.1,"d":255,"c":true,"b":1.5,"a":-9223372036854775808})" "\r\n\n", 1));
+  ASSERT_TRUE(
+      table.read(R"({"h":-32768,"g":127,"f":-5,"e":0.1,"d":255,"c":true,"b":1.5,"a":-9223372036854775808})"
+                 "\r\n\n",
+                 1));
   EXPECT_EQ(table.at<int64_t>(0, 1), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(table.at<float>(1, 1), 1.5f);
   EXPECT_EQ(table.at<uint8_t>(2, 1), 1);
@@ -76,19 +84,20 @@ TEST(JsonReader, AnIntIsAFloatAndNothingElseIsAnything) {
   EXPECT_EQ(table.at<double>(0), 18446744073709551615.0);
   EXPECT_TRUE(table.read(R"({"a": -3})"));
   EXPECT_EQ(table.at<double>(0), -3.0);
-  for (const char* line :
-       {R"({"a": true})", R"({"a": "1"})", R"({"a": null})", R"({"a": [1]})", R"({"a": {}})", R"({"b": 1})", "[1]", "1"})
+  for (const char* line : {R"({"a": true})", R"({"a": "1"})", R"({"a": null})", R"({"a": [1]})",
+                           R"({"a": {}})", R"({"b": 1})", "[1]", "1"})
     EXPECT_FALSE(table.read(line)) << line;
   Table ints({number({"a"}, base::DType::i32)});
-  for (const char* line : {R"({"a": 1.0})", R"({"a": 1e2})", R"({"a": 2147483648})", R"({"a": 9223372036854775808})",
-                           R"({"a": false})"})
+  for (const char* line : {R"({"a": 1.0})", R"({"a": 1e2})", R"({"a": 2147483648})",
+                           R"({"a": 9223372036854775808})", R"({"a": false})"})
     EXPECT_FALSE(ints.read(line)) << line;
   Table bools({number({"a"}, base::DType::b8)});
   EXPECT_FALSE(bools.read(R"({"a": 1})"));
 }
 
 TEST(JsonReader, Shapes) {
-  Table table({number({"a"}, base::DType::i16, {2, 3}), {{"b"}, JsonKind::list, base::DType::f32, {}, {}},
+  Table table({number({"a"}, base::DType::i16, {2, 3}),
+               {{"b"}, JsonKind::list, base::DType::f32, {}, {}},
                {{"c"}, JsonKind::list, base::DType::i32, {2}, {}}});
   ASSERT_TRUE(table.read(R"({"a": [[1,2,3],[4,5,6]], "b": [0.5, 2], "c": [[1,2],[3,4],[5,6]]})"));
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(table.at<int16_t>(0, 0, i), static_cast<int16_t>(i + 1));
@@ -96,12 +105,15 @@ TEST(JsonReader, Shapes) {
   EXPECT_EQ(table.bytes(2).size(), 24u);
   ASSERT_TRUE(table.read(R"({"a": [[1,2,3],[4,5,6]], "b": [], "c": []})", 3));
   EXPECT_EQ(table.bytes(1, 3).size(), 0u);
-  for (const char* a : {"[[1,2,3],[4,5]]", "[[1,2,3],[4,5,6,7]]", "[[1,2,3]]", "[1,2,3,4,5,6]", "[[1,2,3],[4,5,6],[7,8,9]]", "[[1,2,3],4]"})
+  for (const char* a : {"[[1,2,3],[4,5]]", "[[1,2,3],[4,5,6,7]]", "[[1,2,3]]", "[1,2,3,4,5,6]",
+                        "[[1,2,3],[4,5,6],[7,8,9]]", "[[1,2,3],4]"})
     EXPECT_FALSE(table.read(std::string(R"({"b": [], "c": [], "a": )") + a + "}")) << a;
 }
 
 TEST(JsonReader, PathsAndEqualKeys) {
-  Table table({number({"user", "id"}, base::DType::i64), number({"x"}, base::DType::i64), {{"user"}, JsonKind::object, {}, {}, {}}});
+  Table table({number({"user", "id"}, base::DType::i64),
+               number({"x"}, base::DType::i64),
+               {{"user"}, JsonKind::object, {}, {}, {}}});
   ASSERT_TRUE(table.read(R"({"x": 1, "user": {"id": 2, "id": 3}, "x": 4})"));
   EXPECT_EQ(table.at<int64_t>(0), 3);
   EXPECT_EQ(table.at<int64_t>(1), 4);
@@ -129,7 +141,8 @@ TEST(JsonReader, ObjectsAreEvents) {
   Table table({{{}, JsonKind::object, {}, {}, {}}});
   ASSERT_TRUE(table.read(R"( {"a": [null, true, false], "b": {}} )"));
   const auto eight = [](uint64_t n) { return std::string(reinterpret_cast<const char*>(&n), 8); };
-  EXPECT_EQ(table.bytes(0), "{" + eight(2) + "s" + eight(1) + "a[" + eight(3) + "ntfs" + eight(1) + "b{" + eight(0));
+  EXPECT_EQ(table.bytes(0),
+            "{" + eight(2) + "s" + eight(1) + "a[" + eight(3) + "ntfs" + eight(1) + "b{" + eight(0));
   ASSERT_TRUE(table.read("-1", 1));
   EXPECT_EQ(table.bytes(0, 1), "i" + eight(static_cast<uint64_t>(-1)));
   ASSERT_TRUE(table.read("18446744073709551615", 2));
@@ -139,10 +152,12 @@ TEST(JsonReader, ObjectsAreEvents) {
 TEST(JsonReader, RefusesAndGoesOn) {
   Table table({{{}, JsonKind::object, {}, {}, {}}});
   const std::string deep(JsonReader::kMostDepth + 1, '['), bomb(1'000'000, '[');
-  for (const std::string& line : {std::string(""), std::string("{"), std::string("{\"a\":1"), std::string("NaN"), std::string("-Infinity"),
-                                  std::string("18446744073709551616"), std::string("1e999"), std::string("01"), std::string("'a'"),
-                                  std::string("\"\xFF\""), std::string("\"\x01\""), std::string("\"\\ud800\""), std::string("1 2"),
-                                  std::string("\"\xED\xA0\x80\""), std::string("{\"a\":1}}"), deep, bomb}) {
+  for (const std::string& line :
+       {std::string(""), std::string("{"), std::string("{\"a\":1"), std::string("NaN"),
+        std::string("-Infinity"), std::string("18446744073709551616"), std::string("1e999"),
+        std::string("01"), std::string("'a'"), std::string("\"\xFF\""), std::string("\"\x01\""),
+        std::string("\"\\ud800\""), std::string("1 2"), std::string("\"\xED\xA0\x80\""),
+        std::string("{\"a\":1}}"), deep, bomb}) {
     EXPECT_FALSE(table.read(line)) << line.substr(0, 40);
     EXPECT_TRUE(table.read("{}"));
   }

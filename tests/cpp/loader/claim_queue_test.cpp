@@ -146,7 +146,8 @@ TEST_F(Queue, WithFewerSlotsABatchWaitsForItsOwn) {
   EXPECT_EQ(queue_->ring().overflow_count(), 0);
 }
 
-// Limits go up and down under workers and a consumer; each batch is whole, in order, and nobody sleeps for ever.
+// Limits go up and down under workers and a consumer; each batch is whole, in order, and nobody sleeps for
+// ever.
 TEST_F(Queue, LimitsMayChangeAtAnyTime) {
   constexpr int kWorkers = 4, kBatches = 400;
   std::vector<std::thread> workers;

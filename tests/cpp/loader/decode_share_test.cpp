@@ -100,7 +100,8 @@ TEST(DecodeShare, BothSidesAreBusyForAsLong) {
     share.worker_took(100'000, true);
     share.device_took(static_cast<int64_t>(device_us * 1000 * 16), 16, 20 * 25'000, 20);
     const int left = left_of(share, 10'000);
-    const double threads = ((10'000 - left) * 1000.0 + left * 100.0) / 4, device = left * device_us + 10'000 * 25.0;
+    const double threads = ((10'000 - left) * 1000.0 + left * 100.0) / 4,
+                 device = left * device_us + 10'000 * 25.0;
     EXPECT_NEAR(threads / device, 1.1, 0.02) << device_us;
   }
 }

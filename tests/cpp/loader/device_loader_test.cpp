@@ -1,4 +1,5 @@
-// DeviceLoader on a device that does everything late: the CPU loader's batches, errors and policies, and wrong as soon as a guard is gone.
+// DeviceLoader on a device that does everything late: the CPU loader's batches, errors and policies, and
+// wrong as soon as a guard is gone.
 #include "loader/device_loader.h"
 
 #include <gtest/gtest.h>
@@ -33,30 +34,37 @@ std::string test_jpeg(const std::string& name) {
 // Decodes a JPEG that stands behind kMagic, as a picture of another format.
 class DisguisedJpeg final : public FallbackDecoder {
  public:
-  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out, int* orientation) const override {
+  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out,
+              int* orientation) const override {
     const auto jpeg = bytes.subspan(std::min(bytes.size(), kMagic.size()));
-    if (bytes.size() <= kMagic.size()) throw Error(ErrorKind::corrupt_data, "cannot identify image file '" + path + "'", path);
+    if (bytes.size() <= kMagic.size())
+      throw Error(ErrorKind::corrupt_data, "cannot identify image file '" + path + "'", path);
     const codecs::JpegHeader header = codecs::probe_jpeg(jpeg);
     *orientation = header.orientation;
-    codecs::JpegDecoder().decode(jpeg, header, {0, 0, header.width, header.height}, out.resize(header.width, header.height));
+    codecs::JpegDecoder().decode(jpeg, header, {0, 0, header.width, header.height},
+                                 out.resize(header.width, header.height));
   }
 };
 
-const std::vector<TransformSpec> kChain = {RandomResizedCrop{20, 24}, HorizontalFlip{}, ColorJitter{Range{0.6, 1.4}, Range{0.6, 1.4}},
+const std::vector<TransformSpec> kChain = {RandomResizedCrop{20, 24}, HorizontalFlip{},
+                                           ColorJitter{Range{0.6, 1.4}, Range{0.6, 1.4}},
                                            RandomGrayscale{0.3}, ToTensor{OutputType::u8}};
 
 class DeviceLoaderTest : public ::testing::Test {
  protected:
-  // 48 files: what a decoder takes, what is the CPU's from the start (CMYK, another format), and what it finds out (below).
+  // 48 files: what a decoder takes, what is the CPU's from the start (CMYK, another format), and what it
+  // finds out (below).
   std::shared_ptr<ImageDataset> dataset(bool damaged = false, std::vector<TransformSpec> chain = kChain) {
-    const std::vector<std::string> names = {"420_q75", "444_q90", "cmyk", "grey_q85", "422_q90", "progressive_420", "420_q100", "420_q30"};
+    const std::vector<std::string> names = {"420_q75", "444_q90",         "cmyk",     "grey_q85",
+                                            "422_q90", "progressive_420", "420_q100", "420_q30"};
     auto paths = std::make_shared<sources::PathTable>();
     auto result = std::make_shared<ImageDataset>();
     for (int i = 0; i < 48; ++i) {
       std::string bytes = test_jpeg(names[static_cast<size_t>(i) % names.size()]);
       if (i % 13 == 5) bytes = std::string(kMagic) + bytes;
-      if (damaged && i % 11 == 4) bytes.resize(bytes.size() / 2);                             // the CPU sees it at once
-      if (damaged && i % 7 == 1) bytes = bytes.substr(0, bytes.size() / 4) + "\xFF\xD9";  // only who decodes it does
+      if (damaged && i % 11 == 4) bytes.resize(bytes.size() / 2);  // the CPU sees it at once
+      if (damaged && i % 7 == 1)
+        bytes = bytes.substr(0, bytes.size() / 4) + "\xFF\xD9";  // only who decodes it does
       if (damaged && i == 30) bytes = kMagic;
       paths->append(folder_.write(std::to_string(damaged) + std::to_string(i) + ".jpg", bytes));
       result->labels.push_back(i * 3);
@@ -98,7 +106,8 @@ std::vector<std::string> paths_of(const LoaderStats& stats) {
   return result;
 }
 
-Outcome on_the_cpu(const std::shared_ptr<ImageDataset>& images, ErrorPolicy policy, bool drop_last = false, int epochs = 1) {
+Outcome on_the_cpu(const std::shared_ptr<ImageDataset>& images, ErrorPolicy policy, bool drop_last = false,
+                   int epochs = 1) {
   const auto loader = DataLoader::create(images, {2, 3, policy, drop_last, {}});
   Outcome run;
   for (int epoch = 0; epoch < epochs; ++epoch) {
@@ -110,7 +119,8 @@ Outcome on_the_cpu(const std::shared_ptr<ImageDataset>& images, ErrorPolicy poli
       Seen& seen = run.seen.emplace_back();
       try {
         if (loader->next(batch, 60'000) == Status::end) break;
-        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) * base::dtype_bytes(batch.type);
+        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) *
+                             base::dtype_bytes(batch.type);
         seen.images.assign(batch.images.data(), batch.images.data() + bytes);
         seen.labels = batch.labels;
       } catch (const Error& error) {
@@ -133,7 +143,8 @@ struct Setup {
   device::FakeDecoder::Options decoder{};
 };
 
-// What lies on the device when a late kernel on the consumer's stream reads it; the batch is dropped as soon as that is queued.
+// What lies on the device when a late kernel on the consumer's stream reads it; the batch is dropped as soon
+// as that is queued.
 struct DeviceOutcome : Outcome {
   int64_t changed_sources = 0;
   std::shared_ptr<device::FakeDecoder::Counts> counts = std::make_shared<device::FakeDecoder::Counts>();
@@ -142,7 +153,8 @@ struct DeviceOutcome : Outcome {
 
 DeviceOutcome on_the_device(const std::shared_ptr<ImageDataset>& images, Setup setup) {
   DeviceOutcome run;
-  auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{.seed = setup.seed, .threads = setup.device_threads});
+  auto fake = std::make_shared<device::FakeDevice>(
+      device::FakeDevice::Options{.seed = setup.seed, .threads = setup.device_threads});
   std::deque<Seen> read;  // by kernels, which know their place
   {
     DeviceLoaderOptions options;
@@ -166,7 +178,8 @@ DeviceOutcome on_the_device(const std::shared_ptr<ImageDataset>& images, Setup s
           continue;
         }
         Seen& seen = read.emplace_back();
-        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) * base::dtype_bytes(batch.type);
+        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) *
+                             base::dtype_bytes(batch.type);
         seen.images.resize(bytes);
         seen.labels.resize(static_cast<size_t>(batch.rows));
         fake->launch(0, [&seen, pixels = batch.images.data(), labels = batch.labels.data()] {
@@ -188,7 +201,8 @@ TEST_F(DeviceLoaderTest, BatchesAreThoseOfTheCpuWhateverTheDeviceDoesWhen) {
   const auto images = dataset();
   const Outcome wanted = on_the_cpu(images, ErrorPolicy::raise, false, 2);
   for (uint32_t seed = 0; seed < 12; ++seed) {
-    const DeviceOutcome run = on_the_device(images, {.seed = seed, .device_threads = seed % 3 == 0, .epochs = 2});
+    const DeviceOutcome run =
+        on_the_device(images, {.seed = seed, .device_threads = seed % 3 == 0, .epochs = 2});
     ASSERT_EQ(run.seen, wanted.seen) << "seed " << seed;
     ASSERT_EQ(run.changed_sources, 0);
     ASSERT_GT(run.counts->decoded, 60);
@@ -229,7 +243,8 @@ TEST_F(DeviceLoaderTest, EveryGuardIsNeeded) {
                                     {device::Guard::record, "recording the event"}}) {
     int noticed = 0;
     for (uint32_t seed = 0; seed < 30 && noticed == 0; ++seed) {
-      const DeviceOutcome run = on_the_device(images, {.seed = seed, .forgotten = guard, .epochs = 2, .decoder = {}});
+      const DeviceOutcome run =
+          on_the_device(images, {.seed = seed, .forgotten = guard, .epochs = 2, .decoder = {}});
       noticed += run.seen != wanted.seen || run.changed_sources > 0;
     }
     EXPECT_GT(noticed, 0) << "without " << name << " everything still seems right";
@@ -240,13 +255,15 @@ TEST_F(DeviceLoaderTest, WhatTheDecoderCannotDoIsMadeOnTheCpu) {
   const auto images = dataset();
   const Outcome wanted = on_the_cpu(images, ErrorPolicy::raise);
   for (const bool late : {false, true}) {
-    const device::FakeDecoder::Options half{.refuses = [](std::span<const uint8_t> bytes) { return bytes.size() % 2 == 0; },
-                                            .refuses_late = late};
+    const device::FakeDecoder::Options half{
+        .refuses = [](std::span<const uint8_t> bytes) { return bytes.size() % 2 == 0; },
+        .refuses_late = late};
     const DeviceOutcome run = on_the_device(images, {.decoder = half});
     EXPECT_EQ(run.seen, wanted.seen);
     EXPECT_GT(run.counts->refused, 5);
     EXPECT_GT(run.counts->decoded, 5);
-    const device::FakeDecoder::Options all{.refuses = [](std::span<const uint8_t>) { return true; }, .refuses_late = late};
+    const device::FakeDecoder::Options all{.refuses = [](std::span<const uint8_t>) { return true; },
+                                           .refuses_late = late};
     EXPECT_EQ(on_the_device(images, {.decoder = all}).seen, wanted.seen);
   }
 }
@@ -257,7 +274,8 @@ TEST_F(DeviceLoaderTest, ErrorsAndPoliciesAreThoseOfTheCpu) {
     for (const bool drop_last : {false, true}) {
       const Outcome wanted = on_the_cpu(images, policy, drop_last, 2);
       for (uint32_t seed = 0; seed < 4; ++seed) {
-        const DeviceOutcome run = on_the_device(images, {.seed = seed, .policy = policy, .drop_last = drop_last, .epochs = 2});
+        const DeviceOutcome run =
+            on_the_device(images, {.seed = seed, .policy = policy, .drop_last = drop_last, .epochs = 2});
         ASSERT_EQ(run.seen, wanted.seen) << static_cast<int>(policy);
         ASSERT_EQ(run.left_out, wanted.left_out);
         ASSERT_GT(run.counts->refused, 0);
@@ -271,7 +289,8 @@ TEST_F(DeviceLoaderTest, SharedDecodingGivesTheSameBatches) {
   const auto images = dataset(/*damaged=*/true);
   const Outcome wanted = on_the_cpu(images, ErrorPolicy::replace, false, 3);
   for (uint32_t seed = 0; seed < 6; ++seed) {
-    const DeviceOutcome run = on_the_device(images, {.seed = seed, .policy = ErrorPolicy::replace, .balances = true, .epochs = 3});
+    const DeviceOutcome run =
+        on_the_device(images, {.seed = seed, .policy = ErrorPolicy::replace, .balances = true, .epochs = 3});
     ASSERT_EQ(run.seen, wanted.seen);
     ASSERT_GT(run.left, 0);
   }
@@ -281,9 +300,11 @@ TEST_F(DeviceLoaderTest, EpochsThatAreLeftEarlyLeaveNothingBehind) {
   const auto images = dataset(/*damaged=*/true);
   const Outcome wanted = on_the_cpu(images, ErrorPolicy::raise);
   for (int stop = 0; stop < 5; ++stop) {
-    auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{.seed = static_cast<uint32_t>(stop)});
+    auto fake = std::make_shared<device::FakeDevice>(
+        device::FakeDevice::Options{.seed = static_cast<uint32_t>(stop)});
     auto counts = std::make_shared<device::FakeDecoder::Counts>();
-    DeviceLoader loader(images, {.loader = {2, 3, ErrorPolicy::raise, false, {}}}, fake, device::fake_decoding(fake, {}, counts));
+    DeviceLoader loader(images, {.loader = {2, 3, ErrorPolicy::raise, false, {}}}, fake,
+                        device::fake_decoding(fake, {}, counts));
     DeviceBatch batch;
     for (int epoch = 0; epoch < 3; ++epoch) {
       loader.start_epoch(9, 0);
@@ -307,9 +328,11 @@ TEST_F(DeviceLoaderTest, EpochsThatAreLeftEarlyLeaveNothingBehind) {
 TEST_F(DeviceLoaderTest, AnyThreadMayCloseItAtAnyMoment) {
   const auto images = dataset();
   for (int round = 0; round < 24; ++round) {
-    auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{.seed = static_cast<uint32_t>(round)});
+    auto fake = std::make_shared<device::FakeDevice>(
+        device::FakeDevice::Options{.seed = static_cast<uint32_t>(round)});
     auto counts = std::make_shared<device::FakeDecoder::Counts>();
-    DeviceLoader loader(images, {.loader = {2, 3, ErrorPolicy::raise, false, {}}}, fake, device::fake_decoding(fake, {}, counts));
+    DeviceLoader loader(images, {.loader = {2, 3, ErrorPolicy::raise, false, {}}}, fake,
+                        device::fake_decoding(fake, {}, counts));
     std::atomic<int> taken{0};
     std::vector<std::thread> closers;
     for (int i = 0; i < 2; ++i)
@@ -355,7 +378,8 @@ TEST_F(DeviceLoaderTest, ChainsThatOnePassCannotDoAreRefused) {
     return std::string();
   };
   EXPECT_EQ(reason({Resize{32, 0}, CenterCrop{24, 24}, HorizontalFlip{}}), "");
-  EXPECT_NE(reason({RandomRotation{{-10, 10}}, RandomResizedCrop{20, 20}}).find("something else"), std::string::npos);
+  EXPECT_NE(reason({RandomRotation{{-10, 10}}, RandomResizedCrop{20, 20}}).find("something else"),
+            std::string::npos);
   EXPECT_NE(reason({Resize{32, 0}}).find("sizes of their own"), std::string::npos);
 }
 

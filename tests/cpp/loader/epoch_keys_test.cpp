@@ -11,7 +11,8 @@ namespace {
 TEST(EpochKeys, CountsOccurrencesAcrossBatchesOfAnEpoch) {
   EpochKeys keys(10);
   const auto first = keys.resolve(std::vector<int64_t>{3, 3, -7, 5});
-  const std::vector<uint32_t> counts = {first[0].occurrence, first[1].occurrence, first[2].occurrence, first[3].occurrence};
+  const std::vector<uint32_t> counts = {first[0].occurrence, first[1].occurrence, first[2].occurrence,
+                                        first[3].occurrence};
   EXPECT_EQ(counts, (std::vector<uint32_t>{0, 1, 2, 0}));
   EXPECT_EQ(first[2].index, 3);
   EXPECT_EQ(keys.resolve(std::vector<int64_t>{3})[0].occurrence, 3u);

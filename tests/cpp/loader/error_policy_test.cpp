@@ -16,7 +16,9 @@ using Status = DataLoader::Status;
 
 class Policies : public ::testing::TestWithParam<int> {
  protected:
-  LoaderOptions options(ErrorPolicy policy, bool drop_last = false) const { return {GetParam(), 3, policy, drop_last}; }
+  LoaderOptions options(ErrorPolicy policy, bool drop_last = false) const {
+    return {GetParam(), 3, policy, drop_last};
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Loader, Policies, ::testing::Values(0, 1, 2, 5));
 
@@ -137,8 +139,9 @@ TEST_P(Policies, ReplaceWithNothingReadableSaysSoInsteadOfLooping) {
         next(*engine, batch);
         FAIL();
       } catch (const Error& error) {
-        EXPECT_EQ(error.what(), "none of the 50 samples can be read, so nothing can take the place of index " +
-                                    std::to_string(first) + ": " + FakeRows::path(first) + ": no header");
+        EXPECT_EQ(error.what(),
+                  "none of the 50 samples can be read, so nothing can take the place of index " +
+                      std::to_string(first) + ": " + FakeRows::path(first) + ": no header");
         EXPECT_EQ(error.path(), FakeRows::path(first));
       }
     }
@@ -231,7 +234,8 @@ struct Model {
   std::vector<std::vector<Row>> batches;
   std::vector<int64_t> errors;
 
-  Model(const FakeRows& rows, const std::vector<int64_t>& order, size_t batch_size, ErrorPolicy policy, bool drop_last) {
+  Model(const FakeRows& rows, const std::vector<int64_t>& order, size_t batch_size, ErrorPolicy policy,
+        bool drop_last) {
     std::map<int64_t, uint32_t> seen;
     std::vector<Row> sequence;
     for (const int64_t index : order) sequence.push_back({index, seen[index]++});
@@ -275,7 +279,8 @@ TEST_P(Policies, EqualTheModelOnRandomFailures) {
       auto& unreadable = random() % 2 || odd ? rows->unreadable_at_finish : rows->unreadable_at_prepare;
       if (odd || random() % 100 < percent) unreadable.insert(i);
     }
-    const int64_t readable = 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(rows->size - 1)) / 7 * 7;
+    const int64_t readable =
+        1 + static_cast<int64_t>(random() % static_cast<uint32_t>(rows->size - 1)) / 7 * 7;
     rows->unreadable_at_prepare.erase(readable);
     rows->unreadable_at_finish.erase(readable);
     std::vector<int64_t> order = range(0, rows->size);
@@ -293,7 +298,8 @@ TEST_P(Policies, EqualTheModelOnRandomFailures) {
       try {
         batches = epoch(*engine, order, batch_size, drop_last);
       } catch (const Error& error) {
-        ASSERT_NE(std::string(error.what()).find("none of this epoch's samples"), std::string::npos) << error.what();
+        ASSERT_NE(std::string(error.what()).find("none of this epoch's samples"), std::string::npos)
+            << error.what();
         ASSERT_TRUE(model.batches.empty());
       }
       SCOPED_TRACE("round " + std::to_string(round) + (policy == ErrorPolicy::skip ? " skip" : " replace"));
@@ -303,7 +309,8 @@ TEST_P(Policies, EqualTheModelOnRandomFailures) {
         ASSERT_EQ(batches[b].id, static_cast<int64_t>(b));
         for (int64_t row = 0; row < batches[b].rows; ++row) {
           const Model::Row& expected = model.batches[b][static_cast<size_t>(row)];
-          ASSERT_TRUE(holds(batches[b], row, {1, 0, expected.index, expected.occurrence})) << "batch " << b << " row " << row;
+          ASSERT_TRUE(holds(batches[b], row, {1, 0, expected.index, expected.occurrence}))
+              << "batch " << b << " row " << row;
         }
       }
       ASSERT_EQ(indices_of(engine->stats()), model.errors);

@@ -17,8 +17,10 @@ namespace {
 
 void fill(const base::SampleKey& key, const transforms::OutputShape& shape, uint8_t* row) {
   const uint64_t pattern = FakeRows::pattern(key);
-  const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width);
-  for (size_t i = 0; i < bytes; i += sizeof pattern) std::memcpy(row + i, &pattern, std::min(sizeof pattern, bytes - i));
+  const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) *
+                       static_cast<size_t>(shape.width);
+  for (size_t i = 0; i < bytes; i += sizeof pattern)
+    std::memcpy(row + i, &pattern, std::min(sizeof pattern, bytes - i));
 }
 
 class FakeMaker final : public RowMaker {
@@ -86,7 +88,8 @@ std::unique_ptr<DataLoader> loader(const std::shared_ptr<FakeRows>& rows, const 
 bool holds(const Batch& batch, int64_t row, const base::SampleKey& key) {
   if (row >= batch.rows || batch.labels[static_cast<size_t>(row)] != FakeRows::label(key.index)) return false;
   const transforms::OutputShape& shape = batch.shape;
-  const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width);
+  const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) *
+                       static_cast<size_t>(shape.width);
   std::vector<uint8_t> expected(bytes);
   fill(key, shape, expected.data());
   return std::memcmp(batch.images.data() + static_cast<size_t>(row) * bytes, expected.data(), bytes) == 0;
@@ -110,8 +113,8 @@ DataLoader::Status next(DataLoader& loader, Batch& out) {
   }
 }
 
-std::vector<Batch> epoch(DataLoader& loader, const std::vector<int64_t>& order, int64_t batch_size, bool drop_last, uint64_t seed,
-                         uint64_t number) {
+std::vector<Batch> epoch(DataLoader& loader, const std::vector<int64_t>& order, int64_t batch_size,
+                         bool drop_last, uint64_t seed, uint64_t number) {
   loader.start_epoch(seed, number);
   for (size_t i = 0; i < order.size(); i += static_cast<size_t>(batch_size)) {
     const size_t end = std::min(order.size(), i + static_cast<size_t>(batch_size));

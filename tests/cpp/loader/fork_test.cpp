@@ -1,4 +1,5 @@
-// A forked child may drop, close and destroy what it inherited, at any moment, and nothing of the parent changes.
+// A forked child may drop, close and destroy what it inherited, at any moment, and nothing of the parent
+// changes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,7 +18,8 @@ bool refuses(const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
-    return error.kind() == ErrorKind::unavailable && std::string(error.what()).find("fork()") != std::string::npos;
+    return error.kind() == ErrorKind::unavailable &&
+           std::string(error.what()).find("fork()") != std::string::npos;
   }
   return false;
 }
@@ -69,7 +71,8 @@ TEST_P(Fork, EveryCallInAChildIsRefusedWithASentence) {
   EXPECT_EQ(next(*engine, batch), Status::ready);
 }
 
-// The thread sanitizer does not start threads in a child forked from a process with several: there the child works inline.
+// The thread sanitizer does not start threads in a child forked from a process with several: there the child
+// works inline.
 #if defined(__SANITIZE_THREAD__)
 constexpr int kChildThreads = 0;
 #else

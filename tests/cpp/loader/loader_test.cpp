@@ -17,7 +17,8 @@ namespace {
 using Status = DataLoader::Status;
 using std::chrono::milliseconds;
 
-constexpr transforms::OutputShape kLarge{3, 64, 352};  // 67,584 bytes a row: batches travel in slots, not as copies
+constexpr transforms::OutputShape kLarge{3, 64,
+                                         352};  // 67,584 bytes a row: batches travel in slots, not as copies
 
 class Threads : public ::testing::TestWithParam<int> {
  protected:
@@ -71,7 +72,8 @@ TEST_P(Threads, BatchesComeInOrderWithTheBytesOfTheirKeys) {
         EXPECT_EQ(batch.rows, 8);
         EXPECT_EQ(batch.shape, shape);
         EXPECT_EQ(batch.type, base::DType::u8);
-        EXPECT_EQ(batch.images.size_bytes(), static_cast<size_t>(8 * shape.channels * shape.height * shape.width));
+        EXPECT_EQ(batch.images.size_bytes(),
+                  static_cast<size_t>(8 * shape.channels * shape.height * shape.width));
         for (int64_t row = 0; row < 8; ++row) {
           const auto position = static_cast<size_t>(id * 8 + row);
           const int64_t index = order[position] < 0 ? 99 : order[position];
@@ -122,7 +124,8 @@ TEST_P(Threads, KeptBatchesStayUnchangedAndAreCounted) {
   EXPECT_EQ(engine->stats().overflow_slots, 97);
   epoch(*engine, range(0, 40), 4, false, 2);  // writes over every slot that is free
   for (size_t b = 0; b < kept.size(); ++b)
-    for (int64_t row = 0; row < 4; ++row) ASSERT_TRUE(holds(kept[b], row, {1, 0, static_cast<int64_t>(b) * 4 + row, 0})) << b;
+    for (int64_t row = 0; row < 4; ++row)
+      ASSERT_TRUE(holds(kept[b], row, {1, 0, static_cast<int64_t>(b) * 4 + row, 0})) << b;
 }
 
 TEST_P(Threads, SmallBatchesAreCopiesSoThatKeepingThemCostsNoSlot) {
@@ -132,7 +135,8 @@ TEST_P(Threads, SmallBatchesAreCopiesSoThatKeepingThemCostsNoSlot) {
   const auto kept = epoch(*engine, range(0, 2000), 2);
   ASSERT_EQ(kept.size(), 1000u);
   EXPECT_EQ(engine->stats().overflow_slots, 0);
-  for (size_t b = 0; b < kept.size(); ++b) ASSERT_TRUE(holds(kept[b], 1, {1, 0, static_cast<int64_t>(b) * 2 + 1, 0}));
+  for (size_t b = 0; b < kept.size(); ++b)
+    ASSERT_TRUE(holds(kept[b], 1, {1, 0, static_cast<int64_t>(b) * 2 + 1, 0}));
 }
 
 TEST_P(Threads, HoldingTheLastBatchNeedsNoOverflow) {
@@ -237,7 +241,8 @@ TEST(Loader, NoMoreBatchesAreMadeAheadThanThereAreSlots) {
   Batch held, batch;
   for (int64_t taken = 0; taken < 20; ++taken) {
     std::this_thread::sleep_for(milliseconds(3));
-    // `taken` batches were handed out, of which the last is held; two more may exist (three before the first).
+    // `taken` batches were handed out, of which the last is held; two more may exist (three before the
+    // first).
     EXPECT_LE(highest, (taken == 0 ? 3 : taken + 2) * 2 - 1) << taken;
     ASSERT_EQ(next(*engine, batch), Status::ready);
     held = std::move(batch);
@@ -274,10 +279,12 @@ TEST_P(Threads, ANewEpochThrowsAwayWhatWasOutstanding) {
     for (uint64_t i = 0; i < number % 4; ++i) {
       ASSERT_EQ(next(*engine, batch), Status::ready);
       EXPECT_EQ(batch.id, static_cast<int64_t>(i));
-      for (int64_t row = 0; row < 4; ++row) ASSERT_TRUE(holds(batch, row, {7, number, static_cast<int64_t>(i) * 4 + row, 0}));
+      for (int64_t row = 0; row < 4; ++row)
+        ASSERT_TRUE(holds(batch, row, {7, number, static_cast<int64_t>(i) * 4 + row, 0}));
     }
   }
-  // With more threads than slots, thrown-away batches may still hold all of them when the new epoch asks for its first.
+  // With more threads than slots, thrown-away batches may still hold all of them when the new epoch asks for
+  // its first.
   if (GetParam() < 3) {
     EXPECT_EQ(engine->stats().overflow_slots, 0);
   }
@@ -312,7 +319,8 @@ TEST_P(Threads, BatchesOutliveTheirLoader) {
     const auto engine = loader(rows, options());
     kept = epoch(*engine, range(0, 40), 4);
   }
-  for (size_t b = 0; b < kept.size(); ++b) EXPECT_TRUE(holds(kept[b], 3, {1, 0, static_cast<int64_t>(b) * 4 + 3, 0}));
+  for (size_t b = 0; b < kept.size(); ++b)
+    EXPECT_TRUE(holds(kept[b], 3, {1, 0, static_cast<int64_t>(b) * 4 + 3, 0}));
   std::thread([&kept] { kept.clear(); }).join();
 }
 

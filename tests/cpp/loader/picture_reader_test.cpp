@@ -23,7 +23,8 @@ Bytes data_file(const std::string& name) {
 class Painter final : public FallbackDecoder {
  public:
   Painter(int32_t width, int32_t height) : width_(width), height_(height) {}
-  void decode(std::span<const uint8_t>, const std::string& path, transforms::PixelBuffer& out, int* orientation) const override {
+  void decode(std::span<const uint8_t>, const std::string& path, transforms::PixelBuffer& out,
+              int* orientation) const override {
     ++calls;
     if (width_ == 0) throw Error(ErrorKind::corrupt_data, "the painter refuses " + path);
     const base::ImageView view = out.resize(width_, height_);
@@ -50,7 +51,8 @@ Error error_of(const FallbackDecoder* fallback, const Bytes& bytes, bool when_de
   return Error(ErrorKind::system, "none");
 }
 
-// The pixels end too early, which only decoding finds out: the stream of another PNG, in the frame of this one.
+// The pixels end too early, which only decoding finds out: the stream of another PNG, in the frame of this
+// one.
 Bytes with_too_few_rows() {
   Bytes file = data_file("png/exif_6.png");
   const Bytes tiny = data_file("png/1x1.png");
@@ -79,7 +81,8 @@ TEST(PictureReader, SoundFilesOfKnownFormatsNeedNoFallback) {
 }
 
 TEST(PictureReader, AFallbackHasTheLastWord) {
-  Bytes png = data_file("png/rgb8.png"), webp = data_file("webp/lossy.webp"), jpeg = data_file("jpeg/420_33x15.jpg");
+  Bytes png = data_file("png/rgb8.png"), webp = data_file("webp/lossy.webp"),
+        jpeg = data_file("jpeg/420_33x15.jpg");
   png.resize(png.size() - 1);
   webp.resize(webp.size() - 1);
   jpeg.resize(100);
@@ -104,7 +107,8 @@ TEST(PictureReader, DamageThatShowsInDecodingGoesToTheFallback) {
   EXPECT_EQ(reader.open(bytes).orientation, 6);
   EXPECT_EQ(reader.decode({1, 1, 2, 2}).row(1)[4], Painter::kColor);
   EXPECT_EQ(painter.calls, 1);
-  EXPECT_NE(std::string(error_of(&other_size, bytes, true).what()).find("too few"), std::string::npos) << "a crop may not fit";
+  EXPECT_NE(std::string(error_of(&other_size, bytes, true).what()).find("too few"), std::string::npos)
+      << "a crop may not fit";
   EXPECT_EQ(error_of(nullptr, bytes, true).kind(), ErrorKind::corrupt_data);
 }
 

@@ -13,13 +13,16 @@ using Status = DataLoader::Status;
 
 class Shapes : public ::testing::TestWithParam<int> {
  protected:
-  static std::shared_ptr<FakeRows> ragged(std::function<transforms::OutputShape(const base::SampleKey&)> shape_of) {
+  static std::shared_ptr<FakeRows> ragged(
+      std::function<transforms::OutputShape(const base::SampleKey&)> shape_of) {
     auto rows = std::make_shared<FakeRows>();
     rows->shape_is_fixed = false;
     rows->shape_of = std::move(shape_of);
     return rows;
   }
-  LoaderOptions options(ErrorPolicy policy = ErrorPolicy::raise) const { return {GetParam(), 3, policy, false}; }
+  LoaderOptions options(ErrorPolicy policy = ErrorPolicy::raise) const {
+    return {GetParam(), 3, policy, false};
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Loader, Shapes, ::testing::Values(0, 1, 2, 5));
 
@@ -44,7 +47,8 @@ TEST_P(Shapes, EveryBatchMayHaveItsOwn) {
   ASSERT_EQ(batches.size(), 25u);
   for (size_t b = 0; b < batches.size(); ++b) {
     EXPECT_EQ(batches[b].shape, (transforms::OutputShape{3, static_cast<int32_t>(1 + b * 50), 40}));
-    for (int64_t row = 0; row < 4; ++row) ASSERT_TRUE(holds(batches[b], row, {1, 0, static_cast<int64_t>(b) * 4 + row, 0}));
+    for (int64_t row = 0; row < 4; ++row)
+      ASSERT_TRUE(holds(batches[b], row, {1, 0, static_cast<int64_t>(b) * 4 + row, 0}));
   }
 }
 
@@ -60,8 +64,9 @@ TEST_P(Shapes, DifferentRowsGiveTorchsSentenceWhateverThreadCameFirst) {
     engine->start_epoch(1, 0);
     engine->submit(range(0, 6));
     engine->submit(range(4, 8));
-    EXPECT_EQ(message_of(*engine),
-              "stack expects each tensor to be equal size, but got [3, 4, 5] at entry 0 and [3, 6, 7] at entry 3");
+    EXPECT_EQ(
+        message_of(*engine),
+        "stack expects each tensor to be equal size, but got [3, 4, 5] at entry 0 and [3, 6, 7] at entry 3");
     Batch batch;
     EXPECT_EQ(next(*engine, batch), Status::ready) << "the next batch can still be had";
     EXPECT_EQ(batch.id, 1);
@@ -78,13 +83,15 @@ TEST_P(Shapes, AnOddFirstRowIsComparedWithTheSecond) {
     engine->start_epoch(1, 0);
     engine->submit(range(0, 6));
     engine->end_epoch();
-    EXPECT_EQ(message_of(*engine),
-              "stack expects each tensor to be equal size, but got [3, 4, 5] at entry 0 and [3, 6, 7] at entry 1");
+    EXPECT_EQ(
+        message_of(*engine),
+        "stack expects each tensor to be equal size, but got [3, 4, 5] at entry 0 and [3, 6, 7] at entry 1");
   }
 }
 
 TEST_P(Shapes, AnUnreadableRowComesBeforeTheMismatch) {
-  const auto rows = ragged([](const base::SampleKey& key) { return transforms::OutputShape{3, key.index == 2 ? 9 : 4, 5}; });
+  const auto rows = ragged(
+      [](const base::SampleKey& key) { return transforms::OutputShape{3, key.index == 2 ? 9 : 4, 5}; });
   rows->unreadable_at_finish = {2, 4};  // 2 is also the odd one: its damage must show on every schedule
   const auto engine = loader(rows, options());
   engine->start_epoch(1, 0);

@@ -21,15 +21,18 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Sharing, with a device that is slow or fast against the CPU: the time of an epoch that is near the better one alone.
+// Sharing, with a device that is slow or fast against the CPU: the time of an epoch that is near the better
+// one alone.
 struct Speed {
   double seconds;
   double left;  // share of the pictures
 };
 
-Speed speed(const std::shared_ptr<ImageDataset>& images, bool balances, microseconds per_picture, size_t decoded_bytes = 1 << 30) {
+Speed speed(const std::shared_ptr<ImageDataset>& images, bool balances, microseconds per_picture,
+            size_t decoded_bytes = 1 << 30) {
   auto fake = std::make_shared<device::FakeDevice>(device::FakeDevice::Options{.threads = true});
-  DeviceLoaderOptions options{.loader = {1, 3, ErrorPolicy::raise, false, {}}, .balances = balances, .decoded_bytes = decoded_bytes};
+  DeviceLoaderOptions options{
+      .loader = {1, 3, ErrorPolicy::raise, false, {}}, .balances = balances, .decoded_bytes = decoded_bytes};
   device::FakeDecoder::Options decoder;
   decoder.per_picture = per_picture;
   DeviceLoader loader(images, options, fake,
@@ -125,14 +128,15 @@ TEST(SharedDecoding, FollowsTheSpeedsOfBothSides) {
   const Speed cpu = speed(images, false, microseconds(1), 0);
   EXPECT_EQ(cpu.left, 0);
   const auto one = static_cast<int64_t>(cpu.seconds / kPictures * 1e6);
-  const Speed slow = speed(images, true, microseconds(one * 20)), fast = speed(images, true, microseconds(std::max<int64_t>(1, one / 20)));
+  const Speed slow = speed(images, true, microseconds(one * 20)),
+              fast = speed(images, true, microseconds(std::max<int64_t>(1, one / 20)));
   const Speed alike = speed(images, true, microseconds(one));
   EXPECT_LT(slow.left, 0.2);
   EXPECT_GT(fast.left, 2 * slow.left);  // on a busy machine, the fake device is no faster than this
   EXPECT_GT(alike.left, 0.1);
   EXPECT_LT(alike.left, 0.8);
-  std::printf("cpu %.3f s; slow device %.3f s (%.2f left), alike %.3f s (%.2f), fast %.3f s (%.2f)\n", cpu.seconds, slow.seconds,
-              slow.left, alike.seconds, alike.left, fast.seconds, fast.left);
+  std::printf("cpu %.3f s; slow device %.3f s (%.2f left), alike %.3f s (%.2f), fast %.3f s (%.2f)\n",
+              cpu.seconds, slow.seconds, slow.left, alike.seconds, alike.left, fast.seconds, fast.left);
 }
 
 }  // namespace

@@ -71,12 +71,14 @@ TEST(Stress, RandomLoadersRandomEnds) {
     const auto policy = static_cast<ErrorPolicy>(random() % 3);
     if (policy != ErrorPolicy::raise)
       for (int i = 0; i < 20; ++i) rows->unreadable_at_finish.insert(static_cast<int64_t>(random() % 200));
-    auto engine = loader(rows, {static_cast<int>(random() % 5), 1 + static_cast<int>(random() % 4), policy, random() % 2 == 0});
+    auto engine = loader(rows, {static_cast<int>(random() % 5), 1 + static_cast<int>(random() % 4), policy,
+                                random() % 2 == 0});
     std::deque<Batch> kept;
     for (uint64_t number = 0; number < 3; ++number) {
       engine->start_epoch(5, number);
       const int64_t batch_size = 1 + static_cast<int64_t>(random() % 7);
-      for (int64_t i = 0; i < 200; i += batch_size) engine->submit(range(i, std::min<int64_t>(200, i + batch_size)));
+      for (int64_t i = 0; i < 200; i += batch_size)
+        engine->submit(range(i, std::min<int64_t>(200, i + batch_size)));
       engine->end_epoch();
       const auto stop_after = random() % 80;
       for (uint32_t taken = 0; taken < stop_after; ++taken) {
@@ -84,7 +86,8 @@ TEST(Stress, RandomLoadersRandomEnds) {
         if (next(*engine, batch) != Status::ready) break;
         ASSERT_EQ(batch.id, static_cast<int64_t>(taken));
         if (policy == ErrorPolicy::raise) {
-          for (int64_t row = 0; row < batch.rows; ++row) ASSERT_TRUE(holds(batch, row, {5, number, taken * batch_size + row, 0}));
+          for (int64_t row = 0; row < batch.rows; ++row)
+            ASSERT_TRUE(holds(batch, row, {5, number, taken * batch_size + row, 0}));
         }
         switch (random() % 3) {
           case 0: kept.push_back(std::move(batch)); break;
@@ -134,7 +137,8 @@ TEST(Stress, AnyThreadMayCloseALoaderAtAnyMoment) {
     };
     const auto policy = static_cast<ErrorPolicy>(random() % 3);
     if (policy != ErrorPolicy::raise) rows->unreadable_at_finish = {4, 9, 10, 23};
-    const auto engine = loader(rows, {static_cast<int>(random() % 4), 1 + static_cast<int>(random() % 3), policy, random() % 2 == 0});
+    const auto engine = loader(rows, {static_cast<int>(random() % 4), 1 + static_cast<int>(random() % 3),
+                                      policy, random() % 2 == 0});
     std::atomic<int> taken{0};
     const auto goal = static_cast<int>(random() % 8);
     std::vector<std::thread> closers;
@@ -152,7 +156,8 @@ TEST(Stress, AnyThreadMayCloseALoaderAtAnyMoment) {
         for (int64_t id = 0; next(*engine, batch) == Status::ready; ++id, ++taken) {
           ASSERT_EQ(batch.id, id);
           if (policy != ErrorPolicy::raise) continue;
-          for (int64_t row = 0; row < batch.rows; ++row) ASSERT_TRUE(holds(batch, row, {5, number, id * 5 + row, 0}));
+          for (int64_t row = 0; row < batch.rows; ++row)
+            ASSERT_TRUE(holds(batch, row, {5, number, id * 5 + row, 0}));
         }
       }
     } catch (const Error& error) {

@@ -25,26 +25,30 @@ std::string test_jpeg(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::span<const uint8_t> bytes_of(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+std::span<const uint8_t> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
 // Decodes a JPEG that stands behind kMagic, as a picture of a format that the engine does not know.
 class DisguisedJpeg final : public FallbackDecoder {
  public:
-  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out, int* orientation) const override {
+  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out,
+              int* orientation) const override {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (text.substr(0, kMagic.size()) != kMagic)
       throw Error(ErrorKind::corrupt_data, "cannot identify image file '" + path + "'");
     const auto jpeg = bytes.subspan(kMagic.size());
     const codecs::JpegHeader header = codecs::probe_jpeg(jpeg);
     *orientation = header.orientation;
-    codecs::JpegDecoder().decode(jpeg, header, {0, 0, header.width, header.height}, out.resize(header.width, header.height));
+    codecs::JpegDecoder().decode(jpeg, header, {0, 0, header.width, header.height},
+                                 out.resize(header.width, header.height));
   }
 };
 
 class WorkerTest : public ::testing::Test {
  protected:
-  std::shared_ptr<ImageDataset> dataset(const std::vector<std::string>& files, std::vector<TransformSpec> chain,
-                                        bool with_fallback = true) {
+  std::shared_ptr<ImageDataset> dataset(const std::vector<std::string>& files,
+                                        std::vector<TransformSpec> chain, bool with_fallback = true) {
     auto paths = std::make_shared<sources::PathTable>();
     for (const std::string& file : files) paths->append(file);
     auto result = std::make_shared<ImageDataset>();
@@ -86,7 +90,8 @@ class WorkerTest : public ::testing::Test {
 };
 
 TEST_F(WorkerTest, ARowIsTheChainOnTheFullyDecodedPicture) {
-  const std::vector<TransformSpec> chain = {RandomResizedCrop{20, 24}, HorizontalFlip{}, ToTensor{}, Normalize{{0.5}, {0.25}}};
+  const std::vector<TransformSpec> chain = {RandomResizedCrop{20, 24}, HorizontalFlip{}, ToTensor{},
+                                            Normalize{{0.5}, {0.25}}};
   for (const std::string name : {"420_33x15", "420_q75", "422_q90", "444_q90", "cmyk", "410_q85"}) {
     const std::string jpeg = test_jpeg(name), file = folder_.write(name + ".jpg", jpeg);
     const auto images = dataset({file, file, file, file}, chain);
@@ -100,7 +105,8 @@ TEST_F(WorkerTest, ARowIsTheChainOnTheFullyDecodedPicture) {
       const auto need = images->pipeline->plan(header.width, header.height, params, *scratch);
       std::vector<float> expected(3 * 20 * 24);
       uint8_t* const corner = picture.row(need.region.top) + need.region.left * base::kPixelBytes;
-      images->pipeline->apply({corner, need.region.width, need.region.height, picture.stride_bytes}, *scratch, expected.data());
+      images->pipeline->apply({corner, need.region.width, need.region.height, picture.stride_bytes}, *scratch,
+                              expected.data());
       const auto got = row(images, index);
       ASSERT_EQ(got.size(), expected.size() * sizeof(float));
       EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size()), 0) << name << " " << index;
@@ -113,7 +119,8 @@ TEST_F(WorkerTest, APictureOfTheFallbackGoesTheSameWay) {
     const std::string jpeg = test_jpeg(name);
     const std::string plain = folder_.write(name + ".jpg", jpeg);
     const std::string disguised = folder_.write(name + ".ppm", std::string(kMagic) + jpeg);
-    const std::vector<TransformSpec> chain = {ExifTranspose{}, Resize{30, 0}, RandomCrop{16, 16}, ToTensor{OutputType::u8}};
+    const std::vector<TransformSpec> chain = {ExifTranspose{}, Resize{30, 0}, RandomCrop{16, 16},
+                                              ToTensor{OutputType::u8}};
     EXPECT_EQ(row(dataset({plain}, chain), 0), row(dataset({disguised}, chain), 0)) << name;
   }
 }
@@ -128,10 +135,12 @@ TEST_F(WorkerTest, BadFilesAreNamedWithTheRule) {
   EXPECT_NE(std::string(empty.what()).find("is empty (0 bytes)"), std::string::npos);
 
   const std::string jpeg = test_jpeg("420_q75");
-  EXPECT_EQ(error_of(folder_.write("cut.jpg", jpeg.substr(0, jpeg.size() / 8))).kind(), ErrorKind::corrupt_data);
+  EXPECT_EQ(error_of(folder_.write("cut.jpg", jpeg.substr(0, jpeg.size() / 8))).kind(),
+            ErrorKind::corrupt_data);
   EXPECT_EQ(error_of(folder_.write("text.jpg", "hello")).kind(), ErrorKind::corrupt_data);
   EXPECT_EQ(error_of(folder_.write("gif.jpg", "GIF89a and so on"), false).kind(), ErrorKind::unavailable);
-  EXPECT_EQ(error_of(folder_.write("png.jpg", "\x89PNG\r\n\x1a\n and so on"), false).kind(), ErrorKind::corrupt_data);
+  EXPECT_EQ(error_of(folder_.write("png.jpg", "\x89PNG\r\n\x1a\n and so on"), false).kind(),
+            ErrorKind::corrupt_data);
 }
 
 TEST_F(WorkerTest, TheLoaderGivesTheWorkersRows) {

@@ -24,7 +24,9 @@ Indices ask(const KeyedPermutation& permutation, const Indices& positions) {
   return out;
 }
 
-Indices all(const KeyedPermutation& permutation) { return ask(permutation, first_numbers(permutation.size())); }
+Indices all(const KeyedPermutation& permutation) {
+  return ask(permutation, first_numbers(permutation.size()));
+}
 
 TEST(KeyedPermutation, IsABijectionForAllSizesUpTo5000) {
   for (int64_t n = 0; n <= 5000; ++n) {
@@ -48,7 +50,8 @@ TEST(KeyedPermutation, NeverGivesAnElementTwiceForSizesUpTo2To40) {
     for (int64_t k = 0; k < std::min<int64_t>(n, 1000); ++k) places.insert(k);
     const Indices positions(places.begin(), places.end()), elements = ask(permutation, positions);
     EXPECT_EQ(std::set<int64_t>(elements.begin(), elements.end()).size(), positions.size());
-    EXPECT_TRUE(std::all_of(elements.begin(), elements.end(), [n](int64_t element) { return element >= 0 && element < n; }));
+    EXPECT_TRUE(std::all_of(elements.begin(), elements.end(),
+                            [n](int64_t element) { return element >= 0 && element < n; }));
   }
 }
 
@@ -111,8 +114,8 @@ TEST(KeyedPermutation, PairsOfPlacesAreIndependent) {
   }
 }
 
-// Knuth's run test on one long permutation: ascending runs, by length. Neighbouring runs share no element's fate when the element
-// between them is left out; a run then has length r with probability 1/r! - 1/(r+1)!.
+// Knuth's run test on one long permutation: ascending runs, by length. Neighbouring runs share no element's
+// fate when the element between them is left out; a run then has length r with probability 1/r! - 1/(r+1)!.
 TEST(KeyedPermutation, RunsHaveTheLengthsOfAShuffle) {
   for (const int64_t n : {65'537, 1 << 20, 1'000'003}) {
     const Indices order = all({n, 5, 5});

@@ -38,8 +38,10 @@ TEST(Mixture, EveryPassIsANewPermutation) {
     const Indices drawn = of_source(samples, first, length);
     std::set<Indices> passes;
     size_t count = 0;
-    for (size_t begin = 0; begin + static_cast<size_t>(length) <= drawn.size(); begin += static_cast<size_t>(length), ++count) {
-      const Indices pass(drawn.begin() + static_cast<int64_t>(begin), drawn.begin() + static_cast<int64_t>(begin) + length);
+    for (size_t begin = 0; begin + static_cast<size_t>(length) <= drawn.size();
+         begin += static_cast<size_t>(length), ++count) {
+      const Indices pass(drawn.begin() + static_cast<int64_t>(begin),
+                         drawn.begin() + static_cast<int64_t>(begin) + length);
       EXPECT_EQ(std::set<int64_t>(pass.begin(), pass.end()).size(), static_cast<size_t>(length));
       passes.insert(pass);
     }
@@ -77,7 +79,10 @@ TEST(Mixture, StartsInTheMiddleWithOtherWeights) {
   drawn.insert(drawn.end(), more.begin(), more.end());
   // The pass that was under way is finished first.
   const size_t begin = drawn.size() / 10 * 10 - 10;
-  EXPECT_EQ(std::set<int64_t>(drawn.begin() + static_cast<int64_t>(begin), drawn.begin() + static_cast<int64_t>(begin) + 10).size(), 10u);
+  EXPECT_EQ(std::set<int64_t>(drawn.begin() + static_cast<int64_t>(begin),
+                              drawn.begin() + static_cast<int64_t>(begin) + 10)
+                .size(),
+            10u);
   EXPECT_THROW(ask(after, {99}), Error);
   EXPECT_EQ(after.counts_at(110)[1], counts[1] + 10);
 }

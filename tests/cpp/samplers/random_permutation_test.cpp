@@ -1,4 +1,5 @@
-// RandomPermutation: torch's own results, rounds, and questions in any order. (tests/parity compares with the installed torch.)
+// RandomPermutation: torch's own results, rounds, and questions in any order. (tests/parity compares with the
+// installed torch.)
 #include "samplers/random_permutation.h"
 
 #include <gtest/gtest.h>

@@ -42,7 +42,8 @@ TEST(SegmentShuffle, RunsStayInTheirPlaces) {
   const Indices order = ask(SegmentShuffle(kLengths, 2, 1), first_numbers(18));
   size_t begin = 0;
   for (const int64_t length : kLengths) {
-    Indices run(order.begin() + static_cast<int64_t>(begin), order.begin() + static_cast<int64_t>(begin) + length);
+    Indices run(order.begin() + static_cast<int64_t>(begin),
+                order.begin() + static_cast<int64_t>(begin) + length);
     std::sort(run.begin(), run.end());
     for (size_t i = 0; i < run.size(); ++i) EXPECT_EQ(run[i], static_cast<int64_t>(begin + i));
     begin += static_cast<size_t>(length);

@@ -45,7 +45,8 @@ TEST(ShuffleOrder, SeeksAnywhere) {
       std::mt19937 random(1);
       for (int i = 0; i < 200; ++i) {
         const auto position = static_cast<int64_t>(random() % n);
-        ASSERT_EQ(ask(order, {position})[0], whole[static_cast<size_t>(position)]) << n << ' ' << size << ' ' << position;
+        ASSERT_EQ(ask(order, {position})[0], whole[static_cast<size_t>(position)])
+            << n << ' ' << size << ' ' << position;
       }
     }
   }

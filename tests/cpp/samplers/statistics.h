@@ -1,4 +1,5 @@
-// What tests of randomness share: whether counts look like draws from a distribution. Seeds are fixed, so no test fails by chance.
+// What tests of randomness share: whether counts look like draws from a distribution. Seeds are fixed, so no
+// test fails by chance.
 #pragma once
 
 #include <cmath>
@@ -17,7 +18,8 @@ inline double chi_square_deviation(const std::vector<int64_t>& counts, const std
   for (size_t i = 0; i < counts.size(); ++i) {
     const double expected = draws * weights[i] / sum;
     if (expected == 0) continue;
-    statistic += (static_cast<double>(counts[i]) - expected) * (static_cast<double>(counts[i]) - expected) / expected;
+    statistic +=
+        (static_cast<double>(counts[i]) - expected) * (static_cast<double>(counts[i]) - expected) / expected;
     ++freedom;
   }
   return (statistic - freedom) / std::sqrt(2.0 * freedom);

@@ -26,9 +26,11 @@ Indices ask(const AliasTable& table, const Indices& positions) {
 TEST(AliasTable, DrawsByWeight) {
   Weights steep;
   for (int i = 0; i < 300; ++i) steep.push_back(std::pow(0.97, i));
-  for (const Weights& weights : {Weights{1}, Weights{1, 1}, Weights{0.5, 0, 3, 1e-3, 7}, Weights(1000, 0.1), steep}) {
+  for (const Weights& weights :
+       {Weights{1}, Weights{1, 1}, Weights{0.5, 0, 3, 1e-3, 7}, Weights(1000, 0.1), steep}) {
     Indices counts(weights.size());
-    for (const int64_t category : ask({weights, 3, 1}, first_numbers(1'000'000))) ++counts[static_cast<size_t>(category)];
+    for (const int64_t category : ask({weights, 3, 1}, first_numbers(1'000'000)))
+      ++counts[static_cast<size_t>(category)];
     if (weights.size() > 1) {
       EXPECT_LT(chi_square_deviation(counts, weights), 5) << weights.size();
     }
@@ -62,7 +64,8 @@ TEST(AliasTable, AnyPositionAtOnce) {
 
 TEST(AliasTable, BadWeights) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-  for (const Weights& weights : {Weights{}, Weights{0, 0}, Weights{1, -1}, Weights{nan, 1}, Weights{inf}, Weights{1e308, 1e308}}) {
+  for (const Weights& weights :
+       {Weights{}, Weights{0, 0}, Weights{1, -1}, Weights{nan, 1}, Weights{inf}, Weights{1e308, 1e308}}) {
     EXPECT_THROW(AliasTable(weights, 0, 0), Error);
     EXPECT_THROW(weighted_order(weights, 0, 0, 0), Error);
   }

@@ -30,7 +30,8 @@ std::vector<TokenArray> arrays() {
 struct Row {
   Numbers ids, labels, positions;
   std::vector<int32_t> documents;
-  explicit Row(size_t length) : ids(length, 77), labels(length, 77), positions(length, 77), documents(length, 77) {}
+  explicit Row(size_t length)
+      : ids(length, 77), labels(length, 77), positions(length, 77), documents(length, 77) {}
   PackRow view() { return {ids.data(), labels.data(), positions.data(), documents.data()}; }
 };
 
@@ -43,7 +44,8 @@ Row build(const std::vector<PackPiece>& pieces, const PackLayout& layout) {
 TEST(PackBuilder, TokensThatFollow) {
   const Row row = build({{2, 1, 2}, {0, 0, 3}, {3, 0, 2}}, {.length = 9, .pad = 50});
   EXPECT_EQ(row.ids, (Numbers{5, 6, 1, 2, 3, 10, 11, 50, 50}));
-  EXPECT_EQ(row.labels, (Numbers{6, 7, 2, 3, -100, 11, -100, -100, -100})) << "7 follows 6 in its document, in another pack";
+  EXPECT_EQ(row.labels, (Numbers{6, 7, 2, 3, -100, 11, -100, -100, -100}))
+      << "7 follows 6 in its document, in another pack";
   EXPECT_EQ(row.positions, (Numbers{0, 1, 0, 1, 2, 0, 1, 0, 1}));
   EXPECT_EQ(row.documents, (std::vector<int32_t>{0, 0, 1, 1, 1, 2, 2, -1, -1}));
 }
@@ -77,7 +79,8 @@ TEST(PackBuilder, EmptyRow) {
 }
 
 TEST(PackBuilder, Vocabulary) {
-  const std::vector<TokenArray> wrong{{reinterpret_cast<const uint8_t*>(kOther.data()), base::DType::i32, 3, Numbers{0, 3}, "bad.bin"}};
+  const std::vector<TokenArray> wrong{
+      {reinterpret_cast<const uint8_t*>(kOther.data()), base::DType::i32, 3, Numbers{0, 3}, "bad.bin"}};
   const Numbers offsets{0, 3};
   std::vector<TokenArray> bad = wrong;
   bad[0].offsets = offsets;
@@ -90,7 +93,8 @@ TEST(PackBuilder, Vocabulary) {
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::corrupt_data);
-      EXPECT_NE(std::string(error.what()).find("bad.bin: token 2 of document 0 is -12"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("bad.bin: token 2 of document 0 is -12"), std::string::npos)
+          << error.what();
     }
   }
 }
@@ -107,7 +111,8 @@ TEST(PackBuilder, AMappedFileIsCutShort) {
   void* const memory = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file, 0);
   ASSERT_NE(memory, MAP_FAILED);
   const Numbers offsets{0, 10000, 20480};
-  const PackBuilder builder({{static_cast<const uint8_t*>(memory), base::DType::u16, 20480, offsets, path}}, {.length = 10480});
+  const PackBuilder builder({{static_cast<const uint8_t*>(memory), base::DType::u16, 20480, offsets, path}},
+                            {.length = 10480});
   Row row(10480);
   const std::vector<PackPiece> first{{0, 0, 2048}}, second{{1, 0, 10480}}, label{{0, 0, 4096}};
   builder.build(second, row.view());
@@ -130,7 +135,8 @@ TEST(PackBuilder, AMappedFileIsCutShort) {
 
 TEST(PackBuilder, RefusesWhatCannotBe) {
   const auto refused = [](const Numbers& offsets, base::DType type = base::DType::u16) {
-    const std::vector<TokenArray> array{{reinterpret_cast<const uint8_t*>(kTokens.data()), type, 10, offsets, "x.bin"}};
+    const std::vector<TokenArray> array{
+        {reinterpret_cast<const uint8_t*>(kTokens.data()), type, 10, offsets, "x.bin"}};
     EXPECT_THROW(PackBuilder(array, {.length = 4}), Error);
   };
   refused({});
@@ -140,10 +146,12 @@ TEST(PackBuilder, RefusesWhatCannotBe) {
   refused({0, 5}, base::DType::f32);
   const PackBuilder builder(arrays(), {.length = 4});
   Row row(4);
-  for (const PackPiece& piece : {PackPiece{4, 0, 1}, PackPiece{-1, 0, 1}, PackPiece{0, 0, 4}, PackPiece{2, -1, 2}, PackPiece{1, 0, 1},
-                                 PackPiece{2, 1, std::numeric_limits<int64_t>::max()}})
+  for (const PackPiece& piece :
+       {PackPiece{4, 0, 1}, PackPiece{-1, 0, 1}, PackPiece{0, 0, 4}, PackPiece{2, -1, 2}, PackPiece{1, 0, 1},
+        PackPiece{2, 1, std::numeric_limits<int64_t>::max()}})
     EXPECT_THROW(builder.build(std::vector<PackPiece>{piece}, row.view()), Error);
-  EXPECT_THROW(builder.build(std::vector<PackPiece>{{0, 0, 3}, {3, 0, 2}}, row.view()), Error) << "the row is too short";
+  EXPECT_THROW(builder.build(std::vector<PackPiece>{{0, 0, 3}, {3, 0, 2}}, row.view()), Error)
+      << "the row is too short";
 }
 
 template <class T>
@@ -155,7 +163,8 @@ void check_widening(base::DType type) {
   const PackBuilder builder({{bytes.data() + 1, type, 5, offsets, "tokens"}}, {.length = 4});
   Row row(4);
   builder.build(std::vector<PackPiece>{{0, 0, 4}}, row.view());
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(row.ids[i], static_cast<int64_t>(elements[i + 1])) << base::dtype_name(type);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(row.ids[i], static_cast<int64_t>(elements[i + 1])) << base::dtype_name(type);
 }
 
 TEST(PackBuilder, TokensAreIntegersOfAnyWidthAnywhere) {

@@ -12,9 +12,11 @@ namespace millrace::sequences {
 namespace {
 
 template <class T>
-std::vector<T> padded(const std::vector<std::vector<T>>& rows, int64_t length, T value, bool left, std::vector<int64_t>* mask) {
+std::vector<T> padded(const std::vector<std::vector<T>>& rows, int64_t length, T value, bool left,
+                      std::vector<int64_t>* mask) {
   std::vector<RaggedRow> views;
-  for (const auto& row : rows) views.push_back({reinterpret_cast<const uint8_t*>(row.data()), static_cast<int64_t>(row.size())});
+  for (const auto& row : rows)
+    views.push_back({reinterpret_cast<const uint8_t*>(row.data()), static_cast<int64_t>(row.size())});
   std::vector<T> out(rows.size() * static_cast<size_t>(length), T{9});
   if (mask) mask->assign(out.size(), 9);
   const Padding padding{length, sizeof(T), sizeof(T), reinterpret_cast<const uint8_t*>(&value), left};
@@ -43,10 +45,12 @@ TEST(PadRowsOfRows, WideNumbersAndItems) {
   const std::vector<double> row{1, 2, 3, 4}, value{5, 6};  // two items of one number of 16 bytes each
   std::vector<double> out(6);
   const RaggedRow view{reinterpret_cast<const uint8_t*>(row.data()), 2};
-  pad_rows({&view, 1}, {3, 16, 16, reinterpret_cast<const uint8_t*>(value.data()), false}, reinterpret_cast<uint8_t*>(out.data()), nullptr);
+  pad_rows({&view, 1}, {3, 16, 16, reinterpret_cast<const uint8_t*>(value.data()), false},
+           reinterpret_cast<uint8_t*>(out.data()), nullptr);
   EXPECT_EQ(out, (std::vector<double>{1, 2, 3, 4, 5, 6}));
   const double one = 7;  // two items of two numbers each
-  pad_rows({&view, 1}, {3, 16, 8, reinterpret_cast<const uint8_t*>(&one), true}, reinterpret_cast<uint8_t*>(out.data()), nullptr);
+  pad_rows({&view, 1}, {3, 16, 8, reinterpret_cast<const uint8_t*>(&one), true},
+           reinterpret_cast<uint8_t*>(out.data()), nullptr);
   EXPECT_EQ(out, (std::vector<double>{7, 7, 1, 2, 3, 4}));
 }
 

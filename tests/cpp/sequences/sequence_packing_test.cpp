@@ -72,7 +72,10 @@ TEST(SequencePacking, EveryTokenOnce) {
     const Numbers lengths = some_lengths(1 + round * 13, round, 2.0 + round % 4);
     for (const auto strategy : {PackStrategy::best_fit, PackStrategy::first_fit, PackStrategy::concatenate}) {
       for (const auto too_long : {TooLong::split, TooLong::cut, TooLong::skip}) {
-        PackingOptions options{.length = 1 + round * 7 % 90, .strategy = strategy, .window = 1 + round * 5 % 64, .too_long = too_long};
+        PackingOptions options{.length = 1 + round * 7 % 90,
+                               .strategy = strategy,
+                               .window = 1 + round * 5 % 64,
+                               .too_long = too_long};
         if (round % 3 == 0) options.most_pieces = 1 + round % 5;
         if (round % 2 == 0) options.seed = round;
         const SequencePacking packing(lengths, options);
@@ -85,7 +88,8 @@ TEST(SequencePacking, EveryTokenOnce) {
 }
 
 double fill(const SequencePacking& packing) {
-  return static_cast<double>(packing.report().tokens) / static_cast<double>(packing.size() * packing.options().length);
+  return static_cast<double>(packing.report().tokens) /
+         static_cast<double>(packing.size() * packing.options().length);
 }
 
 TEST(SequencePacking, PacksAreFull) {

@@ -1,4 +1,5 @@
-// list_image_folder: order, links, odd names, and torchvision's errors. (tests/parity compares whole trees with torchvision.)
+// list_image_folder: order, links, odd names, and torchvision's errors. (tests/parity compares whole trees
+// with torchvision.)
 #include "sources/image_folder.h"
 
 #include <gtest/gtest.h>
@@ -34,13 +35,13 @@ Error error_of(const std::string& root, const ImageFolderOptions& options) {
 
 TEST(ImageFolder, ListsInTorchvisionsOrder) {
   const ScratchFolder root;
-  for (const char* name : {"dog/2.jpg", "dog/10.JPG", "dog/a/z.jpeg", "dog/a-b/y.jpg", "dog/a/b/x.jpg", "cat/1.jpg", "cat/.jpg",
-                           "dog/notes.txt", "dog/jpg", "top.jpg"})
+  for (const char* name : {"dog/2.jpg", "dog/10.JPG", "dog/a/z.jpeg", "dog/a-b/y.jpg", "dog/a/b/x.jpg",
+                           "cat/1.jpg", "cat/.jpg", "dog/notes.txt", "dog/jpg", "top.jpg"})
     root.write(name);
   const auto listing = list_image_folder(root.path(), {kJpeg});
   EXPECT_EQ(listing.classes, (Names{"cat", "dog"}));
-  EXPECT_EQ(tails(listing), (Names{"cat/.jpg", "cat/1.jpg", "dog/10.JPG", "dog/2.jpg", "dog/a/z.jpeg", "dog/a-b/y.jpg",
-                                   "dog/a/b/x.jpg"}));
+  EXPECT_EQ(tails(listing), (Names{"cat/.jpg", "cat/1.jpg", "dog/10.JPG", "dog/2.jpg", "dog/a/z.jpeg",
+                                   "dog/a-b/y.jpg", "dog/a/b/x.jpg"}));
   EXPECT_EQ(listing.labels, (std::vector<int64_t>{0, 0, 1, 1, 1, 1, 1}));
   EXPECT_EQ(listing.paths.path(0), root.path() + "/cat/.jpg");
 }
@@ -79,7 +80,8 @@ TEST(ImageFolder, KeepsBytesThatAreNotUtf8) {
 TEST(ImageFolder, SameForAnyNumberOfThreads) {
   const ScratchFolder root;
   for (int c = 0; c < 20; ++c)
-    for (int f = 0; f < 10; ++f) root.write("c" + std::to_string(c) + "/" + std::to_string(f * 7 % 10) + ".jpg");
+    for (int f = 0; f < 10; ++f)
+      root.write("c" + std::to_string(c) + "/" + std::to_string(f * 7 % 10) + ".jpg");
   const auto one = list_image_folder(root.path(), {kJpeg, false, 1});
   for (const int threads : {0, 2, 5, 64}) {
     const auto many = list_image_folder(root.path(), {kJpeg, false, threads});
@@ -114,7 +116,8 @@ TEST(ImageFolder, EmptyClasses) {
   fs::create_directory(root / "empty");
   const Error e = error_of(root.path(), {kJpeg});
   EXPECT_EQ(e.kind(), ErrorKind::not_found);
-  EXPECT_STREQ(e.what(), "Found no valid file for the classes empty, none. Supported extensions are: .jpg, .jpeg");
+  EXPECT_STREQ(e.what(),
+               "Found no valid file for the classes empty, none. Supported extensions are: .jpg, .jpeg");
   const auto listing = list_image_folder(root.path(), {kJpeg, true});
   EXPECT_EQ(listing.classes.size(), 3u);
   EXPECT_EQ(listing.labels, (std::vector<int64_t>{1}));

@@ -1,4 +1,5 @@
-// LineIndex against a plain splitting of the text, at every size of step; saved, loaded and damaged; LineFiles and LineReader over it.
+// LineIndex against a plain splitting of the text, at every size of step; saved, loaded and damaged;
+// LineFiles and LineReader over it.
 #include "sources/line_index.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,8 @@ class Memory final : public io::ByteSource {
   const std::string& name() const override { return name_; }
   int64_t size() const override { return static_cast<int64_t>(text_.size()); }
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
-    if (offset + static_cast<int64_t>(into.size()) > size()) throw Error(ErrorKind::corrupt_data, "cut", name_, offset);
+    if (offset + static_cast<int64_t>(into.size()) > size())
+      throw Error(ErrorKind::corrupt_data, "cut", name_, offset);
     std::memcpy(into.data(), text_.data() + offset, into.size());
   }
 
@@ -44,7 +46,8 @@ class Sparse final : public io::ByteSource {
   void read_at(int64_t offset, std::span<uint8_t> into) const override {
     std::fill(into.begin(), into.end(), uint8_t{'x'});
     for (const int64_t at : newlines_)
-      if (at >= offset && at < offset + static_cast<int64_t>(into.size())) into[static_cast<size_t>(at - offset)] = '\n';
+      if (at >= offset && at < offset + static_cast<int64_t>(into.size()))
+        into[static_cast<size_t>(at - offset)] = '\n';
   }
 
  private:
@@ -53,7 +56,8 @@ class Sparse final : public io::ByteSource {
   const std::string name_ = "sparse";
 };
 
-LineIndex built(const std::shared_ptr<const io::ByteSource>& source, bool keep_blank = false, int64_t step = 1 << 20) {
+LineIndex built(const std::shared_ptr<const io::ByteSource>& source, bool keep_blank = false,
+                int64_t step = 1 << 20) {
   LineIndexBuilder builder(source, keep_blank);
   while (builder.step(step)) {
   }
@@ -66,7 +70,8 @@ Texts lines_of(const std::string& text, const LineIndex& index) {
   Texts lines;
   for (int64_t i = 0; i < index.size(); ++i) {
     const auto range = index.range(i);
-    std::string line = text.substr(static_cast<size_t>(range.begin), static_cast<size_t>(range.end - range.begin));
+    std::string line =
+        text.substr(static_cast<size_t>(range.begin), static_cast<size_t>(range.end - range.begin));
     lines.push_back(line.substr(0, line.find('\n')));
   }
   return lines;
@@ -84,7 +89,8 @@ Texts split(std::string text, bool keep_blank) {
   return lines;
 }
 
-Texts read_all(const std::shared_ptr<const io::ByteSource>& source, bool keep_blank, size_t block, int64_t most = 1 << 20) {
+Texts read_all(const std::shared_ptr<const io::ByteSource>& source, bool keep_blank, size_t block,
+               int64_t most = 1 << 20) {
   LineReader reader(source, keep_blank, most);
   Texts lines;
   std::vector<LineReader::Line> found;
@@ -106,7 +112,8 @@ Texts read_all(const std::shared_ptr<const io::ByteSource>& source, bool keep_bl
 TEST(LineIndex, LinesAreThoseOfTheText) {
   const std::string mark = "\xEF\xBB\xBF";
   std::mt19937 random(1);
-  Texts texts{"", "\n", "a", "a\n", "a\nb", "\n\na\n\n\nb\n\n", "a\r\nb\r\n", " \t\r\n", " \n a", "\r", "a\r"};
+  Texts texts{"",           "\n",      "a",     "a\n", "a\nb", "\n\na\n\n\nb\n\n",
+              "a\r\nb\r\n", " \t\r\n", " \n a", "\r",  "a\r"};
   texts.insert(texts.end(), {mark, mark + "a\nb", mark + "\n"});
   for (int i = 0; i < 300; ++i) {
     std::string text;
@@ -119,17 +126,20 @@ TEST(LineIndex, LinesAreThoseOfTheText) {
       const Texts expected = split(text, keep);
       for (const int64_t step : {1, 2, 7, 1 << 20}) {
         const LineIndex index = built(source, keep, step);
-        EXPECT_EQ(lines_of(text, index), expected) << "step " << step << " of " << ::testing::PrintToString(text);
+        EXPECT_EQ(lines_of(text, index), expected)
+            << "step " << step << " of " << ::testing::PrintToString(text);
         for (int64_t i = 1; i < index.size(); ++i) EXPECT_EQ(index.range(i).begin, index.range(i - 1).end);
       }
-      for (const size_t block : {1u, 3u, 100u}) EXPECT_EQ(read_all(source, keep, block), expected) << ::testing::PrintToString(text);
+      for (const size_t block : {1u, 3u, 100u})
+        EXPECT_EQ(read_all(source, keep, block), expected) << ::testing::PrintToString(text);
     }
 }
 
 TEST(LineIndex, LongLinesAndManyChunks) {
   std::mt19937 random(2);
   std::string text;
-  for (int i = 0; i < 300; ++i) text += std::string(random() % (i % 50 == 0 ? 900'000 : 3000), 'x') + std::to_string(i) + "\n";
+  for (int i = 0; i < 300; ++i)
+    text += std::string(random() % (i % 50 == 0 ? 900'000 : 3000), 'x') + std::to_string(i) + "\n";
   const auto source = std::make_shared<Memory>(text);
   EXPECT_EQ(lines_of(text, built(source)), split(text, false));
   EXPECT_EQ(read_all(source, false, 64, int64_t{1} << 30), split(text, false));
@@ -180,8 +190,13 @@ TEST(LineIndex, SavedLoadedAndDamaged) {
 }
 
 TEST(LineIndex, RefusesWhatHasNoLines) {
-  EXPECT_THROW(built(std::make_shared<Memory>(std::string("\xFF\xFE" "a\0\n\0", 6))), Error);
-  EXPECT_THROW(built(std::make_shared<Memory>("\x1F\x8B" "abcdefgh")), Error);
+  EXPECT_THROW(built(std::make_shared<Memory>(std::string("\xFF\xFE"
+                                                          "a\0\n\0",
+                                                          6))),
+               Error);
+  EXPECT_THROW(built(std::make_shared<Memory>("\x1F\x8B"
+                                              "abcdefgh")),
+               Error);
   EXPECT_THROW(read_all(std::make_shared<Memory>(std::string("\xFE\xFF\0a", 4)), false, 1), Error);
 }
 
@@ -206,8 +221,10 @@ TEST(LineFiles, BatchesInAnyOrder) {
   LineBatch batch;
   for (int round = 0; round < 50; ++round) {
     std::vector<int64_t> rows(random() % 200);
-    if (round % 3 == 0) std::iota(rows.begin(), rows.end(), static_cast<int64_t>(random() % 300));
-    else for (int64_t& row : rows) row = static_cast<int64_t>(random() % expected.size());
+    if (round % 3 == 0)
+      std::iota(rows.begin(), rows.end(), static_cast<int64_t>(random() % 300));
+    else
+      for (int64_t& row : rows) row = static_cast<int64_t>(random() % expected.size());
     files.read(rows, batch);
     ASSERT_EQ(batch.lines.size(), rows.size());
     for (size_t i = 0; i < rows.size(); ++i) {

@@ -30,9 +30,10 @@ TEST(NameOrder, StrayBytesAreLoneSurrogates) {
 }
 
 TEST(NameOrder, SequencesThatOnlyLookLikeUtf8) {
-  // Overlong '/', an encoded surrogate, and a value above U+10FFFF: byte by byte, all behind U+D7FF and before U+E000.
-  expect_order({"\xED\x9F\xBF", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x82\x82\xAC", "\xF4\x90\x80\x80",
-                "\xEE\x80\x80"});
+  // Overlong '/', an encoded surrogate, and a value above U+10FFFF: byte by byte, all behind U+D7FF and
+  // before U+E000.
+  expect_order({"\xED\x9F\xBF", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x82\x82\xAC",
+                "\xF4\x90\x80\x80", "\xEE\x80\x80"});
 }
 
 }  // namespace

@@ -17,7 +17,9 @@ namespace {
 using tar_bytes::memory;
 
 StreamSamples::Sample sample_of(const std::shared_ptr<const io::ByteSource>& source, int64_t number) {
-  return {source, number % 90, 10, std::to_string(number) + ".jpg", number * 3, static_cast<uint32_t>(number % 5)};
+  return {source,     number % 90,
+          10,         std::to_string(number) + ".jpg",
+          number * 3, static_cast<uint32_t>(number % 5)};
 }
 
 TEST(StreamSamples, TicketsAreNeverUsedAgain) {
@@ -62,8 +64,9 @@ TEST(StreamSamples, ManyThreads) {
         samples.read(ticket, buffer);
         base::SampleKey key{.index = ticket};
         samples.identify(key);
-        const bool right = std::string(buffer.bytes().begin(), buffer.bytes().end()) == content.substr(ticket % 90, 10) &&
-                           samples.name(ticket) == "shard.tar/" + std::to_string(ticket) + ".jpg" && key.index == ticket * 3;
+        const bool right =
+            std::string(buffer.bytes().begin(), buffer.bytes().end()) == content.substr(ticket % 90, 10) &&
+            samples.name(ticket) == "shard.tar/" + std::to_string(ticket) + ".jpg" && key.index == ticket * 3;
         if (!right) ++wrong;
         done[static_cast<size_t>(ticket)] = true;
       }

@@ -1,4 +1,5 @@
-// Archives cut at every byte and turned at every byte: what is read is right, or the error says where it went wrong.
+// Archives cut at every byte and turned at every byte: what is read is right, or the error says where it went
+// wrong.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -36,7 +37,8 @@ Read read_all(const std::string& archive) {
 }
 
 const std::string kName(150, 'n');
-const std::string kEntries[] = {entry("a.jpg", noise(700, 1)), entry("a.cls", "12"), gnu_long(kName + ".jpg") + entry("cut", noise(300, 2)),
+const std::string kEntries[] = {entry("a.jpg", noise(700, 1)), entry("a.cls", "12"),
+                                gnu_long(kName + ".jpg") + entry("cut", noise(300, 2)),
                                 pax(record("path", kName + ".cls")) + entry("cut", noise(512, 3))};
 
 struct Archive {
@@ -61,7 +63,8 @@ size_t whole_files(size_t cut) {
 
 // Whether the archive could end at this byte: between entries, in the padding of one, or in its end.
 bool may_end(size_t cut) {
-  const size_t whole = whole_files(cut), behind = whole == 0 ? 0 : (kArchive.ends[whole - 1] + 511) / 512 * 512;
+  const size_t whole = whole_files(cut),
+               behind = whole == 0 ? 0 : (kArchive.ends[whole - 1] + 511) / 512 * 512;
   return cut > 0 && whole > 0 && (cut <= behind || (whole == 4 && cut >= behind + 512));
 }
 
@@ -76,7 +79,8 @@ TEST(TarDamage, PlainCutAtEveryByte) {
     if (!read.error) continue;
     EXPECT_EQ(read.error->kind(), ErrorKind::corrupt_data);
     EXPECT_LE(read.error->offset(), static_cast<int64_t>(cut));
-    EXPECT_GE(read.error->offset(), static_cast<int64_t>(read.files == 0 ? 0 : kArchive.ends[read.files - 1])) << cut;
+    EXPECT_GE(read.error->offset(), static_cast<int64_t>(read.files == 0 ? 0 : kArchive.ends[read.files - 1]))
+        << cut;
     EXPECT_EQ(read.error->offset() % 512, 0) << cut;
   }
 }
@@ -88,7 +92,8 @@ std::string packed_in(const std::string& kind) {
   if (kind == "zstd") return zstd(kArchive.bytes);
   if (kind == "zstd frames") return in_pieces(kArchive.bytes, 700, zstd);
   if (kind == "zstd, zeros behind") return zstd(kArchive.bytes) + std::string(1000, '\0');
-  return std::string("\x50\x2A\x4D\x18\x04\0\0\0abcd", 12) + in_pieces(kArchive.bytes, 1000, zstd);  // as pzstd's
+  return std::string("\x50\x2A\x4D\x18\x04\0\0\0abcd", 12) +
+         in_pieces(kArchive.bytes, 1000, zstd);  // as pzstd's
 }
 
 class TarDamagePacked : public testing::TestWithParam<const char*> {};
@@ -121,15 +126,17 @@ TEST_P(TarDamagePacked, EveryByteTurned) {
       damaged[at] = static_cast<char>(damaged[at] ^ mask);
       const Read read = read_all(damaged);
       if (read.error)
-        EXPECT_TRUE(read.error->kind() == ErrorKind::corrupt_data || read.error->kind() == ErrorKind::unavailable) << read.error->what();
+        EXPECT_TRUE(read.error->kind() == ErrorKind::corrupt_data ||
+                    read.error->kind() == ErrorKind::unavailable)
+            << read.error->what();
       else
         ASSERT_EQ(read.content, all.content) << at << " ^ " << mask;
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TarDamagePacked,
-                         testing::Values("gzip", "gzip members", "gzip, zeros behind", "zstd", "zstd frames", "zstd, zeros behind",
-                                         "pzstd"));
+                         testing::Values("gzip", "gzip members", "gzip, zeros behind", "zstd", "zstd frames",
+                                         "zstd, zeros behind", "pzstd"));
 
 // A packed archive that ends in the middle says so even when its last file was there.
 TEST(TarDamage, PackedArchivesAreLookedAtToTheirEnd) {
@@ -142,7 +149,8 @@ TEST(TarDamage, PackedArchivesAreLookedAtToTheirEnd) {
 }
 
 TEST(TarDamage, OtherPackersAreRefusedByName) {
-  for (const auto& [magic, name] : {std::pair<std::string, std::string>{"BZh91AY", "bzip2"}, {std::string("\xFD\x37zXZ\0", 6), "xz"}}) {
+  for (const auto& [magic, name] :
+       {std::pair<std::string, std::string>{"BZh91AY", "bzip2"}, {std::string("\xFD\x37zXZ\0", 6), "xz"}}) {
     const Read read = read_all(magic + noise(1000));
     ASSERT_TRUE(read.error);
     EXPECT_EQ(read.error->kind(), ErrorKind::unavailable);

@@ -1,4 +1,5 @@
-// TarIndex: what it says against a walk through the archive, saved and loaded, damaged in every byte; TarSamples over it.
+// TarIndex: what it says against a walk through the archive, saved and loaded, damaged in every byte;
+// TarSamples over it.
 #include "sources/tar_index.h"
 
 #include <gtest/gtest.h>
@@ -24,9 +25,10 @@ std::string read_text(const std::string& path) {
 }
 
 std::string shard() {
-  return entry("a.jpg", noise(700)) + entry("a.cls", "12") + entry("dir/", "", '5') + entry("b.JPG", "") + entry("b.cls", " +7\n") +
-         entry("b.seg.png", "x") + entry("nodot", "y") + gnu_long(std::string(200, 'c') + ".cls") + entry("cut", "-3") +
-         entry("d.png", "0x10") + entry("d.cls", "12345678901234567890") + entry("a.jpg", "again") + kEnd;
+  return entry("a.jpg", noise(700)) + entry("a.cls", "12") + entry("dir/", "", '5') + entry("b.JPG", "") +
+         entry("b.cls", " +7\n") + entry("b.seg.png", "x") + entry("nodot", "y") +
+         gnu_long(std::string(200, 'c') + ".cls") + entry("cut", "-3") + entry("d.png", "0x10") +
+         entry("d.cls", "12345678901234567890") + entry("a.jpg", "again") + kEnd;
 }
 
 std::string described(const TarIndex& index) {
@@ -34,7 +36,8 @@ std::string described(const TarIndex& index) {
   for (int64_t i = 0; i < index.size(); ++i) {
     text += index.key(i) + ":";
     for (const TarIndex::File& file : index.files(i))
-      text += " " + index.suffixes()[file.suffix] + "@" + std::to_string(file.offset) + "+" + std::to_string(file.size) + "=" +
+      text += " " + index.suffixes()[file.suffix] + "@" + std::to_string(file.offset) + "+" +
+              std::to_string(file.size) + "=" +
               (file.number == TarIndex::kNoNumber ? "" : std::to_string(file.number));
     text += "\n";
   }
@@ -67,12 +70,26 @@ TEST(TarIndex, SaysWhatAWalkSays) {
 }
 
 TEST(TarIndex, Numbers) {
-  const std::pair<const char*, int64_t> cases[] = {
-      {"0", 0}, {" 12\n", 12}, {"-5", -5}, {"+5", 5}, {"007", 7}, {"9223372036854775807", INT64_MAX}, {"-9223372036854775807", -INT64_MAX},
-      {"+-5", TarIndex::kNoNumber}, {"++5", TarIndex::kNoNumber}, {"+", TarIndex::kNoNumber}, {"-", TarIndex::kNoNumber},
-      {"", TarIndex::kNoNumber}, {"  ", TarIndex::kNoNumber}, {"1 2", TarIndex::kNoNumber}, {"1.0", TarIndex::kNoNumber},
-      {"9223372036854775808", TarIndex::kNoNumber}, {"0x1", TarIndex::kNoNumber}, {"1_0", TarIndex::kNoNumber}, {"a", TarIndex::kNoNumber},
-      {"000000000000000000001", TarIndex::kNoNumber}};
+  const std::pair<const char*, int64_t> cases[] = {{"0", 0},
+                                                   {" 12\n", 12},
+                                                   {"-5", -5},
+                                                   {"+5", 5},
+                                                   {"007", 7},
+                                                   {"9223372036854775807", INT64_MAX},
+                                                   {"-9223372036854775807", -INT64_MAX},
+                                                   {"+-5", TarIndex::kNoNumber},
+                                                   {"++5", TarIndex::kNoNumber},
+                                                   {"+", TarIndex::kNoNumber},
+                                                   {"-", TarIndex::kNoNumber},
+                                                   {"", TarIndex::kNoNumber},
+                                                   {"  ", TarIndex::kNoNumber},
+                                                   {"1 2", TarIndex::kNoNumber},
+                                                   {"1.0", TarIndex::kNoNumber},
+                                                   {"9223372036854775808", TarIndex::kNoNumber},
+                                                   {"0x1", TarIndex::kNoNumber},
+                                                   {"1_0", TarIndex::kNoNumber},
+                                                   {"a", TarIndex::kNoNumber},
+                                                   {"000000000000000000001", TarIndex::kNoNumber}};
   for (const auto& [text, number] : cases) {
     const TarIndex index = TarIndex::build(memory(entry("a.cls", text)));
     EXPECT_EQ(index.files(0)[0].number, number) << text;
@@ -115,7 +132,8 @@ TEST(TarIndex, SavedAndLoaded) {
   EXPECT_THROW(index.save(folder / "no/such/folder"), Error);
   EXPECT_THROW(TarIndex::load(folder / "missing"), Error);
   EXPECT_THROW(TarIndex::load(folder.path()), Error);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1) << "unfinished files are left behind";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1)
+      << "unfinished files are left behind";
 }
 
 TEST(TarIndex, DamagedInEveryByte) {
@@ -182,7 +200,8 @@ TEST(TarIndex, ForgedIndexesStayInTheShard) {
 }
 
 TEST(TarSamples, OneFileOfEachSampleOfAllShards) {
-  const std::string one = entry("a.jpg", "A") + entry("a.cls", "1") + entry("b.png", "B") + kEnd, two = entry("c.jpg", "C") + kEnd;
+  const std::string one = entry("a.jpg", "A") + entry("a.cls", "1") + entry("b.png", "B") + kEnd,
+                    two = entry("c.jpg", "C") + kEnd;
   std::vector<TarSamples::Shard> shards;
   for (const std::string& bytes : {one, kEnd, two}) {
     const auto source = memory(bytes);
@@ -205,7 +224,8 @@ TEST(TarSamples, OneFileOfEachSampleOfAllShards) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::corrupt_data);
-    EXPECT_NE(std::string(error.what()).find("sample 'b' has no cls or json, only png"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("sample 'b' has no cls or json, only png"), std::string::npos)
+        << error.what();
   }
 }
 

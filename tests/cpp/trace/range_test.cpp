@@ -10,11 +10,14 @@ namespace millrace::trace {
 namespace {
 
 std::vector<std::string> seen;
-const RangeSink kSink{[](const char* name) noexcept { seen.emplace_back(name); }, []() noexcept { seen.emplace_back("end"); }};
+const RangeSink kSink{[](const char* name) noexcept { seen.emplace_back(name); },
+                      []() noexcept { seen.emplace_back("end"); }};
 
 TEST(Range, StagesAreRangesWhileSomebodyAsks) {
   StageTimes times;
-  { const StageTimer unseen(&times, Stage::read); }
+  {
+    const StageTimer unseen(&times, Stage::read);
+  }
   range_sink = &kSink;
   {
     const StageTimer outer(&times, Stage::decode);
@@ -22,7 +25,9 @@ TEST(Range, StagesAreRangesWhileSomebodyAsks) {
     range_sink = nullptr;
     const TraceRange unseen("unseen");
   }
-  { const StageTimer unseen(nullptr, Stage::collate); }
+  {
+    const StageTimer unseen(nullptr, Stage::collate);
+  }
   EXPECT_EQ(seen, (std::vector<std::string>{"decode", "inner", "end", "end"}));
   EXPECT_GT(times.ns(Stage::decode), 0);
 }

@@ -1,4 +1,5 @@
-// Stage clocks: every nanosecond is in one stage, CPU time goes to those that compute, and rows can be read from outside at any time.
+// Stage clocks: every nanosecond is in one stage, CPU time goes to those that compute, and rows can be read
+// from outside at any time.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -20,7 +21,9 @@ namespace {
 using std::chrono::milliseconds;
 
 int64_t at(const std::array<int64_t, kStages>& ns, Stage stage) { return ns[static_cast<size_t>(stage)]; }
-int64_t sum(const std::array<int64_t, kStages>& ns) { return std::accumulate(ns.begin(), ns.end(), int64_t{0}); }
+int64_t sum(const std::array<int64_t, kStages>& ns) {
+  return std::accumulate(ns.begin(), ns.end(), int64_t{0});
+}
 
 void compute_for(int64_t ns) {
   timespec time{};
@@ -65,8 +68,14 @@ TEST(StageClock, CpuTimeIsOfThoseThatCompute) {
   const auto clock = std::make_shared<StageClock>();
   const StageReading seen = in_thread(clock, [] {
     for (int i = 0; i < 200; ++i) {
-      { const StageScope read(Stage::read); std::this_thread::sleep_for(std::chrono::microseconds(150)); }
-      { const StageScope decode(Stage::decode); compute_for(100'000); }
+      {
+        const StageScope read(Stage::read);
+        std::this_thread::sleep_for(std::chrono::microseconds(150));
+      }
+      {
+        const StageScope decode(Stage::decode);
+        compute_for(100'000);
+      }
     }
     const StageScope idle(Stage::idle);
     std::this_thread::sleep_for(milliseconds(20));
@@ -97,7 +106,9 @@ TEST(StageClock, ScopesOnAThreadThatNobodyCountsDoNothing) {
     EXPECT_EQ(current_stage_clock, nullptr);
     const StageScope scope(Stage::decode);
     StageTimes times;
-    { const StageTimer timer(&times, Stage::read); }
+    {
+      const StageTimer timer(&times, Stage::read);
+    }
     EXPECT_GT(times.ns(Stage::read), 0);
   }).join();
 }
@@ -114,7 +125,10 @@ TEST(StageClock, TheOutermostNextIsAStepAndTheLoopsCodeIsNotCountedAsOurs) {
       const Stage inner = clock->begin(Stage::handover);
       EXPECT_EQ(inner, Stage::copy);
       clock->note_ready(i);
-      { const StageScope wait(Stage::wait); std::this_thread::sleep_for(milliseconds(2)); }
+      {
+        const StageScope wait(Stage::wait);
+        std::this_thread::sleep_for(milliseconds(2));
+      }
       clock->leave(inner);
       clock->leave(outer);
       EXPECT_EQ(current_stage_clock, nullptr);
@@ -150,7 +164,10 @@ TEST(StageClock, LoadersInsideOneAnotherKeepTheirOwnClocks) {
     const Stage a = outer->begin(Stage::handover);
     const Stage sample = outer->enter(Stage::sample);
     const Stage b = inner->begin(Stage::handover);
-    { const StageScope decode(Stage::decode); std::this_thread::sleep_for(milliseconds(2)); }
+    {
+      const StageScope decode(Stage::decode);
+      std::this_thread::sleep_for(milliseconds(2));
+    }
     inner->leave(b);
     EXPECT_EQ(current_stage_clock, outer.get());
     outer->enter(sample);

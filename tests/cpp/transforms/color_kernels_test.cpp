@@ -26,7 +26,8 @@ class ColorKernelTest : public testing::TestWithParam<int64_t> {
   // Memory of exactly the pixels' size, so that the address sanitizer sees any access outside.
   Pixels random_row() {
     Pixels row((1 + random_() % 70) * base::kPixelBytes);
-    for (uint8_t& byte : row) byte = static_cast<uint8_t>(random_() % 4 ? random_() : (random_() % 2 ? 0 : 255));
+    for (uint8_t& byte : row)
+      byte = static_cast<uint8_t>(random_() % 4 ? random_() : (random_() % 2 ? 0 : 255));
     return row;
   }
 
@@ -39,8 +40,10 @@ class ColorKernelTest : public testing::TestWithParam<int64_t> {
     kernel(in_place.data(), width, in_place.data());
     for (size_t i = 0; i < row.size(); i += base::kPixelBytes) {
       ASSERT_EQ(std::memcmp(&got[i], &expected[i], 3), 0)
-          << "(" << +row[i] << ", " << +row[i + 1] << ", " << +row[i + 2] << "), pixel " << i / base::kPixelBytes << " of " << width;
-      ASSERT_EQ(std::memcmp(&in_place[i], &expected[i], 3), 0) << "in place, pixel " << i / base::kPixelBytes << " of " << width;
+          << "(" << +row[i] << ", " << +row[i + 1] << ", " << +row[i + 2] << "), pixel "
+          << i / base::kPixelBytes << " of " << width;
+      ASSERT_EQ(std::memcmp(&in_place[i], &expected[i], 3), 0)
+          << "in place, pixel " << i / base::kPixelBytes << " of " << width;
     }
   }
 
@@ -51,13 +54,21 @@ TEST_P(ColorKernelTest, Blends) {
   for (int round = 0; round < 500; ++round) {
     const Pixels row = random_row();
     const auto level = static_cast<uint8_t>(random_());
-    const float factor = round % 9 == 0 ? static_cast<float>(round % 2) : static_cast<float>(random_() % 3000) / 997;
+    const float factor =
+        round % 9 == 0 ? static_cast<float>(round % 2) : static_cast<float>(random_() % 3000) / 997;
     expect_same(
-        row, [=](const uint8_t* in, int32_t width, uint8_t* out) { blend_with_level(in, width, level, factor, out); },
-        [=](const uint8_t* in, int32_t width, uint8_t* out) { scalar::blend_with_level(in, width, level, factor, out); });
+        row,
+        [=](const uint8_t* in, int32_t width, uint8_t* out) {
+          blend_with_level(in, width, level, factor, out);
+        },
+        [=](const uint8_t* in, int32_t width, uint8_t* out) {
+          scalar::blend_with_level(in, width, level, factor, out);
+        });
     expect_same(
         row, [=](const uint8_t* in, int32_t width, uint8_t* out) { blend_with_grey(in, width, factor, out); },
-        [=](const uint8_t* in, int32_t width, uint8_t* out) { scalar::blend_with_grey(in, width, factor, out); });
+        [=](const uint8_t* in, int32_t width, uint8_t* out) {
+          scalar::blend_with_grey(in, width, factor, out);
+        });
     const auto width = static_cast<int32_t>(row.size() / base::kPixelBytes);
     ASSERT_EQ(sum_of_grey(row.data(), width), scalar::sum_of_grey(row.data(), width));
   }
@@ -73,8 +84,13 @@ TEST_P(ColorKernelTest, ShiftsHues) {
       std::memcpy(&row[i], &color, 4);
     }
     expect_same(
-        row, [=](const uint8_t* in, int32_t width, uint8_t* out) { shift_hue(in, width, static_cast<uint8_t>(shift), out); },
-        [=](const uint8_t* in, int32_t width, uint8_t* out) { scalar::shift_hue(in, width, static_cast<uint8_t>(shift), out); });
+        row,
+        [=](const uint8_t* in, int32_t width, uint8_t* out) {
+          shift_hue(in, width, static_cast<uint8_t>(shift), out);
+        },
+        [=](const uint8_t* in, int32_t width, uint8_t* out) {
+          scalar::shift_hue(in, width, static_cast<uint8_t>(shift), out);
+        });
   }
   for (int round = 0; round < 200; ++round)
     expect_same(

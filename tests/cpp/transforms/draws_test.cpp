@@ -16,7 +16,8 @@ base::SampleKey key(int64_t index) { return {.seed = 7, .epoch = 1, .index = ind
 
 TEST(DrawParams, IsAPureFunctionOfTheKey) {
   const Chain chain = check_chain({RandomResizedCrop{.height = 8, .width = 8}, HorizontalFlip{}, ToTensor{}});
-  const SampleParams a = draw_params(chain, {500, 375}, 1, key(3)), b = draw_params(chain, {500, 375}, 1, key(3));
+  const SampleParams a = draw_params(chain, {500, 375}, 1, key(3)),
+                     b = draw_params(chain, {500, 375}, 1, key(3));
   ASSERT_EQ(a.ops.size(), 2u);
   EXPECT_EQ(a.ops[0].box, b.ops[0].box);
   EXPECT_EQ(a.ops[1].applied, b.ops[1].applied);
@@ -39,14 +40,15 @@ TEST(DrawParams, ResizedCropsHaveTorchvisionsDistribution) {
     area += double(box.width) * box.height / 4e6 / n;
     log_ratio += std::log(ratio) / n;
   }
-  // A target above 0.75 may not fit and is drawn again, so the mean lies below (0.08 + 1) / 2; torchvision's own get_params
-  // gives 0.478.
+  // A target above 0.75 may not fit and is drawn again, so the mean lies below (0.08 + 1) / 2; torchvision's
+  // own get_params gives 0.478.
   EXPECT_NEAR(area, 0.478, 0.006);
   EXPECT_NEAR(log_ratio, 0, 0.005);
 }
 
 TEST(DrawParams, FallsBackToTheCentralBoxOfAnAllowedRatio) {
-  const Chain chain = check_chain({RandomResizedCrop{.height = 8, .width = 8, .scale_min = 4, .scale_max = 4}, ToTensor{}});
+  const Chain chain =
+      check_chain({RandomResizedCrop{.height = 8, .width = 8, .scale_min = 4, .scale_max = 4}, ToTensor{}});
   EXPECT_EQ(draw_params(chain, {100, 100}, 1, key(0)).ops[0].box, (base::Rect{0, 0, 100, 100}));
   EXPECT_EQ(draw_params(chain, {300, 90}, 1, key(0)).ops[0].box, (base::Rect{90, 0, 120, 90}));
   EXPECT_EQ(draw_params(chain, {90, 300}, 1, key(0)).ops[0].box, (base::Rect{0, 90, 90, 120}));
@@ -60,7 +62,8 @@ TEST(DrawParams, CropsReachEveryPlaceEquallyOften) {
     ++seen[{box.left, box.top}];
   }
   ASSERT_EQ(seen.size(), 9u);
-  for (const auto& [place, count] : seen) EXPECT_NEAR(count, 1000, 150) << place.first << ", " << place.second;
+  for (const auto& [place, count] : seen)
+    EXPECT_NEAR(count, 1000, 150) << place.first << ", " << place.second;
 }
 
 TEST(DrawParams, FlipsWithProbabilityP) {
@@ -79,14 +82,16 @@ TEST(DrawParams, SaysWhatTorchvisionSaysOfTooSmallPictures) {
     FAIL() << "a crop larger than the picture was drawn";
   } catch (const Error& e) {
     const std::string message = e.what();
-    EXPECT_NE(message.find("Required crop size (30, 40) is larger than input image size (25, 20)"), std::string::npos) << message;
+    EXPECT_NE(message.find("Required crop size (30, 40) is larger than input image size (25, 20)"),
+              std::string::npos)
+        << message;
     EXPECT_NE(message.find("pad_if_needed"), std::string::npos);
   }
 }
 
 TEST(DrawParams, KnowsTheSizeAtEachStep) {
-  const Chain chain =
-      check_chain({ExifTranspose{}, Resize{.height = 20, .width = 10}, RandomCrop{.height = 20, .width = 10}, ToTensor{}});
+  const Chain chain = check_chain({ExifTranspose{}, Resize{.height = 20, .width = 10},
+                                   RandomCrop{.height = 20, .width = 10}, ToTensor{}});
   const SampleParams params = draw_params(chain, {300, 200}, 6, key(0));
   ASSERT_EQ(params.ops.size(), 2u);
   EXPECT_EQ(params.ops[0].orientation, 6);
@@ -94,9 +99,9 @@ TEST(DrawParams, KnowsTheSizeAtEachStep) {
 }
 
 TEST(DrawParams, JittersInEveryOrderOfTheAskedForProperties) {
-  const Chain chain =
-      check_chain({ColorJitter{.brightness = Range{0.5, 1.5}, .saturation = Range{2, 3}, .hue = Range{-0.25, 0}},
-                   ToTensor{}});
+  const Chain chain = check_chain(
+      {ColorJitter{.brightness = Range{0.5, 1.5}, .saturation = Range{2, 3}, .hue = Range{-0.25, 0}},
+       ToTensor{}});
   std::map<std::array<ColorOp, 4>, int> orders;
   double brightness = 0, hue = 0;
   for (int i = 0; i < 6000; ++i) {
@@ -104,7 +109,8 @@ TEST(DrawParams, JittersInEveryOrderOfTheAskedForProperties) {
     ++orders[color.order];
     EXPECT_EQ(color.order[3], ColorOp::none);
     EXPECT_EQ(color.contrast, 1);
-    EXPECT_TRUE(color.brightness >= 0.5 && color.brightness <= 1.5 && color.saturation >= 2 && color.saturation <= 3);
+    EXPECT_TRUE(color.brightness >= 0.5 && color.brightness <= 1.5 && color.saturation >= 2 &&
+                color.saturation <= 3);
     EXPECT_TRUE(color.hue >= -0.25 && color.hue <= 0);
     brightness += color.brightness / 6000;
     hue += color.hue / 6000;
@@ -116,7 +122,8 @@ TEST(DrawParams, JittersInEveryOrderOfTheAskedForProperties) {
 }
 
 TEST(DrawParams, MapsAreMadeFromWhatIsDrawn) {
-  const RandomAffine affine{.degrees = {-20, 20}, .translate = {{0.5, 0.1}}, .scale = Range{0.5, 2}, .shear_x = {-9, 9}};
+  const RandomAffine affine{
+      .degrees = {-20, 20}, .translate = {{0.5, 0.1}}, .scale = Range{0.5, 2}, .shear_x = {-9, 9}};
   const Chain chain = check_chain({affine, RandomRotation{{5, 6}}, ToTensor{}});
   int32_t most_x = 0;
   for (int i = 0; i < 500; ++i) {
@@ -135,7 +142,8 @@ TEST(DrawParams, MapsAreMadeFromWhatIsDrawn) {
 }
 
 TEST(DrawParams, ErasesInsideTheOutputOrNotAtAll) {
-  const Chain chain = check_chain({CenterCrop{40, 30}, ToTensor{}, RandomErasing{.p = 0.5, .scale = {0.5, 1}}});
+  const Chain chain =
+      check_chain({CenterCrop{40, 30}, ToTensor{}, RandomErasing{.p = 0.5, .scale = {0.5, 1}}});
   int applied = 0;
   for (int i = 0; i < 2000; ++i) {
     const SampleParams params = draw_params(chain, {100, 100}, 1, key(i));
@@ -144,7 +152,8 @@ TEST(DrawParams, ErasesInsideTheOutputOrNotAtAll) {
     applied += erase.applied;
     if (!erase.applied) continue;
     EXPECT_TRUE(erase.box.width < 30 && erase.box.height < 40);
-    EXPECT_TRUE(erase.box.left >= 0 && erase.box.top >= 0 && erase.box.right() <= 30 && erase.box.bottom() <= 40);
+    EXPECT_TRUE(erase.box.left >= 0 && erase.box.top >= 0 && erase.box.right() <= 30 &&
+                erase.box.bottom() <= 40);
   }
   EXPECT_TRUE(applied > 500 && applied < 1000) << applied;  // large rectangles often do not fit in ten draws
 }

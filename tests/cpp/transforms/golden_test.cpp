@@ -1,4 +1,5 @@
-// Pixels against torchvision on Pillow, by checksums made once (make_golden.py): every chain must give the same bytes.
+// Pixels against torchvision on Pillow, by checksums made once (make_golden.py): every chain must give the
+// same bytes.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -39,10 +40,13 @@ std::vector<uint8_t> picture_of(int32_t width, int32_t height) {
 }
 
 Interpolation mode_of(const std::string& letter) {
-  return letter == "l" ? Interpolation::bilinear : letter == "c" ? Interpolation::bicubic : Interpolation::nearest;
+  return letter == "l"   ? Interpolation::bilinear
+         : letter == "c" ? Interpolation::bicubic
+                         : Interpolation::nearest;
 }
 
-// Words with comma-separated arguments, as make_golden.py reads them; the random decisions become SampleParams.
+// Words with comma-separated arguments, as make_golden.py reads them; the random decisions become
+// SampleParams.
 struct Parsed {
   std::vector<TransformSpec> chain;
   SampleParams params;
@@ -55,20 +59,30 @@ struct Parsed {
       std::vector<int32_t> n;
       std::getline(fields, name, ',');
       while (std::getline(fields, field, ',')) {
-        if (std::isalpha(static_cast<unsigned char>(field[0]))) mode = field;
-        else n.push_back(std::stoi(field));
+        if (std::isalpha(static_cast<unsigned char>(field[0])))
+          mode = field;
+        else
+          n.push_back(std::stoi(field));
       }
       const auto op = static_cast<uint32_t>(chain.size());
       using Kind = OpParams::Kind;
       const PictureSize size = size_here({golden.width, golden.height});
       const auto add_map = [&](const InverseAffine& inverse) {
-        params.ops.push_back({.kind = Kind::affine, .op = op, .box = {}, .applied = false, .orientation = 1, .color = {},
+        params.ops.push_back({.kind = Kind::affine,
+                              .op = op,
+                              .box = {},
+                              .applied = false,
+                              .orientation = 1,
+                              .color = {},
                               .inverse = inverse});
       };
       if (name == "exif") {
         chain.push_back(ExifTranspose{});
-        params.ops.push_back(
-            {.kind = Kind::orientation, .op = op, .box = {}, .applied = false, .orientation = golden.orientation});
+        params.ops.push_back({.kind = Kind::orientation,
+                              .op = op,
+                              .box = {},
+                              .applied = false,
+                              .orientation = golden.orientation});
       } else if (name == "hflip") {
         chain.push_back(HorizontalFlip{});
         params.ops.push_back({.kind = Kind::flip_horizontal, .op = op, .box = {}, .applied = true});
@@ -84,7 +98,11 @@ struct Parsed {
         params.ops.push_back({.kind = Kind::resized_crop, .op = op, .box = {n[2], n[3], n[4], n[5]}});
       } else if (name == "brightness" || name == "contrast" || name == "saturation" || name == "hue") {
         chain.push_back(ColorJitter{});
-        params.ops.push_back({.kind = Kind::color_jitter, .op = op, .box = {}, .applied = false, .orientation = 1,
+        params.ops.push_back({.kind = Kind::color_jitter,
+                              .op = op,
+                              .box = {},
+                              .applied = false,
+                              .orientation = 1,
                               .color = color_of(name, n[0] / 100.0)});
       } else if (name == "grey") {
         chain.push_back(Grayscale{});
@@ -93,14 +111,24 @@ struct Parsed {
         add_map(rotation_inverse(n[0], {}, size));
       } else if (name == "affine") {
         chain.push_back(RandomAffine{.interpolation = mode_of(mode), .fill = {1, 2, 3}});
-        add_map(affine_inverse({.rotation = false, .angle = double(n[0]), .scale = n[3] / 100.0, .translate_x = n[1],
-                                .translate_y = n[2], .shear_x = double(n[4]), .shear_y = double(n[5])}, {}, size));
+        add_map(affine_inverse({.rotation = false,
+                                .angle = double(n[0]),
+                                .scale = n[3] / 100.0,
+                                .translate_x = n[1],
+                                .translate_y = n[2],
+                                .shear_x = double(n[4]),
+                                .shear_y = double(n[5])},
+                               {}, size));
       } else {
         EXPECT_EQ(name, "crop");
         const auto fill = static_cast<uint8_t>(n[1]);
-        chain.push_back(RandomCrop{.height = n[3], .width = n[4], .padding = {n[2], n[2], n[2], n[2]}, .pad_if_needed = false,
-                                   .fill = {fill, static_cast<uint8_t>(fill + 1), static_cast<uint8_t>(fill + 2)},
-                                   .padding_mode = static_cast<PaddingMode>(n[0])});
+        chain.push_back(
+            RandomCrop{.height = n[3],
+                       .width = n[4],
+                       .padding = {n[2], n[2], n[2], n[2]},
+                       .pad_if_needed = false,
+                       .fill = {fill, static_cast<uint8_t>(fill + 1), static_cast<uint8_t>(fill + 2)},
+                       .padding_mode = static_cast<PaddingMode>(n[0])});
         params.ops.push_back({.kind = Kind::crop, .op = op, .box = {n[5], n[6], n[4], n[3]}});
       }
     }
@@ -119,10 +147,14 @@ struct Parsed {
 
   static ColorJitterParams color_of(const std::string& name, double factor) {
     ColorJitterParams color;
-    if (name == "brightness") color.order[0] = ColorOp::brightness, color.brightness = factor;
-    else if (name == "contrast") color.order[0] = ColorOp::contrast, color.contrast = factor;
-    else if (name == "saturation") color.order[0] = ColorOp::saturation, color.saturation = factor;
-    else color.order[0] = ColorOp::hue, color.hue = factor;
+    if (name == "brightness")
+      color.order[0] = ColorOp::brightness, color.brightness = factor;
+    else if (name == "contrast")
+      color.order[0] = ColorOp::contrast, color.contrast = factor;
+    else if (name == "saturation")
+      color.order[0] = ColorOp::saturation, color.saturation = factor;
+    else
+      color.order[0] = ColorOp::hue, color.hue = factor;
     return color;
   }
 };
@@ -149,7 +181,8 @@ TEST_P(GoldenTest, GivesPillowsBytes) {
   std::vector<uint8_t> region(size_t(r.width) * r.height * base::kPixelBytes);
   for (int32_t y = 0; y < r.height; ++y) {
     const auto* row = picture.data() + (size_t(r.top + y) * golden.width + r.left) * base::kPixelBytes;
-    std::copy(row, row + r.width * base::kPixelBytes, region.data() + size_t(y) * r.width * base::kPixelBytes);
+    std::copy(row, row + r.width * base::kPixelBytes,
+              region.data() + size_t(y) * r.width * base::kPixelBytes);
   }
   std::vector<uint8_t> out(size_t(3) * golden.out_height * golden.out_width);
   pipeline->apply({region.data(), r.width, r.height, r.width * base::kPixelBytes}, *scratch, out.data());

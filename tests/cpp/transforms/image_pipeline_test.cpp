@@ -25,11 +25,15 @@ struct Picture {
     for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 2654435761u >> 11);
     view = {pixels.data(), width, height, width * base::kPixelBytes};
   }
-  base::ImageView part(base::Rect r) const { return {view.row(r.top) + r.left * base::kPixelBytes, r.width, r.height, view.stride_bytes}; }
+  base::ImageView part(base::Rect r) const {
+    return {view.row(r.top) + r.left * base::kPixelBytes, r.width, r.height, view.stride_bytes};
+  }
 };
 
-std::vector<float> run(const ImagePipeline& pipeline, const Picture& picture, int64_t index, ImagePipeline::Scratch& scratch) {
-  const SampleParams params = pipeline.draw(picture.view.width, picture.view.height, 1, {.seed = 3, .epoch = 0, .index = index});
+std::vector<float> run(const ImagePipeline& pipeline, const Picture& picture, int64_t index,
+                       ImagePipeline::Scratch& scratch) {
+  const SampleParams params =
+      pipeline.draw(picture.view.width, picture.view.height, 1, {.seed = 3, .epoch = 0, .index = index});
   const auto need = pipeline.plan(picture.view.width, picture.view.height, params, scratch);
   std::vector<float> out(size_t(need.shape.channels) * need.shape.height * need.shape.width);
   pipeline.apply(picture.part(need.region), scratch, out.data());
@@ -37,10 +41,13 @@ std::vector<float> run(const ImagePipeline& pipeline, const Picture& picture, in
 }
 
 TEST(ImagePipeline, KnowsItsShape) {
-  const auto shape = [](std::vector<TransformSpec> chain) { return ImagePipeline::create(std::move(chain))->fixed_shape(); };
+  const auto shape = [](std::vector<TransformSpec> chain) {
+    return ImagePipeline::create(std::move(chain))->fixed_shape();
+  };
   EXPECT_EQ(shape({ToTensor{}}), std::nullopt);
   EXPECT_EQ(shape({Resize{.height = 256}, ToTensor{}}), std::nullopt);
-  EXPECT_EQ(shape({Resize{.height = 256}, CenterCrop{224, 200}, HorizontalFlip{}, ToTensor{}}), (OutputShape{3, 224, 200}));
+  EXPECT_EQ(shape({Resize{.height = 256}, CenterCrop{224, 200}, HorizontalFlip{}, ToTensor{}}),
+            (OutputShape{3, 224, 200}));
   EXPECT_EQ(shape({CenterCrop{30, 20}, Resize{.height = 10}, ToTensor{}}), (OutputShape{3, 15, 10}));
   const auto pipeline = ImagePipeline::create({ToTensor{OutputType::bf16}});
   EXPECT_EQ(pipeline->output_type(), base::DType::bf16);
@@ -57,7 +64,8 @@ TEST(ImagePipeline, MovesPixelsUnchanged) {
   pipeline->apply(picture.view, *scratch, out.data());
   for (int c = 0; c < 3; ++c)
     for (int y = 0; y < 5; ++y)
-      for (int x = 0; x < 37; ++x) ASSERT_EQ(out[(c * 5 + y) * 37 + x], picture.pixels[(y * 37 + x) * base::kPixelBytes + c]);
+      for (int x = 0; x < 37; ++x)
+        ASSERT_EQ(out[(c * 5 + y) * 37 + x], picture.pixels[(y * 37 + x) * base::kPixelBytes + c]);
 }
 
 TEST(ImagePipeline, WritesOnlyItsRowWhateverItsAlignment) {
@@ -76,8 +84,8 @@ TEST(ImagePipeline, WritesOnlyItsRowWhateverItsAlignment) {
 
 TEST(ImagePipeline, ScratchServesAnyPipelineInAnyOrder) {
   const auto small = ImagePipeline::create({RandomResizedCrop{.height = 9, .width = 11}, ToTensor{}});
-  const auto padded =
-      ImagePipeline::create({RandomCrop{.height = 40, .width = 40, .padding = {9, 9, 9, 9}, .fill = {1, 2, 3}}, ToTensor{}});
+  const auto padded = ImagePipeline::create(
+      {RandomCrop{.height = 40, .width = 40, .padding = {9, 9, 9, 9}, .fill = {1, 2, 3}}, ToTensor{}});
   const Picture picture(50, 45);
   const auto shared = ImagePipeline::make_scratch();
   for (int64_t i = 0; i < 20; ++i)
@@ -89,20 +97,22 @@ TEST(ImagePipeline, ScratchServesAnyPipelineInAnyOrder) {
 
 // Any chain, on memory of exactly its region's size: a read outside of it is the address sanitizer's to find.
 TEST(ImagePipeline, ReadsOnlyItsRegion) {
-  const TransformSpec steps[] = {RandomResizedCrop{.height = 20, .width = 33},
-                                 Resize{.height = 25},
-                                 CenterCrop{30, 17},
-                                 RandomCrop{.height = 19, .width = 23, .padding = {7, 7, 7, 7}, .pad_if_needed = true, .fill = {1, 2, 3}},
-                                 HorizontalFlip{},
-                                 ColorJitter{Range{0, 2}, Range{0, 2}, Range{0, 2}, Range{-0.5, 0.5}},
-                                 Grayscale{},
-                                 RandomGrayscale{0.5},
-                                 RandomRotation{{-180, 180}},
-                                 RandomRotation{{-180, 180}, Interpolation::bilinear},
-                                 RandomAffine{.degrees = {-9, 9}, .translate = {{1, 1}}, .scale = Range{0.01, 9}},
-                                 RandomAffine{.degrees = {}, .translate = {{1, 1}}, .scale = Range{0.01, 9}},
-                                 RandomAffine{.degrees = {-9, 9}, .shear_x = {-80, 80}, .interpolation = Interpolation::bicubic},
-                                 GaussianBlur{.kernel_width = 7, .kernel_height = 3}};
+  const TransformSpec steps[] = {
+      RandomResizedCrop{.height = 20, .width = 33},
+      Resize{.height = 25},
+      CenterCrop{30, 17},
+      RandomCrop{
+          .height = 19, .width = 23, .padding = {7, 7, 7, 7}, .pad_if_needed = true, .fill = {1, 2, 3}},
+      HorizontalFlip{},
+      ColorJitter{Range{0, 2}, Range{0, 2}, Range{0, 2}, Range{-0.5, 0.5}},
+      Grayscale{},
+      RandomGrayscale{0.5},
+      RandomRotation{{-180, 180}},
+      RandomRotation{{-180, 180}, Interpolation::bilinear},
+      RandomAffine{.degrees = {-9, 9}, .translate = {{1, 1}}, .scale = Range{0.01, 9}},
+      RandomAffine{.degrees = {}, .translate = {{1, 1}}, .scale = Range{0.01, 9}},
+      RandomAffine{.degrees = {-9, 9}, .shear_x = {-80, 80}, .interpolation = Interpolation::bicubic},
+      GaussianBlur{.kernel_width = 7, .kernel_height = 3}};
   std::mt19937 random(5);
   const auto shared = ImagePipeline::make_scratch();
   for (int64_t round = 0; round < 400; ++round) {
@@ -112,14 +122,18 @@ TEST(ImagePipeline, ReadsOnlyItsRegion) {
     const auto pipeline = ImagePipeline::create(chain);
     const Picture picture(8 + random() % 60, 8 + random() % 60);
     const auto fresh = ImagePipeline::make_scratch();
-    const SampleParams params = pipeline->draw(picture.view.width, picture.view.height, 1, {.seed = 3, .epoch = 0, .index = round});
+    const SampleParams params =
+        pipeline->draw(picture.view.width, picture.view.height, 1, {.seed = 3, .epoch = 0, .index = round});
     std::vector<float> results[2];
-    for (const auto& [scratch, result] : {std::pair(shared.get(), &results[0]), std::pair(fresh.get(), &results[1])}) {
+    for (const auto& [scratch, result] :
+         {std::pair(shared.get(), &results[0]), std::pair(fresh.get(), &results[1])}) {
       const auto need = pipeline->plan(picture.view.width, picture.view.height, params, *scratch);
       std::vector<uint8_t> region(size_t(need.region.width) * need.region.height * base::kPixelBytes);
-      const base::ImageView view{region.data(), need.region.width, need.region.height, need.region.width * base::kPixelBytes};
+      const base::ImageView view{region.data(), need.region.width, need.region.height,
+                                 need.region.width * base::kPixelBytes};
       const base::ImageView part = picture.part(need.region);
-      for (int32_t y = 0; y < view.height; ++y) std::memcpy(view.row(y), part.row(y), size_t(view.width) * base::kPixelBytes);
+      for (int32_t y = 0; y < view.height; ++y)
+        std::memcpy(view.row(y), part.row(y), size_t(view.width) * base::kPixelBytes);
       result->resize(size_t(3) * need.shape.height * need.shape.width);
       pipeline->apply(view, *scratch, result->data());
     }
@@ -128,8 +142,8 @@ TEST(ImagePipeline, ReadsOnlyItsRegion) {
 }
 
 TEST(ImagePipeline, ThreadsShareOnePipeline) {
-  const auto pipeline =
-      ImagePipeline::create({RandomResizedCrop{.height = 40, .width = 40}, HorizontalFlip{}, ToTensor{}, kNormalize});
+  const auto pipeline = ImagePipeline::create(
+      {RandomResizedCrop{.height = 40, .width = 40}, HorizontalFlip{}, ToTensor{}, kNormalize});
   const Picture picture(120, 100);
   std::vector<std::vector<float>> expected;
   const auto scratch = ImagePipeline::make_scratch();

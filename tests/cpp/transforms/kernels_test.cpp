@@ -24,7 +24,8 @@ class KernelTest : public testing::TestWithParam<int64_t> {
   // Memory of exactly the pixels' size, so that the address sanitizer sees any read outside.
   std::vector<uint8_t> random_row(int32_t width) {
     std::vector<uint8_t> row(size_t(width) * base::kPixelBytes);
-    for (uint8_t& byte : row) byte = static_cast<uint8_t>(random_() % 4 ? random_() : (random_() % 2 ? 0 : 255));
+    for (uint8_t& byte : row)
+      byte = static_cast<uint8_t>(random_() % 4 ? random_() : (random_() % 2 ? 0 : 255));
     return row;
   }
   int32_t below(int32_t n) { return static_cast<int32_t>(random_() % n); }
@@ -35,14 +36,16 @@ class KernelTest : public testing::TestWithParam<int64_t> {
     std::vector<int32_t> indices(1 + below(70));
     for (int32_t& i : indices) i = below(8) ? below(out_size) : -1;
     Taps taps;
-    make_taps({any_interpolation(), in_size, out_size, indices, 0, in_size, below(2) == 1, below(2) == 1}, taps);
+    make_taps({any_interpolation(), in_size, out_size, indices, 0, in_size, below(2) == 1, below(2) == 1},
+              taps);
     return taps;
   }
 
   // Compares the three bytes that mean something.
   static void expect_same_pixels(const uint8_t* a, const uint8_t* b, int32_t width) {
     for (int32_t x = 0; x < width; ++x)
-      ASSERT_EQ(std::memcmp(a + x * base::kPixelBytes, b + x * base::kPixelBytes, 3), 0) << "pixel " << x << " of " << width;
+      ASSERT_EQ(std::memcmp(a + x * base::kPixelBytes, b + x * base::kPixelBytes, 3), 0)
+          << "pixel " << x << " of " << width;
   }
 
   std::mt19937 random_{GetParam() > 0 ? 5u : 6u};
@@ -52,7 +55,8 @@ TEST_P(KernelTest, WeighTaps) {
   for (int round = 0; round < 2000; ++round) {
     Taps taps = random_taps(1 + below(round % 10 ? 100 : 3000));
     const auto bytes = [&] {
-      return std::string(reinterpret_cast<const char*>(taps.weights.data()), taps.weights.size() * sizeof(TapPair));
+      return std::string(reinterpret_cast<const char*>(taps.weights.data()),
+                         taps.weights.size() * sizeof(TapPair));
     };
     const std::string got = bytes();
     std::fill(taps.weights.begin(), taps.weights.end(), TapPair{});
@@ -67,7 +71,8 @@ TEST_P(KernelTest, ResampleRows) {
     const int n = 1 + below(kRowGroup);
     std::vector<std::vector<uint8_t>> rows;
     PixelBuffer got_buffer, expected_buffer;
-    const base::ImageView got = got_buffer.resize(taps.count, kRowGroup), expected = expected_buffer.resize(taps.count, kRowGroup);
+    const base::ImageView got = got_buffer.resize(taps.count, kRowGroup),
+                          expected = expected_buffer.resize(taps.count, kRowGroup);
     const uint8_t* in[kRowGroup];
     uint8_t *got_rows[kRowGroup], *expected_rows[kRowGroup];
     for (int r = 0; r < n; ++r) {
@@ -101,7 +106,8 @@ TEST_P(KernelTest, VeryManyTaps) {
 }
 
 TEST_P(KernelTest, BlendRows) {
-  const ValueTable plain = make_value_table({OutputType::f32}, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
+  const ValueTable plain =
+      make_value_table({OutputType::f32}, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
   ValueTable table = plain;
   table.math_is_exact = math_gives_table(table);
   for (int round = 0; round < 600; ++round) {
@@ -120,7 +126,8 @@ TEST_P(KernelTest, BlendRows) {
     if (!table.math_is_exact) continue;
     std::vector<float> got_values(3 * width), expected_values(3 * width);
     void* const got_planes[3] = {&got_values[0], &got_values[width], &got_values[2 * width]};
-    void* const expected_planes[3] = {&expected_values[0], &expected_values[width], &expected_values[2 * width]};
+    void* const expected_planes[3] = {&expected_values[0], &expected_values[width],
+                                      &expected_values[2 * width]};
     blend_to_planes(in.data(), taps.of(output).data(), taps.pairs, width, table, got_planes);
     scalar::blend_to_planes(in.data(), taps.of(output).data(), taps.pairs, width, table, expected_planes);
     ASSERT_EQ(got_values, expected_values);
@@ -128,7 +135,8 @@ TEST_P(KernelTest, BlendRows) {
 }
 
 TEST_P(KernelTest, StoreRowGivesTheTable) {
-  for (const OutputType type : {OutputType::u8, OutputType::f16, OutputType::bf16, OutputType::f32, OutputType::f64})
+  for (const OutputType type :
+       {OutputType::u8, OutputType::f16, OutputType::bf16, OutputType::f32, OutputType::f64})
     for (const bool multiply : {false, true})
       for (const int32_t width : {1, 7, 15, 16, 17, 33, 224}) {
         std::optional<Normalize> normalize;
@@ -149,11 +157,13 @@ TEST_P(KernelTest, StoreRowGivesTheTable) {
 // Not a promise to callers, but to ourselves: the fast way must not be lost unseen for the usual constants.
 TEST_P(KernelTest, ArithmeticIsExactForUsualConstants) {
   if (GetParam() != HWY_AVX2 && GetParam() != HWY_AVX3) GTEST_SKIP() << "needs fused multiply-add";
-  const std::optional<Normalize> usual[] = {std::nullopt, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}},
+  const std::optional<Normalize> usual[] = {std::nullopt,
+                                            Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}},
                                             Normalize{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}},
                                             Normalize{{0.4914, 0.4822, 0.4465}, {0.2023, 0.1994, 0.2010}}};
   for (const bool multiply : {false, true})
-    for (const auto& normalize : usual) EXPECT_TRUE(math_gives_table(make_value_table({OutputType::f32, multiply}, normalize)));
+    for (const auto& normalize : usual)
+      EXPECT_TRUE(math_gives_table(make_value_table({OutputType::f32, multiply}, normalize)));
 }
 
 std::vector<int64_t> targets() {

@@ -3,7 +3,8 @@
 Usage: python make_golden.py > golden.inc      (made with Pillow 13.0.0 and torchvision 0.28.0)
 
 Each line is one chain with its random decisions written out, so that no random generator is involved:
-GOLDEN("chain", width, height, orientation, out_height, out_width, checksum). The grammar of a chain is in golden_test.cpp.
+GOLDEN("chain", width, height, orientation, out_height, out_width, checksum). The grammar of a chain is in
+golden_test.cpp.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ PADDING = ["constant", "edge", "reflect", "symmetric"]
 
 
 def picture(width: int, height: int) -> Image.Image:
-    """Smooth areas, edges and noise from plain integer arithmetic: the same in picture_of() of golden_test.cpp."""
+    """Smooth areas, edges and noise from plain integer arithmetic: the same in picture_of() of
+    golden_test.cpp.
+    """
     y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(3), indexing="ij")
     noise = (x * 2654435761 + y * 40503 + c * 97) % 4294967296 >> 7
     value = np.where((x // 9 + y // 7) % 3 == 0, noise, x * 5 + y * 3 + c * 40)
@@ -119,11 +122,17 @@ CASES = [
     ("affine,c,5,0,0,200,0,0 center,60,40", 61, 47, 1),
     ("affine,n,0,5,7,150,0,0 grey", 61, 47, 1),
     ("affine,l,0,300,0,100,0,0", 31, 17, 1),
-    *[(f"exif rrc,l,16,18,3,5,20,{h}", 61, 47, o) for o, h in zip(range(1, 9), [30, 31, 32, 33, 34, 35, 36, 37], strict=True)],
+    *[
+        (f"exif rrc,l,16,18,3,5,20,{h}", 61, 47, o)
+        for o, h in zip(range(1, 9), [30, 31, 32, 33, 34, 35, 36, 37], strict=True)
+    ],
     *[("exif", 6, 4, o) for o in range(1, 9)],
 ]
 
 if __name__ == "__main__":
     for chain, width, height, orientation in CASES:
         out = run(chain, picture(width, height), orientation)
-        print(f'GOLDEN("{chain}", {width}, {height}, {orientation}, {out.height}, {out.width}, 0x{checksum(out):016X})')
+        print(
+            f'GOLDEN("{chain}", {width}, {height}, {orientation}, {out.height}, {out.width},'
+            f" 0x{checksum(out):016X})"
+        )

@@ -1,5 +1,5 @@
-// Smooth maps and blurs: every instruction set that this machine has gives the bits of the scalar kernels. And the noise that
-// erases, whose numbers are part of the contract with other implementations.
+// Smooth maps and blurs: every instruction set that this machine has gives the bits of the scalar kernels.
+// And the noise that erases, whose numbers are part of the contract with other implementations.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,9 +41,13 @@ TEST_P(MapAndBlurTest, SmoothMaps) {
     const base::ImageView window{pixels.data(), width, height, width * base::kPixelBytes};
     // The window is the whole picture, or lies somewhere inside.
     const int32_t left = below(2) * below(9), top = below(2) * below(9);
-    const AffineMap map{{within(-2, 2), within(-2, 2), within(-9, 49), within(-2, 2), within(-2, 2), within(-9, 49)},
-                        round % 2 ? Interpolation::bilinear : Interpolation::bicubic,
-                        {left + width + below(5), top + height + below(5)}, left, top, {7, 77, 177}};
+    const AffineMap map{
+        {within(-2, 2), within(-2, 2), within(-9, 49), within(-2, 2), within(-2, 2), within(-9, 49)},
+        round % 2 ? Interpolation::bilinear : Interpolation::bicubic,
+        {left + width + below(5), top + height + below(5)},
+        left,
+        top,
+        {7, 77, 177}};
     std::vector<int32_t> columns(1 + below(50));
     for (int32_t& column : columns) column = below(60) - 1;
     const int32_t row = below(60);
@@ -51,7 +55,8 @@ TEST_P(MapAndBlurTest, SmoothMaps) {
     map_smooth(map, window, columns, row, got.data());
     scalar::map_smooth(map, window, columns, row, expected.data());
     for (size_t i = 0; i < got.size(); i += base::kPixelBytes)
-      ASSERT_EQ(std::memcmp(&got[i], &expected[i], 3), 0) << "round " << round << ", pixel " << i / base::kPixelBytes;
+      ASSERT_EQ(std::memcmp(&got[i], &expected[i], 3), 0)
+          << "round " << round << ", pixel " << i / base::kPixelBytes;
   }
 }
 
@@ -67,8 +72,10 @@ TEST_P(MapAndBlurTest, Blurs) {
     scalar::weigh_down(rows.data(), stride, std::span(weights).first(down), 0, got.size(), expected.data());
     ASSERT_EQ(got, expected);
     std::vector<uint8_t> got_bytes((width - along + 1) * base::kPixelBytes), expected_bytes(got_bytes.size());
-    weigh_along(got.data(), base::kPixelBytes, std::span(weights).first(along), 0, got_bytes.size(), got_bytes.data());
-    scalar::weigh_along(got.data(), base::kPixelBytes, std::span(weights).first(along), 0, got_bytes.size(), expected_bytes.data());
+    weigh_along(got.data(), base::kPixelBytes, std::span(weights).first(along), 0, got_bytes.size(),
+                got_bytes.data());
+    scalar::weigh_along(got.data(), base::kPixelBytes, std::span(weights).first(along), 0, got_bytes.size(),
+                        expected_bytes.data());
     ASSERT_EQ(got_bytes, expected_bytes);
   }
 }
@@ -109,9 +116,12 @@ TEST(Erase, TouchesItsRectangleAlone) {
     for (int y = 0; y < 5; ++y)
       for (int x = 0; x < 6; ++x) {
         const float value = row[(c * 5 + y) * 6 + x];
-        if (x < 2 || x >= 5 || y < 1 || y >= 3) EXPECT_EQ(value, 9.0f);
-        else if (y == 1) EXPECT_EQ(value, c + 1.0f);
-        else EXPECT_EQ(value, normal_block(77, (c * 6 + 3 + x - 2) / 4)[(c * 6 + 3 + x - 2) % 4]);
+        if (x < 2 || x >= 5 || y < 1 || y >= 3)
+          EXPECT_EQ(value, 9.0f);
+        else if (y == 1)
+          EXPECT_EQ(value, c + 1.0f);
+        else
+          EXPECT_EQ(value, normal_block(77, (c * 6 + 3 + x - 2) / 4)[(c * 6 + 3 + x - 2) % 4]);
       }
 }
 

@@ -42,11 +42,13 @@ TEST(Taps, HalvingWithTheTriangle) {
   EXPECT_EQ(dense(taps_of(Interpolation::bilinear, 8, 4), 1),
             (std::vector<int32_t>{0, eighth, 3 * eighth, 3 * eighth, eighth, 0, 0, 0}));
   // At the border the rest is scaled up to one: 3/7, 3/7, 1/7.
-  EXPECT_EQ(dense(taps_of(Interpolation::bilinear, 8, 4), 0), (std::vector<int32_t>{1797559, 1797559, 599186, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(dense(taps_of(Interpolation::bilinear, 8, 4), 0),
+            (std::vector<int32_t>{1797559, 1797559, 599186, 0, 0, 0, 0, 0}));
 }
 
 TEST(Taps, CubicHasNegativeWeightsThatSplitExactly) {
-  const auto weights = dense(taps_of(Interpolation::bicubic, 8, 16), 5);  // centre 2.75, distances 1.25, 0.25, 0.75, 1.75
+  const auto weights =
+      dense(taps_of(Interpolation::bicubic, 8, 16), 5);  // centre 2.75, distances 1.25, 0.25, 0.75, 1.75
   EXPECT_EQ(weights, (std::vector<int32_t>{0, -294912, 3637248, 950272, -98304, 0, 0, 0}));
   EXPECT_LT(*std::min_element(weights.begin(), weights.end()), 0);
 }
@@ -73,7 +75,8 @@ TEST(Taps, TensorsOfEverySizeSumToOneButForRounding) {
         const int lost = kWeightBits - tensor_weight_bits(interpolation, in, out);
         for (int32_t o = 0; o < out; ++o) {
           const auto weights = dense(taps, o);
-          EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), int64_t{0}), 1 << kWeightBits, int64_t{in} << lost);
+          EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), int64_t{0}), 1 << kWeightBits,
+                      int64_t{in} << lost);
           for (const int32_t weight : weights) EXPECT_EQ(weight % (1 << lost), 0);
           EXPECT_LT(*std::max_element(weights.begin(), weights.end()) >> lost, 1 << 15);
         }
@@ -87,13 +90,15 @@ TEST(Taps, EverySizeSumsToOneAndStaysInside) {
         const Taps taps = taps_of(interpolation, in, out);
         for (int32_t o = 0; o < out; ++o) {
           const auto weights = dense(taps, o);
-          EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), int64_t{0}), 1 << kWeightBits, in) << in << " to " << out;
+          EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), int64_t{0}), 1 << kWeightBits, in)
+              << in << " to " << out;
         }
       }
 }
 
 TEST(Taps, MirroredReadsTheInputBackwards) {
-  const Taps plain = taps_of(Interpolation::bicubic, 37, 23), mirrored = taps_of(Interpolation::bicubic, 37, 23, true);
+  const Taps plain = taps_of(Interpolation::bicubic, 37, 23),
+             mirrored = taps_of(Interpolation::bicubic, 37, 23, true);
   for (int32_t o = 0; o < 23; ++o) {
     auto weights = dense(mirrored, o);
     std::reverse(weights.begin(), weights.end());

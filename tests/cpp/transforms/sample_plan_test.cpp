@@ -11,7 +11,8 @@ namespace {
 
 using Kind = OpParams::Kind;
 
-SamplePlan plan_of(const std::vector<TransformSpec>& specs, PictureSize stored, const SampleParams& params = {}) {
+SamplePlan plan_of(const std::vector<TransformSpec>& specs, PictureSize stored,
+                   const SampleParams& params = {}) {
   SamplePlan plan;
   make_sample_plan(check_chain(specs), stored, params, plan);
   return plan;
@@ -21,7 +22,8 @@ SampleParams box_of(base::Rect box) { return {{{.kind = Kind::resized_crop, .op 
 
 TEST(SamplePlan, ResizedCropNeedsItsBoxAlone) {
   const base::Rect box{30, 20, 200, 150};
-  const SamplePlan plan = plan_of({RandomResizedCrop{.height = 64, .width = 64}, ToTensor{}}, {500, 375}, box_of(box));
+  const SamplePlan plan =
+      plan_of({RandomResizedCrop{.height = 64, .width = 64}, ToTensor{}}, {500, 375}, box_of(box));
   EXPECT_EQ(plan.region, box);
   EXPECT_EQ(plan.out, (PictureSize{64, 64}));
   EXPECT_EQ(plan.stage_count, 1u);
@@ -30,7 +32,8 @@ TEST(SamplePlan, ResizedCropNeedsItsBoxAlone) {
 TEST(SamplePlan, CenterCropAfterResizeNeedsOnlyWhatItsFilterTouches) {
   const SamplePlan plan = plan_of({Resize{.height = 256}, CenterCrop{224, 224}, ToTensor{}}, {500, 375});
   ASSERT_EQ(plan.stage_count, 1u);
-  // The crop shows columns 58 to 281 of 341 and rows 16 to 239 of 256; the filter reaches 500 / 341 and 375 / 256 pixels further.
+  // The crop shows columns 58 to 281 of 341 and rows 16 to 239 of 256; the filter reaches 500 / 341 and 375 /
+  // 256 pixels further.
   EXPECT_EQ(plan.region.left, static_cast<int32_t>(58.5 * 500 / 341 - 500.0 / 341 + 0.5));
   EXPECT_EQ(plan.region.right(), static_cast<int32_t>(281.5 * 500 / 341 + 500.0 / 341 + 0.5));
   EXPECT_EQ(plan.region.top, static_cast<int32_t>(16.5 * 375 / 256 - 375.0 / 256 + 0.5));
@@ -42,21 +45,26 @@ TEST(SamplePlan, FlipsCostNoStage) {
   SampleParams params;
   params.ops.push_back({.kind = Kind::flip_horizontal, .op = 0, .box = {}, .applied = true});
   params.ops.push_back({.kind = Kind::flip_vertical, .op = 2, .box = {}, .applied = true});
-  const std::vector<TransformSpec> chain{HorizontalFlip{}, Resize{.height = 20, .width = 20}, VerticalFlip{}, ToTensor{}};
+  const std::vector<TransformSpec> chain{HorizontalFlip{}, Resize{.height = 20, .width = 20}, VerticalFlip{},
+                                         ToTensor{}};
   const SamplePlan plan = plan_of(chain, {50, 40}, params);
   EXPECT_EQ(plan.stage_count, 1u);
   EXPECT_EQ(plan.region, (base::Rect{0, 0, 50, 40}));
 }
 
 TEST(SamplePlan, OnlyWhatTapsCannotExpressIsCopied) {
-  const SampleParams orientation{{{.kind = Kind::orientation, .op = 0, .box = {}, .applied = false, .orientation = 6}}};
-  const SamplePlan turned = plan_of({ExifTranspose{}, Resize{.height = 20, .width = 20}, ToTensor{}}, {50, 40}, orientation);
+  const SampleParams orientation{
+      {{.kind = Kind::orientation, .op = 0, .box = {}, .applied = false, .orientation = 6}}};
+  const SamplePlan turned =
+      plan_of({ExifTranspose{}, Resize{.height = 20, .width = 20}, ToTensor{}}, {50, 40}, orientation);
   EXPECT_EQ(turned.stage_count, 2u);
   EXPECT_TRUE(turned.stage(0).transposed);
 
   SampleParams mirrored = orientation;
   mirrored.ops[0].orientation = 3;
-  EXPECT_EQ(plan_of({ExifTranspose{}, Resize{.height = 20, .width = 20}, ToTensor{}}, {50, 40}, mirrored).stage_count, 1u);
+  EXPECT_EQ(plan_of({ExifTranspose{}, Resize{.height = 20, .width = 20}, ToTensor{}}, {50, 40}, mirrored)
+                .stage_count,
+            1u);
 }
 
 TEST(SamplePlan, TwoResizesMakeOnlyTheWindowInBetween) {
@@ -71,7 +79,8 @@ TEST(SamplePlan, TwoResizesMakeOnlyTheWindowInBetween) {
 
 TEST(SamplePlan, RegionIsNeverEmpty) {
   const SampleParams all_padding{{{.kind = Kind::crop, .op = 0, .box = {0, 0, 8, 8}}}};
-  const std::vector<TransformSpec> chain{RandomCrop{.height = 8, .width = 8, .padding = {20, 20, 20, 20}}, ToTensor{}};
+  const std::vector<TransformSpec> chain{RandomCrop{.height = 8, .width = 8, .padding = {20, 20, 20, 20}},
+                                         ToTensor{}};
   const SamplePlan plan = plan_of(chain, {10, 10}, all_padding);
   EXPECT_EQ(plan.region, (base::Rect{0, 0, 1, 1}));
   EXPECT_TRUE(plan.stage(0).has_fill);
@@ -79,7 +88,9 @@ TEST(SamplePlan, RegionIsNeverEmpty) {
 
 TEST(SamplePlan, FollowsPillowsOrderOfPasses) {
   const auto vertical_first = [](PictureSize in, PictureSize out) {
-    return plan_of({Resize{.height = out.height, .width = out.width}, ToTensor{}}, in).stage(0).vertical_first;
+    return plan_of({Resize{.height = out.height, .width = out.width}, ToTensor{}}, in)
+        .stage(0)
+        .vertical_first;
   };
   EXPECT_FALSE(vertical_first({340, 310}, {224, 224}));
   EXPECT_TRUE(vertical_first({200, 300}, {224, 224}));
@@ -106,8 +117,9 @@ TEST(SamplePlan, ColoursCostNoStageWhereListsCommuteWithThem) {
   params.ops.push_back(jitter(1, ColorOp::contrast));
   params.ops.push_back({.kind = Kind::flip_horizontal, .op = 2, .box = {}, .applied = true});
   params.ops.push_back(jitter(3, ColorOp::hue));
-  const SamplePlan plan = plan_of(
-      {RandomResizedCrop{.height = 64, .width = 64}, ColorJitter{}, HorizontalFlip{}, ColorJitter{}, ToTensor{}}, {500, 375}, params);
+  const SamplePlan plan = plan_of({RandomResizedCrop{.height = 64, .width = 64}, ColorJitter{},
+                                   HorizontalFlip{}, ColorJitter{}, ToTensor{}},
+                                  {500, 375}, params);
   ASSERT_EQ(plan.stage_count, 1u);
   ASSERT_EQ(plan.stage(0).colors.size(), 2u);
   EXPECT_EQ(plan.stage(0).colors[0].op, ColorOp::contrast);
@@ -134,10 +146,13 @@ TEST(SamplePlan, APaddingBehindAColourKeepsItsOwn) {
 }
 
 TEST(SamplePlan, MapsNeedWhatTheirOutputsSee) {
-  const std::vector<TransformSpec> chain{RandomRotation{{0, 0}, Interpolation::bilinear}, CenterCrop{20, 20}, ToTensor{}};
-  EXPECT_EQ(plan_of(chain, {100, 80}, {{map_by(0, {1, 0, 0, 0, 1, 0})}}).region, (base::Rect{40, 30, 20, 20}));
-  const SamplePlan turned = plan_of(chain, {100, 80}, {{map_by(0, {0, 1, 10, -1, 0, 90})}});  // by a right angle
-  EXPECT_EQ(turned.stage_count, 1u);  // it reads the decoded region itself
+  const std::vector<TransformSpec> chain{RandomRotation{{0, 0}, Interpolation::bilinear}, CenterCrop{20, 20},
+                                         ToTensor{}};
+  EXPECT_EQ(plan_of(chain, {100, 80}, {{map_by(0, {1, 0, 0, 0, 1, 0})}}).region,
+            (base::Rect{40, 30, 20, 20}));
+  const SamplePlan turned =
+      plan_of(chain, {100, 80}, {{map_by(0, {0, 1, 10, -1, 0, 90})}});  // by a right angle
+  EXPECT_EQ(turned.stage_count, 1u);                                    // it reads the decoded region itself
   EXPECT_EQ(turned.stage(0).kind, Stage::Kind::affine);
   EXPECT_LE(turned.region.left, 40);
   EXPECT_GE(turned.region.right(), 60);
@@ -183,8 +198,10 @@ TEST(SamplePlan, RefusesForeignParametersOfEveryKind) {
   OpParams far_hue = jitter(0, ColorOp::hue);
   far_hue.color.hue = 1e300;
   EXPECT_THROW(plan_of({ColorJitter{}, ToTensor{}}, {9, 9}, {{far_hue}}), Error);
-  EXPECT_THROW(plan_of({RandomRotation{}, ToTensor{}}, {9, 9}, {{map_by(0, {0.0 / 0.0, 0, 0, 0, 0, 0})}}), Error);
-  EXPECT_THROW(plan_of({GaussianBlur{3, 3}, ToTensor{}}, {9, 9}, {{{.kind = Kind::blur, .applied = true}}}), Error);
+  EXPECT_THROW(plan_of({RandomRotation{}, ToTensor{}}, {9, 9}, {{map_by(0, {0.0 / 0.0, 0, 0, 0, 0, 0})}}),
+               Error);
+  EXPECT_THROW(plan_of({GaussianBlur{3, 3}, ToTensor{}}, {9, 9}, {{{.kind = Kind::blur, .applied = true}}}),
+               Error);
 }
 
 TEST(SamplePlan, RefusesParametersOfAnotherPicture) {

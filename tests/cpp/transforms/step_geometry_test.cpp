@@ -8,11 +8,13 @@ namespace millrace::transforms {
 namespace {
 
 TEST(ResizedSize, FollowsTorchvisionsRounding) {
-  EXPECT_EQ(resized_size({.height = 256}, {500, 375}), (PictureSize{341, 256}));   // int(256 * 500 / 375) = 341
+  EXPECT_EQ(resized_size({.height = 256}, {500, 375}),
+            (PictureSize{341, 256}));  // int(256 * 500 / 375) = 341
   EXPECT_EQ(resized_size({.height = 256}, {375, 500}), (PictureSize{256, 341}));
   EXPECT_EQ(resized_size({.height = 256}, {256, 256}), (PictureSize{256, 256}));
   EXPECT_EQ(resized_size({.height = 30, .width = 40}, {7, 9}), (PictureSize{40, 30}));
-  EXPECT_EQ(resized_size({.height = 100, .max_size = 150}, {400, 100}), (PictureSize{150, 37}));  // int(150 * 100 / 400)
+  EXPECT_EQ(resized_size({.height = 100, .max_size = 150}, {400, 100}),
+            (PictureSize{150, 37}));  // int(150 * 100 / 400)
 }
 
 TEST(ResizedSize, RefusesSidesThatVanishOrExplode) {

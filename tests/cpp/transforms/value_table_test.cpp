@@ -17,7 +17,8 @@ TEST(ValueTable, DividesAndMultipliesAsTorchDoes) {
   EXPECT_EQ(divided.value<float>(0, 255), 1.0f);
   EXPECT_EQ(divided.value<float>(1, 10), 10.0f / 255.0f);
   int different = 0;
-  for (int byte = 0; byte < 256; ++byte) different += divided.value<float>(0, byte) != multiplied.value<float>(0, byte);
+  for (int byte = 0; byte < 256; ++byte)
+    different += divided.value<float>(0, byte) != multiplied.value<float>(0, byte);
   EXPECT_EQ(different, 126);
 }
 

@@ -29,13 +29,18 @@ struct Feed {
     view.strides.resize(view.sizes.size());
     int64_t stride = 1;
     for (size_t d = view.sizes.size(); d-- > 0; stride *= view.sizes[d]) view.strides[d] = stride;
-    (type == base::DType::f32 ? floats.resize(static_cast<size_t>(stride)) : wholes.resize(static_cast<size_t>(stride)));
+    (type == base::DType::f32 ? floats.resize(static_cast<size_t>(stride))
+                              : wholes.resize(static_cast<size_t>(stride)));
   }
   SampledBatch next(std::mt19937_64& random, uint64_t turn) {
-    const int64_t inner = view.sizes.size() == 4 ? view.sizes[2] * view.sizes[3] : 1, series = view.sizes.size() > 1 ? view.sizes[1] : 1;
-    for (size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(draw(random, static_cast<int64_t>(i) / inner % series));
-    for (size_t i = 0; i < wholes.size(); ++i) wholes[i] = static_cast<int64_t>(draw(random, static_cast<int64_t>(i) % series));
-    view.data = floats.empty() ? reinterpret_cast<const uint8_t*>(wholes.data()) : reinterpret_cast<const uint8_t*>(floats.data());
+    const int64_t inner = view.sizes.size() == 4 ? view.sizes[2] * view.sizes[3] : 1,
+                  series = view.sizes.size() > 1 ? view.sizes[1] : 1;
+    for (size_t i = 0; i < floats.size(); ++i)
+      floats[i] = static_cast<float>(draw(random, static_cast<int64_t>(i) / inner % series));
+    for (size_t i = 0; i < wholes.size(); ++i)
+      wholes[i] = static_cast<int64_t>(draw(random, static_cast<int64_t>(i) % series));
+    view.data = floats.empty() ? reinterpret_cast<const uint8_t*>(wholes.data())
+                               : reinterpret_cast<const uint8_t*>(floats.data());
     SampledBatch sampled;
     sample_rows(view, layout_of(view), {}, turn, sampled);
     return sampled;
@@ -78,11 +83,15 @@ std::set<std::string> kinds(const std::vector<DriftAlarm>& alarms) {
 
 double normal(std::mt19937_64& random, int64_t) { return std::normal_distribution<double>()(random); }
 double cauchy(std::mt19937_64& random, int64_t) { return std::cauchy_distribution<double>()(random); }
-double lognormal(std::mt19937_64& random, int64_t) { return std::lognormal_distribution<double>(0, 3)(random); }
+double lognormal(std::mt19937_64& random, int64_t) {
+  return std::lognormal_distribution<double>(0, 3)(random);
+}
 double rare(std::mt19937_64& random, int64_t) { return std::bernoulli_distribution(0.002)(random); }
 double constant(std::mt19937_64&, int64_t) { return 7; }
 double far(std::mt19937_64& random, int64_t) { return 1e6 + std::normal_distribution<double>()(random); }
-double geometric(std::mt19937_64& random, int64_t) { return static_cast<double>(std::geometric_distribution<int>(0.3)(random)); }
+double geometric(std::mt19937_64& random, int64_t) {
+  return static_cast<double>(std::geometric_distribution<int>(0.3)(random));
+}
 
 TEST(Drift, CleanFeedsRaiseNothing) {
   for (const auto& [draw, type] : std::vector<std::pair<Draw, base::DType>>{{normal, base::DType::f32},
@@ -96,8 +105,10 @@ TEST(Drift, CleanFeedsRaiseNothing) {
     for (const int64_t rows : {1, 3, 32})
       for (uint64_t seed = 0; seed < 3; ++seed) {
         const Feed feed(type, {rows, 4}, draw);
-        const auto alarms = watched(profile(feed, static_cast<int>(1024 / rows), 100 + seed), feed, 300, seed);
-        EXPECT_TRUE(alarms.empty()) << alarms[0].kind << " rows " << rows << " log p " << alarms[0].log_p << " seen " << alarms[0].seen;
+        const auto alarms =
+            watched(profile(feed, static_cast<int>(1024 / rows), 100 + seed), feed, 300, seed);
+        EXPECT_TRUE(alarms.empty()) << alarms[0].kind << " rows " << rows << " log p " << alarms[0].log_p
+                                    << " seen " << alarms[0].seen;
       }
 }
 
@@ -106,10 +117,17 @@ TEST(Drift, EachChangeIsFoundOnce) {
   const std::vector<std::pair<std::string, Draw>> changes{
       {"mean", [](std::mt19937_64& r, int64_t s) { return normal(r, s) + (s == 2) * 0.5; }},
       {"spread", [](std::mt19937_64& r, int64_t s) { return normal(r, s) * (s == 2 ? 1.6 : 1); }},
-      {"nan", [](std::mt19937_64& r, int64_t s) { return s == 2 && std::bernoulli_distribution(0.1)(r) ? NAN : normal(r, s); }},
-      {"zeros", [](std::mt19937_64& r, int64_t s) { return s == 2 && std::bernoulli_distribution(0.5)(r) ? 0.0 : normal(r, s); }},
-      {"range", [](std::mt19937_64& r, int64_t s) { return s == 2 && std::bernoulli_distribution(0.1)(r) ? 50.0 : normal(r, s); }},
-      {"histogram", [](std::mt19937_64& r, int64_t s) { return s == 2 ? (normal(r, s) > 0 ? 0.8 : -0.8) : normal(r, s); }}};
+      {"nan", [](std::mt19937_64& r,
+                 int64_t s) { return s == 2 && std::bernoulli_distribution(0.1)(r) ? NAN : normal(r, s); }},
+      {"zeros", [](std::mt19937_64& r,
+                   int64_t s) { return s == 2 && std::bernoulli_distribution(0.5)(r) ? 0.0 : normal(r, s); }},
+      {"range",
+       [](std::mt19937_64& r, int64_t s) {
+         return s == 2 && std::bernoulli_distribution(0.1)(r) ? 50.0 : normal(r, s);
+       }},
+      {"histogram", [](std::mt19937_64& r, int64_t s) {
+         return s == 2 ? (normal(r, s) > 0 ? 0.8 : -0.8) : normal(r, s);
+       }}};
   for (const auto& [kind, draw] : changes) {
     const auto alarms = watched(reference, Feed(base::DType::f32, {32, 4}, draw), 100, 5);
     EXPECT_TRUE(kinds(alarms).contains(kind)) << kind;
@@ -125,7 +143,9 @@ TEST(Drift, EachChangeIsFoundOnce) {
 }
 
 TEST(Drift, ClassesThatComeGoAndAppear) {
-  const Feed clean(base::DType::i64, {32}, [](std::mt19937_64& r, int64_t) { return std::discrete_distribution<int>({80, 15, 4, 1})(r); });
+  const Feed clean(base::DType::i64, {32}, [](std::mt19937_64& r, int64_t) {
+    return std::discrete_distribution<int>({80, 15, 4, 1})(r);
+  });
   const FeedStats reference = profile(clean, 64, 1);
   const auto balance = [](std::initializer_list<double> weights) {
     return Feed(base::DType::i64, {32}, [shares = std::vector<double>(weights)](auto& r, int64_t) {
@@ -143,8 +163,9 @@ TEST(Drift, ClassesThatComeGoAndAppear) {
 
 TEST(Drift, SwappedChannels) {
   const auto picture = [](std::array<double, 3> means) {
-    return Feed(base::DType::f32, {16, 3, 6, 6},
-                [means](std::mt19937_64& r, int64_t c) { return means[static_cast<size_t>(c)] + 0.25 * normal(r, c); });
+    return Feed(base::DType::f32, {16, 3, 6, 6}, [means](std::mt19937_64& r, int64_t c) {
+      return means[static_cast<size_t>(c)] + 0.25 * normal(r, c);
+    });
   };
   const FeedStats reference = profile(picture({0.485, 0.456, 0.406}), 64, 1);
   EXPECT_TRUE(watched(reference, picture({0.485, 0.456, 0.406}), 300, 2).empty());

@@ -1,4 +1,5 @@
-// FeedExaminer: results are those of the numbers, jobs are let go, a full queue drops, the end comes at any time.
+// FeedExaminer: results are those of the numbers, jobs are let go, a full queue drops, the end comes at any
+// time.
 #include "tuning/feed_examiner.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,8 @@
 namespace millrace::tuning {
 namespace {
 
-ExamJob job_of(int64_t step, const std::shared_ptr<std::vector<float>>& data, base::DType type = base::DType::f32) {
+ExamJob job_of(int64_t step, const std::shared_ptr<std::vector<float>>& data,
+               base::DType type = base::DType::f32) {
   ExamJob job;
   job.step = step;
   const auto rows = static_cast<int64_t>(data->size()) / 4;
@@ -48,7 +50,8 @@ TEST(FeedExaminer, ManySubmittersOneReader) {
   std::vector<std::thread> submitters;
   for (int t = 0; t < 3; ++t)
     submitters.emplace_back([&] {
-      for (int i = 0; i < 50; ++i) taken += examiner.submit(job_of(i, std::make_shared<std::vector<float>>(400, 2.0f)), i % 2 == 0);
+      for (int i = 0; i < 50; ++i)
+        taken += examiner.submit(job_of(i, std::make_shared<std::vector<float>>(400, 2.0f)), i % 2 == 0);
     });
   for (int i = 0; i < 20; ++i) {
     examiner.statistics();
@@ -108,7 +111,8 @@ TEST(FeedExaminer, AShiftIsReported) {
   std::vector<std::shared_ptr<std::vector<float>>> batches;
   for (int b = 0; b < 40; ++b) {
     batches.push_back(std::make_shared<std::vector<float>>(400));
-    for (size_t i = 0; i < 400; ++i) (*batches.back())[i] = static_cast<float>((i * 37 + static_cast<size_t>(b) * 11) % 101) / 101;
+    for (size_t i = 0; i < 400; ++i)
+      (*batches.back())[i] = static_cast<float>((i * 37 + static_cast<size_t>(b) * 11) % 101) / 101;
     before.submit(job_of(b, batches.back()), true);
   }
   before.finish();

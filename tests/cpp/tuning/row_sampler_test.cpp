@@ -1,4 +1,5 @@
-// Sampling rows: layouts, every number of small rows, spread-out runs of large ones, strides, padding, hashes.
+// Sampling rows: layouts, every number of small rows, spread-out runs of large ones, strides, padding,
+// hashes.
 #include "tuning/row_sampler.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,9 @@ BatchView view_of(const void* data, base::DType type, std::vector<int64_t> sizes
   return {static_cast<const uint8_t*>(data), type, std::move(sizes), std::move(strides)};
 }
 
-FieldLayout layout(base::DType type, std::vector<int64_t> sizes) { return layout_of(view_of(nullptr, type, std::move(sizes))); }
+FieldLayout layout(base::DType type, std::vector<int64_t> sizes) {
+  return layout_of(view_of(nullptr, type, std::move(sizes)));
+}
 
 TEST(Layout, ByTypeAndShape) {
   EXPECT_EQ(layout(base::DType::u8, {8, 3, 32, 32}), (FieldLayout{1, 3, true, false, false}));
@@ -52,7 +55,10 @@ TEST(SampleRows, ChannelsLastAndCropsReadTheSameNumbers) {
   std::vector<float> data(2 * 6 * 7 * 3);
   std::iota(data.begin(), data.end(), 0.0f);
   // (2, 3, 4, 5) within (2, 6, 7, 3): a crop of pictures whose channels lie together.
-  const BatchView crop{reinterpret_cast<const uint8_t*>(data.data() + 1), base::DType::f32, {2, 3, 4, 5}, {6 * 7 * 3, 1, 7 * 3, 3}};
+  const BatchView crop{reinterpret_cast<const uint8_t*>(data.data() + 1),
+                       base::DType::f32,
+                       {2, 3, 4, 5},
+                       {6 * 7 * 3, 1, 7 * 3, 3}};
   SampledBatch sampled;
   sample_rows(crop, layout_of(crop), {}, 0, sampled);
   std::vector<double> expected;
@@ -95,7 +101,8 @@ TEST(SampleRows, TypesAreNumbers) {
     sample_rows(view_of(data.data(), type, {static_cast<int64_t>(data.size())}), {}, {}, 0, sampled);
     return sampled.values;
   };
-  EXPECT_EQ(one(std::vector<uint16_t>{0x3c00, 0xc000, 0x0001, 0x7c00}, base::DType::f16), (std::vector<double>{1, -2, 0x1p-24, INFINITY}));
+  EXPECT_EQ(one(std::vector<uint16_t>{0x3c00, 0xc000, 0x0001, 0x7c00}, base::DType::f16),
+            (std::vector<double>{1, -2, 0x1p-24, INFINITY}));
   EXPECT_TRUE(std::isnan(one(std::vector<uint16_t>{0x7e00}, base::DType::f16)[0]));
   EXPECT_EQ(one(std::vector<uint16_t>{0x3f80, 0xc000}, base::DType::bf16), (std::vector<double>{1, -2}));
   EXPECT_EQ(one(std::vector<uint8_t>{0, 1, 255}, base::DType::b8), (std::vector<double>{0, 1, 1}));
@@ -107,12 +114,12 @@ TEST(SampleRows, TypesAreNumbers) {
 TEST(SampleRows, PaddingAtEitherEnd) {
   std::vector<int64_t> data(7 * 40);
   std::iota(data.begin(), data.end(), 1);
-  std::fill(data.begin() + 30, data.begin() + 40, 0);      // ten behind
-  std::fill(data.begin() + 80, data.begin() + 85, 9);      // five before
-  std::fill(data.begin() + 120, data.begin() + 160, 0);    // nothing else
-  data[199] = 0;                                           // one is no run
-  std::fill(data.begin() + 200, data.begin() + 240, 1);    // a mask of a whole row
-  std::fill(data.begin() + 240, data.begin() + 244, 0);    // a mask of one that is padded before
+  std::fill(data.begin() + 30, data.begin() + 40, 0);    // ten behind
+  std::fill(data.begin() + 80, data.begin() + 85, 9);    // five before
+  std::fill(data.begin() + 120, data.begin() + 160, 0);  // nothing else
+  data[199] = 0;                                         // one is no run
+  std::fill(data.begin() + 200, data.begin() + 240, 1);  // a mask of a whole row
+  std::fill(data.begin() + 240, data.begin() + 244, 0);  // a mask of one that is padded before
   std::fill(data.begin() + 244, data.end(), 1);
   const BatchView view = view_of(data.data(), base::DType::i64, {7, 40});
   SampledBatch sampled;

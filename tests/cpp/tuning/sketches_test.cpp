@@ -82,7 +82,8 @@ TEST(ValueCounts, FrequentOnesWithinTheError) {
 TEST(Repeats, DistinctOnesWithinFivePercent) {
   for (const int different : {0, 1, 100, 3'000, 200'000}) {
     Repeats even, odd;
-    for (int i = 0; i < 2 * different; ++i) (i % 3 ? odd : even).add(mix_hash(7, static_cast<uint64_t>(i % different)));
+    for (int i = 0; i < 2 * different; ++i)
+      (i % 3 ? odd : even).add(mix_hash(7, static_cast<uint64_t>(i % different)));
     even.merge(odd);
     EXPECT_EQ(even.samples, 2 * different);
     EXPECT_NEAR(even.distinct(), different, 0.05 * different + 0.6);

@@ -6,7 +6,7 @@ import importlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -17,15 +17,25 @@ from .sources import ArraySource, plain_dtype
 _BLOCK_BYTES = 1 << 20  # of a contiguous dataset, read at once
 _FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
 _NAMES = {
-    4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32015: "zstd", 32026: "blosc2"
-}  # fmt: skip
+    4: "szip",
+    5: "nbit",
+    6: "scaleoffset",
+    32000: "lzf",
+    32001: "blosc",
+    32004: "lz4",
+    32008: "bitshuffle",
+    32015: "zstd",
+    32026: "blosc2",
+}
 
 
 def import_h5py() -> Any:
     try:
         return importlib.import_module("h5py")
     except ImportError as error:
-        raise UnavailableError(f"HDF5 files are read with the package h5py: pip install h5py ({error})") from None
+        raise UnavailableError(
+            f"HDF5 files are read with the package h5py: pip install h5py ({error})"
+        ) from None
 
 
 Fields = Union[None, str, Sequence[str], Mapping[str, str]]
@@ -34,7 +44,8 @@ Fields = Union[None, str, Sequence[str], Mapping[str, str]]
 def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
     """{field: source} of one file, in the order of `fields`; all datasets of the file when that is None.
 
-    FileNotFoundError; CorruptDataError for what is no HDF5 file, or is cut short; ValueError for a name that is no dataset with rows.
+    FileNotFoundError; CorruptDataError for what is no HDF5 file, or is cut short; ValueError for a name that
+    is no dataset with rows.
     """
     h5py = import_h5py()
     state = HDF5File.now(path)
@@ -42,7 +53,10 @@ def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
     with _opened(h5py, path) as file:
         names = _all_datasets(h5py, file) if named is None else named
         if not names:
-            raise ValueError(f"{path} holds no dataset with rows; what is in it: {', '.join(_listed(h5py, file)) or 'nothing'}")
+            raise ValueError(
+                f"{path} holds no dataset with rows; what is in it:"
+                f" {', '.join(_listed(h5py, file)) or 'nothing'}"
+            )
         return {name: _source(h5py, state, file, at) for name, at in names.items()}
 
 
@@ -58,7 +72,7 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
         yield file
 
 
-def _named(fields: Union[str, Sequence[str], Mapping[str, str]]) -> dict[str, str]:
+def _named(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     if isinstance(fields, str):
         return {fields: fields}
     if isinstance(fields, Mapping):
@@ -85,32 +99,41 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
     try:
         dataset = file[name]
     except (KeyError, ValueError):
-        raise ValueError(f"{path} has no dataset {name!r}; it has {', '.join(_listed(h5py, file)) or 'none'}") from None
+        raise ValueError(
+            f"{path} has no dataset {name!r}; it has {', '.join(_listed(h5py, file)) or 'none'}"
+        ) from None
     if not isinstance(dataset, h5py.Dataset):
-        raise ValueError(f"{name!r} in {path} is a group, not a dataset; it holds {', '.join(dataset) or 'nothing'}")
+        raise ValueError(
+            f"{name!r} in {path} is a group, not a dataset; it holds {', '.join(dataset) or 'nothing'}"
+        )
     if not dataset.shape:
-        raise ValueError(f"dataset {name!r} in {path} has no rows: it is {'empty' if dataset.shape is None else 'a single value'}")
+        raise ValueError(
+            f"dataset {name!r} in {path} has no rows: it is"
+            f" {'empty' if dataset.shape is None else 'a single value'}"
+        )
     dtype, dims = plain_dtype(dataset.dtype), _dims(dataset)
     layout = dataset.id.get_create_plist().get_layout()
     chunk_rows = dataset.chunks[0] if dataset.chunks else None
     why_not = _keeps_from_native(h5py, file, dataset, layout, dtype)
     if why_not is None:
         return _native(state, dataset, name, dtype, dims)
-    return LockedDataset(state, name, dataset.shape, dtype, dims, chunk_rows, f"h5py, under one lock: {why_not}")
+    return LockedDataset(
+        state, name, dataset.shape, dtype, dims, chunk_rows, f"h5py, under one lock: {why_not}"
+    )
 
 
-def _dims(dataset: Any) -> tuple[Optional[str], ...]:
+def _dims(dataset: Any) -> tuple[str | None, ...]:
     """Labels of the axes, or the names of the scales that are attached to them, as netCDF-4 has it."""
     if dataset.is_scale and dataset.ndim == 1:
         return (dataset.name.rsplit("/", 1)[-1],)
-    names: list[Optional[str]] = []
+    names: list[str | None] = []
     for axis in dataset.dims:
         scale = axis[0].name.rsplit("/", 1)[-1] if len(axis) else None
         names.append(axis.label or scale or None)
     return tuple(names)
 
 
-def _keeps_from_native(h5py: Any, file: Any, dataset: Any, layout: int, dtype: Optional[np.dtype]) -> Optional[str]:
+def _keeps_from_native(h5py: Any, file: Any, dataset: Any, layout: int, dtype: np.dtype | None) -> str | None:
     """Why HDF5's own code has to read it, or None."""
     if dtype is None:
         return f"its values are {dataset.dtype}"
@@ -127,7 +150,9 @@ def _keeps_from_native(h5py: Any, file: Any, dataset: Any, layout: int, dtype: O
     return "it is deflated twice" if filters.count(1) > 1 else None
 
 
-def _native(state: HDF5File, dataset: Any, name: str, dtype: np.dtype, dims: tuple[Optional[str], ...]) -> NativeDataset:
+def _native(
+    state: HDF5File, dataset: Any, name: str, dtype: np.dtype, dims: tuple[str | None, ...]
+) -> NativeDataset:
     stored, shape = dataset.dtype, dataset.shape
     parts = 2 if dtype.kind == "c" else 1
     first = stored if stored.fields is None else next(iter(stored.fields.values()))[0]
@@ -142,9 +167,19 @@ def _native(state: HDF5File, dataset: Any, name: str, dtype: np.dtype, dims: tup
         offset = dataset.id.get_offset()
         chunk, chunks = _blocks(shape, dtype.itemsize, offset)
     return NativeDataset(
-        state, name, shape, dtype, dims, dataset.chunks[0] if dataset.chunks else None, chunk, swap,
-        tuple((_FILTERS[number], values[0] if number == 2 else 0) for number, _, values, _ in filters), fill, chunks, offset,
-    )  # fmt: skip
+        state,
+        name,
+        shape,
+        dtype,
+        dims,
+        dataset.chunks[0] if dataset.chunks else None,
+        chunk,
+        swap,
+        tuple((_FILTERS[number], values[0] if number == 2 else 0) for number, _, values, _ in filters),
+        fill,
+        chunks,
+        offset,
+    )
 
 
 def _chunk_places(dataset: Any) -> Chunks:
@@ -162,13 +197,17 @@ def _chunk_places(dataset: Any) -> Chunks:
     )
 
 
-def _blocks(shape: tuple[int, ...], element_bytes: int, offset: Optional[int]) -> tuple[tuple[int, ...], Chunks]:
-    """A contiguous dataset as chunks of whole rows; without an offset it was never written, and is all fill value."""
+def _blocks(shape: tuple[int, ...], element_bytes: int, offset: int | None) -> tuple[tuple[int, ...], Chunks]:
+    """A contiguous dataset as chunks of whole rows; without an offset it was never written, and is all fill
+    value.
+    """
     row_bytes = math.prod(shape[1:]) * element_bytes
     rows = max(1, min(max(shape[0], 1), _BLOCK_BYTES // max(row_bytes, 1)))
     starts = np.arange(0, shape[0], rows, dtype=np.int64)
     if offset is None or row_bytes == 0:
         starts = starts[:0]
     sizes = np.minimum(shape[0] - starts, rows) * row_bytes
-    places = Chunks(starts // rows, (offset or 0) + starts * row_bytes, sizes, np.zeros(len(starts), np.uint32))
+    places = Chunks(
+        starts // rows, (offset or 0) + starts * row_bytes, sizes, np.zeros(len(starts), np.uint32)
+    )
     return (rows, *(max(size, 1) for size in shape[1:])), places

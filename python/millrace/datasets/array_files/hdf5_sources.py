@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from .sources import PerProcess, Range, box_shape, slices
 
 @dataclass(frozen=True)
 class HDF5File:
-    """A file as it was when its metadata were read. Every read looks whether it still is: what the metadata say holds for no other."""
+    """A file as it was when its metadata were read. Every read looks whether it still is: what the metadata
+    say holds for no other.
+    """
 
     path: str
     version: FileVersion
@@ -30,7 +32,9 @@ class HDF5File:
     def check(self) -> None:
         """CorruptDataError when the file was changed, FileNotFoundError when it is gone."""
         if not self.version.is_of(FileVersion.now(self.path)):
-            raise corrupt_data(self.path, f"{self.path} was changed since it was opened; make the HDF5 dataset anew")
+            raise corrupt_data(
+                self.path, f"{self.path} was changed since it was opened; make the HDF5 dataset anew"
+            )
 
 
 @dataclass
@@ -45,20 +49,22 @@ class Chunks:
 
 @dataclass
 class NativeDataset:
-    """A dataset that threads read at the same time, without HDF5's lock. `chunk`: elements of a chunk along each axis."""
+    """A dataset that threads read at the same time, without HDF5's lock. `chunk`: elements of a chunk along
+    each axis.
+    """
 
     file: HDF5File
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
-    dims: tuple[Optional[str], ...]
-    chunk_rows: Optional[int]
+    dims: tuple[str | None, ...]
+    chunk_rows: int | None
     chunk: tuple[int, ...]
     swap_bytes: int
     filters: tuple[tuple[str, int], ...]
     fill: bytes
     chunks: Chunks
-    offset: Optional[int] = None  # of a contiguous dataset that lies in the file whole
+    offset: int | None = None  # of a contiguous dataset that lies in the file whole
     reader: str = "native"
     _array: Any = field(init=False, repr=False)
 
@@ -87,11 +93,23 @@ def _open_natively(file: HDF5File, name: str, form: tuple[Any, ...], chunks: Chu
     shape, chunk, element_bytes, swap_bytes, filters, fill = form
     source = open_local_file(file.path)
     return ChunkedArray(
-        source, name, shape, chunk, element_bytes, swap_bytes, filters, fill, chunks.cells, chunks.offsets, chunks.sizes, chunks.left_out
+        source,
+        name,
+        shape,
+        chunk,
+        element_bytes,
+        swap_bytes,
+        filters,
+        fill,
+        chunks.cells,
+        chunks.offsets,
+        chunks.sizes,
+        chunks.left_out,
     )
 
 
-# -- through h5py ------------------------------------------------------------------------------------------------------------------
+# -- through h5py
+# ------------------------------------------------------------------------------------------------------------
 
 _lock = threading.Lock()
 
@@ -106,14 +124,16 @@ os.register_at_fork(after_in_child=_new_lock)
 
 @dataclass
 class LockedDataset:
-    """A dataset that only HDF5's own code can read: one thread at a time, with a file handle of this process."""
+    """A dataset that only HDF5's own code can read: one thread at a time, with a file handle of this
+    process.
+    """
 
     file: HDF5File
     name: str
     shape: tuple[int, ...]
-    dtype: Optional[np.dtype]
-    dims: tuple[Optional[str], ...]
-    chunk_rows: Optional[int]
+    dtype: np.dtype | None
+    dims: tuple[str | None, ...]
+    chunk_rows: int | None
     reader: str
     _dataset: Any = field(init=False, repr=False)
 

@@ -1,10 +1,12 @@
-"""xarray's and dask's objects as ArraySources: their graphs run in the thread that reads, without a pool of their own."""
+"""xarray's and dask's objects as ArraySources: their graphs run in the thread that reads, without a pool of
+their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 
@@ -20,16 +22,17 @@ class LazyArray:
     name: str
     array: Any
     shape: tuple[int, ...]
-    dtype: Optional[np.dtype]
-    dims: tuple[Optional[str], ...]
-    chunk_rows: Optional[int]
+    dtype: np.dtype | None
+    dims: tuple[str | None, ...]
+    chunk_rows: int | None
     reader: str
 
     def read(self, box: Sequence[Range]) -> np.ndarray:
         try:
             part = self.array[slices(box)]
             part = getattr(part, "variable", part)
-            data = part._data if hasattr(part, "_data") else part  # of a Variable: `data` would load it into the user's object
+            # of a Variable: `data` would load it into the user's object
+            data = part._data if hasattr(part, "_data") else part
             if hasattr(data, "compute"):
                 array = np.asarray(data.compute(scheduler="synchronous"))
             else:
@@ -39,7 +42,8 @@ class LazyArray:
         except Exception as error:  # whatever made the graph, or is behind it
             rows = f"{box[0][0]}:{box[0][0] + box[0][1]}"
             raise corrupt_data(
-                self.where, f"{self.where}: rows {rows} of {self.name!r} cannot be read: {type(error).__name__}: {error}"
+                self.where,
+                f"{self.where}: rows {rows} of {self.name!r} cannot be read: {type(error).__name__}: {error}",
             ) from error
         return array if self.dtype is None else np.ascontiguousarray(array, self.dtype)
 
@@ -55,13 +59,20 @@ def is_lazy(given: Any) -> bool:
     return _package(given) in ("xarray", "dask") and (_package(given) == "xarray" or hasattr(given, "dask"))
 
 
-def lazy_sources(given: Any, fields: Union[None, str, Sequence[str], Mapping[str, str]]) -> dict[str, ArraySource]:
-    """{field: source}. A Dataset has its data variables, coordinates where they are named; ValueError for names it has not."""
+def lazy_sources(
+    given: Any, fields: None | str | Sequence[str] | Mapping[str, str]
+) -> dict[str, ArraySource]:
+    """{field: source}. A Dataset has its data variables, coordinates where they are named; ValueError for
+    names it has not.
+    """
     kind = type(given).__name__
     if isinstance(given, Mapping) and _package(given) != "xarray":
         variables, usual = dict(given), list(given)
     elif kind == "Dataset":
-        variables, usual = {str(name): array for name, array in given.variables.items()}, [str(name) for name in given.data_vars]
+        variables, usual = (
+            {str(name): array for name, array in given.variables.items()},
+            [str(name) for name in given.data_vars],
+        )
     else:
         name = str(getattr(given, "name", None) or "array") if kind == "DataArray" else "array"
         variables, usual = {name: given}, [name]
@@ -86,7 +97,10 @@ def _source(array: Any, name: str, where: str) -> LazyArray:
         rows = max(chunks[0])
     elif _package(array) == "xarray":
         preferred = array.encoding.get("preferred_chunks") or {}
-        rows = preferred.get(array.dims[0]) or (array.encoding.get("chunksizes") or array.encoding.get("chunks") or (None,))[0]
+        rows = (
+            preferred.get(array.dims[0])
+            or (array.encoding.get("chunksizes") or array.encoding.get("chunks") or (None,))[0]
+        )
     dims = tuple(str(dim) for dim in array.dims) if _package(array) == "xarray" else (None,) * array.ndim
     reader = f"{_package(array)}, in the threads that read"
     variable = getattr(array, "variable", array)

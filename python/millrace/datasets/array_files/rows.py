@@ -1,11 +1,13 @@
-"""ArrayRows: samples that are rows, or windows of rows, of arrays in files; a ChunkedDataset whose chunks follow those of the arrays."""
+"""ArrayRows: samples that are rows, or windows of rows, of arrays in files; a ChunkedDataset whose chunks
+follow those of the arrays.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -29,10 +31,12 @@ class FileRows:
 
 
 class ArrayRows(ChunkedDataset):
-    """Samples of arrays: {field: row}, or a row alone for a single field; with `window`, so many rows behind each other.
+    """Samples of arrays: {field: row}, or a row alone for a single field; with `window`, so many rows behind
+    each other.
 
-    Rows of the files are counted through; windows never cross from one file to the next. A row of an array [n, ...] is a tensor [...]
-    of the array's dtype, a number where nothing is left of its shape, text as str; a window is [window, ...].
+    Rows of the files are counted through; windows never cross from one file to the next. A row of an array
+    [n, ...] is a tensor [...] of the array's dtype, a number where nothing is left of its shape, text as str;
+    a window is [window, ...].
     """
 
     def __init__(
@@ -40,11 +44,11 @@ class ArrayRows(ChunkedDataset):
         files: Sequence[Mapping[str, ArraySource]],
         *,
         alone: bool = False,
-        select: Optional[Mapping[str, Any]] = None,
-        window: Optional[int] = None,
-        stride: Optional[int] = None,
-        chunk_rows: Optional[int] = None,
-        cache_bytes: Optional[int] = None,
+        select: Mapping[str, Any] | None = None,
+        window: int | None = None,
+        stride: int | None = None,
+        chunk_rows: int | None = None,
+        cache_bytes: int | None = None,
     ) -> None:
         for name, value in (("window", window), ("stride", stride), ("chunk_rows", chunk_rows)):
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
@@ -65,7 +69,8 @@ class ArrayRows(ChunkedDataset):
     def readers(self) -> dict[str, str]:
         """Who reads each field, for people: natively, or through which library, and why."""
         return {
-            name: "; ".join(dict.fromkeys(file.sources[i].reader for file in self._files)) for i, name in enumerate(self._names)
+            name: "; ".join(dict.fromkeys(file.sources[i].reader for file in self._files))
+            for i, name in enumerate(self._names)
         }
 
     def _file(self, sources: Mapping[str, ArraySource], select: Mapping[str, Any]) -> FileRows:
@@ -73,10 +78,16 @@ class ArrayRows(ChunkedDataset):
         rows = common_length(cuts, sources)
         for source, cut in zip(sources.values(), cuts.values()):
             if math.prod(cut.row_shape) == 0:
-                raise ValueError(f"nothing is left of the rows of {source.name!r} in {source.where}: their shape is {cut.row_shape}")
+                raise ValueError(
+                    f"nothing is left of the rows of {source.name!r} in {source.where}: their shape is"
+                    f" {cut.row_shape}"
+                )
         for source in sources.values() if self.window is not None else ():
             if source.dtype is None:
-                raise ValueError(f"{source.name!r} in {source.where} is no array of numbers, of which windows could be made")
+                raise ValueError(
+                    f"{source.name!r} in {source.where} is no array of numbers, of which windows could be"
+                    " made"
+                )
         samples = max(0, (rows - self._window) // self._stride + 1)
         return FileRows(tuple(sources.values()), tuple(cuts.values()), samples)
 
@@ -88,8 +99,9 @@ class ArrayRows(ChunkedDataset):
                 shapes = [f.cuts[i].row_shape for f in (file, first)]
                 if here != there or shapes[0] != shapes[1]:
                     raise ValueError(
-                        f"field {name!r} differs between files: rows of {file.sources[i].where} are {here or 'no numbers'} {shapes[0]}, "
-                        f"those of {first.sources[i].where} {there or 'no numbers'} {shapes[1]}"
+                        f"field {name!r} differs between files: rows of {file.sources[i].where} are"
+                        f" {here or 'no numbers'} {shapes[0]}, those of {first.sources[i].where}"
+                        f" {there or 'no numbers'} {shapes[1]}"
                     )
 
     def _field(self, number: int, name: str) -> Field:
@@ -102,13 +114,14 @@ class ArrayRows(ChunkedDataset):
     def _window_shape(self) -> tuple[int, ...]:
         return () if self.window is None else (self.window,)
 
-    # -- chunks ------------------------------------------------------------------------------------------------------------------
+    # -- chunks
+    # --------------------------------------------------------------------------------------------------------
 
-    def _cut_chunks(self, chunk_rows: Optional[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _cut_chunks(self, chunk_rows: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Samples of each chunk, its file, and its first sample in that file: int64 [chunks] each.
 
-        A chunk has the samples whose first row lies in one chunk of the arrays' first axis; where fields differ in that, in the
-        smallest common multiple, or the largest chunk when that is too much to hold.
+        A chunk has the samples whose first row lies in one chunk of the arrays' first axis; where fields
+        differ in that, in the smallest common multiple, or the largest chunk when that is too much to hold.
         """
         lengths, files, starts = [], [], []
         for number, file in enumerate(self._files):
@@ -118,12 +131,16 @@ class ArrayRows(ChunkedDataset):
             first = next((cut.first for cut, source in zip(file.cuts, file.sources) if source.chunk_rows), 0)
             last_row = first + (file.samples - 1) * self._stride
             borders = np.arange(first // rows + 1, last_row // rows + 1, dtype=np.int64) * rows
-            edges = np.concatenate([[0], -((first - borders) // self._stride), [file.samples]])  # the first sample at or behind each
+            edges = np.concatenate(
+                [[0], -((first - borders) // self._stride), [file.samples]]
+            )  # the first sample at or behind each
             edges = np.unique(edges)
             starts.append(edges[:-1])
             lengths.append(np.diff(edges))
             files.append(np.full(len(edges) - 1, number, np.int64))
-        return tuple(np.concatenate(parts) if parts else np.empty(0, np.int64) for parts in (lengths, files, starts))
+        return tuple(
+            np.concatenate(parts) if parts else np.empty(0, np.int64) for parts in (lengths, files, starts)
+        )
 
     def _usual_chunk_rows(self, file: FileRows) -> int:
         row_bytes = max(1, sum(map(_row_bytes, file.sources, file.cuts)))
@@ -143,7 +160,12 @@ class ArrayRows(ChunkedDataset):
         """(file, first row within its cuts, rows, samples)"""
         samples = int(self.chunk_lengths[number])
         first = int(self._chunk_firsts[number]) * self._stride
-        return self._files[int(self._chunk_files[number])], first, (samples - 1) * self._stride + self._window, samples
+        return (
+            self._files[int(self._chunk_files[number])],
+            first,
+            (samples - 1) * self._stride + self._window,
+            samples,
+        )
 
     def chunk_bytes(self, number: int) -> int:
         """What read_chunk() occupies; text is estimated."""
@@ -153,7 +175,9 @@ class ArrayRows(ChunkedDataset):
     def read_chunk(self, number: int) -> list[Any]:
         """One column per field: arrays [samples, ...], or values of Python."""
         file, first, rows, samples = self._rows_of_chunk(number)
-        return [self._column(source, cut, first, rows, samples) for source, cut in zip(file.sources, file.cuts)]
+        return [
+            self._column(source, cut, first, rows, samples) for source, cut in zip(file.sources, file.cuts)
+        ]
 
     def _column(self, source: ArraySource, cut: Cut, first: int, rows: int, samples: int) -> Any:
         array = source.read(((cut.first + first, rows, 1), *cut.others)).reshape(rows, *cut.row_shape)
@@ -162,12 +186,16 @@ class ArrayRows(ChunkedDataset):
         return self._windows(array, samples)
 
     def _windows(self, array: np.ndarray, samples: int) -> np.ndarray:
-        """Rows [rows, ...] as samples: themselves, or overlapping windows [samples, window, ...] of the same memory."""
+        """Rows [rows, ...] as samples: themselves, or overlapping windows [samples, window, ...] of the same
+        memory.
+        """
         if self.window is None:
             return array
         step, *inner = array.strides
         shape = (samples, self.window, *array.shape[1:])
-        return np.lib.stride_tricks.as_strided(array, shape, (self.stride * step, step, *inner), writeable=False)
+        return np.lib.stride_tricks.as_strided(
+            array, shape, (self.stride * step, step, *inner), writeable=False
+        )
 
 
 class _Values:

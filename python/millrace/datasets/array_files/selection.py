@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from .sources import ArraySource, Range
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Rows `first` to `first + rows` of a source, and `others`, the box of its other axes, of which `dropped` are left out of rows."""
+    """Rows `first` to `first + rows` of a source, and `others`, the box of its other axes, of which `dropped`
+    are left out of rows.
+    """
 
     first: int
     rows: int
@@ -27,7 +29,7 @@ class Cut:
         return all(part == (0, size, 1) for part, size in zip(self.others, source.shape[1:]))
 
 
-def check_select(select: Optional[Mapping[str, Any]], sources: Mapping[str, ArraySource]) -> dict[str, Any]:
+def check_select(select: Mapping[str, Any] | None, sources: Mapping[str, ArraySource]) -> dict[str, Any]:
     """`select` as given, when each of its keys names a field or an axis; ValueError otherwise."""
     select = dict(select or {})
     axes = {name for source in sources.values() for name in source.dims if name is not None}
@@ -42,32 +44,46 @@ def check_select(select: Optional[Mapping[str, Any]], sources: Mapping[str, Arra
 
 def cut_of(field: str, source: ArraySource, select: Mapping[str, Any]) -> Cut:
     """What `select` leaves of one field. A field's own entry goes before those of its axes."""
-    parts: list[Any] = [select.get(name, slice(None)) if name is not None else slice(None) for name in source.dims]
+    parts: list[Any] = [
+        select.get(name, slice(None)) if name is not None else slice(None) for name in source.dims
+    ]
     if field in select and not (field in source.dims and len(source.shape) == 1):
         own = select[field]
         own = own if isinstance(own, tuple) else (own,)
         if len(own) > len(source.shape) - 1:
             raise ValueError(
-                f"select[{field!r}] has {len(own)} parts, and {source.name!r} in {source.where} has {len(source.shape) - 1} axes "
-                "behind its first; rows are chosen by samplers, or by the name of the first axis"
+                f"select[{field!r}] has {len(own)} parts, and {source.name!r} in {source.where} has"
+                f" {len(source.shape) - 1} axes behind its first; rows are chosen by samplers, or by the name"
+                " of the first axis"
             )
         parts[1 : 1 + len(own)] = own
     start, count, step = _range(parts[0], source, 0)
     if not isinstance(parts[0], slice) or step != 1:
-        raise ValueError(f"rows of {source.name!r} in {source.where} are chosen by a slice with step 1, not {parts[0]!r}; use stride=")
+        raise ValueError(
+            f"rows of {source.name!r} in {source.where} are chosen by a slice with step 1, not {parts[0]!r};"
+            " use stride="
+        )
     others = tuple(_range(part, source, axis) for axis, part in enumerate(parts) if axis > 0)
-    dropped = frozenset(axis - 1 for axis, part in enumerate(parts) if axis > 0 and not isinstance(part, slice))
+    dropped = frozenset(
+        axis - 1 for axis, part in enumerate(parts) if axis > 0 and not isinstance(part, slice)
+    )
     return Cut(start, count, others, dropped)
 
 
 def _range(part: Any, source: ArraySource, axis: int) -> Range:
     size = source.shape[axis]
-    called = f"axis {axis}" + (f" ({source.dims[axis]})" if source.dims[axis] else "") + f" of {source.name!r} in {source.where}"
+    called = (
+        f"axis {axis}"
+        + (f" ({source.dims[axis]})" if source.dims[axis] else "")
+        + f" of {source.name!r} in {source.where}"
+    )
     if isinstance(part, slice):
         try:
             start, stop, step = part.indices(size)
         except TypeError:
-            raise ValueError(f"{part!r} does not choose positions of {called}; slices count elements, not labels") from None
+            raise ValueError(
+                f"{part!r} does not choose positions of {called}; slices count elements, not labels"
+            ) from None
         if step < 1:
             raise ValueError(f"{part!r} goes backwards along {called}; flip the batch instead")
         return start, len(range(start, stop, step)), step
@@ -86,5 +102,7 @@ def common_length(cuts: Mapping[str, Cut], sources: Mapping[str, ArraySource]) -
     if len(set(lengths.values())) != 1:
         listed = ", ".join(f"{name} has {rows}" for name, rows in lengths.items())
         where = next(iter(sources.values())).where
-        raise ValueError(f"{where}: fields differ in length: {listed}; name those that belong together, as fields=[...]")
+        raise ValueError(
+            f"{where}: fields differ in length: {listed}; name those that belong together, as fields=[...]"
+        )
     return next(iter(lengths.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,19 +12,21 @@ Range = tuple[int, int, int]  # start, count, step along one axis
 
 
 class ArraySource(Protocol):
-    """What datasets ask of an array. Sources hold no open file: they can be pickled, and open what they need once per process.
+    """What datasets ask of an array. Sources hold no open file: they can be pickled, and open what they need
+    once per process.
 
-    `where`: the file or store, for messages; `name`: the array in it. `dtype`: in the machine's byte order, None for values that are
-    no numbers (text, records). `dims`: names of the axes, None where the file has none. `chunk_rows`: rows of a chunk, None where any
-    cut is as good. `reader`: who reads it, for people. read() may be called by several threads at once, and gives the box dense.
+    `where`: the file or store, for messages; `name`: the array in it. `dtype`: in the machine's byte order,
+    None for values that are no numbers (text, records). `dims`: names of the axes, None where the file has
+    none. `chunk_rows`: rows of a chunk, None where any cut is as good. `reader`: who reads it, for people.
+    read() may be called by several threads at once, and gives the box dense.
     """
 
     where: str
     name: str
     shape: tuple[int, ...]
-    dtype: Optional[np.dtype]
-    dims: tuple[Optional[str], ...]
-    chunk_rows: Optional[int]
+    dtype: np.dtype | None
+    dims: tuple[str | None, ...]
+    chunk_rows: int | None
     reader: str
 
     def read(self, box: Sequence[Range]) -> np.ndarray: ...
@@ -33,7 +35,8 @@ class ArraySource(Protocol):
 class PerProcess:
     """A thing that each process makes for itself, at first use, and that pickles leave out.
 
-    Two threads may make it at the same time; then one of the two is dropped, so making it twice has to be harmless.
+    Two threads may make it at the same time; then one of the two is dropped, so making it twice has to be
+    harmless.
     """
 
     def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
@@ -61,25 +64,37 @@ def box_shape(box: Sequence[Range]) -> tuple[int, ...]:
 
 def slices(box: Sequence[Range]) -> tuple[slice, ...]:
     """The box as numpy, h5py and zarr want it."""
-    return tuple(slice(start, start + max(count - 1, 0) * step + (count > 0), step) for start, count, step in box)
+    return tuple(
+        slice(start, start + max(count - 1, 0) * step + (count > 0), step) for start, count, step in box
+    )
 
 
-def plain_dtype(dtype: Any) -> Optional[np.dtype]:
+def plain_dtype(dtype: Any) -> np.dtype | None:
     """The dtype of batches in the machine's byte order; None when torch has none for it."""
     try:
         dtype = np.dtype(dtype)
     except TypeError:
         return None
-    if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name in ("longdouble", "float128", "float96"):
+    if (
+        dtype.kind not in "biufc"
+        or dtype.itemsize > 16
+        or dtype.name in ("longdouble", "float128", "float96")
+    ):
         return None
     return dtype.newbyteorder("=")
 
 
 def python_values(array: np.ndarray) -> list[Any]:
-    """Rows that are no numbers as values of Python: text as str, records as dicts of their members, arrays of them as lists."""
+    """Rows that are no numbers as values of Python: text as str, records as dicts of their members, arrays of
+    them as lists.
+    """
     if array.dtype.names is not None:
         parts = {name: python_values(array[name]) for name in array.dtype.names}
-        return [dict(zip(parts, values)) for values in zip(*parts.values())] if array.ndim == 1 else [python_values(row) for row in array]
+        return (
+            [dict(zip(parts, values)) for values in zip(*parts.values())]
+            if array.ndim == 1
+            else [python_values(row) for row in array]
+        )
     plain = plain_dtype(array.dtype)
     if plain is not None:
         return list(array.astype(plain))

@@ -1,11 +1,13 @@
-"""What a Zarr group says of its arrays, asked of zarr-python once: a path, a URL, or a group or array that is open already."""
+"""What a Zarr group says of its arrays, asked of zarr-python once: a path, a URL, or a group or array that is
+open already.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from ...errors import UnavailableError, corrupt_data
 from ...regular_files import check_regular
@@ -21,7 +23,9 @@ def import_zarr() -> Any:
     try:
         zarr = importlib.import_module("zarr")
     except ImportError as error:
-        raise UnavailableError(f"Zarr is read with the package zarr: pip install 'zarr>=3' tensorstore ({error})") from None
+        raise UnavailableError(
+            f"Zarr is read with the package zarr: pip install 'zarr>=3' tensorstore ({error})"
+        ) from None
     if int(zarr.__version__.partition(".")[0]) < 3:
         raise UnavailableError(f"zarr {zarr.__version__} is too old: pip install 'zarr>=3' tensorstore")
     return zarr
@@ -65,7 +69,11 @@ def _opened(zarr: Any, given: Any, options: Mapping[str, Any]) -> tuple[Any, Any
         path = os.path.abspath(location.local)
         return _open(zarr, path, "", path), path, path
     remote = RemoteStore(url, tuple(options.items()))
-    return _open(zarr, remote(), location.path if _is_object_store(location.scheme) else "", shown(url)), remote, shown(url)
+    return (
+        _open(zarr, remote(), location.path if _is_object_store(location.scheme) else "", shown(url)),
+        remote,
+        shown(url),
+    )
 
 
 def _is_object_store(scheme: str) -> bool:
@@ -86,14 +94,16 @@ def _open(zarr: Any, store: Any, path: str, where: str) -> Any:
 
 
 def _check_files(path: str) -> None:
-    """The file (of a zip store) or the metadata at the root are regular files: zarr-python would wait for a FIFO."""
+    """The file (of a zip store) or the metadata at the root are regular files: zarr-python would wait for a
+    FIFO.
+    """
     for name in _METADATA if os.path.isdir(path) else (path,):
         file = os.path.join(path, name)
         if os.path.exists(file):
             check_regular(file)
 
 
-def _named(fields: Union[str, Sequence[str], Mapping[str, str]]) -> dict[str, str]:
+def _named(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     if isinstance(fields, str):
         return {fields: fields}
     return dict(fields) if isinstance(fields, Mapping) else {name: name for name in fields}
@@ -101,7 +111,10 @@ def _named(fields: Union[str, Sequence[str], Mapping[str, str]]) -> dict[str, st
 
 def _of_one_array(array: Any, store: Any, where: str, fields: Fields) -> dict[str, ArraySource]:
     name = array.path.rpartition("/")[2] or "array"
-    if fields is not None and (len(_named(fields)) != 1 or name not in (fields if isinstance(fields, str) else _named(fields).values())):
+    if fields is not None and (
+        len(_named(fields)) != 1
+        or name not in (fields if isinstance(fields, str) else _named(fields).values())
+    ):
         raise ValueError(f"{where} is one array, {name!r}: leave fields out")
     return {name: _source(array, name, store, where)}
 
@@ -115,8 +128,12 @@ def _all_arrays(zarr: Any, group: Any) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _dims(array: Any) -> tuple[Optional[str], ...]:
-    names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS") or (None,) * array.ndim
+def _dims(array: Any) -> tuple[str | None, ...]:
+    names = (
+        getattr(array.metadata, "dimension_names", None)
+        or array.attrs.get("_ARRAY_DIMENSIONS")
+        or (None,) * array.ndim
+    )
     return tuple(names)
 
 
@@ -129,5 +146,15 @@ def _source(array: Any, name: str, store: Any, where: str) -> ArraySource:
     why_not = None if dtype is not None else f"its values are {array.dtype}"
     chunk_rows = (array.shards or array.chunks)[0]
     return ZarrArray(
-        where, name, store, array.path, array.shape, dtype, _dims(array), chunk_rows, array.metadata.zarr_format, local, why_not
+        where,
+        name,
+        store,
+        array.path,
+        array.shape,
+        dtype,
+        _dims(array),
+        chunk_rows,
+        array.metadata.zarr_format,
+        local,
+        why_not,
     )

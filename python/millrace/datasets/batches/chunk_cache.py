@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from ...errors import note
 from ...ledger.stages import FETCH, during
@@ -22,18 +22,22 @@ class ChunkCache:
     Every use of a chunk has a number, rising in the order in which the uses were announced. Under one lock:
     - a chunk is absent, being read by exactly one thread, or present;
     - `_uses[c]` has the numbers of the announced uses of chunk c that are still to come, rising;
-    - every absent chunk with such a use is in the heap `_to_read` by its next one. Entries that are no longer true are passed over.
-    With the future known, the chunk whose next use is farthest away goes first (Belady 1966), and nothing goes for a chunk that is
-    needed later than itself. Chunks without announced uses go before all others, the least recently used first.
+    - every absent chunk with such a use is in the heap `_to_read` by its next one. Entries that are no longer
+    true are passed over. With the future known, the chunk whose next use is farthest away goes first (Belady
+    1966), and nothing goes for a chunk that is needed later than itself. Chunks without announced uses go
+    before all others, the least recently used first.
 
-    Bound: `budget` bytes of chunks present or being read, by `cost(number)` and by what they turned out to be. A chunk that is needed
-    at once is read all the same, so there may be one more for each thread. A reader holds what get() gave it on its own account.
+    Bound: `budget` bytes of chunks present or being read, by `cost(number)` and by what they turned out to
+    be. A chunk that is needed at once is read all the same, so there may be one more for each thread. A
+    reader holds what get() gave it on its own account.
 
-    An error of `read`, `cost` or `size` goes to whoever called get(); while reading ahead it is dropped, the chunk is not read ahead any
-    more, and whoever needs it meets the error again.
+    An error of `read`, `cost` or `size` goes to whoever called get(); while reading ahead it is dropped, the
+    chunk is not read ahead any more, and whoever needs it meets the error again.
     """
 
-    def __init__(self, read: Callable[[int], Any], cost: Callable[[int], int], budget: int, size: Callable[[Any], int]) -> None:
+    def __init__(
+        self, read: Callable[[int], Any], cost: Callable[[int], int], budget: int, size: Callable[[Any], int]
+    ) -> None:
         self._read, self._cost_of, self._size = read, cost, size
         self.budget = budget
         self._lock = threading.Lock()
@@ -48,7 +52,9 @@ class ChunkCache:
         self.reads = 0
 
     def announce(self, chunks: Iterable[int]) -> int:
-        """These chunks will be used, each once, behind all that were announced before; returns the number of this use."""
+        """These chunks will be used, each once, behind all that were announced before; returns the number of
+        this use.
+        """
         with self._lock:
             number = self._number
             self._number += 1
@@ -76,7 +82,9 @@ class ChunkCache:
             self._held -= sum(size for _, size in gone.values())
 
     def get(self, chunk: int, numbers: Sequence[int] = ()) -> tuple[Any, int]:
-        """The chunk, for the announced uses `numbers`, and its bytes. While another thread reads it, this one reads ahead."""
+        """The chunk, for the announced uses `numbers`, and its bytes. While another thread reads it, this one
+        reads ahead.
+        """
         while True:
             with self._lock:
                 if chunk in self._present:
@@ -97,7 +105,9 @@ class ChunkCache:
                             self._changed.wait()
         return self._fill(chunk, _NOW)
 
-    def get_all(self, chunks: Sequence[int], numbers: Sequence[Sequence[int]]) -> Optional[list[tuple[Any, int]]]:
+    def get_all(
+        self, chunks: Sequence[int], numbers: Sequence[Sequence[int]]
+    ) -> list[tuple[Any, int]] | None:
         """get(chunks[i], numbers[i]) of each, if all are there; else None, and nothing was done."""
         with self._lock:
             present = self._present
@@ -108,12 +118,15 @@ class ChunkCache:
             for chunk, own in zip(chunks, numbers):
                 found.append(present[chunk])
                 self._used(chunk, own)
-                if chunk not in self._uses:  # of chunks that are expected again, it does not matter when they were used
+                # of chunks that are expected again, it does not matter when they were used
+                if chunk not in self._uses:
                     present[chunk] = present.pop(chunk)
             return found
 
     def read_ahead(self) -> bool:
-        """Reads the chunk that is needed next of those that are absent, if the budget allows; whether it did."""
+        """Reads the chunk that is needed next of those that are absent, if the budget allows; whether it
+        did.
+        """
         with self._lock:
             while self._to_read:
                 use, chunk = self._to_read[0]

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +23,8 @@ from .chunk_cache import ChunkCache
 from .dataset import BatchDataset, BatchMaker, MakerOptions
 
 _LEAST_CACHE_BYTES = 64 << 20
-_BYTES_AT_ONCE = 512 << 10  # of batches made in one go: some 0.5 ms, so that the GIL's way from thread to thread costs little of it
+# of batches made in one go: some 0.5 ms, so that the GIL's way from thread to thread costs little of it
+_BYTES_AT_ONCE = 512 << 10
 _MOST_AT_ONCE = 8
 
 _SHUFFLING = (torch_data.RandomSampler, samplers.RandomSampler, samplers.PermutationSampler)
@@ -32,11 +33,13 @@ _DISTRIBUTED = (torch_data.DistributedSampler, samplers.DistributedSampler)
 
 @dataclass(frozen=True)
 class Field:
-    """One value of a sample. `dtype` (torch's name) and `shape` (of one row) of numbers; both None for Python values."""
+    """One value of a sample. `dtype` (torch's name) and `shape` (of one row) of numbers; both None for Python
+    values.
+    """
 
     name: str
-    dtype: Optional[str] = None
-    shape: Optional[tuple[int, ...]] = None
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
 
     @property
     def is_array(self) -> bool:
@@ -48,29 +51,33 @@ class ChunkedDataset(BatchDataset):
 
     A class derived from it sets, in its __init__:
 
-    fields: what a sample is made of. layout: "dict", {name: value}; "tuple", the values; "single", the only one.
+    fields: what a sample is made of. layout: "dict", {name: value}; "tuple", the values; "single", the only
+        one.
     chunk_lengths: int64 [chunks], samples in each chunk.
 
-    and says how a chunk is read (`read_chunk`) and what it will occupy (`chunk_bytes`). Decoded chunks stay in a cache of `cache_bytes`,
-    one for each iterator and for each process; loaders fill it ahead, by what their sampler will ask for.
+    and says how a chunk is read (`read_chunk`) and what it will occupy (`chunk_bytes`). Decoded chunks stay
+    in a cache of `cache_bytes`, one for each iterator and for each process; loaders fill it ahead, by what
+    their sampler will ask for.
     """
 
     fields: tuple[Field, ...]
     layout: str = "dict"
     chunk_lengths: np.ndarray
 
-    def __init__(self, cache_bytes: Optional[int] = None) -> None:
+    def __init__(self, cache_bytes: int | None = None) -> None:
         if cache_bytes is not None and cache_bytes < 0:
             raise ValueError(f"cache_bytes should be 0 or more bytes, but got cache_bytes={cache_bytes}")
         self.cache_bytes = cache_bytes
-        self._chunk_starts: Optional[np.ndarray] = None
-        self._own: Optional[tuple[int, _ChunkMaker]] = None  # (process, maker) behind ds[i]
+        self._chunk_starts: np.ndarray | None = None
+        self._own: tuple[int, _ChunkMaker] | None = None  # (process, maker) behind ds[i]
 
     def read_chunk(self, number: int) -> Sequence[Any]:
-        """One column for each field: an array of shape (rows, *field.shape), rows dense, or an object with take(rows) -> list
+        """One column for each field: an array of shape (rows, *field.shape), rows dense, or an object with
+        take(rows) -> list
         and nbytes.
 
-        Any thread, several at once; what it returns is not changed by anybody. Errors name the file and the chunk.
+        Any thread, several at once; what it returns is not changed by anybody. Errors name the file and the
+        chunk.
         """
         raise NotImplementedError
 
@@ -79,7 +86,9 @@ class ChunkedDataset(BatchDataset):
         raise NotImplementedError
 
     def laid_out(self, values: Sequence[Any], sequence: type) -> Any:
-        """One value for each field as a sample has them, or as a batch has; `sequence`: what values without names go into."""
+        """One value for each field as a sample has them, or as a batch has; `sequence`: what values without
+        names go into.
+        """
         if self.layout == "dict":
             return {field.name: value for field, value in zip(self.fields, values)}
         return values[0] if self.layout == "single" else sequence(values)
@@ -101,13 +110,18 @@ class ChunkedDataset(BatchDataset):
         return 4 * (len(self) // chunks) if chunks else 0
 
     def shuffled(self, buffer_chunks: int = 8, seed: int = 0, **ranks: Any) -> samplers.ChunkShuffle:
-        """The sampler to shuffle by: chunks in random order, samples permuted within about `buffer_chunks` of them at a time, so that each
-        chunk is decoded once in an epoch. The cache should hold twice as many. `ranks`: num_replicas, rank, drop_last."""
+        """The sampler to shuffle by: chunks in random order, samples permuted within about `buffer_chunks` of
+        them at a time, so that each
+        chunk is decoded once in an epoch. The cache should hold twice as many. `ranks`: num_replicas, rank,
+        drop_last.
+        """
         return samplers.ChunkShuffle(self.chunk_lengths, buffer_chunks, seed, **ranks)
 
     def budget(self) -> int:
-        """Bytes of decoded chunks that one iterator may keep: `cache_bytes`, or an eighth of what memory is left, shared among the
-        ranks of the node and the workers of a loader."""
+        """Bytes of decoded chunks that one iterator may keep: `cache_bytes`, or an eighth of what memory is
+        left, shared among the
+        ranks of the node and the workers of a loader.
+        """
         if self.cache_bytes is not None:
             return self.cache_bytes
         left, _ = _core.memory_budget()
@@ -115,15 +129,16 @@ class ChunkedDataset(BatchDataset):
         share = local_world_size() * (worker.num_workers if worker is not None else 1)
         return max(_LEAST_CACHE_BYTES, left // 8 // share)
 
-    def order_advice(self, sampler: Any) -> Optional[str]:
+    def order_advice(self, sampler: Any) -> str | None:
         known = type(sampler) in _SHUFFLING or (type(sampler) in _DISTRIBUTED and sampler.shuffle)
         chunks, budget = len(self.chunk_lengths), self.budget()
         if not known or sum(map(self.chunk_bytes, range(chunks))) <= budget:
             return None
         return (
-            f"{type(sampler).__name__} jumps among {chunks} chunks, of which {budget >> 20} MB (cache_bytes) are kept, so most samples "
-            "decode a chunk of their own; shuffle with sampler=dataset.shuffled(), which decodes each chunk once in an epoch, or "
-            "raise cache_bytes until all fit"
+            f"{type(sampler).__name__} jumps among {chunks} chunks, of which {budget >> 20} MB (cache_bytes)"
+            " are kept, so most samples decode a chunk of their own; shuffle with"
+            " sampler=dataset.shuffled(), which decodes each chunk once in an epoch, or raise cache_bytes"
+            " until all fit"
         )
 
     def knows_collate(self, collate_fn: Any) -> bool:
@@ -135,7 +150,9 @@ class ChunkedDataset(BatchDataset):
     def batches_at_once(self, batch_size: int) -> int:
         if not all(field.is_array for field in self.fields):
             return 1
-        row_bytes = sum(getattr(torch, field.dtype).itemsize * math.prod(field.shape) for field in self.fields)
+        row_bytes = sum(
+            getattr(torch, field.dtype).itemsize * math.prod(field.shape) for field in self.fields
+        )
         return max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(1, batch_size * row_bytes)))
 
     def _samples(self, indices: np.ndarray) -> list[Any]:
@@ -161,7 +178,9 @@ class _Chunk:
 
 
 class _Reader:
-    """Reads chunks for a cache, which it knows nothing of: the two of them go when the maker goes, not when cycles are looked for."""
+    """Reads chunks for a cache, which it knows nothing of: the two of them go when the maker goes, not when
+    cycles are looked for.
+    """
 
     def __init__(self, dataset: ChunkedDataset, arrays: list[int]) -> None:
         self.dataset, self.arrays = dataset, arrays
@@ -196,12 +215,17 @@ class _ChunkMaker(BatchMaker):
     def __init__(self, dataset: ChunkedDataset, options: MakerOptions) -> None:
         self._dataset, self._collate = dataset, options.collate
         budget = dataset.budget()
-        self._in_hand = budget // (options.threads + 1)  # bytes of chunks that one make() holds besides the cache
-        self._in_hand_of_several = 3 * budget // 4  # a window of shuffled() and its edges: mostly the cache's, and other threads' too
+        self._in_hand = budget // (
+            options.threads + 1
+        )  # bytes of chunks that one make() holds besides the cache
+        # a window of shuffled() and its edges: mostly the cache's, and other threads' too
+        self._in_hand_of_several = 3 * budget // 4
         self._arrays = [i for i, field in enumerate(dataset.fields) if field.is_array]
         self._values = [i for i, field in enumerate(dataset.fields) if not field.is_array]
         self._read = _Reader(dataset, self._arrays)
-        self._cache = ChunkCache(self._read, dataset.chunk_bytes, budget, lambda chunk: _size_of(chunk.columns))
+        self._cache = ChunkCache(
+            self._read, dataset.chunk_bytes, budget, lambda chunk: _size_of(chunk.columns)
+        )
         rows = [(dataset.fields[i].shape, dataset.fields[i].dtype) for i in self._arrays]
         self._memory = _core.BatchMemory(rows, options.slots, options.memory)
         self._lock = threading.Lock()
@@ -238,14 +262,22 @@ class _ChunkMaker(BatchMaker):
     def _chunks_of(self, ticket: _Ticket) -> Iterable[tuple[_Chunk, int]]:
         """The chunks and their bytes, one after the other where some have to be read."""
         there = self._cache.get_all(ticket.chunks, [(ticket.number,)] * len(ticket.chunks))
-        return (self._cache.get(number, (ticket.number,)) for number in ticket.chunks) if there is None else there
+        return (
+            (self._cache.get(number, (ticket.number,)) for number in ticket.chunks)
+            if there is None
+            else there
+        )
 
     def make_several(self, tickets: Sequence[_Ticket]) -> list[Any]:
         uses: dict[int, list[int]] = {}
         for ticket in tickets:
             for number in ticket.chunks:
                 uses.setdefault(number, []).append(ticket.number)
-        if self._collate is not None or self._values or sum(map(self._dataset.chunk_bytes, uses)) > self._in_hand_of_several:
+        if (
+            self._collate is not None
+            or self._values
+            or sum(map(self._dataset.chunk_bytes, uses)) > self._in_hand_of_several
+        ):
             return super().make_several(tickets)
         numbers = sorted(uses)
         found = self._cache.get_all(numbers, [uses[number] for number in numbers])
@@ -254,9 +286,12 @@ class _ChunkMaker(BatchMaker):
         tables = {number: chunk.table for number, (chunk, _) in zip(numbers, found)}
         started = time.perf_counter()
         made = [self._memory.empty(ticket.count) for ticket in tickets]
-        _core.copy_rows([
-            (ticket.shares, 0, [tables[number] for number in ticket.chunks], tensors) for ticket, tensors in zip(tickets, made)
-        ])  # fmt: skip
+        _core.copy_rows(
+            [
+                (ticket.shares, 0, [tables[number] for number in ticket.chunks], tensors)
+                for ticket, tensors in zip(tickets, made)
+            ]
+        )
         batches = [self._put_together(tensors, []) for tensors in made]
         self._add_seconds(time.perf_counter() - started)
         return batches
@@ -265,7 +300,14 @@ class _ChunkMaker(BatchMaker):
         with self._lock:
             self._collate_seconds += seconds
 
-    def _copy(self, held: list[_Chunk], ticket: _Ticket, first: int, tensors: list[torch.Tensor], lists: list[list[Any]]) -> None:
+    def _copy(
+        self,
+        held: list[_Chunk],
+        ticket: _Ticket,
+        first: int,
+        tensors: list[torch.Tensor],
+        lists: list[list[Any]],
+    ) -> None:
         """The shares `first`, ... of the batch, whose chunks are `held`."""
         _core.copy_rows([(ticket.shares, first, [chunk.table for chunk in held], tensors)])
         for values, i in zip(lists, self._values):
@@ -287,7 +329,9 @@ class _ChunkMaker(BatchMaker):
             return default_collate(values)
         except (RuntimeError, TypeError) as error:
             remedy = "give the loader collate_fn=millrace.Pad(...), or a function of your own"
-            raise type(error)(f"field {name!r}: its values cannot be put together as they are ({error}); {remedy}") from None
+            raise type(error)(
+                f"field {name!r}: its values cannot be put together as they are ({error}); {remedy}"
+            ) from None
 
     def samples(self, indices: np.ndarray) -> list[Any]:
         return self._rows_of(_Ticket(indices, self._dataset.chunk_starts))
@@ -296,7 +340,9 @@ class _ChunkMaker(BatchMaker):
         fields = self._dataset.fields
         columns: list[list[Any]] = [[None] * ticket.count for _ in fields]
         for chunk, (rows, places) in zip(ticket.chunks, ticket.parts(0, len(ticket.chunks))):
-            for values, field, column in zip(columns, fields, self._cache.get(chunk, (ticket.number,))[0].columns):
+            for values, field, column in zip(
+                columns, fields, self._cache.get(chunk, (ticket.number,))[0].columns
+            ):
                 _put(values, _single(column, field, rows) if field.is_array else column.take(rows), places)
         return [self._dataset.laid_out(row, tuple) for row in zip(*columns)]
 
@@ -332,5 +378,7 @@ def _memory_of(column: Any) -> int:
     """Rows that overlap, such as windows of a series, share their bytes."""
     if not isinstance(column, np.ndarray) or column.size == 0:
         return column.nbytes
-    spanned = sum((size - 1) * abs(step) for size, step in zip(column.shape, column.strides)) + column.itemsize
+    spanned = (
+        sum((size - 1) * abs(step) for size, step in zip(column.shape, column.strides)) + column.itemsize
+    )
     return min(column.nbytes, spanned)

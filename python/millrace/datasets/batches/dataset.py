@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -17,15 +17,15 @@ from ... import _core
 class MakerOptions:
     """What a loader's iterator wants of its maker.
 
-    threads: that call make() at once; 0: the consumer's does, in next(). slots: batches that may be in memory at once, the
-    consumer's included. memory: of large tensors, by `_core.BatchMemory`'s name. collate: None for default_collate, else a collate
-    function that the dataset said it knows.
+    threads: that call make() at once; 0: the consumer's does, in next(). slots: batches that may be in memory
+    at once, the consumer's included. memory: of large tensors, by `_core.BatchMemory`'s name. collate: None
+    for default_collate, else a collate function that the dataset said it knows.
     """
 
     threads: int = 0
     slots: int = 3
     memory: str = "system"
-    collate: Optional[Callable[[list], Any]] = None
+    collate: Callable[[list], Any] | None = None
 
 
 class BatchMaker:
@@ -36,15 +36,21 @@ class BatchMaker:
     """
 
     def expect(self, indices: np.ndarray) -> Any:
-        """A batch of these samples, int64 and in range, will be made; returns what make() is to be given. Called in the batches' order."""
+        """A batch of these samples, int64 and in range, will be made; returns what make() is to be given.
+        Called in the batches' order.
+        """
         return indices
 
     def make(self, ticket: Any) -> Any:
-        """The batch, as `collate` would put its samples together, or a sample's error. Called once for each ticket, about in order."""
+        """The batch, as `collate` would put its samples together, or a sample's error. Called once for each
+        ticket, about in order.
+        """
         raise NotImplementedError
 
     def make_several(self, tickets: Sequence[Any]) -> list[Any]:
-        """The batches of tickets that follow one another. After an error each is given to make(), which says whose it is."""
+        """The batches of tickets that follow one another. After an error each is given to make(), which says
+        whose it is.
+        """
         return [self.make(ticket) for ticket in tickets]
 
     def read_ahead(self) -> bool:
@@ -52,20 +58,26 @@ class BatchMaker:
         return False
 
     def discard(self) -> None:
-        """No ticket that is out will be made; the next epoch begins. Calls of make() may still be under way."""
+        """No ticket that is out will be made; the next epoch begins. Calls of make() may still be under
+        way.
+        """
 
     def close(self) -> None:
         """No call comes after it; calls of make() and read_ahead() have returned."""
 
     def seconds(self) -> dict[str, float]:
-        """Time spent so far, summed over threads, under the names of DataLoader.stats(): read, decode, transform, collate."""
+        """Time spent so far, summed over threads, under the names of DataLoader.stats(): read, decode,
+        transform, collate.
+        """
         return {}
 
 
 class BatchDataset(Dataset):
-    """The base of our map-style datasets that make whole batches. Any loader can use one; millrace's makes its batches in threads.
+    """The base of our map-style datasets that make whole batches. Any loader can use one; millrace's makes
+    its batches in threads.
 
-    A class derived from it says len(), what samples are (`_samples`) and how batches are made (`batch_maker`).
+    A class derived from it says len(), what samples are (`_samples`) and how batches are made
+    (`batch_maker`).
     """
 
     rows_ahead = 0
@@ -78,19 +90,23 @@ class BatchDataset(Dataset):
         raise NotImplementedError
 
     def batches_at_once(self, batch_size: int) -> int:
-        """How many batches of so many samples a thread should make in one go, where each is too little work to be handed over alone."""
+        """How many batches of so many samples a thread should make in one go, where each is too little work
+        to be handed over alone.
+        """
         return 1
 
     def knows_collate(self, collate_fn: Any) -> bool:
         """Whether a maker makes what this function, which is not default_collate, would."""
         return False
 
-    def refusal(self) -> Optional[str]:
+    def refusal(self) -> str | None:
         """Why its batches cannot be made in threads, and what to change; None: they can."""
         return None
 
-    def order_advice(self, sampler: Any) -> Optional[str]:
-        """What a sampler's order costs this dataset and which to use instead; None when there is nothing to say."""
+    def order_advice(self, sampler: Any) -> str | None:
+        """What a sampler's order costs this dataset and which to use instead; None when there is nothing to
+        say.
+        """
         return None
 
     def _samples(self, indices: np.ndarray) -> list[Any]:
@@ -108,7 +124,9 @@ class BatchDataset(Dataset):
         return self._samples(self.checked_indices(indices))
 
     def checked_indices(self, indices: Any) -> np.ndarray:
-        """int64 (n,), counted from the beginning. IndexError for an index that is not there, TypeError for what is no integer."""
+        """int64 (n,), counted from the beginning. IndexError for an index that is not there, TypeError for
+        what is no integer.
+        """
         if _core.are_indices(indices, len(self)):
             return indices
         try:
@@ -116,7 +134,9 @@ class BatchDataset(Dataset):
             if array.dtype.kind not in "iu" or array.ndim != 1:
                 array = np.array([operator.index(index) for index in indices], dtype=np.int64)
         except OverflowError:
-            raise IndexError(f"an index of more than 64 bits is out of range: there are {len(self)} samples") from None
+            raise IndexError(
+                f"an index of more than 64 bits is out of range: there are {len(self)} samples"
+            ) from None
         array = array.astype(np.int64, copy=False)
         length = len(self)
         below = array < 0
@@ -126,6 +146,7 @@ class BatchDataset(Dataset):
         if outside.any():
             wrong = int(array[outside][0])
             raise IndexError(
-                f"index {wrong if wrong >= 0 else wrong - length} is out of range: {type(self).__name__} has {length} samples"
+                f"index {wrong if wrong >= 0 else wrong - length} is out of range: {type(self).__name__} has"
+                f" {length} samples"
             )
         return array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ Fields = Union[None, str, Mapping[str, Any]]
 class LineDataset(BatchDataset):
     """What JSONL and Lines share: the files, opened at the first question, in each process."""
 
-    def __init__(self, paths: Union[str, Iterable[str]], options: Options) -> None:
+    def __init__(self, paths: str | Iterable[str], options: Options) -> None:
         super().__init__()
         self.urls = tuple(expand_urls(paths))
         for url in self.urls:
@@ -37,7 +37,7 @@ class LineDataset(BatchDataset):
         if options.max_line_bytes < 1:
             raise ValueError(f"max_line_bytes={options.max_line_bytes} should be at least 1")
         self._options = options
-        self._opened: Optional[OpenFiles] = None
+        self._opened: OpenFiles | None = None
         self._first = FirstVersions()
 
     def __len__(self) -> int:
@@ -52,11 +52,15 @@ class LineDataset(BatchDataset):
 
     @property
     def file_lengths(self) -> list[int]:
-        """Lines in each file, for samplers that read files from their beginning to their end: ShardShuffle, TwoTierShuffle."""
+        """Lines in each file, for samplers that read files from their beginning to their end: ShardShuffle,
+        TwoTierShuffle.
+        """
         return np.diff(self.files.ends, prepend=0).tolist()
 
     def save_indexes(self) -> None:
-        """Writes each local file's index beside it, as `path.lines`, where all users of the file find it. OSError where that cannot be."""
+        """Writes each local file's index beside it, as `path.lines`, where all users of the file find it.
+        OSError where that cannot be.
+        """
         self.files.save_indexes()
 
     def bad_line(self, index: int, reason: object) -> CorruptDataError:
@@ -72,58 +76,67 @@ class LineDataset(BatchDataset):
 
 
 class JSONL(LineDataset):
-    """Files with one JSON object a line, as a map-style dataset of dicts: {"text": "...", "label": 3, "scores": tensor}.
+    """Files with one JSON object a line, as a map-style dataset of dicts: {"text": "...", "label": 3,
+    "scores": tensor}.
 
-    Any sampler fits, shuffles are exact and of all files, len() is known, resuming costs nothing. millrace.DataLoader makes its batches
-    natively: lines of a batch are read together, parsed by simdjson and written into the batch's tensors.
+    Any sampler fits, shuffles are exact and of all files, len() is known, resuming costs nothing.
+    millrace.DataLoader makes its batches natively: lines of a batch are read together, parsed by simdjson and
+    written into the batch's tensors.
 
-    The place of every line is found by a walk over the file at memory speed, the first time; the index (4 bytes a line) is kept beside
-    the file, if save_indexes() put it there, or in the user's cache folder, and made anew when the file is another one (by size, times and
-    inode; in a store by ETag or date). A file that changes under the dataset is a CorruptDataError. Blank lines are no samples. \\r\\n, a
-    missing last newline and a UTF-8 byte order mark are fine. Files packed by gzip or zstd are unpacked once, into the cache folder
-    (`index_dir`), as only plain files can be read anywhere; `JSONLStream` reads them as they are.
+    The place of every line is found by a walk over the file at memory speed, the first time; the index (4
+    bytes a line) is kept beside the file, if save_indexes() put it there, or in the user's cache folder, and
+    made anew when the file is another one (by size, times and inode; in a store by ETag or date). A file that
+    changes under the dataset is a CorruptDataError. Blank lines are no samples. \\r\\n, a missing last
+    newline and a UTF-8 byte order mark are fine. Files packed by gzip or zstd are unpacked once, into the
+    cache folder (`index_dir`), as only plain files can be read anywhere; `JSONLStream` reads them as they
+    are.
 
     Args:
-        paths: "train-{000..127}.jsonl", several of them joined by "::", or any iterable of paths and URLs (millrace.stores).
-        fields: {name: type}. Types: str; int, float, bool (int64, float64, bool), any of uint8, int8, int16, int32, int64, float32,
-            float64 by torch's or numpy's names; (dtype, shape) for numbers in nested lists of that shape, as (float, (8,)); (dtype,
-            (None, ...)) where the first dimension has any length; `json` (the module) for any value, as json.loads() makes it. A name
-            with dots is a path: "user.id". JSONField(type, path=..., default=...) says more.
-            None: looks at the first 100 lines of the first file. Where all are objects with the same keys, each key is a field: a
-            text, number (int64, float64, bool) or list of numbers (of a fixed shape if all are of one length) where all lines have
-            it so, else any value. Otherwise each line is a sample as it is, as for "objects".
+        paths: "train-{000..127}.jsonl", several of them joined by "::", or any iterable of paths and URLs
+            (millrace.stores).
+        fields: {name: type}. Types: str; int, float, bool (int64, float64, bool), any of uint8, int8, int16,
+            int32, int64, float32, float64 by torch's or numpy's names; (dtype, shape) for numbers in nested
+            lists of that shape, as (float, (8,)); (dtype, (None, ...)) where the first dimension has any
+            length; `json` (the module) for any value, as json.loads() makes it. A name with dots is a path:
+            "user.id". JSONField(type, path=..., default=...) says more. None: looks at the first 100 lines of
+            the first file. Where all are objects with the same keys, each key is a field: a text, number
+            (int64, float64, bool) or list of numbers (of a fixed shape if all are of one length) where all
+            lines have it so, else any value. Otherwise each line is a sample as it is, as for "objects".
             "objects": each sample is json.loads(line).
         index_dir: in place of the user's cache folder, for indexes and unpacked files.
         max_line_bytes: longer lines are bad ones, and not read.
-        progress: True: says on stderr how far the making of an index is, every few seconds; or a function (what, bytes done, of how many).
-        cache_dir, cache_size, memory, store_options: how files in stores are read, as in WebDataset.
+        progress: True: says on stderr how far the making of an index is, every few seconds; or a function
+        (what, bytes done, of how many). cache_dir, cache_size, memory, store_options: how files in stores are
+        read, as in WebDataset.
 
-    In a sample, numbers are int, float or bool where that is what int64, float64 and bool become in a batch, else numpy scalars; lists are
-    tensors. Batches are what default_collate() makes of samples. Keys that no field names are passed over; of equal keys the last one
-    counts. NaN and Infinity are read as json reads them, at json's speed, and so are lines with integers beyond 64 bits.
+    In a sample, numbers are int, float or bool where that is what int64, float64 and bool become in a batch,
+    else numpy scalars; lists are tensors. Batches are what default_collate() makes of samples. Keys that no
+    field names are passed over; of equal keys the last one counts. NaN and Infinity are read as json reads
+    them, at json's speed, and so are lines with integers beyond 64 bits.
 
-    CorruptDataError for a bad line (no JSON, no UTF-8, a field that is missing, null or of another type), with file, line and byte; with
-    on_error="skip" or "replace" of the DataLoader such lines are left out or replaced. FileNotFoundError and the like for files.
+    CorruptDataError for a bad line (no JSON, no UTF-8, a field that is missing, null or of another type),
+    with file, line and byte; with on_error="skip" or "replace" of the DataLoader such lines are left out or
+    replaced. FileNotFoundError and the like for files.
     """
 
     def __init__(
         self,
-        paths: Union[str, Iterable[str]],
+        paths: str | Iterable[str],
         fields: Fields = None,
         *,
-        index_dir: Optional[str] = None,
+        index_dir: str | None = None,
         max_line_bytes: int = 64 << 20,
         progress: Progress = None,
-        cache_dir: Optional[str] = None,
+        cache_dir: str | None = None,
         cache_size: int = -1,
         memory: int = 256 << 20,
-        store_options: Optional[dict[str, Any]] = None,
+        store_options: dict[str, Any] | None = None,
     ) -> None:
         stores = StoreOptions(cache_dir, cache_size, memory, store_options)
         super().__init__(paths, Options(False, index_dir, max_line_bytes, progress, stores))
         self._columns = given_columns(fields)
         self._inferred = self._columns is None
-        self._native: Optional[tuple[int, _core.JsonLines]] = None
+        self._native: tuple[int, _core.JsonLines] | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -148,17 +161,25 @@ class JSONL(LineDataset):
     @property
     def reader(self) -> _core.JsonLines:
         """Reads lines natively; of this process."""
-        if self._native is None or self._native[0] != os.getpid():  # a fork may have come while one of its threads held a lock
-            self._native = (os.getpid(), _core.JsonLines(self.files.lines, [column.native for column in self.columns]))
+        # a fork may have come while one of its threads held a lock
+        if self._native is None or self._native[0] != os.getpid():
+            self._native = (
+                os.getpid(),
+                _core.JsonLines(self.files.lines, [column.native for column in self.columns]),
+            )
         return self._native[1]
 
-    def read_columns(self, indices: np.ndarray, tensors: Optional[list[torch.Tensor]] = None) -> list[Any]:
-        """For each field what a batch of these lines has: a tensor, or a list of str, tensors or objects. Any thread.
+    def read_columns(self, indices: np.ndarray, tensors: list[torch.Tensor] | None = None) -> list[Any]:
+        """For each field what a batch of these lines has: a tensor, or a list of str, tensors or objects. Any
+        thread.
 
         tensors: to be filled, for the fields of numbers, with a row for each line.
         """
         if tensors is None:
-            tensors = [torch.empty(len(indices), *shape, dtype=getattr(torch, dtype)) for shape, dtype in self.number_fields]
+            tensors = [
+                torch.empty(len(indices), *shape, dtype=getattr(torch, dtype))
+                for shape, dtype in self.number_fields
+            ]
         columns, refused = self.reader.batch(indices, tensors)
         for row, content in refused:
             try:
@@ -166,7 +187,9 @@ class JSONL(LineDataset):
             except LineError as error:
                 raise self.bad_line(indices[row], self._with_remedy(error)) from None
             for column, value in zip(columns, values):
-                column[row] = torch.as_tensor(value, dtype=column.dtype) if isinstance(column, torch.Tensor) else value
+                column[row] = (
+                    torch.as_tensor(value, dtype=column.dtype) if isinstance(column, torch.Tensor) else value
+                )
         return columns
 
     @property
@@ -176,7 +199,11 @@ class JSONL(LineDataset):
 
     def _with_remedy(self, error: LineError) -> str:
         guessed = self._inferred and "field" in str(error)
-        return f"{error}; the first lines said otherwise: name the fields yourself, fields={{...}}" if guessed else str(error)
+        return (
+            f"{error}; the first lines said otherwise: name the fields yourself, fields={{...}}"
+            if guessed
+            else str(error)
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -204,7 +231,8 @@ class Lines(LineDataset):
     """Text files as a map-style dataset of str: sample i is line i, without its newline (\\n or \\r\\n).
 
     Args:
-        paths: as in JSONL, and so are index_dir, progress, max_line_bytes, cache_dir, cache_size, memory, store_options.
+        paths: as in JSONL, and so are index_dir, progress, max_line_bytes, cache_dir, cache_size, memory,
+            store_options.
         keep_blank: whether empty lines, and those of blanks only, are samples.
         errors: what is done about bytes that are no UTF-8, by bytes.decode()'s names.
 
@@ -213,17 +241,17 @@ class Lines(LineDataset):
 
     def __init__(
         self,
-        paths: Union[str, Iterable[str]],
+        paths: str | Iterable[str],
         *,
         keep_blank: bool = True,
         errors: str = "strict",
-        index_dir: Optional[str] = None,
+        index_dir: str | None = None,
         max_line_bytes: int = 64 << 20,
         progress: Progress = None,
-        cache_dir: Optional[str] = None,
+        cache_dir: str | None = None,
         cache_size: int = -1,
         memory: int = 256 << 20,
-        store_options: Optional[dict[str, Any]] = None,
+        store_options: dict[str, Any] | None = None,
     ) -> None:
         stores = StoreOptions(cache_dir, cache_size, memory, store_options)
         super().__init__(paths, Options(keep_blank, index_dir, max_line_bytes, progress, stores))
@@ -238,14 +266,16 @@ class Lines(LineDataset):
                     raise self.bad_line(indices[row], "it is longer than max_line_bytes")
                 texts[row] = content.decode("utf-8", self._errors)
             except UnicodeDecodeError as error:
-                raise self.bad_line(indices[row], f"{error}; errors='replace' reads it all the same") from None
+                raise self.bad_line(
+                    indices[row], f"{error}; errors='replace' reads it all the same"
+                ) from None
         return texts
 
     def batch_maker(self, options: MakerOptions) -> TextMaker:
         return TextMaker(self)
 
 
-def given_columns(fields: Fields) -> Optional[tuple[Column, ...]]:
+def given_columns(fields: Fields) -> tuple[Column, ...] | None:
     """`fields` as users give it; None where they are to be found out."""
     if fields is None:
         return None

@@ -1,4 +1,6 @@
-"""What is wanted of each line of JSON: a field's type, where it stands, what is in place of it when it is missing."""
+"""What is wanted of each line of JSON: a field's type, where it stands, what is in place of it when it is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,17 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 import torch
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")
-PLAIN = {"bool": bool, "int64": int, "float64": float}  # what default_collate() makes tensors of these types from
+PLAIN = {
+    "bool": bool,
+    "int64": int,
+    "float64": float,
+}  # what default_collate() makes tensors of these types from
 _NAMES = {bool: "bool", int: "int64", float: "float64"}
 
 
@@ -32,12 +38,14 @@ class JSONField:
 
     Args:
         type: as in JSONL's `fields`.
-        path: keys that lead to the value, joined by dots; a tuple of them where a key has a dot in it. None: the field's name.
-        default: in place of a value that is missing, or null where the type is not `json`. RAISE: such lines are bad.
+        path: keys that lead to the value, joined by dots; a tuple of them where a key has a dot in it. None:
+            the field's name.
+        default: in place of a value that is missing, or null where the type is not `json`. RAISE: such lines
+            are bad.
     """
 
     type: Any
-    path: Union[None, str, tuple[str, ...]] = None
+    path: None | str | tuple[str, ...] = None
     default: Any = RAISE
 
 
@@ -53,7 +61,7 @@ class Column:
     default: Any = RAISE
 
     @property
-    def native(self) -> tuple[list[str], str, str, list[int], Optional[bytes]]:
+    def native(self) -> tuple[list[str], str, str, list[int], bytes | None]:
         """As _core.JsonLines takes it."""
         return list(self.path), self.kind, self.dtype, list(self.shape), self._instead()
 
@@ -65,7 +73,7 @@ class Column:
         shape = "".join(f"[{size}]" for size in self.shape)
         return f"{self.dtype}{'[any]' if self.kind == 'list' else ''}{shape}"
 
-    def _instead(self) -> Optional[bytes]:
+    def _instead(self) -> bytes | None:
         if self.default is RAISE:
             return None
         if self.kind == "text":
@@ -92,10 +100,16 @@ def _column(name: Any, given: Any) -> Column:
     path = name if field.path is None else field.path
     keys = tuple(path.split(".")) if isinstance(path, str) else tuple(path)
     if not keys or not all(isinstance(key, str) for key in keys):
-        raise ValueError(f"field {name!r}: path={field.path!r} should be keys joined by dots, or a tuple of them")
+        raise ValueError(
+            f"field {name!r}: path={field.path!r} should be keys joined by dots, or a tuple of them"
+        )
     kind, dtype, shape = _type_of(name, field.type)
     column = Column(name, keys, kind, dtype, shape)
-    return column if field.default is RAISE else Column(name, keys, kind, dtype, shape, _default(column, field.default))
+    return (
+        column
+        if field.default is RAISE
+        else Column(name, keys, kind, dtype, shape, _default(column, field.default))
+    )
 
 
 def _type_of(name: str, wanted: Any) -> tuple[str, str, tuple[int, ...]]:
@@ -106,11 +120,16 @@ def _type_of(name: str, wanted: Any) -> tuple[str, str, tuple[int, ...]]:
     if not isinstance(wanted, tuple):
         return "number", _dtype_named(name, wanted), ()
     if len(wanted) != 2 or not isinstance(wanted[1], Sequence) or isinstance(wanted[1], str) or not wanted[1]:
-        raise ValueError(f"field {name!r}: lists are (dtype, shape), as (float, (8,)) or (int, (None,)), not {wanted!r}")
+        raise ValueError(
+            f"field {name!r}: lists are (dtype, shape), as (float, (8,)) or (int, (None,)), not {wanted!r}"
+        )
     shape = tuple(wanted[1])
     fixed = shape[1:] if shape[0] is None else shape
     if not all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in fixed):
-        raise ValueError(f"field {name!r}: sizes are whole numbers, the first one None where lists have any length, not {shape!r}")
+        raise ValueError(
+            f"field {name!r}: sizes are whole numbers, the first one None where lists have any length, not"
+            f" {shape!r}"
+        )
     return ("list" if shape[0] is None else "number"), _dtype_named(name, wanted[0]), fixed
 
 
@@ -128,7 +147,10 @@ def _dtype_named(name: str, wanted: Any) -> str:
             except TypeError:
                 known = repr(wanted)
     if known not in DTYPES:
-        raise ValueError(f"field {name!r}: {known} is no type of a field; take str, json, {', '.join(DTYPES)}, or (dtype, shape) of these")
+        raise ValueError(
+            f"field {name!r}: {known} is no type of a field; take str, json, {', '.join(DTYPES)}, or (dtype,"
+            " shape) of these"
+        )
     return known
 
 
@@ -146,7 +168,11 @@ def _default(column: Column, value: Any) -> Any:
             raise ValueError(f"{wrong} of JSON's: {error}") from None
     try:
         made = torch.as_tensor(np.asarray(value)).to(getattr(torch, column.dtype))
-        made = made.reshape(-1, *column.shape) if column.kind == "list" else made.expand(column.shape).contiguous()
+        made = (
+            made.reshape(-1, *column.shape)
+            if column.kind == "list"
+            else made.expand(column.shape).contiguous()
+        )
     except (RuntimeError, TypeError, ValueError):
         raise ValueError(wrong) from None
     return made

@@ -1,4 +1,6 @@
-"""Files of lines, opened for reading any line: their indexes, made or loaded, and plain copies of packed ones."""
+"""Files of lines, opened for reading any line: their indexes, made or loaded, and plain copies of packed
+ones.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -28,7 +30,13 @@ Progress = Union[None, bool, Callable[[str, int, int], None]]
 _SUFFIX = ".lines"
 _OPENERS = 8  # files that are opened at once: one that waits for a disk or a store lets others go on
 _KEPT_OPEN = 256  # of more files than this none is kept open: there would be too many descriptors
-_NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # of a disk: it is full, or not to be written to
+_NO_PLACE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+)  # of a disk: it is full, or not to be written to
 _STEP = 64 << 20  # bytes between two looks at Ctrl-C and reports of progress
 _REPORTED = 256 << 20  # smaller files are read before anybody asks
 _MEMORY = 64 << 20  # bytes of each file of a store that are kept
@@ -40,14 +48,16 @@ class Options:
     """How files are opened: JSONL's arguments of these names."""
 
     keep_blank: bool = False
-    index_dir: Optional[str] = None
+    index_dir: str | None = None
     max_line_bytes: int = 64 << 20
     progress: Progress = None
     stores: StoreOptions = StoreOptions()
 
 
 class OpenFiles:
-    """All files of a dataset in one process. `lines` reads them natively; FileNotFoundError, CorruptDataError, ... name the file."""
+    """All files of a dataset in one process. `lines` reads them natively; FileNotFoundError,
+    CorruptDataError, ... name the file.
+    """
 
     def __init__(self, urls: Sequence[str], options: Options, first: FirstVersions) -> None:
         self.urls = tuple(urls)
@@ -80,7 +90,9 @@ class OpenFiles:
         number = f"line {self._number(file, begin)}"
         if begin > _COUNTED:
             number = f"sample {line - (int(self.ends[file - 1]) if file else 0)} of the file"
-        more = "" if self._is_same(file) else "; the file was changed after it was opened: open the dataset anew"
+        more = (
+            "" if self._is_same(file) else "; the file was changed after it was opened: open the dataset anew"
+        )
         return self.urls[file], number, begin, more
 
     def save_indexes(self) -> None:
@@ -91,7 +103,7 @@ class OpenFiles:
                     raise changed(self.urls[file])
                 index.save(local[0] + _SUFFIX, _core.content_mark(self.sources[file]))
 
-    def content(self, line: int) -> Optional[bytes]:
+    def content(self, line: int) -> bytes | None:
         """The bytes of a line, without its newline; None when it is too long."""
         file, begin, end = self.lines.place(line)
         if end - begin > self.options.max_line_bytes:
@@ -111,7 +123,9 @@ class OpenFiles:
         except OSError:
             return True
 
-    def _opened(self, url: str, keep_open: bool) -> tuple[Any, _core.LineIndex, Optional[tuple[str, FileVersion]]]:
+    def _opened(
+        self, url: str, keep_open: bool
+    ) -> tuple[Any, _core.LineIndex, tuple[str, FileVersion] | None]:
         if not is_local(url):
             remote = remote_object(url, self.options.stores, _MEMORY)
             source = remote.open()
@@ -126,7 +140,9 @@ class OpenFiles:
             raise changed(url)
         return *opened, (path, version)
 
-    def _indexed(self, url: str, source: Any, path: Optional[str], version: Version, keep_open: bool) -> tuple[Any, _core.LineIndex]:
+    def _indexed(
+        self, url: str, source: Any, path: str | None, version: Version, keep_open: bool
+    ) -> tuple[Any, _core.LineIndex]:
         if not _core.Unpacking(source, -1).packed:
             return source, self._index(url, source, path, version)
         plain, stays = self._unpacked(url, source, path, version)
@@ -138,12 +154,14 @@ class OpenFiles:
 
     # ---------------------------------------------------------------- packed files
 
-    def _unpacked(self, url: str, source: Any, path: Optional[str], version: Version) -> tuple[str, bool]:
+    def _unpacked(self, url: str, source: Any, path: str | None, version: Version) -> tuple[str, bool]:
         """(the plain copy of a packed file, whether it is one to keep)"""
         kept = kept_path("unpacked", ".txt", url, source.size, path, self.options.index_dir, version)
         if kept is not None and os.path.exists(kept):
             return kept, True
-        named = kept or kept_path("unpacked", ".txt", url, source.size, None, self.options.index_dir, "unknown")
+        named = kept or kept_path(
+            "unpacked", ".txt", url, source.size, None, self.options.index_dir, "unknown"
+        )
         folder = os.path.dirname(named)  # type: ignore[arg-type]
         unfinished = ""
         try:
@@ -159,14 +177,17 @@ class OpenFiles:
             with contextlib.suppress(OSError):
                 os.unlink(unfinished)
             if isinstance(error, OSError) and error.errno in _NO_PLACE and "index_dir" not in str(error):
-                what = f"cannot keep what {url} unpacks to ({error.strerror}); make room there, or name another folder for it: index_dir="
+                what = (
+                    f"cannot keep what {url} unpacks to ({error.strerror}); make room there, or name another"
+                    " folder for it: index_dir="
+                )
                 raise OSError(error.errno, what, folder) from None
             raise
         return (unfinished, False) if kept is None else (kept, True)
 
     # ---------------------------------------------------------------- indexes
 
-    def _index(self, url: str, source: Any, path: Optional[str], version: Version) -> _core.LineIndex:
+    def _index(self, url: str, source: Any, path: str | None, version: Version) -> _core.LineIndex:
         """Beside a file: of that very file, by its mark. In the cache folder: of the version in its name."""
         keep_blank = self.options.keep_blank
         beside = None if path is None else path + _SUFFIX
@@ -209,7 +230,7 @@ class OpenFiles:
         return True
 
 
-def _loaded(path: str, source_bytes: int, keep_blank: bool) -> Optional[_core.LineIndex]:
+def _loaded(path: str, source_bytes: int, keep_blank: bool) -> _core.LineIndex | None:
     try:
         index = _core.LineIndex.load(path)
     except (CorruptDataError, OSError):

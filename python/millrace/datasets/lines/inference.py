@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 from .fields import WHOLE_LINE, Column
 
@@ -13,13 +13,19 @@ FIRST_BYTES = 1 << 20
 
 
 def infer(lines: Sequence[Any]) -> tuple[Column, ...]:
-    """Columns that give what default_collate() gives of these lines' objects; WHOLE_LINE where they have no common fields.
+    """Columns that give what default_collate() gives of these lines' objects; WHOLE_LINE where they have no
+    common fields.
 
-    A field is a number, text or list where all lines have it so; a bool, int64 or float64 (where some are ints, too). Lists of numbers of
-    one length are of a fixed shape, else of any length. Whatever else there is stays an object.
+    A field is a number, text or list where all lines have it so; a bool, int64 or float64 (where some are
+    ints, too). Lists of numbers of one length are of a fixed shape, else of any length. Whatever else there
+    is stays an object.
     """
     first = lines[0] if lines else None
-    if not isinstance(first, dict) or not first or any(not isinstance(line, dict) or line.keys() != first.keys() for line in lines):
+    if (
+        not isinstance(first, dict)
+        or not first
+        or any(not isinstance(line, dict) or line.keys() != first.keys() for line in lines)
+    ):
         return WHOLE_LINE
     return tuple(_column(name, [line[name] for line in lines]) for name in first)
 
@@ -35,11 +41,15 @@ def _column(name: str, values: list[Any]) -> Column:
         lengths = {len(value) for value in values}
         dtype = _dtype([element for value in values for element in value])
         if dtype is not None:
-            return Column(name, path, "number", dtype, (lengths.pop(),)) if len(lengths) == 1 else Column(name, path, "list", dtype)
+            return (
+                Column(name, path, "number", dtype, (lengths.pop(),))
+                if len(lengths) == 1
+                else Column(name, path, "list", dtype)
+            )
     return Column(name, path, "object")
 
 
-def _dtype(values: list[Any]) -> Optional[str]:
+def _dtype(values: list[Any]) -> str | None:
     if not values:
         return None
     if all(isinstance(value, bool) for value in values):

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class TextMaker(BatchMaker):
-    """Of a Lines: lists of str. Any number of threads make batches at once; what they share is the dataset's open files."""
+    """Of a Lines: lists of str. Any number of threads make batches at once; what they share is the dataset's
+    open files.
+    """
 
     def __init__(self, dataset: Lines) -> None:
         self._dataset = dataset
@@ -46,8 +48,14 @@ class LineMaker(BatchMaker):
         dataset = self._dataset
         if self._collate is not None:
             return self._collate(dataset._samples(indices))
-        columns = [_collated(made) for made in dataset.read_columns(indices, self._memory.empty(len(indices)))]
-        return columns[0] if dataset.is_whole else {column.name: made for column, made in zip(dataset.columns, columns)}
+        columns = [
+            _collated(made) for made in dataset.read_columns(indices, self._memory.empty(len(indices)))
+        ]
+        return (
+            columns[0]
+            if dataset.is_whole
+            else {column.name: made for column, made in zip(dataset.columns, columns)}
+        )
 
     def seconds(self) -> dict[str, float]:
         return {name: spent - self._before[name] for name, spent in self._dataset.reader.seconds().items()}

@@ -1,7 +1,7 @@
 """Lines of JSON by Python's json, which has the last word about all lines that the native reader refuses.
 
-So NaN, Infinity, integers of any size and halves of surrogate pairs are what json.loads() makes of them, and what is wrong with a line is
-said here only.
+So NaN, Infinity, integers of any size and halves of surrogate pairs are what json.loads() makes of them, and
+what is wrong with a line is said here only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class LineError(Exception):
 
 
 def values_of(columns: Sequence[Column], content: Any) -> list[Any]:
-    """A line's value for each column, as a sample has it. `content`: its bytes; None: it was too long. LineError for a bad one."""
+    """A line's value for each column, as a sample has it. `content`: its bytes; None: it was too long.
+    LineError for a bad one.
+    """
     line = object_of(content)
     return [_value(column, line) for column in columns]
 
@@ -35,13 +37,22 @@ def values_of(columns: Sequence[Column], content: Any) -> list[Any]:
 def object_of(content: Any) -> Any:
     """json.loads() of a line; LineError instead of what it raises."""
     if content is None:
-        raise LineError("it is longer than max_line_bytes; raise that, or look whether the file has one object in each line")
+        raise LineError(
+            "it is longer than max_line_bytes; raise that, or look whether the file has one object in each"
+            " line"
+        )
     try:
         return json.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise LineError(f"byte {error.start} of the line, 0x{content[error.start]:02x}, is no UTF-8 ({error.reason})") from None
+        raise LineError(
+            f"byte {error.start} of the line, 0x{content[error.start]:02x}, is no UTF-8 ({error.reason})"
+        ) from None
     except json.JSONDecodeError as error:
-        cut = "; the line is cut off, or an object goes on in the next one" if error.pos >= len(error.doc.rstrip()) else ""
+        cut = (
+            "; the line is cut off, or an object goes on in the next one"
+            if error.pos >= len(error.doc.rstrip())
+            else ""
+        )
         raise LineError(f"no JSON: {error.msg} at column {error.colno}{cut}") from None
     except RecursionError:
         raise LineError("no JSON that is read: it is nested too deeply") from None
@@ -64,7 +75,10 @@ def _value(column: Column, line: Any) -> Any:
             if column.default is not RAISE:
                 return plain(column, column.default)
             if isinstance(line, dict):
-                raise LineError(f"field {column.name!r} is missing: there is no {'.'.join(column.path[: depth + 1])!r}; {_REMEDY}")
+                raise LineError(
+                    f"field {column.name!r} is missing: there is no {'.'.join(column.path[: depth + 1])!r};"
+                    f" {_REMEDY}"
+                )
             raise LineError(f"field {column.name!r} is missing: the line is {_shown(line)}, no object")
     if column.kind == "object":
         return value

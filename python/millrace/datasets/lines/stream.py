@@ -1,11 +1,13 @@
-"""JSONLStream: lines of JSON in the order of their files, plain or packed, as a stream with an exact place."""
+"""JSONLStream: lines of JSON in the order of their files, plain or packed, as a stream with an exact
+place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Optional, Union
+from typing import Any
 
 from millrace import _core
 
@@ -25,18 +27,21 @@ from .reading import LineError, bad_line, values_of
 class JSONLStream(Chain):
     """Files with one JSON object a line, from first to last: an IterableDataset of dicts, as JSONL's samples.
 
-    Plain files and those packed by gzip or zstd (told by their first bytes), here or in stores. A file is what a shard is to
-    `WebDataset`, and a line what a sample is: ranks and workers divide the files, or the lines where there are too few files; the fluent
-    methods (.shuffle(), .map(), .select(), .batched(), .with_epoch(), ...) append stages; the same seed gives the same order, and
-    state_dict() is a place in it, exact to the line.
+    Plain files and those packed by gzip or zstd (told by their first bytes), here or in stores. A file is
+    what a shard is to `WebDataset`, and a line what a sample is: ranks and workers divide the files, or the
+    lines where there are too few files; the fluent methods (.shuffle(), .map(), .select(), .batched(),
+    .with_epoch(), ...) append stages; the same seed gives the same order, and state_dict() is a place in it,
+    exact to the line.
 
-    >>> JSONLStream("part-{00..31}.jsonl.zst", {"text": str, "label": int}, shuffle_files=True).shuffle(10_000)
+    >>> JSONLStream("part-{00..31}.jsonl.zst", {"text": str, "label": int},
+    shuffle_files=True).shuffle(10_000)
 
     Args:
         paths, fields, max_line_bytes, cache_dir, cache_size, memory, store_options: as in JSONL.
         shuffle_files: the files in random order, another one in each epoch, the same on all ranks.
-        handler: what to do about bad lines and files that cannot be read (webdataset's handlers: `warn_and_continue`, ...); the
-            default raises. Behind a bad line the stream goes on with the next one.
+        handler: what to do about bad lines and files that cannot be read (webdataset's handlers:
+            `warn_and_continue`, ...); the default raises. Behind a bad line the stream goes on with the next
+            one.
         nodesplitter, workersplitter: as in WebDataset.
         empty_check: a reader that finds no line in its files raises ValueError.
         seed: of all shuffles; the same on all ranks. None: WDS_SEED of the environment, or 0.
@@ -46,7 +51,7 @@ class JSONLStream(Chain):
 
     def __init__(
         self,
-        paths: Union[str, Iterable[str]],
+        paths: str | Iterable[str],
         fields: Fields = None,
         *,
         shuffle_files: bool = False,
@@ -54,17 +59,19 @@ class JSONLStream(Chain):
         nodesplitter: Splitter = "auto",
         workersplitter: Splitter = "auto",
         empty_check: bool = True,
-        seed: Optional[int] = None,
+        seed: int | None = None,
         max_line_bytes: int = 64 << 20,
-        cache_dir: Optional[str] = None,
+        cache_dir: str | None = None,
         cache_size: int = -1,
         memory: int = 256 << 20,
-        store_options: Optional[dict[str, Any]] = None,
+        store_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(seed_of(seed))
         for name, splitter in (("nodesplitter", nodesplitter), ("workersplitter", workersplitter)):
             if not (splitter is None or splitter in SPLITTERS or callable(splitter)):
-                raise ValueError(f"{name}={splitter!r}: give None, a function, or one of {', '.join(map(repr, SPLITTERS))}")
+                raise ValueError(
+                    f"{name}={splitter!r}: give None, a function, or one of {', '.join(map(repr, SPLITTERS))}"
+                )
         if max_line_bytes < 1:
             raise ValueError(f"max_line_bytes={max_line_bytes} should be at least 1")
         self._columns = given_columns(fields)
@@ -88,10 +95,14 @@ class JSONLStream(Chain):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The fields, as they are read; where none were named, by a look at the first lines of the first file."""
+        """The fields, as they are read; where none were named, by a look at the first lines of the first
+        file.
+        """
         if self._columns is None:
             source = open_shard(self.urls[0], self._shards.stores)
-            self._columns = infer(list(islice(line_reader(source, WHOLE_LINE, self.urls[0], self._max_line_bytes), FIRST_LINES)))
+            self._columns = infer(
+                list(islice(line_reader(source, WHOLE_LINE, self.urls[0], self._max_line_bytes), FIRST_LINES))
+            )
         return self._columns
 
     @property
@@ -106,7 +117,10 @@ class JSONLStream(Chain):
         return [f"{len(self.urls)} files of lines {order}, seed {self.seed}"]
 
     def __repr__(self) -> str:
-        return f"JSONLStream({len(self.urls)} files, seed={self.seed}){''.join(f'.{stage}' for stage in self._stages)}"
+        return (
+            f"JSONLStream({len(self.urls)} files,"
+            f" seed={self.seed}){''.join(f'.{stage}' for stage in self._stages)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +144,9 @@ class LineFlow(ShardFlow):
         name = source if isinstance(source, str) else source.name
         lines = self._lines
         offset = (self._offset - self._shard) % self._stride
-        return line_reader(source, lines.columns, name, lines.max_line_bytes, self._sample, self._stride, offset)
+        return line_reader(
+            source, lines.columns, name, lines.max_line_bytes, self._sample, self._stride, offset
+        )
 
     def _own(self, sample: Any) -> Any:
         return sample
@@ -140,12 +156,18 @@ class LineFlow(ShardFlow):
 
 
 def line_reader(
-    source: Any, columns: tuple[Column, ...], name: str, max_line_bytes: int, start: int = 0, stride: int = 1, offset: int = 0
+    source: Any,
+    columns: tuple[Column, ...],
+    name: str,
+    max_line_bytes: int,
+    start: int = 0,
+    stride: int = 1,
+    offset: int = 0,
 ) -> _core.JsonLineReader:
     """The samples of a file from line `start` on; None for lines that are not number `offset` of `stride`."""
     whole = columns == WHOLE_LINE
 
-    def read_again(content: Optional[bytes], number: int, at: int) -> Any:
+    def read_again(content: bytes | None, number: int, at: int) -> Any:
         try:
             values = values_of(columns, content)
         except LineError as error:

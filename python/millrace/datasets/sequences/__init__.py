@@ -6,4 +6,12 @@ from .packed import PackedSequences
 from .packed_stream import PackedStream
 from .tokenized import Tokenized
 
-__all__ = ["PackLayout", "PackedSequences", "PackedStream", "Tokenized", "cu_seqlens", "document_mask", "document_mask_mod"]
+__all__ = [
+    "PackLayout",
+    "PackedSequences",
+    "PackedStream",
+    "Tokenized",
+    "cu_seqlens",
+    "document_mask",
+    "document_mask_mod",
+]

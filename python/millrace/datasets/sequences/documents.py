@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,21 +17,28 @@ from ...regular_files import map_regular
 
 @dataclass(frozen=True)
 class TokenArray:
-    """Document i is tokens[offsets[i] : offsets[i + 1]]. tokens: integers [n]; offsets: int64 [documents + 1]; name: for messages."""
+    """Document i is tokens[offsets[i] : offsets[i + 1]]. tokens: integers [n]; offsets: int64 [documents +
+    1]; name: for messages.
+    """
 
     tokens: np.ndarray
     offsets: np.ndarray
     name: str
-    file: Optional[tuple[int, ...]] = None  # that it is mapped from, when it was: device, inode, bytes
+    file: tuple[int, ...] | None = None  # that it is mapped from, when it was: device, inode, bytes
 
     def check_file(self) -> None:
-        """CorruptDataError when its file is shorter now. Whole pages that are missing the native reader sees itself; in the last one the
-        system reads zeros."""
+        """CorruptDataError when its file is shorter now. Whole pages that are missing the native reader sees
+        itself; in the last one the
+        system reads zeros.
+        """
         if self.file is None:
             return
         now = _file_of(self.name)
         if now is not None and now[:2] == self.file[:2] and now[2] < self.file[2]:
-            raise corrupt_data(self.name, f"the file was {self.file[2]} bytes when it was mapped and is {now[2]} now; write it again")
+            raise corrupt_data(
+                self.name,
+                f"the file was {self.file[2]} bytes when it was mapped and is {now[2]} now; write it again",
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         """A mapped file travels as its name: workers that are started anew map it again."""
@@ -45,7 +52,7 @@ class TokenArray:
         self.__dict__.update(state, tokens=tokens.map() if isinstance(tokens, _MappedAgain) else tokens)
 
 
-def _file_of(path: str) -> Optional[tuple[int, ...]]:
+def _file_of(path: str) -> tuple[int, ...] | None:
     try:
         found = os.stat(path)
     except OSError:  # gone by name: who has it mapped keeps it whole
@@ -68,14 +75,19 @@ def token_arrays(documents: Any) -> list[TokenArray]:
     """The arrays behind `documents`, not copied unless it is a list:
 
     - an object with documents() -> (flat arrays, int64 offsets of each), such as millrace.datasets.Tokens;
-    - an object with `tokens` and `offsets`, or a tuple of these two: one flat array [n], and where documents begin [documents + 1];
+    - an object with `tokens` and `offsets`, or a tuple of these two: one flat array [n], and where documents
+      begin [documents + 1];
     - an Arrow array or chunked array of lists of integers, such as a column of a table;
-    - a list, or any other sequence, of documents: arrays, tensors or lists of ints [n]; copied into one array.
+    - a list, or any other sequence, of documents: arrays, tensors or lists of ints [n]; copied into one
+      array.
     """
     if callable(getattr(documents, "documents", None)):
         arrays, offsets = documents.documents()
         if len(arrays) != len(offsets):
-            raise ValueError(f"{type(documents).__name__}.documents() gave {len(arrays)} arrays and offsets of {len(offsets)}")
+            raise ValueError(
+                f"{type(documents).__name__}.documents() gave {len(arrays)} arrays and offsets of"
+                f" {len(offsets)}"
+            )
         return [_array(tokens, own, number) for number, (tokens, own) in enumerate(zip(arrays, offsets))]
     if hasattr(documents, "tokens") and hasattr(documents, "offsets"):
         return [_array(documents.tokens, documents.offsets, 0)]
@@ -85,8 +97,8 @@ def token_arrays(documents: Any) -> list[TokenArray]:
         return _arrow_arrays(documents)
     if isinstance(documents, (str, bytes)) or not hasattr(documents, "__iter__"):
         raise ValueError(
-            f"documents should be a list of arrays, or (flat tokens, offsets), but got {type(documents).__name__}; "
-            "token files are read by millrace.datasets.Tokens"
+            "documents should be a list of arrays, or (flat tokens, offsets), but got"
+            f" {type(documents).__name__}; token files are read by millrace.datasets.Tokens"
         )
     return [concatenated(documents)]
 
@@ -103,7 +115,9 @@ def _arrow_arrays(documents: Any) -> list[TokenArray]:
         name = f"Arrow chunk {number}"
         if not isinstance(chunk, _arrow_types()):
             raise ValueError(f"{name} is {chunk.type}; documents should be lists of integers")
-        values = integers(chunk.values.to_numpy(zero_copy_only=False), name)  # nulls among them make floats, which are refused
+        values = integers(
+            chunk.values.to_numpy(zero_copy_only=False), name
+        )  # nulls among them make floats, which are refused
         offsets = integers(chunk.offsets.to_numpy(), name)
         found.append(TokenArray(values, offsets.astype(np.int64), name))
     return found
@@ -117,17 +131,24 @@ def concatenated(documents: Iterable[Any], name: str = "documents") -> TokenArra
     filled = [array for array in arrays if len(array)]
     tokens = np.concatenate(filled) if filled else np.empty(0, dtype=np.int64)
     if tokens.dtype.kind not in "iu":  # uint64 beside int64 would be floats
-        raise ValueError(f"{name} mix {' and '.join(sorted({str(array.dtype) for array in filled}))}; make them one type of integers")
+        raise ValueError(
+            f"{name} mix {' and '.join(sorted({str(array.dtype) for array in filled}))}; make them one type"
+            " of integers"
+        )
     return TokenArray(tokens, offsets, name)
 
 
 def integers(tokens: Any, name: str) -> np.ndarray:
-    """`tokens` as integers in one dimension, behind one another, in this machine's byte order; not copied if they are that."""
+    """`tokens` as integers in one dimension, behind one another, in this machine's byte order; not copied if
+    they are that.
+    """
     if isinstance(tokens, torch.Tensor):
         tokens = tokens.numpy(force=True)
     array = tokens if isinstance(tokens, np.ndarray) else _from_list(tokens, name)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size > 0):
-        raise ValueError(f"{name} is {array.dtype} of {array.ndim} dimensions; tokens should be integers in one dimension")
+        raise ValueError(
+            f"{name} is {array.dtype} of {array.ndim} dimensions; tokens should be integers in one dimension"
+        )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
@@ -137,11 +158,18 @@ def _from_list(tokens: Any, name: str) -> np.ndarray:
     try:
         return np.asarray(tokens)
     except ValueError:
-        raise ValueError(f"{name} is a {type(tokens).__name__} of sequences; tokens should be integers in one dimension") from None
+        raise ValueError(
+            f"{name} is a {type(tokens).__name__} of sequences; tokens should be integers in one dimension"
+        ) from None
 
 
 def _array(tokens: Any, offsets: Any, number: int) -> TokenArray:
     path = getattr(tokens, "filename", None)
     name = str(path) if path else f"tokens of array {number}"
     flat = integers(tokens, name)
-    return TokenArray(flat, integers(offsets, f"offsets of {name}").astype(np.int64, copy=False), name, _file_of(name) if path else None)
+    return TokenArray(
+        flat,
+        integers(offsets, f"offsets of {name}").astype(np.int64, copy=False),
+        name,
+        _file_of(name) if path else None,
+    )

@@ -6,29 +6,33 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
 
 def loaded(module: str, name: str) -> Any:
-    """`module.name` if that module was imported already, else None: optional libraries are not imported to look at an object."""
+    """`module.name` if that module was imported already, else None: optional libraries are not imported to
+    look at an object.
+    """
     return getattr(sys.modules.get(module), name, None)
 
 
 class Encoder:
-    """Ids of texts by a tokenizer, special tokens and truncation as asked for. Any thread; pickles with its tokenizer.
+    """Ids of texts by a tokenizer, special tokens and truncation as asked for. Any thread; pickles with its
+    tokenizer.
 
-    tokenizer: a `tokenizers.Tokenizer`, or one of transformers' that is built on one: texts are encoded in batches, without the GIL, by
-    a copy of it, so that its own padding and truncation stay as they are. Else what is called with a text and gives ids, or a mapping with
-    "input_ids"; or has an encode() like that (tiktoken, SentencePiece). Those are cut behind `max_length` ids.
+    tokenizer: a `tokenizers.Tokenizer`, or one of transformers' that is built on one: texts are encoded in
+    batches, without the GIL, by a copy of it, so that its own padding and truncation stay as they are. Else
+    what is called with a text and gives ids, or a mapping with "input_ids"; or has an encode() like that
+    (tiktoken, SentencePiece). Those are cut behind `max_length` ids.
     """
 
-    def __init__(self, tokenizer: Any, max_length: Optional[int], special_tokens: bool) -> None:
+    def __init__(self, tokenizer: Any, max_length: int | None, special_tokens: bool) -> None:
         if not callable(tokenizer) and not callable(getattr(tokenizer, "encode", None)):
             raise ValueError(
-                f"tokenizer is a {type(tokenizer).__name__}; give a tokenizers.Tokenizer, one of transformers' fast tokenizers, or a "
-                "function from str to a list of ints"
+                f"tokenizer is a {type(tokenizer).__name__}; give a tokenizers.Tokenizer, one of"
+                " transformers' fast tokenizers, or a function from str to a list of ints"
             )
         self.tokenizer, self.max_length, self.special_tokens = tokenizer, max_length, special_tokens
         self._lock = threading.Lock()
@@ -61,24 +65,28 @@ class Encoder:
                 self._copy = self._one_by_one if self.backend is None else self._in_batches()
 
     def _in_batches(self) -> Callable[[Sequence[str]], list[list[int]]]:
-        # Loaders encode in threads or processes of their own; threads of the tokenizer's besides would get in their way, and it warns,
-        # and stops using them, when a process with such threads forks.
+        # Loaders encode in threads or processes of their own; threads of the tokenizer's besides would get in
+        # their way, and it warns, and stops using them, when a process with such threads forks.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         backend = self.backend
         copy = type(backend).from_str(backend.to_str())
         copy.no_padding()
         copy.no_truncation()
         if self.max_length is not None:
-            direction = (backend.truncation or {}).get("direction", getattr(self.tokenizer, "truncation_side", "right"))
+            direction = (backend.truncation or {}).get(
+                "direction", getattr(self.tokenizer, "truncation_side", "right")
+            )
             copy.enable_truncation(self.max_length, direction=direction)
         encode = getattr(copy, "encode_batch_fast", copy.encode_batch)  # without the places in the text
-        return lambda texts: [encoding.ids for encoding in encode(texts, add_special_tokens=self.special_tokens)]
+        return lambda texts: [
+            encoding.ids for encoding in encode(texts, add_special_tokens=self.special_tokens)
+        ]
 
     def _one_by_one(self, texts: Sequence[str]) -> list[list[int]]:
         encode = self.tokenizer if callable(self.tokenizer) else self.tokenizer.encode
         return [_as_list(encode(text))[: self.max_length] for text in texts]
 
-    def pad_id(self) -> Optional[int]:
+    def pad_id(self) -> int | None:
         """The id of its padding token, if it says one."""
         own = getattr(self.tokenizer, "pad_token_id", None)
         if own is not None or self.backend is None:
@@ -86,7 +94,14 @@ class Encoder:
         padding = self.backend.padding
         if padding is not None:
             return padding["pad_id"]
-        return next((id for token in ("[PAD]", "<pad>", "<|pad|>") if (id := self.backend.token_to_id(token)) is not None), None)
+        return next(
+            (
+                id
+                for token in ("[PAD]", "<pad>", "<|pad|>")
+                if (id := self.backend.token_to_id(token)) is not None
+            ),
+            None,
+        )
 
 
 def _as_list(ids: Any) -> list[int]:
@@ -97,5 +112,7 @@ def _as_list(ids: Any) -> list[int]:
         return ids
     array = np.asarray(ids)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-        raise ValueError(f"the tokenizer gave {type(ids).__name__} of {array.dtype}; it should give a list of ints")
+        raise ValueError(
+            f"the tokenizer gave {type(ids).__name__} of {array.dtype}; it should give a list of ints"
+        )
     return array.tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 import numpy as np
 import torch
@@ -23,27 +22,47 @@ class PackLayout:
 
     length: int
     strategy: str = "best_fit"
-    separator: Optional[int] = None
-    targets: Optional[str] = "shift"
+    separator: int | None = None
+    targets: str | None = "shift"
     position_ids: bool = True
     document_ids: bool = False
     cross_document_loss: bool = False
     pad_id: int = 0
     ignore_index: int = -100
-    max_documents_per_pack: Optional[int] = None
+    max_documents_per_pack: int | None = None
     too_long: str = "split"
-    vocab_size: Optional[int] = None
+    vocab_size: int | None = None
 
     def __post_init__(self) -> None:
-        for name, known in (("strategy", STRATEGIES), ("too_long", TOO_LONG), ("targets", ("shift", "same", None))):
+        for name, known in (
+            ("strategy", STRATEGIES),
+            ("too_long", TOO_LONG),
+            ("targets", ("shift", "same", None)),
+        ):
             if getattr(self, name) not in known:
-                raise ValueError(f"{name} should be one of {', '.join(map(repr, known))}, but got {name}={getattr(self, name)!r}")
-        for name, least in (("length", 1), ("max_documents_per_pack", 1), ("vocab_size", 1), ("separator", None), ("pad_id", None)):
+                raise ValueError(
+                    f"{name} should be one of {', '.join(map(repr, known))}, but got"
+                    f" {name}={getattr(self, name)!r}"
+                )
+        for name, least in (
+            ("length", 1),
+            ("max_documents_per_pack", 1),
+            ("vocab_size", 1),
+            ("separator", None),
+            ("pad_id", None),
+        ):
             value = getattr(self, name)
             if value is None and name not in ("length", "pad_id"):
                 continue
-            if isinstance(value, bool) or not hasattr(value, "__index__") or (least is not None and operator.index(value) < least):
-                raise ValueError(f"{name} should be an integer{'' if least is None else ' of 1 or more'}, but got {name}={value!r}")
+            if (
+                isinstance(value, bool)
+                or not hasattr(value, "__index__")
+                or (least is not None and operator.index(value) < least)
+            ):
+                raise ValueError(
+                    f"{name} should be an integer{'' if least is None else ' of 1 or more'}, but got"
+                    f" {name}={value!r}"
+                )
         if self.length > 1 << 24:
             raise ValueError(f"length should be at most {1 << 24} tokens, but got length={self.length}")
 
@@ -73,12 +92,12 @@ class PackLayout:
             if (longer := np.flatnonzero(counted > self.length)).size:
                 number = int(longer[0])
                 raise ValueError(
-                    f"{array.name}: document {before + number} takes {counted[number]} tokens, more than length={self.length}; "
-                    "cut it, or choose too_long='split', 'cut' or 'skip'"
+                    f"{array.name}: document {before + number} takes {counted[number]} tokens, more than"
+                    f" length={self.length}; cut it, or choose too_long='split', 'cut' or 'skip'"
                 )
             before += len(counted)
 
-    def packing(self, counted: np.ndarray, window: int, seed: Optional[int]) -> _core.SequencePacking:
+    def packing(self, counted: np.ndarray, window: int, seed: int | None) -> _core.SequencePacking:
         too_long = "split" if self.too_long == "raise" else self.too_long
         most = self.max_documents_per_pack or 0
         return _core.SequencePacking(counted, self.length, self.strategy, window, most, too_long, seed)
@@ -100,7 +119,11 @@ class PackLayout:
         return [torch.empty((rows, self.length), dtype=getattr(torch, dtype)) for _, dtype in self.fields]
 
     def build(
-        self, builder: _core.PackBuilder, order: _core.PackOrder, packs: np.ndarray, tensors: list[torch.Tensor]
+        self,
+        builder: _core.PackBuilder,
+        order: _core.PackOrder,
+        packs: np.ndarray,
+        tensors: list[torch.Tensor],
     ) -> tuple[dict[str, torch.Tensor], np.ndarray, int]:
         """(the fields of a batch, written into `tensors`; cu_seqlens; max_seqlen). The GIL is released."""
         batch = {name: tensor for (name, _), tensor in zip(self.fields, tensors)}

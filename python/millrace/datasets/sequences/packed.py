@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,39 +19,50 @@ from .masks import cu_seqlens
 
 
 class PackedSequences(BatchDataset):
-    """Rows of `length` tokens, each filled with whole documents as far as that goes, for training language models without padding.
+    """Rows of `length` tokens, each filled with whole documents as far as that goes, for training language
+    models without padding.
 
-    Sample i is a dict: input_ids, labels and position_ids, int64 [length], and document_ids, int32 [length], as they are wanted. How many
-    rows there are (`len()`) is the same in every epoch, so any sampler goes with it, and states are the sampler's.
+    Sample i is a dict: input_ids, labels and position_ids, int64 [length], and document_ids, int32 [length],
+    as they are wanted. How many rows there are (`len()`) is the same in every epoch, so any sampler goes with
+    it, and states are the sampler's.
 
     Args:
-        documents: (flat tokens, offsets): one array [n] of integers, mapped from a file or in memory, and where documents begin in it,
-            [documents + 1]; or an object with these two as `tokens` and `offsets`, or with a method documents() that returns a list of
-            each, as millrace.datasets.Tokens has; or an Arrow column of lists of integers; or a list of documents (arrays, tensors, lists
-            of ints), copied into one array.
+        documents: (flat tokens, offsets): one array [n] of integers, mapped from a file or in memory, and
+            where documents begin in it, [documents + 1]; or an object with these two as `tokens` and
+            `offsets`, or with a method documents() that returns a list of each, as millrace.datasets.Tokens
+            has; or an Arrow column of lists of integers; or a list of documents (arrays, tensors, lists of
+            ints), copied into one array.
         length: tokens of a row.
-        strategy: "best_fit": documents of a window, long ones first, each where it leaves the least room; "first_fit": each into the
-            oldest row that has room, as they come; "concat": behind one another, cut where a row ends.
+        strategy: "best_fit": documents of a window, long ones first, each where it leaves the least room;
+            "first_fit": each into the oldest row that has room, as they come; "concat": behind one another,
+            cut where a row ends.
         separator: a token that is put behind each document, and counts as its last.
-        targets: "shift": labels[t] is the token behind t in its document, also if that lies in another row. "same": labels are
-            input_ids, for models that shift them themselves, as Hugging Face's. None: no labels.
+        targets: "shift": labels[t] is the token behind t in its document, also if that lies in another row.
+            "same": labels are input_ids, for models that shift them themselves, as Hugging Face's. None: no
+            labels.
         position_ids: 0, 1, 2, ... in each document, or piece of one, and in the padding.
         document_ids: 0, 0, 1, ... by document of the row, -1 in the padding; for document_mask().
-        cross_document_loss: False: where a document ends the label is `ignore_index` ("same": where one begins). True: labels know no
-            documents.
+        cross_document_loss: False: where a document ends the label is `ignore_index` ("same": where one
+            begins). True: labels know no documents.
         pad_id, ignore_index: what fills the row's end, in input_ids and in labels.
         max_documents_per_pack: at most so many in a row.
-        window: documents that best_fit puts in order together. More: a bit fuller; fewer: more random company.
-        seed: from one epoch (set_epoch) to the next, documents of equal length change places, and rows their order, as a function of
-            (seed, epoch). None: documents in their order, rows as they were begun, every epoch the same.
-        too_long: of documents longer than a row: "split" into pieces; "cut", the rest left out; "skip"; "raise" ValueError at once.
+        window: documents that best_fit puts in order together. More: a bit fuller; fewer: more random
+            company.
+        seed: from one epoch (set_epoch) to the next, documents of equal length change places, and rows their
+            order, as a function of (seed, epoch). None: documents in their order, rows as they were begun,
+            every epoch the same.
+        too_long: of documents longer than a row: "split" into pieces; "cut", the rest left out; "skip";
+            "raise" ValueError at once.
         vocab_size: ids that are not below it are a CorruptDataError, when a batch has one. None: no check.
 
-    Documents without tokens are left out. `efficiency` is the share of tokens that are no padding, report() says more.
+    Documents without tokens are left out. `efficiency` is the share of tokens that are no padding, report()
+    says more.
 
-    For flash attention, `collate_fn=dataset.collate` adds cu_seqlens, int32 [sequences + 1], and max_seqlen to each batch.
+    For flash attention, `collate_fn=dataset.collate` adds cu_seqlens, int32 [sequences + 1], and max_seqlen
+    to each batch.
 
-    ValueError: arguments that are none of these, offsets that fall or point outside their tokens, documents that hold no integers.
+    ValueError: arguments that are none of these, offsets that fall or point outside their tokens, documents
+        that hold no integers.
     CorruptDataError, in a batch: an id outside the vocabulary; a mapped file that somebody cut short.
     """
 
@@ -60,19 +71,19 @@ class PackedSequences(BatchDataset):
         documents: Any,
         length: int,
         strategy: str = "best_fit",
-        separator: Optional[int] = None,
+        separator: int | None = None,
         *,
-        targets: Optional[str] = "shift",
+        targets: str | None = "shift",
         position_ids: bool = True,
         document_ids: bool = False,
         cross_document_loss: bool = False,
         pad_id: int = 0,
         ignore_index: int = -100,
-        max_documents_per_pack: Optional[int] = None,
+        max_documents_per_pack: int | None = None,
         window: int = 65536,
-        seed: Optional[int] = 0,
+        seed: int | None = 0,
         too_long: str = "split",
-        vocab_size: Optional[int] = None,
+        vocab_size: int | None = None,
     ) -> None:
         self.layout = PackLayout(
             length,
@@ -91,7 +102,9 @@ class PackedSequences(BatchDataset):
         self.window = checked_number("window", window, least=1)
         self.seed = None if seed is None else checked_number("seed", seed, least=-(2**63))
         self._arrays = token_arrays(documents)
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # copies in worker processes see it, too
+        self._epoch = torch.zeros(
+            1, dtype=torch.int64
+        ).share_memory_()  # copies in worker processes see it, too
         self._plan()
 
     def _plan(self) -> None:
@@ -100,8 +113,10 @@ class PackedSequences(BatchDataset):
         layout.check_lengths(self._arrays)
         counted = [layout.counted(np.diff(array.offsets)) for array in self._arrays]
         lengths = counted[0] if len(counted) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *counted])
-        self._packing = layout.packing(lengths, self.window, None if self.seed is None else self.seed & SEED_BITS)
-        self._order: Optional[tuple[int, _core.PackOrder]] = None
+        self._packing = layout.packing(
+            lengths, self.window, None if self.seed is None else self.seed & SEED_BITS
+        )
+        self._order: tuple[int, _core.PackOrder] | None = None
 
     def __len__(self) -> int:
         return len(self._packing)
@@ -111,7 +126,9 @@ class PackedSequences(BatchDataset):
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Which documents keep company from here on, by (seed, epoch); to be called where the sampler's is, also when a run goes on."""
+        """Which documents keep company from here on, by (seed, epoch); to be called where the sampler's is,
+        also when a run goes on.
+        """
         self._epoch[0] = checked_number("epoch", epoch)
 
     @property
@@ -121,12 +138,17 @@ class PackedSequences(BatchDataset):
         return self._packing.report()["tokens"] / total if total else 1.0
 
     def report(self) -> dict[str, Any]:
-        """packs; documents in them, and pieces of these; tokens, separators included; fill, as `efficiency`; of the documents, those
-        that were split, and cut with cut_tokens left out; and those that are in no pack: skipped, too long, and empty."""
+        """packs; documents in them, and pieces of these; tokens, separators included; fill, as `efficiency`;
+        of the documents, those
+        that were split, and cut with cut_tokens left out; and those that are in no pack: skipped, too long,
+        and empty.
+        """
         return {**self._packing.report(), "fill": self.efficiency}
 
     def packed(self, index: int) -> list[tuple[int, int, int]]:
-        """What lies in row `index` of this epoch: (document, its first token here, tokens) of each piece, separators counted."""
+        """What lies in row `index` of this epoch: (document, its first token here, tokens) of each piece,
+        separators counted.
+        """
         rows = self.checked_indices([index])
         return [tuple(row[1:]) for row in self._epoch_order().pieces(rows).tolist()]
 
@@ -134,10 +156,14 @@ class PackedSequences(BatchDataset):
         return _PackMaker(self, options)
 
     def collate(self, samples: Sequence[dict[str, torch.Tensor]]) -> dict[str, Any]:
-        """For `collate_fn`: the batch, with "cu_seqlens", int32, where sequences begin in its rows behind one another, padding being a
-        sequence, and "max_seqlen", the longest one's tokens. Needs position_ids."""
+        """For `collate_fn`: the batch, with "cu_seqlens", int32, where sequences begin in its rows behind one
+        another, padding being a
+        sequence, and "max_seqlen", the longest one's tokens. Needs position_ids.
+        """
         if not self.layout.position_ids:
-            raise ValueError("collate finds sequences by their positions: make the dataset with position_ids=True")
+            raise ValueError(
+                "collate finds sequences by their positions: make the dataset with position_ids=True"
+            )
         batch = default_collate(list(samples))
         batch["cu_seqlens"], batch["max_seqlen"] = cu_seqlens(batch["position_ids"])
         return batch
@@ -166,7 +192,11 @@ class PackedSequences(BatchDataset):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is planned anew, so that it costs little to send."""
-        return {name: value for name, value in vars(self).items() if name not in ("_builder", "_packing", "_order")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("_builder", "_packing", "_order")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -175,8 +205,8 @@ class PackedSequences(BatchDataset):
     def __repr__(self) -> str:
         report = self.report()
         return (
-            f"PackedSequences({report['packs']} packs of {self.layout.length} tokens, {report['documents']} documents, "
-            f"{self.layout.strategy}, {report['fill']:.2%} full)"
+            f"PackedSequences({report['packs']} packs of {self.layout.length} tokens, {report['documents']}"
+            f" documents, {self.layout.strategy}, {report['fill']:.2%} full)"
         )
 
 
@@ -184,7 +214,9 @@ class _PackMaker(BatchMaker):
     def __init__(self, dataset: PackedSequences, options: MakerOptions) -> None:
         self._dataset, self._with_begins = dataset, options.collate is not None
         shape = (dataset.layout.length,)
-        self._memory = _core.BatchMemory([(shape, dtype) for _, dtype in dataset.layout.fields], options.slots, options.memory)
+        self._memory = _core.BatchMemory(
+            [(shape, dtype) for _, dtype in dataset.layout.fields], options.slots, options.memory
+        )
 
     def expect(self, indices: np.ndarray) -> tuple[np.ndarray, _core.PackOrder]:
         return indices, self._dataset._epoch_order()  # the epoch may be another one when the batch is made
@@ -192,4 +224,8 @@ class _PackMaker(BatchMaker):
     def make(self, ticket: tuple[np.ndarray, _core.PackOrder]) -> dict[str, Any]:
         indices, order = ticket
         batch, begins, longest = self._dataset._build(order, indices, self._memory.empty(len(indices)))
-        return {**batch, "cu_seqlens": torch.from_numpy(begins), "max_seqlen": longest} if self._with_begins else batch
+        return (
+            {**batch, "cu_seqlens": torch.from_numpy(begins), "max_seqlen": longest}
+            if self._with_begins
+            else batch
+        )

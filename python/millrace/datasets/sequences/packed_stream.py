@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,24 +25,28 @@ _ROWS_AT_ONCE = 16
 
 
 class PackedStream(IterableDataset):
-    """As PackedSequences, of documents that only come one after the other: WebDatasets, JSON lines, generators.
+    """As PackedSequences, of documents that only come one after the other: WebDatasets, JSON lines,
+    generators.
 
-    `window` documents are held at a time and packed. Of each window's rows the emptiest is not given out: its documents go to the next
-    window, so that none but the last row of all is left half empty.
+    `window` documents are held at a time and packed. Of each window's rows the emptiest is not given out: its
+    documents go to the next window, so that none but the last row of all is left half empty.
 
-    source: an iterable of documents, or a map-style dataset, gone through in order; a document is a list, array or tensor of ints
-        [n], or a dict or tuple that has it in `field`. WebDatasets share their shards among ranks and workers. Of a source that is no
-        IterableDataset, n worker processes take every n-th document each; ranks should each have their own.
-    window: documents; with strategy="concat" the memory that is needed grows with it, and nothing else depends on it.
-    seed: rows of a window come in a random order, as a function of (seed, epoch, window); None: as they were begun.
+    source: an iterable of documents, or a map-style dataset, gone through in order; a document is a list,
+        array or tensor of ints [n], or a dict or tuple that has it in `field`. WebDatasets share their shards
+        among ranks and workers. Of a source that is no IterableDataset, n worker processes take every n-th
+        document each; ranks should each have their own.
+    window: documents; with strategy="concat" the memory that is needed grows with it, and nothing else
+        depends on it.
+    seed: rows of a window come in a random order, as a function of (seed, epoch, window); None: as they were
+        begun.
     The others: as PackedSequences'; samples are the same.
 
-    state_dict() is the place behind the last sample that was given: the source's own state at the window's beginning, if it has one, else
-    how many documents of it to pass over; the few tokens that came from the window before; how many rows were given. A DataLoader's state
-    has it for each worker.
+    state_dict() is the place behind the last sample that was given: the source's own state at the window's
+    beginning, if it has one, else how many documents of it to pass over; the few tokens that came from the
+    window before; how many rows were given. A DataLoader's state has it for each worker.
 
-    ValueError, with the document's number: it holds something else than integers, lacks the field, or is too long for
-    too_long="raise".
+    ValueError, with the document's number: it holds something else than integers, lacks the field, or is too
+    long for too_long="raise".
     """
 
     def __init__(
@@ -50,26 +54,32 @@ class PackedStream(IterableDataset):
         source: Iterable[Any],
         length: int,
         strategy: str = "best_fit",
-        separator: Optional[int] = None,
+        separator: int | None = None,
         *,
-        field: Union[None, str, int] = None,
+        field: None | str | int = None,
         window: int = 1024,
-        seed: Optional[int] = 0,
+        seed: int | None = 0,
         **layout: Any,
     ) -> None:
         super().__init__()
-        if isinstance(source, (str, bytes)) or not (hasattr(source, "__iter__") or hasattr(source, "__getitem__")):
-            raise ValueError(f"source is a {type(source).__name__}; give an iterable of documents, each a list or array of token ids")
+        if isinstance(source, (str, bytes)) or not (
+            hasattr(source, "__iter__") or hasattr(source, "__getitem__")
+        ):
+            raise ValueError(
+                f"source is a {type(source).__name__}; give an iterable of documents, each a list or array of"
+                " token ids"
+            )
         self.layout = PackLayout(length, strategy, separator, **layout)
         self.source, self.field = source, field
         self.window = checked_number("window", window, least=1)
         self.seed = None if seed is None else checked_number("seed", seed, least=-(2**63))
         self._epoch = 0
-        self._run: Optional[_Run] = None
-        self._pending: Optional[dict[str, Any]] = None
+        self._run: _Run | None = None
+        self._pending: dict[str, Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        # How a loader tells copies in workers which epoch begins (state/dataset_epochs.py), of a source that counts them.
+        # How a loader tells copies in workers which epoch begins (state/dataset_epochs.py), of a source that
+        # counts them.
         if name == "_tell_workers" and hasattr(self.__dict__.get("source"), name):
             return self.source._tell_workers  # type: ignore[attr-defined]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
@@ -81,7 +91,9 @@ class PackedStream(IterableDataset):
         return own if isinstance(own, int) else self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iterator's rows come in this epoch's order, and so do the source's documents, if it has epochs."""
+        """The next iterator's rows come in this epoch's order, and so do the source's documents, if it has
+        epochs.
+        """
         self._epoch = checked_number("epoch", epoch)
         if callable(getattr(self.source, "set_epoch", None)):
             self.source.set_epoch(epoch)  # type: ignore[attr-defined]
@@ -98,13 +110,24 @@ class PackedStream(IterableDataset):
         return _start(self, self.epoch) if self._run is None else self._run.state()
 
     def load_state_dict(self, state: Mapping[str, Any], verify: bool = True) -> None:
-        """The next iterator goes on there. StateError for a state of something else, or of other arguments, or one that is damaged, as its
-        checksum says, unless `verify` is False."""
+        """The next iterator goes on there. StateError for a state of something else, or of other arguments,
+        or one that is damaged, as its
+        checksum says, unless `verify` is False.
+        """
         facts = _facts(self)
-        if not isinstance(state, Mapping) or state.get("kind") != "PackedStream" or state.get("version") != _VERSION:
-            raise StateError("this is no state of a PackedStream of this version; give what its state_dict() returned")
+        if (
+            not isinstance(state, Mapping)
+            or state.get("kind") != "PackedStream"
+            or state.get("version") != _VERSION
+        ):
+            raise StateError(
+                "this is no state of a PackedStream of this version; give what its state_dict() returned"
+            )
         if different := [name for name, value in facts.items() if _of(state.get("facts"), name) != value]:
-            raise StateError(f"the state is of a PackedStream with another {', '.join(different)}; build it with the same arguments")
+            raise StateError(
+                f"the state is of a PackedStream with another {', '.join(different)}; build it with the same"
+                " arguments"
+            )
         state = verified(state, "the PackedStream's state", verify)
         place = Fields(state)
         for key in ("epoch", "taken", "window", "given"):
@@ -138,9 +161,11 @@ def _start(stream: PackedStream, epoch: int) -> dict[str, Any]:
 
 
 class _Run:
-    """One iterator's way. Its state is that of the source before the window that is being given out, and what came from before it."""
+    """One iterator's way. Its state is that of the source before the window that is being given out, and what
+    came from before it.
+    """
 
-    def __init__(self, stream: PackedStream, state: Optional[dict[str, Any]]) -> None:
+    def __init__(self, stream: PackedStream, state: dict[str, Any] | None) -> None:
         self._stream = stream
         self._epoch = stream.epoch if state is None else state["epoch"]
         self._items = iter(stream.source)  # first: its state is that of the iterator made last
@@ -190,14 +215,24 @@ def _document(stream: PackedStream, item: Any, number: int) -> np.ndarray:
         try:
             item = item[stream.field]
         except (KeyError, IndexError, TypeError):
-            has = f"has {', '.join(map(repr, item))}" if isinstance(item, Mapping) else f"is a {type(item).__name__}"
+            has = (
+                f"has {', '.join(map(repr, item))}"
+                if isinstance(item, Mapping)
+                else f"is a {type(item).__name__}"
+            )
             raise ValueError(f"{name} {has}, and no field {stream.field!r}") from None
     elif isinstance(item, (Mapping, str, bytes)):
-        raise ValueError(f"{name} is a {type(item).__name__}, not token ids; name the field that has them, or tokenize texts: map()")
+        raise ValueError(
+            f"{name} is a {type(item).__name__}, not token ids; name the field that has them, or tokenize"
+            " texts: map()"
+        )
     tokens = integers(item, name)
     takes = len(tokens) + (layout.separator is not None and len(tokens) > 0)
     if layout.too_long == "raise" and takes > layout.length:
-        raise ValueError(f"{name} takes {takes} tokens, more than length={layout.length}; choose too_long='split', 'cut' or 'skip'")
+        raise ValueError(
+            f"{name} takes {takes} tokens, more than length={layout.length}; choose too_long='split', 'cut'"
+            " or 'skip'"
+        )
     return tokens
 
 
@@ -207,7 +242,9 @@ def _packed(
     """(the rows to give out, what the next window begins with)"""
     layout = stream.layout
     # What was carried is the rest of a document, and its separator may be all that is left of it.
-    array = concatenated([*(np.array(rest, dtype=np.int64) for rest in begun["carried"]), *window], "the window's documents")
+    array = concatenated(
+        [*(np.array(rest, dtype=np.int64) for rest in begun["carried"]), *window], "the window's documents"
+    )
     counted = layout.counted(np.diff(array.offsets))
     if layout.separator is not None:
         counted[: len(begun["carried"])] = np.diff(array.offsets)[: len(begun["carried"])] + 1
@@ -222,7 +259,9 @@ def _packed(
         if filled[emptiest] < layout.length:  # then each of its pieces reaches to its document's end
             chosen = np.delete(chosen, emptiest)
             for document, begin in pieces[pieces[:, 0] == emptiest, 1:3].tolist():
-                carried.append(array.tokens[array.offsets[document] + begin : array.offsets[document + 1]].tolist())
+                carried.append(
+                    array.tokens[array.offsets[document] + begin : array.offsets[document + 1]].tolist()
+                )
 
     def rows() -> Iterator[dict[str, torch.Tensor]]:
         for begin in range(0, len(chosen), _ROWS_AT_ONCE):

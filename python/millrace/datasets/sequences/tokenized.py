@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,24 +23,27 @@ _TEXTS_AT_ONCE = 512
 
 
 class Tokenized(BatchDataset):
-    """A dataset's texts as token ids, made when they are asked for: whole batches of them by millrace's DataLoader, in its threads.
+    """A dataset's texts as token ids, made when they are asked for: whole batches of them by millrace's
+    DataLoader, in its threads.
 
-    dataset: map-style. Its samples are str, or dicts or tuples with a text in `field`. Sample i is then a dict with "input_ids", int64
-    [tokens], in place of the text, and the other fields as they are; of a tuple, one with the ids in the text's place.
+    dataset: map-style. Its samples are str, or dicts or tuples with a text in `field`. Sample i is then a
+    dict with "input_ids", int64 [tokens], in place of the text, and the other fields as they are; of a tuple,
+    one with the ids in the text's place.
 
     Args:
-        tokenizer: a tokenizers.Tokenizer; one of transformers' fast tokenizers; or any function from str to a list of ints.
+        tokenizer: a tokenizers.Tokenizer; one of transformers' fast tokenizers; or any function from str to a
+            list of ints.
         field: where the text is, by name or by place in the tuple. Samples that are str have none.
         max_length: the most tokens of a sample, special ones included.
         truncation: whether longer texts are cut; False: ValueError.
-        padding: None: samples have the lengths they have, and the loader's collate_fn pads (`pad()` is one). "max_length": all samples
-            have that length, and "attention_mask", int64, 1 where there are tokens.
+        padding: None: samples have the lengths they have, and the loader's collate_fn pads (`pad()` is one).
+            "max_length": all samples have that length, and "attention_mask", int64, 1 where there are tokens.
         pad_id: what padding is; None: the tokenizer's.
         special_tokens: whether the tokenizer puts its special tokens around a text, where it has any.
         keep_text: whether the text stays in dicts, under its name.
 
-    A tokenizers.Tokenizer, transformers' included, encodes without the GIL. Unless the environment variable TOKENIZERS_PARALLELISM is set,
-    it is set to "false": loaders have threads or processes of their own.
+    A tokenizers.Tokenizer, transformers' included, encodes without the GIL. Unless the environment variable
+    TOKENIZERS_PARALLELISM is set, it is set to "false": loaders have threads or processes of their own.
 
     ValueError: a field that holds no text, with the sample's index.
     """
@@ -49,23 +52,25 @@ class Tokenized(BatchDataset):
         self,
         dataset: Any,
         tokenizer: Any,
-        field: Union[str, int] = "text",
-        max_length: Optional[int] = None,
+        field: str | int = "text",
+        max_length: int | None = None,
         truncation: bool = True,
         *,
-        padding: Optional[str] = None,
-        pad_id: Optional[int] = None,
+        padding: str | None = None,
+        pad_id: int | None = None,
         special_tokens: bool = True,
         keep_text: bool = False,
     ) -> None:
         if isinstance(dataset, str) or not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
             raise ValueError(
-                f"dataset is a {type(dataset).__name__}; give a map-style dataset or a list of texts. A stream is tokenized by its map(): "
-                "stream.map(lambda sample: tokenizer.encode(sample['txt']).ids)"
+                f"dataset is a {type(dataset).__name__}; give a map-style dataset or a list of texts. A"
+                " stream is tokenized by its map(): stream.map(lambda sample:"
+                " tokenizer.encode(sample['txt']).ids)"
             )
         if padding not in (None, "max_length"):
             raise ValueError(
-                f"padding={padding!r} is unknown; use None or 'max_length'. To the longest of a batch: collate_fn=dataset.pad()"
+                f"padding={padding!r} is unknown; use None or 'max_length'. To the longest of a batch:"
+                " collate_fn=dataset.pad()"
             )
         self.dataset, self.field = dataset, field
         self.max_length = None if max_length is None else checked_number("max_length", max_length, least=1)
@@ -75,8 +80,8 @@ class Tokenized(BatchDataset):
         self._encoder = Encoder(tokenizer, self.max_length if truncation else None, special_tokens)
         self._pad_id = None if pad_id is None else checked_number("pad_id", pad_id, least=-(2**63))
         if padding is not None:
-            self.pad_id  # says at once when there is none
-        self._lengths: Optional[np.ndarray] = None
+            self.pad_id  # noqa: B018  (says at once when there is none)
+        self._lengths: np.ndarray | None = None
         self._reading = threading.Lock()
 
     def __len__(self) -> int:
@@ -94,34 +99,48 @@ class Tokenized(BatchDataset):
             raise ValueError("the tokenizer has no padding token: give pad_id=")
         return found
 
-    def pad(self, multiple_of: Optional[int] = None, values: Optional[Mapping[str, int]] = None) -> Pad:
-        """A collate function for dict samples: input_ids filled up to the longest of the batch, and "attention_mask". `values`: what to
-        fill other fields of different lengths with."""
-        return Pad({"input_ids": self.pad_id, **(values or {})}, multiple_of=multiple_of, mask={"attention_mask": "input_ids"})
+    def pad(self, multiple_of: int | None = None, values: Mapping[str, int] | None = None) -> Pad:
+        """A collate function for dict samples: input_ids filled up to the longest of the batch, and
+        "attention_mask". `values`: what to
+        fill other fields of different lengths with.
+        """
+        return Pad(
+            {"input_ids": self.pad_id, **(values or {})},
+            multiple_of=multiple_of,
+            mask={"attention_mask": "input_ids"},
+        )
 
     def lengths(self) -> np.ndarray:
-        """Tokens of each sample, truncated but not padded: int64 [samples], for LengthGroupedSampler. All are tokenized once, in
-        threads."""
+        """Tokens of each sample, truncated but not padded: int64 [samples], for LengthGroupedSampler. All are
+        tokenized once, in
+        threads.
+        """
         if self._lengths is None:
-            parts = [range(i, min(i + _TEXTS_AT_ONCE, len(self))) for i in range(0, len(self), _TEXTS_AT_ONCE)]
+            parts = [
+                range(i, min(i + _TEXTS_AT_ONCE, len(self))) for i in range(0, len(self), _TEXTS_AT_ONCE)
+            ]
 
             def counts(part: range) -> list[int]:
                 return list(map(len, self._ids(self._read(np.arange(part.start, part.stop)), part)))
 
             with ThreadPoolExecutor(_core.cpu_budget()["threads"]) as pool:
-                self._lengths = np.array([n for part in pool.map(counts, parts) for n in part], dtype=np.int64)
+                self._lengths = np.array(
+                    [n for part in pool.map(counts, parts) for n in part], dtype=np.int64
+                )
         return self._lengths
 
-    def refusal(self) -> Optional[str]:
+    def refusal(self) -> str | None:
         """Why samples of `dataset` may not be asked for in threads; None: they may."""
         dataset = self.dataset
         while type(dataset) is Subset:
             dataset = dataset.dataset
-        if type(dataset) in (list, tuple, loaded("datasets.arrow_dataset", "Dataset")) or isinstance(dataset, BatchDataset):
+        if type(dataset) in (list, tuple, loaded("datasets.arrow_dataset", "Dataset")) or isinstance(
+            dataset, BatchDataset
+        ):
             return None
         return (
-            f"{type(dataset).__name__} is Python code, which runs in worker processes; of lists, of millrace's datasets and of Hugging "
-            "Face's Dataset, texts are tokenized in threads"
+            f"{type(dataset).__name__} is Python code, which runs in worker processes; of lists, of"
+            " millrace's datasets and of Hugging Face's Dataset, texts are tokenized in threads"
         )
 
     def knows_collate(self, collate_fn: Any) -> bool:
@@ -141,19 +160,31 @@ class Tokenized(BatchDataset):
         try:
             text = sample if isinstance(sample, str) else sample[self.field]
         except (KeyError, IndexError, TypeError):
-            has = f"has {', '.join(map(repr, sample))}" if isinstance(sample, Mapping) else f"is a {type(sample).__name__}"
-            raise ValueError(f"sample {index} {has}, and no field {self.field!r}; name the text's field: field=") from None
+            has = (
+                f"has {', '.join(map(repr, sample))}"
+                if isinstance(sample, Mapping)
+                else f"is a {type(sample).__name__}"
+            )
+            raise ValueError(
+                f"sample {index} {has}, and no field {self.field!r}; name the text's field: field="
+            ) from None
         if not isinstance(text, str):
-            raise ValueError(f"sample {index}: field {self.field!r} is {type(text).__name__}, not text (str); leave it out, or convert it")
+            raise ValueError(
+                f"sample {index}: field {self.field!r} is {type(text).__name__}, not text (str); leave it"
+                " out, or convert it"
+            )
         return text
 
     def _ids(self, samples: Sequence[Any], indices: Any) -> list[list[int]]:
-        ids = self._encoder.encode([self._text(sample, int(index)) for sample, index in zip(samples, indices)])
+        ids = self._encoder.encode(
+            [self._text(sample, int(index)) for sample, index in zip(samples, indices)]
+        )
         if self.max_length is not None and not self.truncation:
             for index, each in zip(indices, ids):
                 if len(each) > self.max_length:
                     raise ValueError(
-                        f"sample {index} has {len(each)} tokens, more than max_length={self.max_length}; allow truncation, or leave it out"
+                        f"sample {index} has {len(each)} tokens, more than max_length={self.max_length};"
+                        " allow truncation, or leave it out"
                     )
         return ids
 
@@ -163,7 +194,10 @@ class Tokenized(BatchDataset):
         if not isinstance(sample, Mapping):
             place = self.field % len(sample)  # type: ignore[operator]
             return tuple(ids if i == place else value for i, value in enumerate(sample))
-        return {**{name: value for name, value in sample.items() if name != self.field or self.keep_text}, "input_ids": ids}
+        return {
+            **{name: value for name, value in sample.items() if name != self.field or self.keep_text},
+            "input_ids": ids,
+        }
 
     def _full(self) -> Pad:
         """Of padding="max_length"."""
@@ -223,8 +257,9 @@ class _TextMaker(BatchMaker):
         longest, shortest = max(map(len, ids)), min(map(len, ids))
         if longest != shortest:
             raise ValueError(
-                f"samples of a batch have {shortest} to {longest} tokens and cannot be stacked: give the loader "
-                "collate_fn=dataset.pad(), which pads to the longest, or the dataset padding='max_length'"
+                f"samples of a batch have {shortest} to {longest} tokens and cannot be stacked: give the"
+                " loader collate_fn=dataset.pad(), which pads to the longest, or the dataset"
+                " padding='max_length'"
             )
         return Pad({"input_ids" if isinstance(self._dataset.field, str) else self._dataset.field: 0})
 

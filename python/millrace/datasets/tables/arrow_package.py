@@ -12,7 +12,9 @@ def arrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise UnavailableError("tables are read by pyarrow, which is not installed: pip install 'millrace[parquet]'") from None
+        raise UnavailableError(
+            "tables are read by pyarrow, which is not installed: pip install 'millrace[parquet]'"
+        ) from None
     return pyarrow
 
 

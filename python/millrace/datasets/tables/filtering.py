@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .arrow_package import arrow_dataset, compute, parquet
 Progress = Union[bool, Callable[[int, int], None]]
 
 
-def as_expression(filters: Any) -> Optional[Any]:
+def as_expression(filters: Any) -> Any | None:
     """A pyarrow.compute.Expression, or None. ValueError for what is no filter."""
     if filters is None or isinstance(filters, compute().Expression):
         return filters
@@ -25,8 +25,8 @@ def as_expression(filters: Any) -> Optional[Any]:
         return parquet().filters_to_expression(filters)
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(
-            f"filters={filters!r} should be an expression of pyarrow.compute, as field('age') > 30, or a list of (column, operator, "
-            f"value), or a list of such lists, of which one has to hold ({error})"
+            f"filters={filters!r} should be an expression of pyarrow.compute, as field('age') > 30, or a list"
+            f" of (column, operator, value), or a list of such lists, of which one has to hold ({error})"
         ) from None
 
 
@@ -42,7 +42,9 @@ def true_rows(table: Any) -> np.ndarray:
     return np.flatnonzero(keep.to_numpy()).astype(np.int64, copy=False)
 
 
-def for_each(work: Callable[[Any], Any], items: Sequence[Any], what: str = "", progress: Progress = False) -> list[Any]:
+def for_each(
+    work: Callable[[Any], Any], items: Sequence[Any], what: str = "", progress: Progress = False
+) -> list[Any]:
     """[work(item), ...] by as many threads as there are CPUs for this process. The first error ends it."""
     if len(items) <= 1:
         return [work(item) for item in items]

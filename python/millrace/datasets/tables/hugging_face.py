@@ -19,7 +19,11 @@ def _features(schema: Any) -> dict[str, Any]:
 def class_names(schema: Any, columns: Sequence[str]) -> dict[str, list[Any]]:
     """{column: names of its classes}, which its integers number."""
     features = _features(schema)
-    names = {name: features[name].get("names") for name in columns if features.get(name, {}).get("_type") == "ClassLabel"}
+    names = {
+        name: features[name].get("names")
+        for name in columns
+        if features.get(name, {}).get("_type") == "ClassLabel"
+    }
     return {name: list(found) for name, found in names.items() if isinstance(found, list)}
 
 
@@ -28,6 +32,10 @@ def array_shapes(schema: Any) -> Mapping[str, tuple[int, ...]]:
     shapes = {}
     for name, feature in _features(schema).items():
         shape = feature.get("shape")
-        if str(feature.get("_type")).startswith("Array") and isinstance(shape, list) and all(isinstance(size, int) for size in shape):
+        if (
+            str(feature.get("_type")).startswith("Array")
+            and isinstance(shape, list)
+            and all(isinstance(size, int) for size in shape)
+        ):
             shapes[name] = tuple(shape)
     return shapes

@@ -1,14 +1,16 @@
-"""Where the record batches of an Arrow file lie: the IPC file format (and Feather, version 2) by its footer, streams message by message.
+"""Where the record batches of an Arrow file lie: the IPC file format (and Feather, version 2) by its footer,
+streams message by message.
 
-The format: https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc; its metadata are
-flatbuffers, of which a few fields are needed: https://flatbuffers.dev/internals/.
+The format:
+https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc; its
+metadata are flatbuffers, of which a few fields are needed: https://flatbuffers.dev/internals/.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from millrace.errors import corrupt_data
 
@@ -40,16 +42,22 @@ class IpcIndex:
 
 
 def read_index(source: Any) -> IpcIndex:
-    """Reads the metadata of all messages of a ByteSource, and no body. CorruptDataError for what is no Arrow file, or not whole."""
+    """Reads the metadata of all messages of a ByteSource, and no body. CorruptDataError for what is no Arrow
+    file, or not whole.
+    """
     try:
         head = source.read_at(0, min(8, source.size))
         if head[:6] == _MAGIC:
             return _of_file(source)
         if head[:4] == b"FEA1":
-            raise corrupt_data(source.name, "this is Feather's version 1; write it anew with pyarrow.feather.write_feather()")
+            raise corrupt_data(
+                source.name, "this is Feather's version 1; write it anew with pyarrow.feather.write_feather()"
+            )
         return _of_stream(source)
     except (struct.error, IndexError, OverflowError):
-        raise corrupt_data(source.name, "its metadata are damaged, or this is neither an Arrow IPC file nor a stream") from None
+        raise corrupt_data(
+            source.name, "its metadata are damaged, or this is neither an Arrow IPC file nor a stream"
+        ) from None
 
 
 def _of_file(source: Any) -> IpcIndex:
@@ -64,7 +72,11 @@ def _of_file(source: Any) -> IpcIndex:
     schema = _message(source, 8)
     dictionaries = tuple(_message(source, offset) for offset in footer.blocks(2))
     records = [_message(source, offset) for offset in footer.blocks(3)]
-    for message, kind in ((schema, _SCHEMA), *((m, _DICTIONARY) for m in dictionaries), *((m, _RECORDS) for m in records)):
+    for message, kind in (
+        (schema, _SCHEMA),
+        *((m, _DICTIONARY) for m in dictionaries),
+        *((m, _RECORDS) for m in records),
+    ):
         if message is None or message.kind != kind:
             raise corrupt_data(source.name, "its footer names a place where there is no such message")
     return IpcIndex(source.read_at(schema.offset, schema.size), records, [dictionaries] * len(records))
@@ -84,12 +96,14 @@ def _of_stream(source: Any) -> IpcIndex:
             records.append(message)
             needed.append(known)
         elif message.kind == _DICTIONARY:
-            before = known if message.is_delta else tuple(m for m in known if m.dictionary != message.dictionary)
+            before = (
+                known if message.is_delta else tuple(m for m in known if m.dictionary != message.dictionary)
+            )
             known = (*before, message)
     return IpcIndex(source.read_at(0, schema.size), records, needed)
 
 
-def _message(source: Any, offset: int) -> Optional[Message]:
+def _message(source: Any, offset: int) -> Message | None:
     """The message there; None at the end of a stream."""
     left = source.size - offset
     if left < 4 or offset < 0:
@@ -114,7 +128,9 @@ def _message(source: Any, offset: int) -> Optional[Message]:
     if kind == _RECORDS:
         rows = header.number(0, "<q")
         if rows < 0:
-            raise corrupt_data(source.name, f"the record batch at byte {offset} has an impossible length, {rows}")
+            raise corrupt_data(
+                source.name, f"the record batch at byte {offset} has an impossible length, {rows}"
+            )
         return Message(offset, size, kind, rows)
     if kind == _DICTIONARY:
         return Message(offset, size, kind, 0, header.number(0, "<q"), bool(header.number(2, "<B")))

@@ -1,19 +1,29 @@
-"""From Arrow columns to what samples hold: one reader for each column, made from its type and the user's rules.
+"""From Arrow columns to what samples hold: one reader for each column, made from its type and the user's
+rules.
 
-A reader has `fields`, what it contributes to a sample, and read(array), which gives a column for each field, of one array. The table
-in Parquet's docstring is what this file does.
+A reader has `fields`, what it contributes to a sample, and read(array), which gives a column for each field,
+of one array. The table in Parquet's docstring is what this file does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
 from ..batches import Field
 from .arrow_package import arrow, compute
-from .numbers import BadValue, Numbers, dtype_of, list_ends, numbers_within, read_lists, read_numbers, valid_rows
+from .numbers import (
+    BadValue,
+    Numbers,
+    dtype_of,
+    list_ends,
+    numbers_within,
+    read_lists,
+    read_numbers,
+    valid_rows,
+)
 from .rules import NullRule, Rules
 from .values import PythonValues, Ragged
 
@@ -37,7 +47,9 @@ class ColumnReader:
 
 
 def column_reader(name: str, kind: Any, rules: Rules, categories: Callable[[str], Any]) -> ColumnReader:
-    """The reader of a column. `categories(name)`: the values that codes count. ValueError for types that have no mapping."""
+    """The reader of a column. `categories(name)`: the values that codes count. ValueError for types that have
+    no mapping.
+    """
     types = arrow().types
     if rules.has_codes(name, kind):
         return Codes(name, kind, rules, categories(name))
@@ -59,17 +71,24 @@ def column_reader(name: str, kind: Any, rules: Rules, categories: Callable[[str]
     if types.is_null(kind):
         return Nothing(name, kind, rules)
     if types.is_union(kind) or types.is_interval(kind):
-        raise ValueError(f"column {name!r} is of Arrow type {kind}, which has no mapping; leave it out with columns=, or cast it")
+        raise ValueError(
+            f"column {name!r} is of Arrow type {kind}, which has no mapping; leave it out with columns=, or"
+            " cast it"
+        )
     return Values(name, kind, rules)
 
 
 def tensor_shape(name: str, kind: Any) -> tuple[int, ...]:
-    """The shape that an extension type says: Arrow's tensors, whose storage is flat, and the arrays of Hugging Face's datasets."""
+    """The shape that an extension type says: Arrow's tensors, whose storage is flat, and the arrays of
+    Hugging Face's datasets.
+    """
     shape = getattr(kind, "shape", None)
     if not isinstance(kind, arrow().BaseExtensionType) or shape is None or None in shape:
         return ()
     if (order := getattr(kind, "permutation", None)) is not None and list(order) != sorted(order):
-        raise ValueError(f"column {name!r} holds tensors of permuted dimensions ({kind}); leave it out with columns=")
+        raise ValueError(
+            f"column {name!r} holds tensors of permuted dimensions ({kind}); leave it out with columns="
+        )
     return tuple(shape)
 
 
@@ -102,7 +121,13 @@ class FixedNumbers(ColumnReader):
     """Numbers, and lists of them that have one shape."""
 
     def __init__(
-        self, name: str, kind: Any, rules: Rules, dtype: str, sizes: tuple[int, ...], shape: Optional[tuple[int, ...]] = None
+        self,
+        name: str,
+        kind: Any,
+        rules: Rules,
+        dtype: str,
+        sizes: tuple[int, ...],
+        shape: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(name, kind, rules)
         self.sizes, self.temporal = sizes, arrow().types.is_temporal(leaf_of(kind))
@@ -120,12 +145,18 @@ class FixedNumbers(ColumnReader):
 
 
 class RaggedNumbers(ColumnReader):
-    """Lists of any length, of numbers or of fixed-size lists of them; null lists are empty unless the policy is to raise."""
+    """Lists of any length, of numbers or of fixed-size lists of them; null lists are empty unless the policy
+    is to raise.
+    """
 
     def __init__(self, name: str, kind: Any, rules: Rules, sizes: tuple[int, ...]) -> None:
         super().__init__(name, kind, rules)
         leaf = leaf_of(kind)
-        dtype, self.temporal, self.sizes = dtype_of(leaf, rules.decimals), arrow().types.is_temporal(leaf), sizes
+        dtype, self.temporal, self.sizes = (
+            dtype_of(leaf, rules.decimals),
+            arrow().types.is_temporal(leaf),
+            sizes,
+        )
         self.dtype = made_dtype(dtype, self.null_rule, self.temporal)
         self.fill = fill_of(name, self.dtype, self.null_rule, self.temporal)
         self._with_mask(Field(name), Field(f"{name}_mask"))
@@ -137,7 +168,9 @@ class RaggedNumbers(ColumnReader):
             raise BadValue(int(valid.argmin()), "a null, where a list is expected; " + REMEDY)
         ends, elements = list_ends(array)
         try:
-            values = filled(read_lists(elements, self.sizes, self.rules.decimals), self.null_rule, self.fill, self.dtype)
+            values = filled(
+                read_lists(elements, self.sizes, self.rules.decimals), self.null_rule, self.fill, self.dtype
+            )
         except BadValue as error:
             row = int(np.searchsorted(ends, error.row, side="right")) - 1
             raise BadValue(row, error.what) from None
@@ -160,7 +193,9 @@ class Codes(ColumnReader):
             array = plain(array).dictionary_encode()
         known = plain(array.dictionary)
         table = compute().index_in(known.cast(self.categories.type), self.categories)
-        missing = table.is_null().to_numpy(zero_copy_only=False) & known.is_valid().to_numpy(zero_copy_only=False)
+        missing = table.is_null().to_numpy(zero_copy_only=False) & known.is_valid().to_numpy(
+            zero_copy_only=False
+        )
         indices, valid = read_numbers(array.indices, "float64")
         if len(known) == 0:  # all rows are null
             return filled((np.zeros(len(array), np.int64), valid), self.null_rule, self.fill, self.dtype)
@@ -169,7 +204,9 @@ class Codes(ColumnReader):
         outside = missing[indices] if valid is None else missing[indices] & valid
         if outside.any():
             row = int(outside.argmax())
-            raise BadValue(row, f"{known[int(indices[row])].as_py()!r} is none of its {len(self.categories)} categories")
+            raise BadValue(
+                row, f"{known[int(indices[row])].as_py()!r} is none of its {len(self.categories)} categories"
+            )
         if known.null_count:  # the dictionary itself may hold a null
             there = known.is_valid().to_numpy(zero_copy_only=False)[indices]
             valid = there if valid is None else there & valid
@@ -185,10 +222,22 @@ class Values(ColumnReader):
         types = pa.types
         text = types.is_string(kind) or types.is_large_string(kind)
         if self.null_rule.kind in ("fill", "mask"):
-            empty = "" if text else b"" if types.is_binary(kind) or types.is_large_binary(kind) else [] if types.is_nested(kind) else None
+            empty = (
+                ""
+                if text
+                else (
+                    b""
+                    if types.is_binary(kind) or types.is_large_binary(kind)
+                    else []
+                    if types.is_nested(kind)
+                    else None
+                )
+            )
             if types.is_fixed_size_binary(kind):
                 empty = bytes(kind.byte_width)
-            self.fill = checked_scalar(name, self.null_rule.value if self.null_rule.kind == "fill" else empty, kind)
+            self.fill = checked_scalar(
+                name, self.null_rule.value if self.null_rule.kind == "fill" else empty, kind
+            )
         self._with_mask(Field(name), Field(f"{name}_mask", "bool", ()))
 
     def read(self, array: Any, place: Place) -> list[Any]:
@@ -199,7 +248,9 @@ class Values(ColumnReader):
                 raise BadValue(int(valid.argmin()), "a null; " + REMEDY)
             if arrow().types.is_nested(array.type):
                 fill = self.fill.as_py()
-                array = arrow().array([fill if value is None else value for value in array.to_pylist()], array.type)
+                array = arrow().array(
+                    [fill if value is None else value for value in array.to_pylist()], array.type
+                )
             else:
                 array = array.fill_null(self.fill)
         mask = np.ones(len(array), bool) if valid is None else valid
@@ -213,7 +264,10 @@ class Nothing(ColumnReader):
         super().__init__(name, kind, rules)
         rule = self.null_rule
         if rule.kind == "raise" or (rule.kind == "fill" and not isinstance(rule.value, (int, float))):
-            raise ValueError(f"column {name!r} holds nulls alone; leave it out with columns=, or give nulls={{{name!r}: a number}}")
+            raise ValueError(
+                f"column {name!r} holds nulls alone; leave it out with columns=, or give nulls={{{name!r}: a"
+                " number}"
+            )
         self.value = np.float64("nan") if rule.kind == "nan" else np.array(rule.value or 0)[()]
         self._with_mask(Field(name, self.value.dtype.name, ()), Field(f"{name}_mask", "bool", ()))
 
@@ -222,12 +276,16 @@ class Nothing(ColumnReader):
 
 
 class Struct(ColumnReader):
-    """A dict of readers; a null struct's members are nulls. `fields` are those of its members, one after the other."""
+    """A dict of readers; a null struct's members are nulls. `fields` are those of its members, one after the
+    other.
+    """
 
     def __init__(self, name: str, kind: Any, rules: Rules, categories: Callable[[str], Any]) -> None:
         super().__init__(name, kind, rules)
         members = [kind.field(i) for i in range(kind.num_fields)]
-        self.members = [column_reader(f"{name}.{member.name}", member.type, rules, categories) for member in members]
+        self.members = [
+            column_reader(f"{name}.{member.name}", member.type, rules, categories) for member in members
+        ]
         self.fields = tuple(field for member in self.members for field in member.fields)
 
     def laid_out(self, values: Iterator[Any]) -> dict[str, Any]:
@@ -251,7 +309,8 @@ class Struct(ColumnReader):
         return columns
 
 
-# -- nulls -----------------------------------------------------------------------------------------------------------------------
+# -- nulls
+# ------------------------------------------------------------------------------------------------------------
 
 REMEDY = 'give nulls={column: a fill value}, "mask", or for numbers "nan"'
 
@@ -274,11 +333,17 @@ def fill_of(name: str, dtype: str, rule: NullRule, temporal: bool) -> Any:
     if rule.kind == "nan":
         return np.int64(np.iinfo(np.int64).min) if temporal else np.array("nan", dtype)[()]
     try:
-        made = np.array(0 if rule.kind == "mask" else rule.value, dtype=np.dtype(dtype) if dtype != "bool" else None)
+        made = np.array(
+            0 if rule.kind == "mask" else rule.value, dtype=np.dtype(dtype) if dtype != "bool" else None
+        )
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"nulls={{{name!r}: {rule.value!r}}}: this does not fit a column of {dtype} ({error})") from None
+        raise ValueError(
+            f"nulls={{{name!r}: {rule.value!r}}}: this does not fit a column of {dtype} ({error})"
+        ) from None
     value = made.astype(dtype)[()] if made.ndim == 0 else None
-    if value is None or (rule.kind == "fill" and value != rule.value and rule.value == rule.value and "float" not in dtype):
+    if value is None or (
+        rule.kind == "fill" and value != rule.value and rule.value == rule.value and "float" not in dtype
+    ):
         raise ValueError(f"nulls={{{name!r}: {rule.value!r}}}: this does not fit a column of {dtype}")
     return value
 
@@ -291,16 +356,20 @@ def filled(numbers: Numbers, rule: NullRule, fill: Any, dtype: str) -> list[np.n
     if valid is not None:
         if rule.kind == "raise":
             where = valid.reshape(len(valid), -1).all(axis=1)
-            raise BadValue(int(where.argmin()), ("a null; " if valid.ndim == 1 else "a null in it; ") + REMEDY)
+            raise BadValue(
+                int(where.argmin()), ("a null; " if valid.ndim == 1 else "a null in it; ") + REMEDY
+            )
         values = np.where(valid, values, fill)
     if rule.kind != "mask":
         return [values]
     return [values, np.ones(values.shape, bool) if valid is None else valid]
 
 
-def checked_scalar(name: str, value: Any, kind: Any) -> Optional[Any]:
+def checked_scalar(name: str, value: Any, kind: Any) -> Any | None:
     pa = arrow()
     try:
         return pa.scalar(value, kind) if value is not None else None
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-        raise ValueError(f"nulls={{{name!r}: {value!r}}}: this does not fit a column of {kind} ({error})") from None
+        raise ValueError(
+            f"nulls={{{name!r}: {value!r}}}: this does not fit a column of {kind} ({error})"
+        ) from None

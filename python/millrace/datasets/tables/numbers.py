@@ -1,23 +1,32 @@
-"""Numbers in Arrow arrays as numpy arrays, where they lie when that can be: buffers without copies, validity beside them.
+"""Numbers in Arrow arrays as numpy arrays, where they lie when that can be: buffers without copies, validity
+beside them.
 
-Everything here takes one array (not chunked) and gives (values, valid): values of shape (rows, *shape), with anything where valid,
-bool of the same shape, is False; valid is None where nothing is null.
+Everything here takes one array (not chunked) and gives (values, valid): values of shape (rows, *shape), with
+anything where valid, bool of the same shape, is False; valid is None where nothing is null.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
 from .arrow_package import arrow, compute
 
-Numbers = tuple[np.ndarray, Optional[np.ndarray]]
+Numbers = tuple[np.ndarray, np.ndarray | None]
 
 _PLAIN = {
-    "bool": "bool", "halffloat": "float16", "float": "float32", "double": "float64", "uint64": "int64",
-    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign, sizes in (("", (8, 16, 32, 64)), ("u", (8, 16, 32))) for bits in sizes},
-}  # fmt: skip
+    "bool": "bool",
+    "halffloat": "float16",
+    "float": "float32",
+    "double": "float64",
+    "uint64": "int64",
+    **{
+        f"{sign}int{bits}": f"{sign}int{bits}"
+        for sign, sizes in (("", (8, 16, 32, 64)), ("u", (8, 16, 32)))
+        for bits in sizes
+    },
+}
 
 
 class BadValue(ValueError):
@@ -26,10 +35,10 @@ class BadValue(ValueError):
     def __init__(self, row: int, what: str) -> None:
         super().__init__(what)
         self.row, self.what = row, what
-        self.column: Optional[str] = None  # within a struct
+        self.column: str | None = None  # within a struct
 
 
-def dtype_of(kind: Any, decimals: str) -> Optional[str]:
+def dtype_of(kind: Any, decimals: str) -> str | None:
     """The dtype that numbers of an Arrow type are read as; None for what is no number."""
     types = arrow().types
     if types.is_decimal(kind):
@@ -54,7 +63,7 @@ def read_numbers(array: Any, decimals: str) -> Numbers:
     return _buffer(array, _PLAIN[str(kind)]), valid
 
 
-def valid_rows(array: Any) -> Optional[np.ndarray]:
+def valid_rows(array: Any) -> np.ndarray | None:
     """bool (rows,): which rows are not null; None: all."""
     return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
 
@@ -76,17 +85,22 @@ def _bits(array: Any) -> np.ndarray:
     return np.unpackbits(octets, bitorder="little")[begin : begin + len(array)].view(bool)
 
 
-def _fitting(values: np.ndarray, valid: Optional[np.ndarray]) -> np.ndarray:
+def _fitting(values: np.ndarray, valid: np.ndarray | None) -> np.ndarray:
     signed = values.view(np.int64)
     beyond = signed < 0 if valid is None else (signed < 0) & valid
     if beyond.any():
         row = int(beyond.argmax())
-        raise BadValue(row, f"{values[row]} is more than an int64 holds; read it as floats with types={{name: 'float64'}}")
+        raise BadValue(
+            row,
+            f"{values[row]} is more than an int64 holds; read it as floats with types={{name: 'float64'}}",
+        )
     return signed
 
 
-def _rounded(array: Any, valid: Optional[np.ndarray]) -> np.ndarray:
-    """Decimals as the nearest float64, which Arrow's own cast misses at times: one division of exact numbers, or Python's."""
+def _rounded(array: Any, valid: np.ndarray | None) -> np.ndarray:
+    """Decimals as the nearest float64, which Arrow's own cast misses at times: one division of exact numbers,
+    or Python's.
+    """
     scale = array.type.scale
     try:
         whole = _scaled(array, valid)
@@ -99,8 +113,10 @@ def _rounded(array: Any, valid: Optional[np.ndarray]) -> np.ndarray:
     return np.array([0.0 if value is None else float(value) for value in array.to_pylist()], np.float64)
 
 
-def _scaled(array: Any, valid: Optional[np.ndarray]) -> np.ndarray:
-    """Decimals as whole numbers of their last digit: two words each, of which the higher one must be the sign of the lower."""
+def _scaled(array: Any, valid: np.ndarray | None) -> np.ndarray:
+    """Decimals as whole numbers of their last digit: two words each, of which the higher one must be the sign
+    of the lower.
+    """
     pa, kind = arrow(), array.type
     if kind.bit_width > 128:
         try:
@@ -117,11 +133,14 @@ def _scaled(array: Any, valid: Optional[np.ndarray]) -> np.ndarray:
     if valid is not None:
         wide &= valid
     if wide.any():
-        raise BadValue(int(wide.argmax()), "a scaled decimal is more than an int64 holds; use decimals='float64'")
+        raise BadValue(
+            int(wide.argmax()), "a scaled decimal is more than an int64 holds; use decimals='float64'"
+        )
     return np.ascontiguousarray(words[:, 0])
 
 
-# -- lists -----------------------------------------------------------------------------------------------------------------------
+# -- lists
+# ------------------------------------------------------------------------------------------------------------
 
 
 def read_lists(array: Any, shape: tuple[int, ...], decimals: str) -> Numbers:
@@ -139,10 +158,17 @@ def read_lists(array: Any, shape: tuple[int, ...], decimals: str) -> Numbers:
         wrong = sizes != size if valid is None else (sizes != size) & valid
         if wrong.any():
             row = int(wrong.argmax())
-            raise BadValue(row, f"a list has {sizes[row]} elements, and fixed_lists says {size}; drop that, and pad with millrace.Pad")
+            raise BadValue(
+                row,
+                f"a list has {sizes[row]} elements, and fixed_lists says {size}; drop that, and pad with"
+                " millrace.Pad",
+            )
         values, inner = _inner_rows(elements, size, shape[1:], decimals)
         if len(values) != rows * size:  # null lists take no room
-            values, inner = _spread(values, valid, size), None if inner is None else _spread(inner, valid, size)
+            values, inner = (
+                _spread(values, valid, size),
+                None if inner is None else _spread(inner, valid, size),
+            )
     values = values.reshape(rows, *shape)
     if valid is None and inner is None:
         return values, None
@@ -172,9 +198,13 @@ def _children(array: Any) -> Any:
 
 
 def list_ends(array: Any) -> tuple[np.ndarray, Any]:
-    """int64 (rows + 1,): where the elements of each list begin, from 0 on; and the elements, those of null lists left out."""
+    """int64 (rows + 1,): where the elements of each list begin, from 0 on; and the elements, those of null
+    lists left out.
+    """
     if array.null_count:
-        sizes = compute().list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        sizes = (
+            compute().list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        )
         return np.concatenate(([0], np.cumsum(sizes))), array.flatten()
     ends = array.offsets.to_numpy().astype(np.int64)
     return ends - ends[0], array.values.slice(int(ends[0]), int(ends[-1] - ends[0]))

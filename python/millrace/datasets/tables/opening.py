@@ -1,4 +1,6 @@
-"""Files of tables, local or in a store, as pyarrow takes them: opened when they are read, held to what they were at first."""
+"""Files of tables, local or in a store, as pyarrow takes them: opened when they are read, held to what they
+were at first.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional, Union
+from typing import Any
 
 from millrace import stores
 from millrace.errors import corrupt_data
@@ -16,7 +18,8 @@ from millrace.file_version import FileVersion
 from millrace.stores.locations import locate, shown
 
 _OPEN_SOURCES = 64
-_SOURCE_MEMORY = 16 << 20  # bytes of each object that are kept: what was read is decoded and not asked for again
+# bytes of each object that are kept: what was read is decoded and not asked for again
+_SOURCE_MEMORY = 16 << 20
 _MOST_REQUESTS = 16
 _GAP = 256 << 10  # bytes between two ranges that are rather read than left out
 
@@ -24,9 +27,11 @@ _GAP = 256 << 10  # bytes between two ranges that are rather read than left out
 class Files:
     """Files by number. Picklable; what is open belongs to one process."""
 
-    def __init__(self, paths: Sequence[str], cache: Any, store_options: Optional[dict[str, Any]]) -> None:
+    def __init__(self, paths: Sequence[str], cache: Any, store_options: dict[str, Any] | None) -> None:
         self._paths, self._cache, self._store_options = list(paths), cache, store_options
-        self._versions: list[Optional[FileVersion]] = [None] * len(paths)  # of local files, as they were at first
+        self._versions: list[FileVersion | None] = [None] * len(
+            paths
+        )  # of local files, as they were at first
         self._open()
 
     def _open(self) -> None:
@@ -40,12 +45,14 @@ class Files:
     def name(self, file: int) -> str:
         return shown(self._paths[file])
 
-    def local(self, file: int) -> Optional[str]:
+    def local(self, file: int) -> str | None:
         return locate(self._paths[file]).local
 
     def check(self, file: int) -> None:
-        """CorruptDataError when a local file is no longer what it was when it was first looked at. FileNotFoundError when it is gone,
-        OSError when it is no regular file."""
+        """CorruptDataError when a local file is no longer what it was when it was first looked at.
+        FileNotFoundError when it is gone,
+        OSError when it is no regular file.
+        """
         path = self.local(file)
         if path is None:
             return
@@ -71,8 +78,10 @@ class Files:
                 self._sources.popitem(last=False)
         return source
 
-    def as_file(self, file: int, ranges: Sequence[tuple[int, int]] = ()) -> Union[str, SourceFile]:
-        """What pyarrow opens: a local file's path, or a file object that has these ranges (offset, size) at hand."""
+    def as_file(self, file: int, ranges: Sequence[tuple[int, int]] = ()) -> str | SourceFile:
+        """What pyarrow opens: a local file's path, or a file object that has these ranges (offset, size) at
+        hand.
+        """
         self.check(file)
         local = self.local(file)
         if local is not None:
@@ -85,7 +94,9 @@ class Files:
 
 
 def fetch_ranges(source: Any, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:
-    """The bytes of ranges (offset, size), near ones together, all asked for at once: (offset, bytes), rising."""
+    """The bytes of ranges (offset, size), near ones together, all asked for at once: (offset, bytes),
+    rising.
+    """
     joined: list[list[int]] = []
     for begin, size in sorted(ranges):
         if joined and begin <= joined[-1][1] + _GAP:
@@ -118,7 +129,7 @@ class SourceFile(io.RawIOBase):
         self._at = offset + (0, self._at, self._source.size)[whence]
         return self._at
 
-    def read(self, size: Optional[int] = -1) -> Any:
+    def read(self, size: int | None = -1) -> Any:
         left = max(0, self._source.size - self._at)
         size = left if size is None or size < 0 else min(size, left)
         begin, self._at = self._at, self._at + size

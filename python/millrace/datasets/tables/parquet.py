@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 
@@ -34,63 +34,74 @@ class RowGroup:
 
 
 class Parquet(TableFiles):
-    """Rows of Parquet files as a map-style dataset: sample i is {column: value}, a batch {column: tensor or list of str}.
+    """Rows of Parquet files as a map-style dataset: sample i is {column: value}, a batch {column: tensor or
+    list of str}.
 
-    A chunk is a row group: it is read and decoded whole, by pyarrow, without the GIL. So shuffle with `ds.shuffled(...)`, which goes
-    through row groups in random order and mixes some of them at a time, each decoded once in an epoch; a full shuffle decodes a row
-    group for nearly every sample, unless `cache_bytes` holds them all. Making the dataset reads the footers of all files, and no row,
-    but for `filters` and for categories.
+    A chunk is a row group: it is read and decoded whole, by pyarrow, without the GIL. So shuffle with
+    `ds.shuffled(...)`, which goes through row groups in random order and mixes some of them at a time, each
+    decoded once in an epoch; a full shuffle decodes a row group for nearly every sample, unless `cache_bytes`
+    holds them all. Making the dataset reads the footers of all files, and no row, but for `filters` and for
+    categories.
 
     What becomes of Arrow's types:
 
-    ==============================  ====================================================================================
-    int8 to int64, uint8 to uint32  the same dtype. uint64: int64, ValueError for what that does not hold
-    halffloat, float, double        float16, float32, float64
-    bool                            bool
-    date32, date64                  int64: days since 1970; milliseconds (Parquet has days alone: date64 comes back as date32)
-    time, timestamp, duration       int64 in the unit of the type; timestamps in UTC since 1970, their time zone is dropped
-    decimal                         float64; with decimals="scaled" int64, counting the last digit (12.30 of scale 2 is 1230)
-    string, binary and their kinds  str, bytes
-    dictionary                      int64 codes, numbers of `ds.categories[column]`; with categories=[] as its values
-    fixed-size list of numbers      a tensor of that shape, nested ones of several dimensions
-    list of numbers                 a tensor [elements] of any length, for millrace.Pad; with fixed_lists={column: sizes} of that shape
-    struct                          a dict of its members, to any depth
-    null                            float64 NaN with nulls="nan", or the number given; else ValueError
+    ==============================
+    ==================================================================================== int8 to int64, uint8
+    to uint32  the same dtype. uint64: int64, ValueError for what that does not hold halffloat, float, double
+    float16, float32, float64 bool                            bool
+    date32, date64                  int64: days since 1970; milliseconds (Parquet has days alone: date64 comes
+    back as date32) time, timestamp, duration       int64 in the unit of the type; timestamps in UTC since
+    1970, their time zone is dropped decimal                         float64; with decimals="scaled" int64,
+    counting the last digit (12.30 of scale 2 is 1230) string, binary and their kinds  str, bytes
+    dictionary                      int64 codes, numbers of `ds.categories[column]`; with categories=[] as its
+    values fixed-size list of numbers      a tensor of that shape, nested ones of several dimensions
+    list of numbers                 a tensor [elements] of any length, for millrace.Pad; with
+    fixed_lists={column: sizes} of that shape struct                          a dict of its members, to any
+    depth null                            float64 NaN with nulls="nan", or the number given; else ValueError
     extension types, run lengths    as their storage type
     other lists, maps               lists, as pyarrow's to_pylist() has them
     union, interval                 ValueError; leave them out
-    ==============================  ====================================================================================
+    ==============================
+    ====================================================================================
 
     Args:
-        paths: files, URLs (http, s3, gs, az, and whatever fsspec reads), globs, folders, or a list of these; braces as in
-            "part-{000..127}.parquet". Folders named key=value are columns, int64 or str (`hive=False`: they are not).
+        paths: files, URLs (http, s3, gs, az, and whatever fsspec reads), globs, folders, or a list of these;
+            braces as in "part-{000..127}.parquet". Folders named key=value are columns, int64 or str
+            (`hive=False`: they are not).
         columns: names, in the order samples should have them; None: all.
-        filters: a pyarrow.compute.Expression, or a list of (column, operator, value), or a list of such lists as pyarrow has
-            them. Row groups whose statistics exclude it are not looked at; of the others the filter's columns are read once, here, to know
-            which rows are left: len(ds) counts these. 8 bytes are kept for each.
-        nulls: "raise": a null is a ValueError that names its row. "nan": NaN; whole numbers become float64, times the least
-            int64 (NaT); text raises. "mask": 0, "" or an empty list, and a field `column_mask`, bool of the value's shape, False
-            where there was a null. Or a dict {column: one of these, or what to put in place of nulls}; a struct's members are named
-            "struct.member". Null lists of any length are empty but under "raise".
-        categories: columns that become int64 codes: None, those of dictionary type; a list of columns, whose values are collected
-            here, which reads these columns once; or {column: values}, a value that is not among them being a ValueError.
+        filters: a pyarrow.compute.Expression, or a list of (column, operator, value), or a list of such lists
+            as pyarrow has them. Row groups whose statistics exclude it are not looked at; of the others the
+            filter's columns are read once, here, to know which rows are left: len(ds) counts these. 8 bytes
+            are kept for each.
+        nulls: "raise": a null is a ValueError that names its row. "nan": NaN; whole numbers become float64,
+            times the least int64 (NaT); text raises. "mask": 0, "" or an empty list, and a field
+            `column_mask`, bool of the value's shape, False where there was a null. Or a dict {column: one of
+            these, or what to put in place of nulls}; a struct's members are named "struct.member". Null lists
+            of any length are empty but under "raise".
+        categories: columns that become int64 codes: None, those of dictionary type; a list of columns, whose
+            values are collected here, which reads these columns once; or {column: values}, a value that is
+            not among them being a ValueError.
         decimals: "float64" or "scaled".
         fixed_lists: {column: elements, or the sizes of nested lists} for lists that all have this shape.
-        types: {column: pyarrow type or its name} to cast a column to; also where files differ in a column's type.
+        types: {column: pyarrow type or its name} to cast a column to; also where files differ in a column's
+            type.
         hive: whether folders named key=value are columns.
         progress: say on stderr how far scans are (True), or call this with (chunks done, chunks).
         checksums: verify the checksums of pages, where the writer put some.
-        cache: a stores.DiskCache, or a folder, for what comes from stores. `store_options`: for obstore or fsspec.
+        cache: a stores.DiskCache, or a folder, for what comes from stores. `store_options`: for obstore or
+            fsspec.
         cache_bytes: of decoded row groups, for each iterator; None: an eighth of what memory is left.
 
-    Attributes: `schema` (pyarrow's, of the columns read), `fields`, `categories` {column: list of values}, `row_groups`, `files`.
+    Attributes: `schema` (pyarrow's, of the columns read), `fields`, `categories` {column: list of values},
+        `row_groups`, `files`.
 
     Raises:
         FileNotFoundError: no such file, folder without files, glob without matches, or 404.
-        ValueError: columns that are not there, files that differ in a column's type, rules that do not fit; while reading: a null, a
-            value out of range, a list of another size. It names file, row group, column and row.
-        CorruptDataError: no Parquet file, or a row group that cannot be decoded. With the loader's on_error="skip" the samples of
-            such a row group are left out.
+        ValueError: columns that are not there, files that differ in a column's type, rules that do not fit;
+            while reading: a null, a value out of range, a list of another size. It names file, row group,
+            column and row.
+        CorruptDataError: no Parquet file, or a row group that cannot be decoded. With the loader's
+            on_error="skip" the samples of such a row group are left out.
         UnavailableError: no pyarrow.
     """
 
@@ -99,23 +110,25 @@ class Parquet(TableFiles):
     def __init__(
         self,
         paths: Paths,
-        columns: Optional[Sequence[str]] = None,
+        columns: Sequence[str] | None = None,
         filters: Any = None,
         *,
         nulls: Nulls = "raise",
-        categories: Union[None, Sequence[str], Mapping[str, Any]] = None,
+        categories: None | Sequence[str] | Mapping[str, Any] = None,
         decimals: str = "float64",
-        fixed_lists: Optional[Mapping[str, Shape]] = None,
-        types: Optional[Mapping[str, Any]] = None,
+        fixed_lists: Mapping[str, Shape] | None = None,
+        types: Mapping[str, Any] | None = None,
         hive: bool = True,
         progress: Progress = False,
         checksums: bool = False,
-        cache: Union[None, str, os.PathLike[str], Any] = None,
-        store_options: Optional[dict[str, Any]] = None,
-        cache_bytes: Optional[int] = None,
+        cache: None | str | os.PathLike[str] | Any = None,
+        store_options: dict[str, Any] | None = None,
+        cache_bytes: int | None = None,
     ) -> None:
         rules = Rules(nulls, categories, decimals, fixed_lists or {}, types or {})
-        super().__init__(list_files(paths, _ENDINGS), hive, cache, store_options, rules, filters, progress, cache_bytes)
+        super().__init__(
+            list_files(paths, _ENDINGS), hive, cache, store_options, rules, filters, progress, cache_bytes
+        )
         self._checksums = checksums
         self._metadata = for_each(self._read_metadata, range(len(self._files)))
         self._prepare_files(columns)
@@ -130,7 +143,8 @@ class Parquet(TableFiles):
             groups.append(RowGroup(self._file_name(chunk.file), chunk.number, chunk.rows, kept, size))
         return groups
 
-    # -- reading -----------------------------------------------------------------------------------------------------------------
+    # -- reading
+    # --------------------------------------------------------------------------------------------------------
 
     def _schema_of(self, file: int) -> Any:
         return self._metadata[file].schema.to_arrow_schema()
@@ -147,12 +161,16 @@ class Parquet(TableFiles):
             return parquet().read_metadata(self._files.as_file(file))
         except (arrow().ArrowInvalid, arrow().ArrowException) as error:
             name = self._file_name(file)
-            raise corrupt_data(name, f"{name}: this is no Parquet file, or it is not whole: {error}") from None
+            raise corrupt_data(
+                name, f"{name}: this is no Parquet file, or it is not whole: {error}"
+            ) from None
         except OSError as error:
             raise self._of_arrow(error, f"{self._file_name(file)}: its footer cannot be read", file) from None
 
     def _of_arrow(self, error: Exception, what: str, file: int) -> Exception:
-        """A CorruptDataError for what pyarrow says about bytes; errors of the system and of stores stay what they are."""
+        """A CorruptDataError for what pyarrow says about bytes; errors of the system and of stores stay what
+        they are.
+        """
         if isinstance(error, CorruptDataError) or isinstance(error, OSError) and error.errno is not None:
             return error
         return corrupt_data(self._file_name(file), f"{what}: {error}")
@@ -175,10 +193,16 @@ class Parquet(TableFiles):
     def _read_group(self, chunk: Chunk, columns: Sequence[str]) -> Any:
         metadata = self._metadata[chunk.file]
         is_local = self._files.local(chunk.file) is not None
-        file = self._files.as_file(chunk.file, () if is_local else _ranges(metadata.row_group(chunk.number), columns))
+        file = self._files.as_file(
+            chunk.file, () if is_local else _ranges(metadata.row_group(chunk.number), columns)
+        )
         coded = [name for name in columns if name in self.categories and "." not in name]
         with parquet().ParquetFile(
-            file, metadata=metadata, read_dictionary=coded or None, pre_buffer=is_local, page_checksum_verification=self._checksums
+            file,
+            metadata=metadata,
+            read_dictionary=coded or None,
+            pre_buffer=is_local,
+            page_checksum_verification=self._checksums,
         ) as reader:
             table = reader.read_row_group(chunk.number, columns=list(columns), use_threads=False)
         return table.select(list(columns)) if table.column_names != list(columns) else table
@@ -186,13 +210,22 @@ class Parquet(TableFiles):
     def _kept(self, chunk: Chunk) -> np.ndarray:
         """Only row groups that statistics do not exclude are read, and of them what the filter speaks of."""
         fragment, schema = self._fragment(chunk.file)
-        if not fragment.subset(row_group_ids=[chunk.number]).subset(filter=self._filter, schema=schema).row_groups:
+        if (
+            not fragment.subset(row_group_ids=[chunk.number])
+            .subset(filter=self._filter, schema=schema)
+            .row_groups
+        ):
             return np.empty(0, np.int64)
         part = fragment.subset(row_group_ids=[chunk.number])
         try:
-            return true_rows(part.scanner(schema=schema, columns={"keep": self._filter}, use_threads=False).to_table())
+            return true_rows(
+                part.scanner(schema=schema, columns={"keep": self._filter}, use_threads=False).to_table()
+            )
         except OSError as error:
-            where = f"{self._file_name(chunk.file)}: row group {chunk.number} cannot be decoded where the filter reads it"
+            where = (
+                f"{self._file_name(chunk.file)}: row group {chunk.number} cannot be decoded where the filter"
+                " reads it"
+            )
             raise self._of_arrow(error, where, chunk.file) from None
 
     def _fragment(self, file: int) -> tuple[Any, Any]:
@@ -206,7 +239,9 @@ class Parquet(TableFiles):
             field = compute().field(name)
             equal = field.is_null() if value is None else field == pa.scalar(value, fields[-1].type)
             known = equal if known is None else known & equal
-        fragment = arrow_dataset().ParquetFileFormat().make_fragment(opened, partition_expression=known, **system)
+        fragment = (
+            arrow_dataset().ParquetFileFormat().make_fragment(opened, partition_expression=known, **system)
+        )
         return fragment, pa.schema(fields)
 
 
@@ -217,7 +252,10 @@ def _ranges(group: Any, columns: Sequence[str]) -> list[tuple[int, int]]:
         column = group.column(number)
         path = column.path_in_schema
         if path in names or any(path.startswith(f"{name}.") for name in names):
-            begins = [begin for begin in (column.dictionary_page_offset, column.data_page_offset) if begin is not None]
+            begins = [
+                begin
+                for begin in (column.dictionary_page_offset, column.data_page_offset)
+                if begin is not None
+            ]
             ranges.append((min(begins), column.total_compressed_size))
     return ranges
-

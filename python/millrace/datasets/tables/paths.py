@@ -1,11 +1,13 @@
-"""Which files a table has: paths, URLs, globs, folders, lists of these; and the columns that folders named key=value stand for."""
+"""Which files a table has: paths, URLs, globs, folders, lists of these; and the columns that folders named
+key=value stand for.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 from urllib.parse import unquote
 
 from millrace.stores.locations import locate
@@ -18,8 +20,10 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def list_files(paths: Paths, endings: Sequence[str]) -> list[str]:
-    """Files and URLs, in the order given; a folder's and a glob's sorted. Of a folder, those at any depth that end in one of `endings`;
-    names that begin with "_" or "." are passed over. FileNotFoundError where there is none."""
+    """Files and URLs, in the order given; a folder's and a glob's sorted. Of a folder, those at any depth
+    that end in one of `endings`;
+    names that begin with "_" or "." are passed over. FileNotFoundError where there is none.
+    """
     if isinstance(paths, (str, os.PathLike)):
         paths = expand_braces(os.fspath(paths)) if not os.path.exists(paths) else [paths]
     found: list[str] = []
@@ -34,14 +38,21 @@ def _files_of(path: str, endings: tuple[str, ...]) -> list[str]:
     local = locate(path).local
     if local is None:
         if "*" in path:
-            raise ValueError(f"{path!r}: what a store holds is not listed; name the objects, 'part-{{000..127}}.parquet' is allowed")
+            raise ValueError(
+                f"{path!r}: what a store holds is not listed; name the objects, 'part-{{000..127}}.parquet'"
+                " is allowed"
+            )
         return [path]
     local = os.path.expanduser(local)
     if os.path.isdir(local):
         found = []
         for folder, folders, names in os.walk(local):
             folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
-            found += [os.path.join(folder, n) for n in sorted(names) if n.endswith(endings) and not n.startswith(("_", "."))]
+            found += [
+                os.path.join(folder, n)
+                for n in sorted(names)
+                if n.endswith(endings) and not n.startswith(("_", "."))
+            ]
         if not found:
             raise FileNotFoundError(f"{path}: the folder holds no file that ends in {' or '.join(endings)}")
         return found
@@ -56,7 +67,9 @@ def _files_of(path: str, endings: tuple[str, ...]) -> list[str]:
 
 
 class Partitions:
-    """`names`: the keys in the files' paths; `rows`: their values for each file, int where all files have ints, else str; None: null."""
+    """`names`: the keys in the files' paths; `rows`: their values for each file, int where all files have
+    ints, else str; None: null.
+    """
 
     def __init__(self, files: Sequence[str]) -> None:
         found = [_keys_of(file) for file in files]
@@ -64,8 +77,8 @@ class Partitions:
         for file, keys in zip(files, found):
             if tuple(keys) != self.names:
                 raise ValueError(
-                    f"{file}: its folders name {shown(list(keys))}, and those of {files[0]} {shown(self.names)}; give files of one "
-                    "layout, or hive=False"
+                    f"{file}: its folders name {shown(list(keys))}, and those of {files[0]}"
+                    f" {shown(self.names)}; give files of one layout, or hive=False"
                 )
         columns = [_typed([keys[name] for keys in found]) for name in self.names]
         self.rows: list[tuple[Any, ...]] = list(zip(*columns)) if columns else [()] * len(files)
@@ -78,8 +91,8 @@ class Partitions:
         return dict(zip(self.names, self.rows[file]))
 
 
-def _keys_of(file: str) -> dict[str, Optional[str]]:
-    keys: dict[str, Optional[str]] = {}
+def _keys_of(file: str) -> dict[str, str | None]:
+    keys: dict[str, str | None] = {}
     for part in file.partition("?")[0].split("/")[:-1]:
         name, equals, value = part.partition("=")
         if equals and name and not name.startswith("."):
@@ -87,7 +100,7 @@ def _keys_of(file: str) -> dict[str, Optional[str]]:
     return keys
 
 
-def _typed(values: list[Optional[str]]) -> list[Any]:
+def _typed(values: list[str | None]) -> list[Any]:
     try:
         return [None if value is None else int(value) for value in values]
     except ValueError:

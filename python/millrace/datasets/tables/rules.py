@@ -1,4 +1,6 @@
-"""What a user says about columns: nulls, categories, decimals, lists of one length, types. Checked once, plain values, picklable."""
+"""What a user says about columns: nulls, categories, decimals, lists of one length, types. Checked once,
+plain values, picklable.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class Rules:
     """The arguments that all tables have; Parquet's docstring says what they mean."""
 
     nulls: Nulls = "raise"
-    categories: Union[None, Sequence[str], Mapping[str, Any]] = None
+    categories: None | Sequence[str] | Mapping[str, Any] = None
     decimals: str = "float64"
     fixed_lists: Mapping[str, Shape] = field(default_factory=dict)
     types: Mapping[str, Any] = field(default_factory=dict)
@@ -34,16 +36,30 @@ class Rules:
     def __post_init__(self) -> None:
         if isinstance(self.nulls, str):
             if self.nulls not in POLICIES:
-                raise ValueError(f'nulls={self.nulls!r} should be "raise", "nan", "mask", or {{column: one of these or a fill value}}')
+                raise ValueError(
+                    f'nulls={self.nulls!r} should be "raise", "nan", "mask", or {{column: one of these or a'
+                    " fill value}"
+                )
         elif not isinstance(self.nulls, Mapping):
-            raise ValueError(f"nulls={self.nulls!r} should be a policy for all columns, or a dict {{column: policy or fill value}}")
+            raise ValueError(
+                f"nulls={self.nulls!r} should be a policy for all columns, or a dict {{column: policy or fill"
+                " value}"
+            )
         if self.decimals not in ("float64", "scaled"):
-            raise ValueError(f'decimals={self.decimals!r} should be "float64" or "scaled" (int64, counting the last digit)')
+            raise ValueError(
+                f'decimals={self.decimals!r} should be "float64" or "scaled" (int64, counting the last digit)'
+            )
         if isinstance(self.categories, str):
-            raise ValueError(f"categories={self.categories!r} should be a list of columns, or a dict {{column: list of values}}")
+            raise ValueError(
+                f"categories={self.categories!r} should be a list of columns, or a dict {{column: list of"
+                " values}"
+            )
         for name, shape in self.fixed_lists.items():
             if not self.sizes(name) or min(self.sizes(name)) < 0:
-                raise ValueError(f"fixed_lists={{{name!r}: {shape!r}}} should be the number of elements, or the sizes of nested lists")
+                raise ValueError(
+                    f"fixed_lists={{{name!r}: {shape!r}}} should be the number of elements, or the sizes of"
+                    " nested lists"
+                )
 
     def null_rule(self, name: str) -> NullRule:
         if isinstance(self.nulls, str):

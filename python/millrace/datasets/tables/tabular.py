@@ -1,11 +1,13 @@
-"""Tabular: what Parquet, ArrowFile and Table have in common: chunks of an Arrow schema become samples, dicts of their columns."""
+"""Tabular: what Parquet, ArrowFile and Table have in common: chunks of an Arrow schema become samples, dicts
+of their columns.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +28,9 @@ _TEXT_BYTES = 32  # of a value without a dtype, until a chunk has been read
 
 @dataclass(frozen=True)
 class Chunk:
-    """A row group or record batch. `rows` it holds, from row `first` of file `file` on, as that file's `number`-th."""
+    """A row group or record batch. `rows` it holds, from row `first` of file `file` on, as that file's
+    `number`-th.
+    """
 
     file: int
     number: int
@@ -35,7 +39,8 @@ class Chunk:
 
 
 class Tabular(ChunkedDataset):
-    """The base. A class derived from it lists its chunks and schema, calls _prepare(), and says how a chunk is read (_read_arrow).
+    """The base. A class derived from it lists its chunks and schema, calls _prepare(), and says how a chunk
+    is read (_read_arrow).
 
     `constants`: values of columns that are the same in all of a file, by file.
     """
@@ -43,18 +48,21 @@ class Tabular(ChunkedDataset):
     layout = "dict"
     unit = "chunk"  # what messages call a chunk
 
-    def __init__(self, rules: Rules, filters: Any, progress: Progress, cache_bytes: Optional[int]) -> None:
+    def __init__(self, rules: Rules, filters: Any, progress: Progress, cache_bytes: int | None) -> None:
         super().__init__(cache_bytes)
         arrow()
         self._rules, self._filter, self._progress = rules, as_expression(filters), progress
         self._broken: dict[int, Exception] = {}
-        self._arrow_kept: Optional[tuple[int, Any]] = None
+        self._arrow_kept: tuple[int, Any] | None = None
         self.categories: dict[str, list[Any]] = {}
 
-    # -- what a derived class gives ----------------------------------------------------------------------------------------------
+    # -- what a derived class gives
+    # ----------------------------------------------------------------------------------------------
 
     def _read_arrow(self, chunk: Chunk, columns: Sequence[str]) -> Any:
-        """These columns of a chunk, as a pyarrow.Table in this order. Any thread. CorruptDataError names file, chunk and column."""
+        """These columns of a chunk, as a pyarrow.Table in this order. Any thread. CorruptDataError names
+        file, chunk and column.
+        """
         raise NotImplementedError
 
     def _file_name(self, file: int) -> str:
@@ -67,15 +75,24 @@ class Tabular(ChunkedDataset):
     def _constants_of(self, file: int) -> Mapping[str, Any]:
         return {}
 
-    # -- made of it --------------------------------------------------------------------------------------------------------------
+    # -- made of it
+    # --------------------------------------------------------------------------------------------------------
 
     def _prepare(
-        self, schema: Any, chunks: Sequence[Chunk], columns: Optional[Sequence[str]], constants: Mapping[str, bool] = {}
+        self,
+        schema: Any,
+        chunks: Sequence[Chunk],
+        columns: Sequence[str] | None,
+        constants: Mapping[str, bool] = {},
     ) -> None:
         """`schema`: of the files, as a pyarrow.Schema. `constants`: {name: whether it is text}."""
         self._schema = schema
         self._check_columns([*(n for n in schema.names if n not in constants), *constants], columns)
-        wanted = list(columns) if columns is not None else [*(n for n in schema.names if n not in constants), *constants]
+        wanted = (
+            list(columns)
+            if columns is not None
+            else [*(n for n in schema.names if n not in constants), *constants]
+        )
         self._rules.check_names(wanted)
         self.categories = class_names(schema, wanted)
         self._columns = tuple(name for name in wanted if name not in constants)
@@ -90,27 +107,38 @@ class Tabular(ChunkedDataset):
         parts |= {name: self._constant_fields(name, constants[name]) for name in self._constants}
         self._parts = parts
         self.fields = tuple(field for name in wanted for field in parts[name])
-        self._row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(f.shape) if f.is_array else _TEXT_BYTES for f in self.fields)
+        self._row_bytes = sum(
+            np.dtype(f.dtype).itemsize * math.prod(f.shape) if f.is_array else _TEXT_BYTES
+            for f in self.fields
+        )
         names = [field.name for field in self.fields]
         self._is_nested = any(type(reader) is Struct for reader in self._readers)
         if twice := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"two fields would be called {shown(sorted(twice))}; rename the column, or use another policy than \"mask\"")
+            raise ValueError(
+                f"two fields would be called {shown(sorted(twice))}; rename the column, or use another policy"
+                ' than "mask"'
+            )
 
-    def _check_columns(self, there: Sequence[str], columns: Optional[Sequence[str]]) -> None:
+    def _check_columns(self, there: Sequence[str], columns: Sequence[str] | None) -> None:
         if isinstance(columns, str):
             raise ValueError(f"columns={columns!r} should be a list of names")
         if twice := {name for name in there if there.count(name) > 1}:
-            raise ValueError(f"{self._file_name(0)}: two columns are called {shown(sorted(twice))}; choose others with columns=")
+            raise ValueError(
+                f"{self._file_name(0)}: two columns are called {shown(sorted(twice))}; choose others with"
+                " columns="
+            )
         missing = [name for name in columns or () if name not in there]
         if missing:
-            raise ValueError(f"{self._file_name(0)}: there is no column {shown(missing)}; there are {shown(there)}")
+            raise ValueError(
+                f"{self._file_name(0)}: there is no column {shown(missing)}; there are {shown(there)}"
+            )
         if not there or columns is not None and len(columns) == 0:
             raise ValueError(f"{self._file_name(0)}: no columns are left to read")
 
     def _select(self, chunks: Sequence[Chunk]) -> None:
         """Chunks that have rows, and which of their rows the filter leaves."""
         chunks = [chunk for chunk in chunks if chunk.rows]
-        self._rows: list[Optional[np.ndarray]] = [None] * len(chunks)
+        self._rows: list[np.ndarray | None] = [None] * len(chunks)
         if self._filter is not None:
             try:
                 kept = for_each(self._kept, chunks, "looking which rows the filter leaves", self._progress)
@@ -138,7 +166,9 @@ class Tabular(ChunkedDataset):
             try:
                 values = pa.array(list(given[name]), kind)
             except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-                raise ValueError(f"categories={{{name!r}: ...}}: these are no values of {kind} ({error})") from None
+                raise ValueError(
+                    f"categories={{{name!r}: ...}}: these are no values of {kind} ({error})"
+                ) from None
             if values.null_count or len(values.unique()) != len(values):
                 raise ValueError(f"categories={{{name!r}: ...}}: values come twice, or are null")
         else:
@@ -149,54 +179,82 @@ class Tabular(ChunkedDataset):
     def _all_values(self, name: str, kind: Any) -> Any:
         """Of dictionaries in their order when they are the same in all chunks, else sorted."""
         if "." in name:
-            raise ValueError(f"column {name!r} is in a struct: give categories={{{name!r}: [values, ...]}}, or categories=[] to decode it")
+            raise ValueError(
+                f"column {name!r} is in a struct: give categories={{{name!r}: [values, ...]}}, or"
+                " categories=[] to decode it"
+            )
 
         def values_of(chunk: Chunk) -> list[Any]:
             found = self._read_arrow(chunk, [name]).column(0).chunks
-            values = [plain(a.dictionary if hasattr(a, "dictionary") else plain(a).unique()).drop_null().cast(kind) for a in found]
+            values = [
+                plain(a.dictionary if hasattr(a, "dictionary") else plain(a).unique()).drop_null().cast(kind)
+                for a in found
+            ]
             try:
                 for value in values:
                     value.validate(full=True)  # text that is no UTF-8, say
             except arrow().ArrowException as error:
-                where = f"{self._file_name(chunk.file)}: {self.unit} {chunk.number}, column {name!r} is damaged"
+                where = (
+                    f"{self._file_name(chunk.file)}: {self.unit} {chunk.number}, column {name!r} is damaged"
+                )
                 raise corrupt_data(self._file_name(chunk.file), f"{where}: {error}") from None
             return values
 
-        parts = [part for found in for_each(values_of, self._chunks, f"collecting categories of {name}", self._progress) for part in found]
-        if all(part.equals(parts[0]) for part in parts[1:]) and parts and arrow().types.is_dictionary(self._schema.field(name).type):
+        parts = [
+            part
+            for found in for_each(values_of, self._chunks, f"collecting categories of {name}", self._progress)
+            for part in found
+        ]
+        if (
+            all(part.equals(parts[0]) for part in parts[1:])
+            and parts
+            and arrow().types.is_dictionary(self._schema.field(name).type)
+        ):
             return parts[0]
         together = arrow().chunked_array(parts, kind).unique().drop_null()
         return together.take(compute().sort_indices(together))
 
     def _constant_fields(self, name: str, text: bool) -> tuple[Field, ...]:
         rule = self._rules.null_rule(name)
-        self._constant_fills = {**getattr(self, "_constant_fills", {}), name: None if text else fill_of(name, "int64", rule, False)}
+        self._constant_fills = {
+            **getattr(self, "_constant_fills", {}),
+            name: None if text else fill_of(name, "int64", rule, False),
+        }
         field = Field(name) if text else Field(name, made_dtype("int64", rule, False), ())
         return (field, Field(f"{name}_mask", "bool", ())) if rule.kind == "mask" else (field,)
 
-    # -- chunks ------------------------------------------------------------------------------------------------------------------
+    # -- chunks
+    # --------------------------------------------------------------------------------------------------------
 
     def read_chunk(self, number: int) -> list[Any]:
-        """One column for each of `fields`. CorruptDataError and ValueError name the file, the chunk and the column."""
+        """One column for each of `fields`. CorruptDataError and ValueError name the file, the chunk and the
+        column.
+        """
         if number in self._broken:  # a damaged chunk is not decoded again for each of its samples
             raise self._broken[number].with_traceback(None)
         try:
-            return self._columns_of(number, self._read_arrow(self._chunks[number], self._columns), self._rows[number])
+            return self._columns_of(
+                number, self._read_arrow(self._chunks[number], self._columns), self._rows[number]
+            )
         except (CorruptDataError, ValueError) as error:
             self._broken[number] = error
             raise
 
-    def _columns_of(self, number: int, table: Any, rows: Optional[np.ndarray]) -> list[Any]:
+    def _columns_of(self, number: int, table: Any, rows: np.ndarray | None) -> list[Any]:
         """One column for each field, of these rows of the chunk; None: all."""
         chunk = self._chunks[number]
         if rows is not None:
             table = table.take(arrow().array(rows))
-        parts = {r.name: self._read_column(r, table.column(i), chunk, rows) for i, r in enumerate(self._readers)}
+        parts = {
+            r.name: self._read_column(r, table.column(i), chunk, rows) for i, r in enumerate(self._readers)
+        }
         for name in self._constants:
             parts[name] = self._constant(name, chunk, chunk.rows if rows is None else len(rows))
         return [column for name in self._order for column in parts[name]]
 
-    def _read_column(self, reader: ColumnReader, column: Any, chunk: Chunk, rows: Optional[np.ndarray]) -> list[Any]:
+    def _read_column(
+        self, reader: ColumnReader, column: Any, chunk: Chunk, rows: np.ndarray | None
+    ) -> list[Any]:
         pa, file = arrow(), self._file_name(chunk.file)
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         wanted = self._rules.types.get(reader.name)
@@ -208,8 +266,13 @@ class Tabular(ChunkedDataset):
             row = chunk.first + (error.row if rows is None else int(rows[min(error.row, len(rows) - 1)]))
             where = f"{file}: {self.unit} {chunk.number}, column {error.column or reader.name!r}, row {row}"
             raise ValueError(f"{where}: {error.what}") from None
-        except (UnicodeDecodeError, IndexError) as error:  # text, and codes of dictionaries, as they lie in the file
-            raise corrupt_data(file, f"{file}: {self.unit} {chunk.number}, column {reader.name!r} is damaged: {error}") from None
+        except (
+            UnicodeDecodeError,
+            IndexError,
+        ) as error:  # text, and codes of dictionaries, as they lie in the file
+            raise corrupt_data(
+                file, f"{file}: {self.unit} {chunk.number}, column {reader.name!r} is damaged: {error}"
+            ) from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             place = f"{file}: {self.unit} {chunk.number}, column {reader.name!r}"
             raise ValueError(f"{place} cannot be read as {reader.kind}: {error}") from None
@@ -220,8 +283,12 @@ class Tabular(ChunkedDataset):
         field = next(field for field in self.fields if field.name == name)
         if value is None:
             if rule.kind == "raise" or not field.is_array and rule.kind == "nan":
-                raise ValueError(f"{self._file_name(chunk.file)}: its folder has a null for column {name!r}; {REMEDY}")
-            value = self._constant_fills[name] if field.is_array else rule.value if rule.kind == "fill" else ""
+                raise ValueError(
+                    f"{self._file_name(chunk.file)}: its folder has a null for column {name!r}; {REMEDY}"
+                )
+            value = (
+                self._constant_fills[name] if field.is_array else rule.value if rule.kind == "fill" else ""
+            )
         return [np.full(rows, value, field.dtype) if field.is_array else OneValue(value), *mask]
 
     def chunk_bytes(self, number: int) -> int:
@@ -274,16 +341,22 @@ def _single(column: Any, field: Field) -> Any:
     return column[0] if not field.shape else torch.from_numpy(column[0].copy())
 
 
-def check_same(schema: Any, first: Any, file: str, first_file: str, rules: Rules, names: Sequence[str]) -> None:
-    """ValueError where a file lacks one of the columns that are read, or has it in another type than the first file."""
+def check_same(
+    schema: Any, first: Any, file: str, first_file: str, rules: Rules, names: Sequence[str]
+) -> None:
+    """ValueError where a file lacks one of the columns that are read, or has it in another type than the
+    first file.
+    """
     for name in names:
         if name not in schema.names:
-            raise ValueError(f"{file}: there is no column {name!r}, which {first_file} has; leave it out with columns=")
+            raise ValueError(
+                f"{file}: there is no column {name!r}, which {first_file} has; leave it out with columns="
+            )
         here, there = schema.field(name).type, first.field(name).type
         if name not in rules.types and _alike(here, name, rules) != _alike(there, name, rules):
             raise ValueError(
-                f"{file}: column {name!r} is {here}, and {there} in {first_file}; types={{{name!r}: {str(there)!r}}} casts it, "
-                "columns= leaves it out"
+                f"{file}: column {name!r} is {here}, and {there} in {first_file}; types={{{name!r}:"
+                f" {str(there)!r}}} casts it, columns= leaves it out"
             )
 
 

@@ -1,4 +1,6 @@
-"""Columns whose values are Python's: text, lists of any length, whatever has no dtype. Each has take(rows) -> list and nbytes."""
+"""Columns whose values are Python's: text, lists of any length, whatever has no dtype. Each has take(rows) ->
+list and nbytes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from .arrow_package import arrow
 
 
 class PythonValues:
-    """An Arrow array whose rows become str, bytes, lists and dicts, as its to_pylist() has them. `place` names it in messages."""
+    """An Arrow array whose rows become str, bytes, lists and dicts, as its to_pylist() has them. `place`
+    names it in messages.
+    """
 
     def __init__(self, array: Any, file: str, place: str) -> None:
         self._array, self._file, self._place = array, file, place
@@ -23,11 +27,15 @@ class PythonValues:
         try:
             return self._array.take(arrow().array(rows)).to_pylist()
         except UnicodeDecodeError as error:
-            raise corrupt_data(self._file, f"{self._file}: {self._place} holds text that is not UTF-8 ({error.reason})") from None
+            raise corrupt_data(
+                self._file, f"{self._file}: {self._place} holds text that is not UTF-8 ({error.reason})"
+            ) from None
 
 
 class Ragged:
-    """Lists of numbers of any length: row i is values[ends[i]:ends[i + 1]], `values` of shape (elements, *shape)."""
+    """Lists of numbers of any length: row i is values[ends[i]:ends[i + 1]], `values` of shape (elements,
+    *shape).
+    """
 
     def __init__(self, values: np.ndarray, ends: np.ndarray) -> None:
         self.values, self.ends = values, ends

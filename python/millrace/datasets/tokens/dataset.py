@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal, Union
 
 import numpy as np
 import torch
@@ -25,37 +25,42 @@ Path = Union[str, "os.PathLike[str]"]
 class Tokens(Dataset):
     """Windows of `length` tokens over files of token ids that are mapped into memory, of any size.
 
-    Sample i is (x, y), int64 of shape (length,) each, where y is x one token further on; with targets=None it is x alone. Windows
-    begin every `stride` tokens of a file and never cross from one file into the next; what is too short for a window at a file's end
-    is left out. A millrace.DataLoader makes whole batches natively: ids are widened straight into the batch's rows.
+    Sample i is (x, y), int64 of shape (length,) each, where y is x one token further on; with targets=None it
+    is x alone. Windows begin every `stride` tokens of a file and never cross from one file into the next;
+    what is too short for a window at a file's end is left out. A millrace.DataLoader makes whole batches
+    natively: ids are widened straight into the batch's rows.
 
     Args:
-        paths: a file or several, in order; formats may differ, dtypes not. Raw numbers (nanoGPT's train.bin), .npy, llm.c's .bin,
-            Megatron's .bin and .idx (either one, or their prefix), a folder of MosaicML's MDS shards or of LitData's token chunks.
+        paths: a file or several, in order; formats may differ, dtypes not. Raw numbers (nanoGPT's train.bin),
+            .npy, llm.c's .bin, Megatron's .bin and .idx (either one, or their prefix), a folder of MosaicML's
+            MDS shards or of LitData's token chunks.
         length: tokens of x, at least 1.
-        dtype: what raw files hold: uint8, int8, uint16, int16, uint32, int32 or int64. Formats that say it need none.
+        dtype: what raw files hold: uint8, int8, uint16, int16, uint32, int32 or int64. Formats that say it
+            need none.
         stride: None is `length`: each token is a target once in an epoch. 1: every window that there is.
         targets: "shift" or None.
         document_separator: the id between documents.
-        boundaries: "ignore": windows run on from one document into the next. "mask": so they do, but a target that is the first token
-            of another document is `ignore_index`, which torch's cross_entropy leaves out. "start": a window begins with each document,
-            and every `stride` tokens in longer ones; one that reaches past the document's end runs on into the next. ("start", "mask"):
-            both. Documents are those of Megatron's index, or lie between separators.
-        separator_at: where a document has its separator: "end" (<|endoftext|>: the target behind it is another document's) or "start"
-            (a BOS token: it is itself the target that is left out).
-        max_token: ids below 0 or above it are a CorruptDataError, when a batch has one (or what on_error= says, sample by sample). None:
-            no check.
+        boundaries: "ignore": windows run on from one document into the next. "mask": so they do, but a target
+            that is the first token of another document is `ignore_index`, which torch's cross_entropy leaves
+            out. "start": a window begins with each document, and every `stride` tokens in longer ones; one
+            that reaches past the document's end runs on into the next. ("start", "mask"): both. Documents are
+            those of Megatron's index, or lie between separators.
+        separator_at: where a document has its separator: "end" (<|endoftext|>: the target behind it is
+            another document's) or "start" (a BOS token: it is itself the target that is left out).
+        max_token: ids below 0 or above it are a CorruptDataError, when a batch has one (or what on_error=
+            says, sample by sample). None: no check.
         ignore_index: what "mask" writes.
         out_dtype: torch.int64, or torch.int32 for files whose ids it holds.
 
-    Attributes: the arguments, `paths` absolute; `token_count`; `stored_dtype`. A shuffling sampler's order of more than
-    `computed_shuffle_above` windows is computed, not stored (millrace.samplers.RandomSampler). It pickles as its arguments: worker
-    processes map the files themselves.
+    Attributes: the arguments, `paths` absolute; `token_count`; `stored_dtype`. A shuffling sampler's order of
+    more than `computed_shuffle_above` windows is computed, not stored (millrace.samplers.RandomSampler). It
+    pickles as its arguments: worker processes map the files themselves.
 
     Raises:
         FileNotFoundError, OSError: a file cannot be opened.
-        CorruptDataError: an empty file, a size that is no whole number of ids, an index that does not fit its data. Later, in a batch:
-            a file that somebody cut short, an id that is not allowed; both with the file's name.
+        CorruptDataError: an empty file, a size that is no whole number of ids, an index that does not fit its
+            data. Later, in a batch: a file that somebody cut short, an id that is not allowed; both with the
+            file's name.
         ValueError: arguments that contradict each other or the files, and files all too short for one window.
     """
 
@@ -63,16 +68,16 @@ class Tokens(Dataset):
 
     def __init__(
         self,
-        paths: Union[Path, Sequence[Path]],
+        paths: Path | Sequence[Path],
         length: int,
         dtype: Any = None,
-        stride: Optional[int] = None,
-        targets: Optional[Literal["shift"]] = "shift",
-        document_separator: Optional[int] = None,
-        boundaries: Union[str, Sequence[str]] = "ignore",
+        stride: int | None = None,
+        targets: Literal["shift"] | None = "shift",
+        document_separator: int | None = None,
+        boundaries: str | Sequence[str] = "ignore",
         *,
         separator_at: Literal["end", "start"] = "end",
-        max_token: Optional[int] = None,
+        max_token: int | None = None,
         ignore_index: int = -100,
         out_dtype: torch.dtype = torch.int64,
     ) -> None:
@@ -87,12 +92,22 @@ class Tokens(Dataset):
             raise ValueError(f'targets={targets!r} is unknown; use "shift" for (x, y), or None for x alone')
         self.targets = targets
         separator = document_separator
-        self.document_separator = None if separator is None else checked_number("document_separator", separator, -(2**63))
+        self.document_separator = (
+            None if separator is None else checked_number("document_separator", separator, -(2**63))
+        )
         self.boundaries = (boundaries,) if isinstance(boundaries, str) else tuple(boundaries)
-        if self.boundaries != ("ignore",) and {*self.boundaries} not in ({"mask"}, {"start"}, {"mask", "start"}):
-            raise ValueError(f'boundaries={boundaries!r} is unknown; use "ignore", "mask", "start" or ("start", "mask")')
+        if self.boundaries != ("ignore",) and {*self.boundaries} not in (
+            {"mask"},
+            {"start"},
+            {"mask", "start"},
+        ):
+            raise ValueError(
+                f'boundaries={boundaries!r} is unknown; use "ignore", "mask", "start" or ("start", "mask")'
+            )
         if "mask" in self.boundaries and targets is None:
-            raise ValueError('boundaries="mask" leaves out targets, and targets=None has none; use targets="shift"')
+            raise ValueError(
+                'boundaries="mask" leaves out targets, and targets=None has none; use targets="shift"'
+            )
         if separator_at not in ("end", "start"):
             raise ValueError(f'separator_at={separator_at!r} is unknown; use "end" or "start"')
         self.separator_at = separator_at
@@ -113,27 +128,40 @@ class Tokens(Dataset):
         for stretch in stretches:
             if stretch.tokens.dtype != first.tokens.dtype:
                 raise ValueError(
-                    f"{stretch.file.path} holds {stretch.tokens.dtype} and {first.file.path} {first.tokens.dtype}; make one Tokens of each "
-                    "and a ConcatDataset of both"
+                    f"{stretch.file.path} holds {stretch.tokens.dtype} and {first.file.path}"
+                    f" {first.tokens.dtype}; make one Tokens of each and a ConcatDataset of both"
                 )
-            knows_documents = self.document_separator is not None or stretch.documents is not None or len(stretch.tokens) > 1
+            knows_documents = (
+                self.document_separator is not None
+                or stretch.documents is not None
+                or len(stretch.tokens) > 1
+            )
             if self.boundaries != ("ignore",) and not knows_documents:
-                raise ValueError(f"{stretch.file.path} does not say where documents begin: give document_separator=")
+                raise ValueError(
+                    f"{stretch.file.path} does not say where documents begin: give document_separator="
+                )
         self.stored_dtype = first.tokens.dtype.name
         out = self.out_dtype.removeprefix("torch.")
         if self.stored_dtype != out and not _core.widens(self.stored_dtype, out):
             raise ValueError(f"{out} does not hold all of {self.stored_dtype}; leave out_dtype out")
         self.token_count = sum(stretch.tokens.size for stretch in stretches)
         self.windows = Windows(
-            stretches, self.length, need, self.stride, self.boundaries, self.document_separator, self.separator_at == "end"
+            stretches,
+            self.length,
+            need,
+            self.stride,
+            self.boundaries,
+            self.document_separator,
+            self.separator_at == "end",
         )
         if self.windows.count == 0:
             longest = max(stretch.tokens.shape[1] for stretch in stretches)
             raise ValueError(
-                f"no window: length={self.length} needs {need} tokens, and {first.file.path}"
-                f"{' and the others' if len(stretches) > 1 else ''} have at most {longest} in a row; use a smaller length"
+                f"no window: length={self.length} needs {need} tokens, and"
+                f" {first.file.path}{' and the others' if len(stretches) > 1 else ''} have at most {longest}"
+                " in a row; use a smaller length"
             )
-        self._samples: Optional[RowSamples] = None
+        self._samples: RowSamples | None = None
 
     def __len__(self) -> int:
         return self.windows.count
@@ -147,9 +175,10 @@ class Tokens(Dataset):
         return self._rows()[[checked_index(index, length) for index in indices]]
 
     def documents(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The documents themselves, for PackedSequences: arrays [n] of ids, mapped (copied for formats of separate records with gaps), and
-        for each int64 [documents + 1], where its documents begin, and its end. Separators stay in the document that they end or begin.
-        ValueError when nothing says where documents begin.
+        """The documents themselves, for PackedSequences: arrays [n] of ids, mapped (copied for formats of
+        separate records with gaps), and
+        for each int64 [documents + 1], where its documents begin, and its end. Separators stay in the
+        document that they end or begin. ValueError when nothing says where documents begin.
         """
         arrays, offsets = [], []
         for stretch in (stretch for path in self.paths for stretch in open_path(path, self.dtype)):
@@ -157,11 +186,16 @@ class Tokens(Dataset):
             if runs > 1:
                 starts = np.arange(0, runs * each, each)
             elif stretch.documents is None and self.document_separator is None:
-                raise ValueError(f"{stretch.file.path} does not say where documents begin: give document_separator=")
+                raise ValueError(
+                    f"{stretch.file.path} does not say where documents begin: give document_separator="
+                )
             else:
                 starts = document_starts(stretch, self.document_separator, self.separator_at == "end")
-            if stretch.tokens.flags.c_contiguous:  # as memmaps, which worker processes that are started anew map again
-                arrays.append(map_regular(stretch.file.path, stretch.tokens.dtype, stretch.offset, (runs * each,)))
+            # as memmaps, which worker processes that are started anew map again
+            if stretch.tokens.flags.c_contiguous:
+                arrays.append(
+                    map_regular(stretch.file.path, stretch.tokens.dtype, stretch.offset, (runs * each,))
+                )
             else:
                 arrays.append(stretch.tokens.reshape(-1))
             offsets.append(np.append(starts[starts < runs * each], runs * each).astype(np.int64))
@@ -175,11 +209,18 @@ class Tokens(Dataset):
         return self._samples
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("windows", "_samples", "token_count", "stored_dtype")}
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("windows", "_samples", "token_count", "stored_dtype")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._open()
 
     def __repr__(self) -> str:
-        return f"Tokens({len(self)} windows of {self.length} over {self.token_count} {self.stored_dtype} ids in {len(self.paths)} path(s))"
+        return (
+            f"Tokens({len(self)} windows of {self.length} over {self.token_count} {self.stored_dtype} ids in"
+            f" {len(self.paths)} path(s))"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from .stretches import Stretch
 class Windows:
     """`need` tokens from each place where a window begins. Stretches too short for one have none.
 
-    `files`, `borders`: one per table of tables(). `starts`: int64 (windows,), rows of the tables counted through; None: each is one.
+    `files`, `borders`: one per table of tables(). `starts`: int64 (windows,), rows of the tables counted
+    through; None: each is one.
     `excluded`: (separator or None, tokens from it to the target that is left out), or None: no target is.
     """
 
@@ -26,7 +27,7 @@ class Windows:
         need: int,
         stride: int,
         boundaries: Sequence[str],
-        separator: Optional[int],
+        separator: int | None,
         at_end: bool,
     ) -> None:
         self.dtype = stretches[0].tokens.dtype.name
@@ -36,17 +37,22 @@ class Windows:
         self._separator, self._at_end = separator, at_end
         self.starts = self._document_windows() if self._by_document else None
         self.files = tuple(stretch.file for stretch, _ in self._blocks())
-        self.excluded: Optional[tuple[Optional[int], int]] = None
+        self.excluded: tuple[int | None, int] | None = None
         self.borders: tuple[Any, ...] = ()
         if "mask" in boundaries:
             self.excluded = separator, int(at_end)
             self.borders = tuple(
-                None if stretch.documents is None else (stretch.offset, stretch.documents) for stretch, _ in self._blocks()
+                None if stretch.documents is None else (stretch.offset, stretch.documents)
+                for stretch, _ in self._blocks()
             )
-        self.count = len(self.starts) if self.starts is not None else sum(len(table) for table in self.tables(0))
+        self.count = (
+            len(self.starts) if self.starts is not None else sum(len(table) for table in self.tables(0))
+        )
 
-    def _blocks(self) -> Iterator[tuple[Stretch, Optional[int]]]:
-        """A stretch for each table; with separate records also the window's number in its record: all first ones, then all second ones."""
+    def _blocks(self) -> Iterator[tuple[Stretch, int | None]]:
+        """A stretch for each table; with separate records also the window's number in its record: all first
+        ones, then all second ones.
+        """
         for stretch in self._stretches:
             if len(stretch.tokens) == 1:
                 yield stretch, None
@@ -57,17 +63,25 @@ class Windows:
         return (stretch.tokens.shape[1] - self._need) // self._stride + 1
 
     def tables(self, first: int) -> Iterator[np.ndarray]:
-        """Of shape (rows, length), overlapping: the tokens at [first, first + length) of each row's `need`."""
+        """Of shape (rows, length), overlapping: the tokens at [first, first + length) of each row's
+        `need`.
+        """
         for stretch, number in self._blocks():
             tokens = stretch.tokens
             run_bytes, size = tokens.strides
             if number is None:
                 step = 1 if self._by_document else self._stride
-                shape, strides, begin = ((tokens.shape[1] - self._need) // step + 1, self._length), (step * size, size), first
+                shape, strides, begin = (
+                    ((tokens.shape[1] - self._need) // step + 1, self._length),
+                    (step * size, size),
+                    first,
+                )
                 yield np.lib.stride_tricks.as_strided(tokens[0, begin:], shape, strides, writeable=False)
             else:
                 begin = first + number * self._stride
-                yield np.lib.stride_tricks.as_strided(tokens[:, begin:], (len(tokens), self._length), (run_bytes, size), writeable=False)
+                yield np.lib.stride_tricks.as_strided(
+                    tokens[:, begin:], (len(tokens), self._length), (run_bytes, size), writeable=False
+                )
 
     def _document_windows(self) -> NDArray[np.int64]:
         found, rows = [np.empty(0, np.int64)], 0
@@ -77,7 +91,9 @@ class Windows:
                 rows += len(stretch.tokens)
                 continue
             count = stretch.tokens.shape[1] - self._need + 1
-            found.append(_steps(self._documents(stretch), stretch.tokens.shape[1], self._stride, count) + rows)
+            found.append(
+                _steps(self._documents(stretch), stretch.tokens.shape[1], self._stride, count) + rows
+            )
             rows += count
         return np.concatenate(found)
 
@@ -86,8 +102,10 @@ class Windows:
         return document_starts(stretch, self._separator, self._at_end)
 
 
-def document_starts(stretch: Stretch, separator: Optional[int], at_end: bool) -> NDArray[np.int64]:
-    """int64 (documents,), the first 0: by the file's index, else by the separators in its only run, which ends or begins a document."""
+def document_starts(stretch: Stretch, separator: int | None, at_end: bool) -> NDArray[np.int64]:
+    """int64 (documents,), the first 0: by the file's index, else by the separators in its only run, which
+    ends or begins a document.
+    """
     if stretch.documents is not None:
         return stretch.documents
     places = _core.positions(stretch.tokens[0], stretch.tokens.dtype.name, separator)

@@ -1,4 +1,6 @@
-"""wds.autodecode: decoders of fields by the package's names. decode() puts them together; decoders.py and images.py are what they do."""
+"""wds.autodecode: decoders of fields by the package's names. decode() puts them together; decoders.py and
+images.py are what they do.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,29 @@ default_pre_handlers, default_post_handlers = [gzfilter], [basichandlers]
 default_decoder = SampleDecoder([])
 
 __all__ = [
-    "IMAGE_EXTENSIONS", "Continue", "Decoder", "DecodingError", "ImageHandler", "basichandlers", "decoders", "default_decoder", "gzfilter",
-    "handle_extension", "imagehandler", "imagespecs", "torch_audio", "torch_loads", "torch_video", "unpickle_loads",
-]  # fmt: skip
+    "IMAGE_EXTENSIONS",
+    "Continue",
+    "Decoder",
+    "DecodingError",
+    "ImageHandler",
+    "basichandlers",
+    "decoders",
+    "default_decoder",
+    "gzfilter",
+    "handle_extension",
+    "imagehandler",
+    "imagespecs",
+    "torch_audio",
+    "torch_loads",
+    "torch_video",
+    "unpickle_loads",
+]
 
 
 def _loads(extension: str, data: bytes) -> Any:
-    """The field's value. A script that calls this means the data: pickles are read unless enforce_security is set (utils.py)."""
+    """The field's value. A script that calls this means the data: pickles are read unless enforce_security is
+    set (utils.py).
+    """
     return TABLE[extension](data, True)
 
 
@@ -41,9 +59,12 @@ cbor_loads = functools.partial(_loads, "cbor")
 tenbin_loads = tenbin.decode_buffer
 
 #: Functions of a field's bytes, by extension.
-decoders: dict[str, Callable[[bytes], Any]] = {extension: functools.partial(_loads, extension) for extension in TABLE}
+decoders: dict[str, Callable[[bytes], Any]] = {
+    extension: functools.partial(_loads, extension) for extension in TABLE
+}
 
-#: True, or WDS_PYTORCH_WEIGHTS_ONLY=1 in the environment: .pth fields hold tensors and plain containers only, whatever else is allowed.
+#: True, or WDS_PYTORCH_WEIGHTS_ONLY=1 in the environment: .pth fields hold tensors and plain containers only,
+#: whatever else is allowed.
 pytorch_weights_only = os.environ.get("WDS_PYTORCH_WEIGHTS_ONLY", "0") == "1"
 
 
@@ -53,8 +74,12 @@ def torch_loads(data: bytes) -> Any:
 
 
 def handle_extension(extensions: str, f: Callable[[bytes], Any]) -> Callable[[str, bytes], Any]:
-    """A decoder for decode(): f(data) of the fields whose name is, or ends with, one of these: "left.png right.png"."""
-    return functools.partial(_if_extension, endings=tuple(f".{name}" for name in extensions.lower().split()), function=f)
+    """A decoder for decode(): f(data) of the fields whose name is, or ends with, one of these: "left.png
+    right.png".
+    """
+    return functools.partial(
+        _if_extension, endings=tuple(f".{name}" for name in extensions.lower().split()), function=f
+    )
 
 
 def _if_extension(key: str, data: bytes, endings: tuple[str, ...], function: Callable[[bytes], Any]) -> Any:
@@ -66,18 +91,24 @@ _VIDEO_EXTENSIONS = frozenset("mp4 ogv mjpeg avi mov h264 mpg webm wmv".split())
 
 
 def torch_audio(key: str, data: bytes) -> Any:
-    """A decoder for decode(): (samples, rate) of flac, mp3, wav, ..., by torchaudio. UnavailableError without it."""
+    """A decoder for decode(): (samples, rate) of flac, mp3, wav, ..., by torchaudio. UnavailableError without
+    it.
+    """
     if key.rpartition(".")[2] not in _AUDIO_EXTENSIONS:
         return None
     try:
         import torchaudio  # type: ignore[import-not-found]
     except ImportError:
-        raise UnavailableError("sound is decoded by torchaudio, which is not installed: pip install torchaudio") from None
+        raise UnavailableError(
+            "sound is decoded by torchaudio, which is not installed: pip install torchaudio"
+        ) from None
     return torchaudio.load(io.BytesIO(data))
 
 
 def torch_video(key: str, data: bytes) -> Any:
-    """A decoder for decode(): (frames, sound, info) of mp4, avi, mov, ..., by torchvision's read_video(). UnavailableError without it."""
+    """A decoder for decode(): (frames, sound, info) of mp4, avi, mov, ..., by torchvision's read_video().
+    UnavailableError without it.
+    """
     extension = key.rpartition(".")[2].lower()
     if extension not in _VIDEO_EXTENSIONS:
         return None
@@ -85,8 +116,8 @@ def torch_video(key: str, data: bytes) -> Any:
         from torchvision.io import read_video
     except ImportError:
         raise UnavailableError(
-            "videos are decoded by torchvision.io.read_video, which this torchvision has not: give decode() a function (key, data) "
-            "that uses torchcodec or PyAV"
+            "videos are decoded by torchvision.io.read_video, which this torchvision has not: give decode() a"
+            " function (key, data) that uses torchcodec or PyAV"
         ) from None
     with tempfile.NamedTemporaryFile(suffix=f".{extension}") as file:
         file.write(data)

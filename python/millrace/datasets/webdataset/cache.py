@@ -1,6 +1,8 @@
-"""wds.cache: files of stores kept in a folder as files of their own, for scripts that use these classes themselves.
+"""wds.cache: files of stores kept in a folder as files of their own, for scripts that use these classes
+themselves.
 
-WebDataset(..., cache_dir=...) has another cache (millrace.stores.DiskCache), which is verified, shared by all processes and bounded.
+WebDataset(..., cache_dir=...) has another cache (millrace.stores.DiskCache), which is verified, shared by all
+processes and bounded.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import sys
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Optional, Union
+from typing import Any
 
 from millrace.regular_files import open_regular
 
@@ -21,7 +23,9 @@ from .gopen import gopen
 from .handlers import Handler, reraise_exception
 from .open_shards import is_local, local_path
 
-_PATHS = frozenset(("", "file", "http", "https", "ftp", "ftps", "gs", "s3", "ais"))  # schemes of which the path names the object
+_PATHS = frozenset(
+    ("", "file", "http", "https", "ftp", "ftps", "gs", "s3", "ais")
+)  # schemes of which the path names the object
 
 
 def islocal(url: str) -> bool:
@@ -52,13 +56,25 @@ def check_tar_format(path: str) -> bool:
 
 
 class LRUCleanup:
-    """Keeps a folder below `cache_size` bytes: removes the files with the smallest keyfn(path), at most once in `interval` seconds."""
+    """Keeps a folder below `cache_size` bytes: removes the files with the smallest keyfn(path), at most once
+    in `interval` seconds.
+    """
 
     def __init__(
-        self, cache_dir: Any = None, cache_size: float = 10**12, keyfn: Callable[[str], Any] = os.path.getctime, verbose: bool = False,
-        interval: Optional[float] = 30,
-    ) -> None:  # fmt: skip
-        self.cache_dir, self.cache_size, self.keyfn, self.verbose, self.interval = cache_dir, cache_size, keyfn, verbose, interval
+        self,
+        cache_dir: Any = None,
+        cache_size: float = 10**12,
+        keyfn: Callable[[str], Any] = os.path.getctime,
+        verbose: bool = False,
+        interval: float | None = 30,
+    ) -> None:
+        self.cache_dir, self.cache_size, self.keyfn, self.verbose, self.interval = (
+            cache_dir,
+            cache_size,
+            keyfn,
+            verbose,
+            interval,
+        )
         self.last_run = 0.0
 
     def set_cache_dir(self, cache_dir: Any) -> None:
@@ -87,15 +103,17 @@ class LRUCleanup:
 
 
 class StreamingOpen:
-    """{"url", "stream"} of URLs, or of {"url": ...}; and "local_path" of those that are files. `verbose` prints them."""
+    """{"url", "stream"} of URLs, or of {"url": ...}; and "local_path" of those that are files. `verbose`
+    prints them.
+    """
 
     def __init__(self, verbose: bool = False, handler: Handler = reraise_exception) -> None:
         self.verbose, self.handler = verbose, handler
 
-    def _path(self, url: str) -> Optional[str]:
+    def _path(self, url: str) -> str | None:
         return local_path(url) if islocal(url) else None
 
-    def __call__(self, urls: Iterable[Union[str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    def __call__(self, urls: Iterable[str | dict[str, Any]]) -> Iterator[dict[str, Any]]:
         for entry in urls:
             url = entry["url"] if isinstance(entry, dict) else entry
             try:
@@ -113,19 +131,30 @@ class StreamingOpen:
 class FileCache(StreamingOpen):
     """The same, of files in `cache_dir`, where each URL is copied when it is first met.
 
-    url_to_name: a file's name in the folder. validator: of a copy; ValueError where it says no; None: all are right.
+    url_to_name: a file's name in the folder. validator: of a copy; ValueError where it says no; None: all are
+        right.
     cache_size: bytes, -1: no bound; looked at once in `cache_cleanup_interval` seconds.
     """
 
     def __init__(
-        self, cache_dir: Optional[str] = None, *, url_to_name: Callable[[str], str] = url_to_cache_name, verbose: bool = False,
-        validator: Optional[Callable[[str], bool]] = check_tar_format, handler: Handler = reraise_exception, cache_size: int = -1,
+        self,
+        cache_dir: str | None = None,
+        *,
+        url_to_name: Callable[[str], str] = url_to_cache_name,
+        verbose: bool = False,
+        validator: Callable[[str], bool] | None = check_tar_format,
+        handler: Handler = reraise_exception,
+        cache_size: int = -1,
         cache_cleanup_interval: float = 30,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(verbose, handler)
         self.cache_dir = os.environ.get("WDS_CACHE", "./_cache") if cache_dir is None else cache_dir
         self.url_to_name, self.validator = url_to_name, validator
-        self.cleaner = LRUCleanup(self.cache_dir, cache_size, verbose=verbose, interval=cache_cleanup_interval) if cache_size > 0 else None
+        self.cleaner = (
+            LRUCleanup(self.cache_dir, cache_size, verbose=verbose, interval=cache_cleanup_interval)
+            if cache_size > 0
+            else None
+        )
 
     def get_file(self, url: str) -> str:
         """The path of a URL's copy, or of the local file that it is."""
@@ -145,7 +174,9 @@ class FileCache(StreamingOpen):
             with gopen(url) as stream, open(part, "wb") as file:
                 shutil.copyfileobj(stream, file, 1 << 20)
             if self.validator is not None and not self.validator(part):
-                raise ValueError(f"{url}: it is no tar archive; look what the store sent, or give validator=None")
+                raise ValueError(
+                    f"{url}: it is no tar archive; look what the store sent, or give validator=None"
+                )
             os.replace(part, path)
         finally:
             with contextlib.suppress(FileNotFoundError):

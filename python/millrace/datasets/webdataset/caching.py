@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from typing import Any, Optional
+from typing import Any
 
 from . import utils
 from .utils import PipelineStage
 
 
 class Cached(PipelineStage):
-    """Keeps what passed, each worker process for itself, and gives it again from the second epoch on: in the same order, always."""
+    """Keeps what passed, each worker process for itself, and gives it again from the second epoch on: in the
+    same order, always.
+    """
 
     def __init__(self) -> None:
-        self.cached: Optional[list[Any]] = None
+        self.cached: list[Any] | None = None
 
     def run(self, samples: Iterable[Any]) -> Iterator[Any]:
         if self.cached is not None:
@@ -28,19 +30,25 @@ class Cached(PipelineStage):
 
 
 class LMDBCached(PipelineStage):
-    """Keeps what passed in an LMDB database, and gives it again once all of it passed; needs `pip install lmdb`.
+    """Keeps what passed in an LMDB database, and gives it again once all of it passed; needs `pip install
+    lmdb`.
 
-    map_size: bytes that it may have. pickler: dumps() and loads() of samples; pickle, so the file must be nobody else's.
+    map_size: bytes that it may have. pickler: dumps() and loads() of samples; pickle, so the file must be
+        nobody else's.
     chunksize: samples written at once.
     """
 
     _END = b"_"
 
-    def __init__(self, fname: str, map_size: float = 1e12, pickler: Any = pickle, chunksize: int = 500) -> None:
+    def __init__(
+        self, fname: str, map_size: float = 1e12, pickler: Any = pickle, chunksize: int = 500
+    ) -> None:
         import lmdb
 
         if utils.enforce_security:
-            raise ValueError(f"{fname}: samples are kept as pickles, which are not read while enforce_security is set")
+            raise ValueError(
+                f"{fname}: samples are kept as pickles, which are not read while enforce_security is set"
+            )
         self.db = lmdb.open(fname, readonly=False, map_size=int(map_size))
         self.pickler, self.chunksize = pickler, chunksize
 

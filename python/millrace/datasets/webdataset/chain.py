@@ -1,9 +1,11 @@
-"""What WebDataset and Mixture share: a pipeline as data, its epochs, its state, and the fluent methods (fluent.py).
+"""What WebDataset and Mixture share: a pipeline as data, its epochs, its state, and the fluent methods
+(fluent.py).
 
-A pipeline is never changed: each method returns another one with one more stage. What changes is the place of its latest iterator:
+A pipeline is never changed: each method returns another one with one more stage. What changes is the place of
+its latest iterator:
 
-    iter() makes an iterator, which begins at its first next(): at the place that was loaded, or else at the start of an epoch
-    the epoch is the one that set_epoch() named, once; then always the next one
+    iter() makes an iterator, which begins at its first next(): at the place that was loaded, or else at the
+    start of an epoch the epoch is the one that set_epoch() named, once; then always the next one
     state_dict() is the place of the iterator that was made last
 """
 
@@ -14,7 +16,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -42,34 +44,38 @@ class Run:
         self.begun = self.ended = False
         self.epoch = self.repetition = self.given = self.given_now = 0  # given_now: of this repetition
         self.reader = Reader()
-        self.flow: Optional[Flow] = None
+        self.flow: Flow | None = None
         self.source: Any = None  # these two: in place of the dataset's own
-        self.stages: Optional[tuple[Stage, ...]] = None
-        self.most: Optional[int] = None  # as Chain's
+        self.stages: tuple[Stage, ...] | None = None
+        self.most: int | None = None  # as Chain's
 
 
 class Chain(Fluent, IterableDataset):
-    """Base of pipelines. Subclasses say what the source is, by `_source()`, and what it is made of, by `_facts()`."""
+    """Base of pipelines. Subclasses say what the source is, by `_source()`, and what it is made of, by
+    `_facts()`.
+    """
 
     _stages: tuple[Stage, ...] = ()
-    _world: Optional[tuple[int, int]] = None  # where it was sent from
+    _world: tuple[int, int] | None = None  # where it was sent from
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.seed = seed
-        self._length: Optional[int] = None
+        self._length: int | None = None
         self._repetitions = 1
-        self._most: Optional[int] = None  # samples of an epoch
+        self._most: int | None = None  # samples of an epoch
         self._forget()
 
     def _forget(self) -> None:
         self._board = EpochBoard()
         self._seen = 0  # how often the epoch had been set when it was last looked at
         self._last = -1  # the latest epoch that began
-        self._told: Optional[tuple[int, int]] = None  # how often it had been set when this process told its workers, and the process
+        self._told: tuple[int, int] | None = (
+            None  # how often it had been set when this process told its workers, and the process
+        )
         self._began_in = 0  # the process
-        self._latest: Optional[Run] = None
-        self._pending: Optional[dict[str, Any]] = None
+        self._latest: Run | None = None
+        self._pending: dict[str, Any] | None = None
         self._undivided = False  # where it was sent from, somebody else divided it among the ranks
 
     # ---------------------------------------------------------------- to be defined
@@ -89,22 +95,28 @@ class Chain(Fluent, IterableDataset):
         return self._stages
 
     def compose(self, *stages: Any) -> Any:
-        """With further stages: a `millrace.datasets.webdataset.Stage`, a function from an iterator to an iterator, an object with `run`.
+        """With further stages: a `millrace.datasets.webdataset.Stage`, a function from an iterator to an
+        iterator, an object with `run`.
 
-        What such a function holds is not known, so resuming runs the pipeline from the start of the epoch up to it.
+        What such a function holds is not known, so resuming runs the pipeline from the start of the epoch up
+        to it.
         """
         other = self._copy()
         other._stages = (*self._stages, *map(as_stage, stages))
         return other
 
     def append(self, stage: Any) -> None:
-        """compose() of this data set itself, as webdataset has it. Epochs, and a state that was loaded, are forgotten."""
+        """compose() of this data set itself, as webdataset has it. Epochs, and a state that was loaded, are
+        forgotten.
+        """
         self._stages = (*self._stages, as_stage(stage))
         self._forget()
 
     @property
     def pipeline(self) -> tuple[Any, ...]:
-        """The source's steps, and the stages, as a DataPipeline lists them. DataPipeline(*steps) of other ones is another pipeline."""
+        """The source's steps, and the stages, as a DataPipeline lists them. DataPipeline(*steps) of other
+        ones is another pipeline.
+        """
         return (*self._head(), *self._stages)
 
     def _head(self) -> tuple[Any, ...]:
@@ -124,7 +136,9 @@ class Chain(Fluent, IterableDataset):
     iterator1 = iterator
 
     def invoke(self, f: Any, *args: Any) -> Iterator[Any]:
-        """The items of step `f`: of an iterable, or of a function, stage or object with run() called with `args`."""
+        """The items of step `f`: of an iterable, or of a function, stage or object with run() called with
+        `args`.
+        """
         if not args and isinstance(f, Iterable):
             return iter(f)
         return iter(getattr(f, "run", f)(*args) if not isinstance(f, Stage) else f(*args))
@@ -136,30 +150,39 @@ class Chain(Fluent, IterableDataset):
         return other
 
     def repeat(self, nepochs: int = -1, nbatches: int = -1) -> Any:
-        """An epoch is `nepochs` times the data (-1: endless), each time in another order; `nbatches`: at most so many items of it."""
+        """An epoch is `nepochs` times the data (-1: endless), each time in another order; `nbatches`: at most
+        so many items of it.
+        """
         other = self._copy()
         other._repetitions = nepochs if nepochs > 0 else ENDLESS
         other._most = nbatches if nbatches > 0 else None
         return other
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
-        """An epoch has so many items (samples, or batches behind batched()) for each reader, and the data are repeated as it takes.
+        """An epoch has so many items (samples, or batches behind batched()) for each reader, and the data are
+        repeated as it takes.
 
-        A reader is a worker of a rank, as in webdataset: two workers give twice as many, natively, too, where num_workers is a number. With
-        num_workers="auto" it is so many for each rank there. A state of such an epoch is taken up with as many workers.
+        A reader is a worker of a rank, as in webdataset: two workers give twice as many, natively, too, where
+        num_workers is a number. With num_workers="auto" it is so many for each rank there. A state of such an
+        epoch is taken up with as many workers.
         """
         other = self._copy()
-        other._repetitions, other._most = ENDLESS, max(nsamples, nbatches) if max(nsamples, nbatches) > 0 else None
+        other._repetitions, other._most = (
+            ENDLESS,
+            max(nsamples, nbatches) if max(nsamples, nbatches) > 0 else None,
+        )
         return other
 
     def with_length(self, n: int, silent: bool = False) -> Any:
-        """len() says `n`. It changes nothing else: with_epoch() does. `silent` has no effect; there is no warning."""
+        """len() says `n`. It changes nothing else: with_epoch() does. `silent` has no effect; there is no
+        warning.
+        """
         other = self._copy()
         other._length = n
         return other
 
     @property
-    def most(self) -> Optional[int]:
+    def most(self) -> int | None:
         """Items of an epoch, if with_epoch() or repeat() declared it."""
         return self._most
 
@@ -170,7 +193,9 @@ class Chain(Fluent, IterableDataset):
 
     def __len__(self) -> int:
         if self._length is None:
-            raise TypeError(f"a {type(self).__name__} has no length; declare one: dataset = dataset.with_length(n)")
+            raise TypeError(
+                f"a {type(self).__name__} has no length; declare one: dataset = dataset.with_length(n)"
+            )
         return self._length
 
     def __bool__(self) -> bool:
@@ -192,17 +217,19 @@ class Chain(Fluent, IterableDataset):
         return epoch if is_new else self._last + 1
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iterator, here and in worker processes, begins this epoch; those after it the ones that follow."""
+        """The next iterator, here and in worker processes, begins this epoch; those after it the ones that
+        follow.
+        """
         if self._pending is not None and self._pending["epoch"] != epoch:
             self._pending = None
         self._board.set(epoch)
 
     @property
-    def _items_of_epoch(self) -> Optional[int]:
+    def _items_of_epoch(self) -> int | None:
         """Of each reader, where that is declared."""
         return self._most if self._repetitions == ENDLESS else None
 
-    def _tell_workers(self, saved_epoch: Optional[int]) -> int:
+    def _tell_workers(self, saved_epoch: int | None) -> int:
         """Called by a DataLoader before its workers begin an epoch: they all take this one."""
         epoch = self.epoch if saved_epoch is None else saved_epoch
         self._board.set(epoch)
@@ -211,14 +238,20 @@ class Chain(Fluent, IterableDataset):
             self._pending = None  # it named the epoch that begins now
         return epoch
 
-    def _begin(self, run: Run) -> Optional[list[Any]]:
+    def _begin(self, run: Run) -> list[Any] | None:
         """The entries of the place at which the run begins; None at the start of the epoch."""
         pending, run.reader = self._pending, Reader.here(self._world)
         if self._undivided or is_divided_by_accelerate(self):
             run.reader = replace(run.reader, rank=0, ranks=1)
         run.epoch, places = self.epoch, None
         worker = get_worker_info()
-        if worker is not None and worker.id == 0 and pending is None and self._began_in != os.getpid() and self._shuffles:
+        if (
+            worker is not None
+            and worker.id == 0
+            and pending is None
+            and self._began_in != os.getpid()
+            and self._shuffles
+        ):
             self._board.warn_of_repetition()
         self._began_in = os.getpid()
         if pending is not None and "places" in pending:
@@ -241,10 +274,12 @@ class Chain(Fluent, IterableDataset):
         run.most = self._most
         return self._items(run)
 
-    def iterate(self, source: Any, stages: tuple[Stage, ...], most: Optional[int]) -> Iterator[Any]:
-        """iter(), with another source, `source(context, own)`, and other stages: the same samples in another form, so the same places.
+    def iterate(self, source: Any, stages: tuple[Stage, ...], most: int | None) -> Iterator[Any]:
+        """iter(), with another source, `source(context, own)`, and other stages: the same samples in another
+        form, so the same places.
 
-        `most` is instead of with_epoch()'s number. None where that is the caller's business, who says end() when it is there.
+        `most` is instead of with_epoch()'s number. None where that is the caller's business, who says end()
+        when it is there.
         """
         run = self._latest = Run()
         run.source, run.stages, run.most = source, stages, most
@@ -275,7 +310,7 @@ class Chain(Fluent, IterableDataset):
                 run.repetition, run.given_now = run.repetition + 1, 0
         run.ended, run.flow = True, None
 
-    def _flow(self, run: Run, context: Context, places: Optional[Place]) -> Flow:
+    def _flow(self, run: Run, context: Context, places: Place | None) -> Flow:
         stages = self._stages if run.stages is None else run.stages
         try:
             source = (run.source or self._source)(context, None if places is None else places[0])
@@ -283,7 +318,10 @@ class Chain(Fluent, IterableDataset):
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             if places is None or isinstance(error, StateError):
                 raise
-            raise StateError(f"the state's place {places} is none in this pipeline ({error!r}): it is damaged; load another one") from error
+            raise StateError(
+                f"the state's place {places} is none in this pipeline ({error!r}): it is damaged; load"
+                " another one"
+            ) from error
 
     def close(self) -> None:
         """Lets go of what the iterator that was made last has read ahead; its place is forgotten."""
@@ -299,7 +337,8 @@ class Chain(Fluent, IterableDataset):
 
     @signing
     def state_dict(self) -> dict[str, Any]:
-        """Where the iterator that was made last stands: numbers, whatever samples are held. Behind its end: the start of the next epoch.
+        """Where the iterator that was made last stands: numbers, whatever samples are held. Behind its end:
+        the start of the next epoch.
 
         It belongs to one reader, that is, one worker of one rank; a DataLoader keeps those of its workers.
         """
@@ -319,21 +358,24 @@ class Chain(Fluent, IterableDataset):
         }
 
     def load_state_dict(self, state: dict[str, Any], verify: bool = True) -> None:
-        """The next iterator goes on where `state` was taken. StateError when it is of another version, or of another pipeline, or damaged,
-        as its checksum says, unless `verify` is False."""
+        """The next iterator goes on where `state` was taken. StateError when it is of another version, or of
+        another pipeline, or damaged,
+        as its checksum says, unless `verify` is False.
+        """
         name = type(self).__name__
         if not isinstance(state, Mapping):
             raise StateError(f"the state of a {name} is a dict from state_dict(), not {type(state).__name__}")
         if state.get("version") != _VERSION:
             raise StateError(
-                f"this state has version {state.get('version')!r}, and this millrace reads version {_VERSION} of a {type(self).__name__}'s"
+                f"this state has version {state.get('version')!r}, and this millrace reads version {_VERSION}"
+                f" of a {type(self).__name__}'s"
             )
         state = verified(state, f"the {name}'s state", verify)
         _check_types(state, name)
         if state.get("pipeline", self._described()) != self._described():
             raise StateError(
-                f"the state was saved for the pipeline {' | '.join(map(str, state['pipeline']))}, and this one is "
-                f"{' | '.join(self._described())}; resume with the same shards, seed and stages"
+                f"the state was saved for the pipeline {' | '.join(map(str, state['pipeline']))}, and this"
+                f" one is {' | '.join(self._described())}; resume with the same shards, seed and stages"
             )
         self._pending, self._latest = copy.deepcopy(state), None
 
@@ -345,25 +387,35 @@ class Chain(Fluent, IterableDataset):
         then = Reader(*state["reader"])
         if then != reader:
             raise StateError(
-                f"the state is that of worker {then.worker} of {then.workers} in rank {then.rank} of {then.ranks}, and this is worker "
-                f"{reader.worker} of {reader.workers} in rank {reader.rank} of {reader.ranks}; load the DataLoader's state, with as many "
-                "workers and ranks as then"
+                f"the state is that of worker {then.worker} of {then.workers} in rank {then.rank} of"
+                f" {then.ranks}, and this is worker {reader.worker} of {reader.workers} in rank {reader.rank}"
+                f" of {reader.ranks}; load the DataLoader's state, with as many workers and ranks as then"
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """For worker processes that are not forked: they see the epochs that are set here, which rank this is, and who divides."""
-        sent = {"_latest": None, "_told": None, "_world": world(), "_undivided": is_divided_by_accelerate(self)}
+        """For worker processes that are not forked: they see the epochs that are set here, which rank this
+        is, and who divides.
+        """
+        sent = {
+            "_latest": None,
+            "_told": None,
+            "_world": world(),
+            "_undivided": is_divided_by_accelerate(self),
+        }
         return {**self.__dict__, **sent, "_enforce_security": utils.enforce_security}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         allowed = state.pop("_enforce_security", None)
-        if allowed is not None and utils.enforce_security is None:  # a new process begins without what the script said
+        # a new process begins without what the script said
+        if allowed is not None and utils.enforce_security is None:
             utils.enforce_security = allowed
         self.__dict__.update(state)
 
 
 def _check_types(state: Mapping[str, Any], name: str) -> None:
-    """StateError unless it has the numbers of a place, all of them or, at the start of an epoch, none but the epoch's."""
+    """StateError unless it has the numbers of a place, all of them or, at the start of an epoch, none but the
+    epoch's.
+    """
     of_place = {"repetition": 1, "given": 2, "places": None, "reader": 4, "pipeline": None}
     missing = [key for key in of_place if key not in state]
     if missing and len(missing) < len(of_place):
@@ -372,7 +424,9 @@ def _check_types(state: Mapping[str, Any], name: str) -> None:
         value = state.get(key)
         numbers = [value] if count == 1 else value
         fits = isinstance(numbers, (list, tuple)) and count in (None, len(numbers))
-        if not fits or (count is not None and not all(type(number) is int and number >= 0 for number in numbers)):
+        if not fits or (
+            count is not None and not all(type(number) is int and number >= 0 for number in numbers)
+        ):
             raise StateError(f"the state of a {name} has {key!r} {value!r}: it is damaged; load another one")
 
 
@@ -382,10 +436,12 @@ def as_stage(thing: Any) -> Stage:
     from .holding import Composed
 
     if not callable(getattr(thing, "run", thing)):
-        raise TypeError(f"compose() takes stages or functions from an iterator to an iterator, not {type(thing).__name__}")
+        raise TypeError(
+            f"compose() takes stages or functions from an iterator to an iterator, not {type(thing).__name__}"
+        )
     return Composed(thing)
 
 
-def seed_of(seed: Optional[int]) -> int:
+def seed_of(seed: int | None) -> int:
     """The one that was given, else the environment's WDS_SEED, else 0: ranks must have the same."""
     return int(os.environ.get("WDS_SEED", "0")) if seed is None else seed

@@ -1,4 +1,6 @@
-"""Commands in place of files, "pipe:cat shard.tar": whether they may run (utils.py), and what they write as a Python file."""
+"""Commands in place of files, "pipe:cat shard.tar": whether they may run (utils.py), and what they write as a
+Python file.
+"""
 
 from __future__ import annotations
 
@@ -24,26 +26,35 @@ def opened(url: str, mode: str = "rb", bufsize: int = -1, **kw: Any) -> Pipe:
 
 
 def commands_allowed(url: str) -> None:
-    """UnavailableError, or ValueError where enforce_security is set, unless the script said that shards may run commands."""
+    """UnavailableError, or ValueError where enforce_security is set, unless the script said that shards may
+    run commands.
+    """
     if utils.enforce_security:
         raise ValueError(f"{url}: commands are not run while enforce_security is set")
     if utils.enforce_security is None:
         raise UnavailableError(
-            f"{url}: shards are not read from commands; give the URL that the command reads (s3://, https://, ...). If you trust all URLs: "
-            "wds.utils.enforce_security = False, or WDS_SECURE=0 in the environment"
+            f"{url}: shards are not read from commands; give the URL that the command reads (s3://, https://,"
+            " ...). If you trust all URLs: wds.utils.enforce_security = False, or WDS_SECURE=0 in the"
+            " environment"
         )
 
 
 class Pipe:
     """What a command writes, or reads. Its failure is an OSError, at the end of what it wrote or at close().
 
-    timeout: seconds that it may take to end after that. ignore_errors: its status does not matter; ignore_status: these do not.
+    timeout: seconds that it may take to end after that. ignore_errors: its status does not matter;
+        ignore_status: these do not.
     """
 
     def __init__(
-        self, command: str, mode: str = "rb", bufsize: int = -1, timeout: float = 7200.0, ignore_errors: bool = False,
+        self,
+        command: str,
+        mode: str = "rb",
+        bufsize: int = -1,
+        timeout: float = 7200.0,
+        ignore_errors: bool = False,
         ignore_status: Any = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.command, self.status = command, None
         self._timeout, self._ignored = timeout, None if ignore_errors else {0, *ignore_status}
         reads = mode.startswith("r")
@@ -81,7 +92,10 @@ class Pipe:
     def _wait(self) -> None:
         self.status = self._process.wait(self._timeout)
         if self._ignored is not None and self.status not in self._ignored:
-            raise OSError(f"{_COMMAND}{self.command}: the command ended with status {self.status}; look at what it printed")
+            raise OSError(
+                f"{_COMMAND}{self.command}: the command ended with status {self.status}; look at what it"
+                " printed"
+            )
 
     def __enter__(self) -> Pipe:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Optional, Union
+from typing import Any
 
 from millrace.ranks import world
 from millrace.signed_urls import unsigned
@@ -23,79 +23,95 @@ from .urls import expand_urls
 
 
 class WebDataset(Chain):
-    """Samples in tar shards. Files a/b.jpg, a/b.cls of a shard are a sample {"__key__": "a/b", "__url__": shard, "jpg": ..., "cls": ...};
+    """Samples in tar shards. Files a/b.jpg, a/b.cls of a shard are a sample {"__key__": "a/b", "__url__":
+    shard, "jpg": ..., "cls": ...};
     the shard's name is its URL without signatures and passwords (millrace/signed_urls.py).
 
     An IterableDataset; fluent methods (fluent.py) append stages, each making a new dataset:
 
-    >>> WebDataset("train-{000..127}.tar", shardshuffle=True).shuffle(1000).decode("pil").to_tuple("jpg;png", "cls").batched(64)
+    >>> WebDataset("train-{000..127}.tar", shardshuffle=True).shuffle(1000).decode("pil").to_tuple("jpg;png",
+    "cls").batched(64)
 
-    Differences to the webdataset package: ranks and workers divide the shards by themselves, and when there are fewer shards than readers,
-    the samples (describe_split()). All random choices depend on (seed, epoch), so the same seed gives the same order, another one in each
-    epoch; and a place in it can be saved and taken up at every sample. Pickled fields are refused unless decode() allows them.
+    Differences to the webdataset package: ranks and workers divide the shards by themselves, and when there
+    are fewer shards than readers, the samples (describe_split()). All random choices depend on (seed, epoch),
+    so the same seed gives the same order, another one in each epoch; and a place in it can be saved and taken
+    up at every sample. Pickled fields are refused unless decode() allows them.
 
-    With millrace.DataLoader epochs count themselves. With torch's and workers, call set_epoch(epoch) before each one.
+    With millrace.DataLoader epochs count themselves. With torch's and workers, call set_epoch(epoch) before
+    each one.
 
     Args:
         urls: "train-{000..127}.tar", several of them joined by "::", or any iterable of paths and URLs.
         handler: what to do about shards and samples that cannot be read (handlers.py); the default raises.
         mode: None, or "resampled".
-        resampled: endless: shards are drawn with replacement, by each reader from all of them, so `shardshuffle` and splitters change
-            nothing. Declare an epoch with with_epoch().
+        resampled: endless: shards are drawn with replacement, by each reader from all of them, so
+            `shardshuffle` and splitters change nothing. Declare an epoch with with_epoch().
         repeat: True is .repeat().
-        shardshuffle: True or a number: the shards in random order, another one in each epoch, the same on all ranks.
+        shardshuffle: True or a number: the shards in random order, another one in each epoch, the same on all
+            ranks.
         cache_size: bytes that the shards in cache_dir may have; -1: all but a tenth of the disk.
         cache_dir: a folder where shards from elsewhere are kept, shared by all processes of the machine.
         detshuffle: no effect, as shuffles are deterministic.
-        nodesplitter, workersplitter: who reads which shards (split.py). "auto" divides shards, or samples where there are too few;
-            "shards", "samples": these only. None: everybody reads all. Or a function from an iterator of {"url": ...} to one of those that
-            this reader takes, as webdataset's. While a loader that Accelerate prepared gives each rank its part, ranks do not divide here
-            (a function does what it does: leave it out).
-        select_files, rename_files: functions of the names in the archives, called in the order rename, select.
+        nodesplitter, workersplitter: who reads which shards (split.py). "auto" divides shards, or samples
+            where there are too few; "shards", "samples": these only. None: everybody reads all. Or a function
+            from an iterator of {"url": ...} to one of those that this reader takes, as webdataset's. While a
+            loader that Accelerate prepared gives each rank its part, ranks do not divide here (a function
+            does what it does: leave it out).
+        select_files, rename_files: functions of the names in the archives, called in the order rename,
+        select.
         empty_check: a reader that finds no sample in its shards raises ValueError.
         verbose: prints which shard is opened.
         seed: of all shuffles; the same on all ranks. None: WDS_SEED of the environment, or 0.
         memory: bytes of shards from elsewhere that each reader may have in memory or on their way.
         store_options: for millrace.stores, which reads them: credentials, endpoint, region, ...
 
-    ValueError for arguments that mean nothing. Errors in shards: CorruptDataError naming the shard and the offset; FileNotFoundError and
-    the like for those that cannot be opened; ValueError for a name that is twice in a sample.
+    ValueError for arguments that mean nothing. Errors in shards: CorruptDataError naming the shard and the
+    offset; FileNotFoundError and the like for those that cannot be opened; ValueError for a name that is
+    twice in a sample.
     """
 
     def __init__(
         self,
-        urls: Union[str, Iterable[str]],
+        urls: str | Iterable[str],
         handler: Handler = reraise_exception,
-        mode: Optional[str] = None,
+        mode: str | None = None,
         resampled: bool = False,
         repeat: bool = False,
-        shardshuffle: Union[None, bool, int] = None,
+        shardshuffle: None | bool | int = None,
         cache_size: int = -1,
-        cache_dir: Optional[str] = None,
-        url_to_name: Optional[Callable[[str], str]] = None,
+        cache_dir: str | None = None,
+        url_to_name: Callable[[str], str] | None = None,
         detshuffle: bool = False,
         nodesplitter: Splitter = "auto",
         workersplitter: Splitter = "auto",
-        select_files: Optional[Callable[[str], bool]] = None,
-        rename_files: Optional[Callable[[str], str]] = None,
+        select_files: Callable[[str], bool] | None = None,
+        rename_files: Callable[[str], str] | None = None,
         empty_check: bool = True,
         verbose: bool = False,
-        seed: Optional[int] = None,
+        seed: int | None = None,
         *,
         memory: int = 256 << 20,
-        store_options: Optional[dict[str, Any]] = None,
+        store_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(seed_of(seed))
         cache_dir = os.environ.get("WDS_CACHE", cache_dir)
         if mode not in (None, "resampled"):
             raise ValueError(f"mode={mode!r} is unknown; use None or 'resampled'")
         if url_to_name is not None:
-            raise ValueError("url_to_name has no meaning here: the cache names its files itself; leave it out")
+            raise ValueError(
+                "url_to_name has no meaning here: the cache names its files itself; leave it out"
+            )
         for name, splitter in (("nodesplitter", nodesplitter), ("workersplitter", workersplitter)):
             if not (splitter is None or splitter in SPLITTERS or callable(splitter)):
-                raise ValueError(f"{name}={splitter!r}: give None, a function, or one of {', '.join(map(repr, SPLITTERS))}")
-        if isinstance(urls, dict) or (isinstance(urls, str) and urls.endswith((".yaml", ".yml", ".json", "/"))):
-            raise ValueError(f"urls={urls!r}: shards are named by braces or a list here, not by a specification or folder")
+                raise ValueError(
+                    f"{name}={splitter!r}: give None, a function, or one of {', '.join(map(repr, SPLITTERS))}"
+                )
+        if isinstance(urls, dict) or (
+            isinstance(urls, str) and urls.endswith((".yaml", ".yml", ".json", "/"))
+        ):
+            raise ValueError(
+                f"urls={urls!r}: shards are named by braces or a list here, not by a specification or folder"
+            )
         self.shards = Shards(
             tuple(expand_urls(urls)),
             bool(shardshuffle) and not (resampled or mode == "resampled"),
@@ -128,23 +144,33 @@ class WebDataset(Chain):
         """All shards."""
         return self.shards.urls
 
-    def indexed(self, index_dir: Optional[str] = None) -> IndexedWebDataset:
-        """The same shards and stages as a map-style dataset: any order, len(), exact shuffles of all shards. Plain tars only.
+    def indexed(self, index_dir: str | None = None) -> IndexedWebDataset:
+        """The same shards and stages as a map-style dataset: any order, len(), exact shuffles of all shards.
+        Plain tars only.
 
-        index_dir: where the shards' indexes are kept when they do not lie beside them; None: in the user's cache folder.
-        ValueError for stages that do not treat sample by sample (shuffle, batched, slice), and for handlers.
+        index_dir: where the shards' indexes are kept when they do not lie beside them; None: in the user's
+        cache folder. ValueError for stages that do not treat sample by sample (shuffle, batched, slice), and
+        for handlers.
         """
         shards = self.shards
         if shards.select_files is not None or shards.rename_files is not None:
-            raise ValueError("an index has the files as they are called in the shards: leave select_files and rename_files out")
+            raise ValueError(
+                "an index has the files as they are called in the shards: leave select_files and"
+                " rename_files out"
+            )
         for url in self.urls:
             check_url(url)  # commands are read front to back only
         return IndexedWebDataset(self.urls, self._stages, index_dir, shards.stores)
 
-    def describe_split(self, num_workers: int = 0, ranks: Optional[int] = None) -> str:
-        """Who reads which shards in the next epoch, and why: a line per reader. `ranks`: how many; None: as many as there are."""
+    def describe_split(self, num_workers: int = 0, ranks: int | None = None) -> str:
+        """Who reads which shards in the next epoch, and why: a line per reader. `ranks`: how many; None: as
+        many as there are.
+        """
         if self.shards.resampled:
-            return f"{len(self.urls)} shards, resampled: every reader draws shards from all of them, with replacement"
+            return (
+                f"{len(self.urls)} shards, resampled: every reader draws shards from all of them, with"
+                " replacement"
+            )
         ranks, workers = world()[1] if ranks is None else ranks, max(1, num_workers)
         lines = []
         for rank in range(ranks):
@@ -153,17 +179,29 @@ class WebDataset(Chain):
                 share = self.shards.share(context)
                 if not lines:
                     lines.append(f"{share.why}, in epoch {self.epoch}:")
-                names = ", ".join(unsigned(self.urls[number]) for number in share.shards[:8]) + (", ..." if len(share.shards) > 8 else "")
-                part = "" if share.stride == 1 else f", every {share.stride}. sample from number {share.offset}"
-                lines.append(f"  rank {rank}, worker {worker}: {len(share.shards)} of {len(self.urls)} shards{part}: {names}")
+                names = ", ".join(unsigned(self.urls[number]) for number in share.shards[:8]) + (
+                    ", ..." if len(share.shards) > 8 else ""
+                )
+                part = (
+                    "" if share.stride == 1 else f", every {share.stride}. sample from number {share.offset}"
+                )
+                lines.append(
+                    f"  rank {rank}, worker {worker}: {len(share.shards)} of {len(self.urls)} shards{part}:"
+                    f" {names}"
+                )
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"WebDataset({len(self.urls)} shards, seed={self.seed}){''.join(f'.{stage}' for stage in self._stages)}"
+        return (
+            f"WebDataset({len(self.urls)} shards,"
+            f" seed={self.seed}){''.join(f'.{stage}' for stage in self._stages)}"
+        )
 
     @property
     def pipeline(self) -> Any:
-        """The steps as a DataPipeline lists them. Changing this list makes the data set that DataPipeline, which runs in Python."""
+        """The steps as a DataPipeline lists them. Changing this list makes the data set that DataPipeline,
+        which runs in Python.
+        """
         steps = super().pipeline
         return EditableSteps(steps).of(self) if type(self) is WebDataset else steps
 
@@ -171,9 +209,16 @@ class WebDataset(Chain):
         shards, urls = self.shards, list(self.urls)
         source: Any = ResampledShards(urls, seed=self.seed) if shards.resampled else SimpleShardList(urls)
         divided = ((shards.nodesplitter, split_by_node), (shards.workersplitter, split_by_worker))
-        steps = [splitter if callable(splitter) else known for splitter, known in divided if splitter is not None]
+        steps = [
+            splitter if callable(splitter) else known for splitter, known in divided if splitter is not None
+        ]
         shuffled = [DetShuffle(len(urls), seed=self.seed)] if shards.shuffled else []
-        return (source, *shuffled, *steps, TarfileToSamples(shards.handler, shards.select_files, shards.rename_files))
+        return (
+            source,
+            *shuffled,
+            *steps,
+            TarfileToSamples(shards.handler, shards.select_files, shards.rename_files),
+        )
 
     def _source(self, context: Context, own: Any) -> Flow:
         return self.shards.run(context, own)

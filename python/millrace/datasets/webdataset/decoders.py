@@ -1,7 +1,9 @@
-"""What a field's bytes mean, by its extension: webdataset's table, but nothing is unpickled unless it was allowed by name.
+"""What a field's bytes mean, by its extension: webdataset's table, but nothing is unpickled unless it was
+allowed by name.
 
-A sample's fields are decoded one by one, each by the first decoder that gives something other than None: those before (gz), the ones
-that decode() was given, and those behind (this table). What none of them knows stays bytes.
+A sample's fields are decoded one by one, each by the first decoder that gives something other than None:
+those before (gz), the ones that decode() was given, and those behind (this table). What none of them knows
+stays bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import json
 import pickle
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -30,11 +32,13 @@ MOST_UNPACKED = 2**32  # bytes that a compressed field may have
 
 
 class DecodingError(CorruptDataError):
-    """A field could not be decoded. `url`, `key`, `field`: of which sample; the cause is what its decoder raised."""
+    """A field could not be decoded. `url`, `key`, `field`: of which sample; the cause is what its decoder
+    raised.
+    """
 
-    url: Optional[str] = None
-    key: Optional[str] = None
-    field: Optional[str] = None
+    url: str | None = None
+    key: str | None = None
+    field: str | None = None
 
 
 class PickleRefused(ValueError):
@@ -43,13 +47,15 @@ class PickleRefused(ValueError):
 
 @dataclass(frozen=True)
 class Continue:
-    """What a decoder returns that has only unwrapped the data: the others go on with it, under another name."""
+    """What a decoder returns that has only unwrapped the data: the others go on with it, under another
+    name.
+    """
 
     key: str
     data: bytes
 
 
-def gzfilter(key: str, data: bytes) -> Optional[Continue]:
+def gzfilter(key: str, data: bytes) -> Continue | None:
     """Unpacks a field whose name ends in .gz. ValueError when it has more than 4 GiB."""
     if not key.endswith(".gz"):
         return None
@@ -82,7 +88,9 @@ def _pickle(data: bytes, pickles: bool) -> Any:
 
 
 def _reads_pickles(allowed: bool) -> bool:
-    """Whether pickles are read: `allowed` says what decode() said. ValueError where enforce_security refuses them all (utils.py)."""
+    """Whether pickles are read: `allowed` says what decode() said. ValueError where enforce_security refuses
+    them all (utils.py).
+    """
     if utils.enforce_security:
         raise ValueError("Unpickling is not allowed: enforce_security is set")
     return allowed or utils.enforce_security is False
@@ -92,13 +100,17 @@ def _torch(data: bytes, pickles: bool) -> Any:
     if utils.enforce_security:
         raise ValueError("torch.loads is not allowed: enforce_security is set")
     wds = importlib.import_module(__package__)
-    pickles = _reads_pickles(pickles) and not (wds.pytorch_weights_only or wds.autodecode.pytorch_weights_only)
+    pickles = _reads_pickles(pickles) and not (
+        wds.pytorch_weights_only or wds.autodecode.pytorch_weights_only
+    )
     try:
         return torch.load(io.BytesIO(data), weights_only=not pickles, map_location="cpu")
     except pickle.UnpicklingError as error:
         if pickles:
             raise
-        raise PickleRefused(f"it holds more than tensors, which takes a pickle that can run any code ({_first_line(error)})") from None
+        raise PickleRefused(
+            f"it holds more than tensors, which takes a pickle that can run any code ({_first_line(error)})"
+        ) from None
 
 
 def _reads_objects(allowed: bool) -> bool:
@@ -123,7 +135,9 @@ def _npz(data: bytes, pickles: bool) -> dict[str, np.ndarray]:
 def _as_refusal(error: ValueError) -> ValueError:
     if "allow_pickle" not in str(error):
         return error
-    return PickleRefused("it is an array of objects, or no array at all, which takes a pickle that can run any code")
+    return PickleRefused(
+        "it is an array of objects, or no array at all, which takes a pickle that can run any code"
+    )
 
 
 def _tensors(data: bytes, pickles: bool) -> list[np.ndarray]:
@@ -142,7 +156,9 @@ def package(name: str) -> Any:
     try:
         return __import__(name)
     except ImportError:
-        raise UnavailableError(f"the package {name} is missing: pip install {name}, or leave the field out with decode(only=...)") from None
+        raise UnavailableError(
+            f"the package {name} is missing: pip install {name}, or leave the field out with decode(only=...)"
+        ) from None
 
 
 TABLE: dict[str, Callable[[bytes, bool], Any]] = {
@@ -178,14 +194,16 @@ class BasicHandlers:
 
 
 class SampleDecoder:
-    """`decoder(sample)`: a new dict with its fields decoded. What the arguments mean: see WebDataset.decode()."""
+    """`decoder(sample)`: a new dict with its fields decoded. What the arguments mean: see
+    WebDataset.decode().
+    """
 
     def __init__(
         self,
-        handlers: Iterable[Union[str, Decoder]],
-        pre: Optional[Iterable[Decoder]] = None,
-        post: Optional[Iterable[Decoder]] = None,
-        only: Union[None, str, Collection[str]] = None,
+        handlers: Iterable[str | Decoder],
+        pre: Iterable[Decoder] | None = None,
+        post: Iterable[Decoder] | None = None,
+        only: None | str | Collection[str] = None,
         partial: bool = False,
         allow_pickle: AllowPickle = False,
     ) -> None:
@@ -195,18 +213,25 @@ class SampleDecoder:
         self._decoders: list[Decoder] = [*before, *middle, *behind]
         for decoder in self._decoders:
             if not callable(decoder):
-                raise TypeError(f"a decoder should be a function of (key, data) or a name, not {type(decoder).__name__}")
+                raise TypeError(
+                    f"a decoder should be a function of (key, data) or a name, not {type(decoder).__name__}"
+                )
         self._only = None if only is None else frozenset(only.split() if isinstance(only, str) else only)
         self._partial = partial
 
     def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(sample, dict):
-            raise TypeError(f"decode() takes samples that are dicts, not {type(sample).__name__}; put it before to_tuple()")
+            raise TypeError(
+                f"decode() takes samples that are dicts, not {type(sample).__name__}; put it before"
+                " to_tuple()"
+            )
         result = {}
         for name, value in sample.items():
             if name[:2] == "__":
                 result[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-            elif (self._only is not None and name not in self._only) or (self._partial and not isinstance(value, bytes)):
+            elif (self._only is not None and name not in self._only) or (
+                self._partial and not isinstance(value, bytes)
+            ):
                 result[name] = value
             else:
                 result[name] = self._field(sample, name, value)
@@ -215,7 +240,10 @@ class SampleDecoder:
     def _field(self, sample: dict[str, Any], name: str, value: Any) -> Any:
         try:
             if not isinstance(value, bytes):
-                raise TypeError(f"it is no bytes but {type(value).__name__}; decode(partial=True) leaves what is decoded already")
+                raise TypeError(
+                    f"it is no bytes but {type(value).__name__}; decode(partial=True) leaves what is decoded"
+                    " already"
+                )
             return self._decoded("." + name, value)
         except (MemoryError, UnavailableError):
             raise
@@ -235,8 +263,14 @@ class SampleDecoder:
 def _named(error: Exception, sample: dict[str, Any], name: str) -> DecodingError:
     url, key = sample.get("__url__"), sample.get("__key__")
     extension = name.rpartition(".")[2]
-    remedy = f'; if you trust this data: decode(..., allow_pickle=("{extension}",))' if isinstance(error, PickleRefused) else ""
-    named = DecodingError(f"{url}: sample {key!r}, field {name!r} cannot be decoded: {type(error).__name__}: {error}{remedy}")
+    remedy = (
+        f'; if you trust this data: decode(..., allow_pickle=("{extension}",))'
+        if isinstance(error, PickleRefused)
+        else ""
+    )
+    named = DecodingError(
+        f"{url}: sample {key!r}, field {name!r} cannot be decoded: {type(error).__name__}: {error}{remedy}"
+    )
     named.path, named.offset = url, -1
     named.url, named.key, named.field = url, key, name
     return named

@@ -1,4 +1,6 @@
-"""Random numbers that are functions of a key and a position: nothing of them has to be saved, and any of them can be had again."""
+"""Random numbers that are functions of a key and a position: nothing of them has to be saved, and any of them
+can be had again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ _PER_BLOCK = 4  # 64-bit words that one step of Philox's counter gives
 
 
 class Draws:
-    """`word(i)` is random in 0 .. 2^64-1. The key is any tuple of numbers and strings; other keys give other numbers."""
+    """`word(i)` is random in 0 .. 2^64-1. The key is any tuple of numbers and strings; other keys give other
+    numbers.
+    """
 
     def __init__(self, *key: object) -> None:
         self._key = int.from_bytes(blake2b(repr(key).encode(), digest_size=16).digest(), "little")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils.data import IterableDataset
 
@@ -25,12 +25,14 @@ class MockDataset(IterableDataset):
 
 
 class with_epoch(IterableDataset):  # noqa: N801  (webdataset's name)
-    """`length` samples at a time of a stream, which goes on in the next epoch where it was, and begins anew at its end."""
+    """`length` samples at a time of a stream, which goes on in the next epoch where it was, and begins anew
+    at its end.
+    """
 
     def __init__(self, dataset: Iterable[Any], length: int) -> None:
         super().__init__()
         self.dataset, self.length = dataset, length
-        self._source: Optional[Iterator[Any]] = None
+        self._source: Iterator[Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_source": None}

@@ -1,6 +1,8 @@
-"""wds.filters: the steps of a DataPipeline by the package's names, and, with a _ in front, the same as functions of samples.
+"""wds.filters: the steps of a DataPipeline by the package's names, and, with a _ in front, the same as
+functions of samples.
 
-Steps are the stages that WebDataset's methods append. What a script writes itself goes through pipelinefilter().
+Steps are the stages that WebDataset's methods append. What a script writes itself goes through
+pipelinefilter().
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import functools
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 from .caching import Cached, LMDBCached
 from .collation import default_collation_fn
@@ -20,10 +22,37 @@ from .holding import Shuffle as _Shuffle
 from .utils import identity
 
 __all__ = [
-    "Cached", "LMDBCached", "associate", "batched", "decode", "default_collation_fn", "detshuffle", "extract_keys", "getfirst", "identity",
-    "info", "listed", "log_keys", "map", "map_dict", "map_tuple", "pipelinefilter", "rename", "rename_keys", "reraise_exception", "rsample",
-    "select", "shuffle", "slice", "to_dict", "to_tuple", "transform_with", "unbatched", "unlisted", "xdecode",
-]  # fmt: skip
+    "Cached",
+    "LMDBCached",
+    "associate",
+    "batched",
+    "decode",
+    "default_collation_fn",
+    "detshuffle",
+    "extract_keys",
+    "getfirst",
+    "identity",
+    "info",
+    "listed",
+    "log_keys",
+    "map",
+    "map_dict",
+    "map_tuple",
+    "pipelinefilter",
+    "rename",
+    "rename_keys",
+    "reraise_exception",
+    "rsample",
+    "select",
+    "shuffle",
+    "slice",
+    "to_dict",
+    "to_tuple",
+    "transform_with",
+    "unbatched",
+    "unlisted",
+    "xdecode",
+]
 
 
 class _Step(Fluent):
@@ -60,7 +89,12 @@ extract_keys, listed, log_keys = _step("extract_keys"), _step("listed"), _step("
 map, map_dict, map_tuple = _step("map"), _step("map_dict"), _step("map_tuple")
 rename, rename_keys, rsample = _step("rename"), _step("rename_keys"), _step("rsample")
 select, slice, to_dict = _step("select"), _step("slice"), _step("to_dict")
-to_tuple, unbatched, unlisted, xdecode = _step("to_tuple"), _step("unbatched"), _step("unlisted"), _step("xdecode")
+to_tuple, unbatched, unlisted, xdecode = (
+    _step("to_tuple"),
+    _step("unbatched"),
+    _step("unlisted"),
+    _step("xdecode"),
+)
 _shuffling = _step("shuffle")
 
 _associate, _batched, _decode = _function(associate), _function(batched), _function(decode)
@@ -68,27 +102,45 @@ _extract_keys, _listed, _log_keys = _function(extract_keys), _function(listed), 
 _map, _map_dict, _map_tuple = _function(map), _function(map_dict), _function(map_tuple)
 _rename, _rename_keys, _rsample = _function(rename), _function(rename_keys), _function(rsample)
 _select, _slice, _to_dict = _function(select), _function(slice), _function(to_dict)
-_to_tuple, _unbatched, _unlisted, _xdecode = _function(to_tuple), _function(unbatched), _function(unlisted), _function(xdecode)
+_to_tuple, _unbatched, _unlisted, _xdecode = (
+    _function(to_tuple),
+    _function(unbatched),
+    _function(unlisted),
+    _function(xdecode),
+)
 
 
 # ---------------------------------------------------------------- shuffles
 
 
-def shuffle(bufsize: int = 1000, initial: int = 100, rng: Any = None, seed: Optional[int] = None, handler: Any = None) -> Any:
-    """The step that WebDataset.shuffle() appends. In front of tarfile_to_samples() it shuffles all shards, whatever `bufsize` is."""
+def shuffle(
+    bufsize: int = 1000, initial: int = 100, rng: Any = None, seed: int | None = None, handler: Any = None
+) -> Any:
+    """The step that WebDataset.shuffle() appends. In front of tarfile_to_samples() it shuffles all shards,
+    whatever `bufsize` is.
+    """
     return _shuffling(bufsize, initial, rng, seed, handler)
 
 
-def detshuffle(bufsize: int = 1000, initial: int = 100, seed: int = 0, epoch: int = -1) -> Optional[DetShuffle]:
-    """shuffle(), whose order depends on (seed, epoch) always; epochs count from `epoch` + 1. The step's `epoch` says which it was."""
+def detshuffle(bufsize: int = 1000, initial: int = 100, seed: int = 0, epoch: int = -1) -> DetShuffle | None:
+    """shuffle(), whose order depends on (seed, epoch) always; epochs count from `epoch` + 1. The step's
+    `epoch` says which it was.
+    """
     return None if bufsize < 1 else DetShuffle(int(bufsize), int(initial), seed, epoch)
 
 
 def _shuffle(
-    data: Iterable[Any], bufsize: int = 1000, initial: int = 100, rng: Any = None, seed: Optional[int] = None, handler: Any = None
+    data: Iterable[Any],
+    bufsize: int = 1000,
+    initial: int = 100,
+    rng: Any = None,
+    seed: int | None = None,
+    handler: Any = None,
 ) -> Iterator[Any]:
-    """shuffle() as a function of samples. With an `rng`, a random.Random, its draws are those that the package makes.
-    `handler` has no effect, as nothing can fail here."""
+    """shuffle() as a function of samples. With an `rng`, a random.Random, its draws are those that the
+    package makes.
+    `handler` has no effect, as nothing can fail here.
+    """
     if rng is None:
         return iter(data) if bufsize < 1 else _Shuffle(bufsize, initial, seed)(data)
     return _drawn(iter(data), bufsize, min(initial, bufsize), rng)
@@ -161,17 +213,32 @@ def pipeline(source: Any, *steps: Callable[[Any], Any]) -> Any:
 
 
 def _info(
-    data: Iterable[Any], fmt: Optional[str] = None, n: int = 3, every: int = -1, width: int = 50, stream: Any = None, name: str = ""
+    data: Iterable[Any],
+    fmt: str | None = None,
+    n: int = 3,
+    every: int = -1,
+    width: int = 50,
+    stream: Any = None,
+    name: str = "",
 ) -> Iterator[Any]:
-    """Prints what passes: the first `n` samples, and each `every`-th one. `fmt`: a format of the sample's fields instead."""
+    """Prints what passes: the first `n` samples, and each `every`-th one. `fmt`: a format of the sample's
+    fields instead.
+    """
     out = sys.stderr if stream is None else stream
     for number, sample in enumerate(data):
         if number < n or (every > 0 and (number + 1) % every == 0):
             if fmt is not None:
-                print(fmt.format(**(sample if isinstance(sample, dict) else dict(enumerate(sample)))), file=out)
+                print(
+                    fmt.format(**(sample if isinstance(sample, dict) else dict(enumerate(sample)))), file=out
+                )
             else:
                 fields = sample.items() if isinstance(sample, dict) else enumerate(sample)
-                print(f"--- {name} {number}", *(f"  {field}: {repr(value)[:width]}" for field, value in fields), sep="\n", file=out)
+                print(
+                    f"--- {name} {number}",
+                    *(f"  {field}: {repr(value)[:width]}" for field, value in fields),
+                    sep="\n",
+                    file=out,
+                )
         yield sample
 
 
@@ -181,8 +248,15 @@ info = pipelinefilter(_info)
 # ---------------------------------------------------------------- fields
 
 
-def getfirst(sample: dict[str, Any], keys: Union[str, Iterable[str]], default: Any = None, missing_is_error: bool = True) -> Any:
-    """The first of these fields that the sample has, "jpg;png". ValueError, or `default`, when it has none."""
+def getfirst(
+    sample: dict[str, Any],
+    keys: str | Iterable[str],
+    default: Any = None,
+    missing_is_error: bool = True,
+) -> Any:
+    """The first of these fields that the sample has, "jpg;png". ValueError, or `default`, when it has
+    none.
+    """
     names = keys.split(";") if isinstance(keys, str) else list(keys)
     for name in names:
         if name in sample:
@@ -193,7 +267,9 @@ def getfirst(sample: dict[str, Any], keys: Union[str, Iterable[str]], default: A
     return default
 
 
-def transform_with(sample: Sequence[Any], transformers: Optional[Sequence[Optional[Callable[[Any], Any]]]]) -> list[Any]:
+def transform_with(
+    sample: Sequence[Any], transformers: Sequence[Callable[[Any], Any] | None] | None
+) -> list[Any]:
     """transformers[i](sample[i]); None, or no function, leaves a field as it is."""
     functions = [*(transformers or ()), *[None] * len(sample)]
     return [value if function is None else function(value) for value, function in zip(sample, functions)]

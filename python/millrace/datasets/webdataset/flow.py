@@ -2,12 +2,14 @@
 
 A flow is one stage of a pipeline at work. The invariant, on which resuming rests: between two of its items,
 
-    `place()` is a short list of numbers, and a flow that is made anew with it gives exactly the items that are still to come.
+    `place()` is a short list of numbers, and a flow that is made anew with it gives exactly the items that
+    are still to come.
 
-A flow that passes samples on one by one has its source's place. One that holds samples (shuffle, batched, unbatched) has the place
-that its source had before the oldest of them, and numbers of its own by which it knows what of the samples behind that place it had
-given already. So no sample is ever part of a state: what was held is read again, and never more of it than was held.
-An error that leaves a flow ends it, as generators end; its place is then before the samples it had taken and not given.
+A flow that passes samples on one by one has its source's place. One that holds samples (shuffle, batched,
+unbatched) has the place that its source had before the oldest of them, and numbers of its own by which it
+knows what of the samples behind that place it had given already. So no sample is ever part of a state: what
+was held is read again, and never more of it than was held. An error that leaves a flow ends it, as generators
+end; its place is then before the samples it had taken and not given.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 from .draws import Draws
 from .split import Reader
@@ -43,8 +45,14 @@ class Context:
 
     @property
     def shared_key(self) -> int:
-        """The same for all readers, below 2^62: of what is agreed between them. Another one for each epoch and repetition."""
-        return self.epoch if self.repetition == 0 else Draws("repeated", self.epoch, self.repetition).below(0, 2**62)
+        """The same for all readers, below 2^62: of what is agreed between them. Another one for each epoch
+        and repetition.
+        """
+        return (
+            self.epoch
+            if self.repetition == 0
+            else Draws("repeated", self.epoch, self.repetition).below(0, 2**62)
+        )
 
 
 class Flow(Protocol):
@@ -69,7 +77,8 @@ class Through:
 
 
 class Stage:
-    """One step of a pipeline, as data: what a fluent method appends. Subclasses are dataclasses, compared by their fields.
+    """One step of a pipeline, as data: what a fluent method appends. Subclasses are dataclasses, compared by
+    their fields.
 
     `has_place`: its flow adds an entry to the place. `counts`: places behind it depend on it.
     """
@@ -77,7 +86,9 @@ class Stage:
     has_place = counts = False
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        """The flow of this stage over `source`. `own`: its entry in the place; `source` stands where it is to go on."""
+        """The flow of this stage over `source`. `own`: its entry in the place; `source` stands where it is to
+        go on.
+        """
         return Through(source, self.generate)
 
     def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
@@ -85,7 +96,9 @@ class Stage:
         raise NotImplementedError
 
     def __call__(self, items: Iterable[Any]) -> Iterator[Any]:
-        """As a function of samples, outside a pipeline. What is random follows the stage's `seed`, or else Python's `random`."""
+        """As a function of samples, outside a pipeline. What is random follows the stage's `seed`, or else
+        Python's `random`.
+        """
         epoch = random.getrandbits(62) if getattr(self, "seed", None) is None else 0
         return iter(self.run(Items(items), Context(0, epoch, 0, Reader.here())))
 
@@ -106,7 +119,7 @@ class Items:
         return []
 
 
-def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Optional[Place]) -> Flow:
+def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Place | None) -> Flow:
     """The whole pipeline. `own`: the entries of the stages that have one, in order; None at the beginning."""
     entries = iter(own or ())
     for number, stage in enumerate(stages, 1):
@@ -115,7 +128,9 @@ def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Option
 
 
 class Opaque:
-    """Any function from an iterator to an iterator. What it holds is not known, so it is resumed by running it from the beginning."""
+    """Any function from an iterator to an iterator. What it holds is not known, so it is resumed by running
+    it from the beginning.
+    """
 
     def __init__(self, source: Flow, function: Callable[[Iterator[Any]], Iterator[Any]], own: Any) -> None:
         self._first = source.place()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Optional, Union
+from typing import Any
 
 from .caching import Cached, LMDBCached
 from .collation import default_collation_fn
@@ -32,7 +32,9 @@ from .stages import (
 
 
 class Fluent:
-    """Mixin of what has `compose(stage)`. Samples are dicts {"__key__", "__url__", field: value} until to_tuple()."""
+    """Mixin of what has `compose(stage)`. Samples are dicts {"__key__", "__url__", field: value} until
+    to_tuple().
+    """
 
     def compose(self, *stages: Any) -> Any:
         raise NotImplementedError
@@ -41,22 +43,25 @@ class Fluent:
 
     def decode(
         self,
-        *args: Union[str, Decoder],
-        pre: Optional[Iterable[Decoder]] = None,
-        post: Optional[Iterable[Decoder]] = None,
-        only: Union[None, str, Collection[str]] = None,
+        *args: str | Decoder,
+        pre: Iterable[Decoder] | None = None,
+        post: Iterable[Decoder] | None = None,
+        only: None | str | Collection[str] = None,
         partial: bool = False,
         handler: Handler = reraise_exception,
         allow_pickle: AllowPickle = False,
     ) -> Any:
-        """Fields decoded by their extensions: txt, cls, id, json, npy, npz, pth, ten, msgpack, cbor, and within .gz. Others stay bytes.
+        """Fields decoded by their extensions: txt, cls, id, json, npy, npz, pth, ten, msgpack, cbor, and
+        within .gz. Others stay bytes.
 
-        args: "pil", "rgb8", "torchrgb" and the like decode pictures (images.py has the names); functions of (".extension", bytes) decode
-            what they return something other than None for. Tried in this order, between those of `pre` and `post`.
+        args: "pil", "rgb8", "torchrgb" and the like decode pictures (images.py has the names); functions of
+            (".extension", bytes) decode what they return something other than None for. Tried in this order,
+            between those of `pre` and `post`.
         only: names of fields, a list or separated by spaces; the others stay as they are.
         partial: leaves fields alone that are no bytes.
-        allow_pickle: pickles (pyd, pkl, pickle, arrays of objects in npy and npz, pth with more than tensors) run any code when they
-            are read, so they are refused: DecodingError. True allows all; a list allows these extensions.
+        allow_pickle: pickles (pyd, pkl, pickle, arrays of objects in npy and npz, pth with more than tensors)
+            run any code when they are read, so they are refused: DecodingError. True allows all; a list
+            allows these extensions.
         """
         names = only.split() if isinstance(only, str) else only
         return self.compose(
@@ -71,29 +76,49 @@ class Fluent:
             )
         )
 
-    def xdecode(self, *args: tuple[str, Any], must_decode: bool = True, defaults: Iterable[Any] = DEFAULT_PATTERNS, **kw: Any) -> Any:
-        """Fields through functions of a file: args are (pattern, function), `png=function` is ("*.png", function); False leaves bytes."""
+    def xdecode(
+        self,
+        *args: tuple[str, Any],
+        must_decode: bool = True,
+        defaults: Iterable[Any] = DEFAULT_PATTERNS,
+        **kw: Any,
+    ) -> Any:
+        """Fields through functions of a file: args are (pattern, function), `png=function` is ("*.png",
+        function); False leaves bytes.
+        """
         patterns = (*defaults, *args, *((f"*.{name}", function) for name, function in kw.items()))
         return self.compose(DecodeByPattern(patterns, must_decode))
 
     def to_tuple(
-        self, *args: Fields, handler: Handler = reraise_exception, missing_is_error: bool = True, none_is_error: Optional[bool] = None
+        self,
+        *args: Fields,
+        handler: Handler = reraise_exception,
+        missing_is_error: bool = True,
+        none_is_error: bool | None = None,
     ) -> Any:
-        """The fields as a tuple, in this order; "jpg;png" is the first of these that the sample has. "jpg cls" is two fields.
+        """The fields as a tuple, in this order; "jpg;png" is the first of these that the sample has. "jpg
+        cls" is two fields.
 
-        ValueError, for the handler, at a sample that lacks one; None in its place with missing_is_error=False.
+        ValueError, for the handler, at a sample that lacks one; None in its place with
+        missing_is_error=False.
         """
         fields = args[0].split() if len(args) == 1 and isinstance(args[0], str) and " " in args[0] else args
         nones = missing_is_error if none_is_error is None else none_is_error
         return self.compose(ToTuple(tuple(map(alternatives, fields)), missing_is_error, nones, handler))
 
-    def to_dict(self, *args: Fields, handler: Handler = reraise_exception, missing_is_error: bool = True) -> Any:
-        """Samples with these fields only, called by the first name of "jpg;png"; with none named, without `__key__` and `__url__`."""
+    def to_dict(
+        self, *args: Fields, handler: Handler = reraise_exception, missing_is_error: bool = True
+    ) -> Any:
+        """Samples with these fields only, called by the first name of "jpg;png"; with none named, without
+        `__key__` and `__url__`.
+        """
         fields = args[0].split() if len(args) == 1 and isinstance(args[0], str) else args
         return self.compose(ToDict(tuple(map(alternatives, fields)), missing_is_error, handler))
 
     def rename(self, handler: Handler = reraise_exception, keep: bool = True, **kw: Fields) -> Any:
-        """`rename(image="jpg;png")`: the field is called image. keep=False leaves out what is not named, `__key__` too."""
+        """`rename(image="jpg;png")`: the field is called image. keep=False leaves out what is not named,
+        `__key__` too.
+        """
         return self.compose(Rename({new: alternatives(old) for new, old in kw.items()}, keep, handler))
 
     def rename_keys(
@@ -104,10 +129,14 @@ class Fluent:
         duplicate_is_error: bool = True,
         **kw: str,
     ) -> Any:
-        """`rename_keys(image="*.jpg")` or `rename_keys(("image", "*.jpg"))`: fields whose name fits the pattern."""
+        """`rename_keys(image="*.jpg")` or `rename_keys(("image", "*.jpg"))`: fields whose name fits the
+        pattern.
+        """
         return self.compose(RenameKeys((*args, *kw.items()), keep_unselected, must_match, duplicate_is_error))
 
-    def extract_keys(self, *args: Fields, duplicate_is_error: bool = True, ignore_missing: bool = False) -> Any:
+    def extract_keys(
+        self, *args: Fields, duplicate_is_error: bool = True, ignore_missing: bool = False
+    ) -> Any:
         """A tuple of the fields that fit these patterns, "*.jpg;*.png"."""
         return self.compose(ExtractKeys(tuple(map(alternatives, args)), duplicate_is_error, ignore_missing))
 
@@ -117,7 +146,7 @@ class Fluent:
         """f(sample); None leaves it out."""
         return self.compose(Map(f, handler))
 
-    def map_tuple(self, *args: Optional[Callable[[Any], Any]], handler: Handler = reraise_exception) -> Any:
+    def map_tuple(self, *args: Callable[[Any], Any] | None, handler: Handler = reraise_exception) -> Any:
         """A function for each field of a tuple; None leaves it as it is."""
         return self.compose(MapTuple(args, handler))
 
@@ -127,8 +156,10 @@ class Fluent:
             raise ValueError("map_dict() needs a function for one field at least: map_dict(jpg=f)")
         return self.compose(MapDict(kw, handler))
 
-    def associate(self, associator: Union[Callable[[str], Any], dict[str, Any]]) -> Any:
-        """Samples with more fields: associator(key), or associator[key] where it has one; `key` is the sample's `__key__`."""
+    def associate(self, associator: Callable[[str], Any] | dict[str, Any]) -> Any:
+        """Samples with more fields: associator(key), or associator[key] where it has one; `key` is the
+        sample's `__key__`.
+        """
         return self.compose(Map(Associate(associator)))
 
     def select(self, predicate: Callable[[Any], bool], handler: Handler = reraise_exception) -> Any:
@@ -138,16 +169,24 @@ class Fluent:
     # ---------------------------------------------------------------- order and number
 
     def shuffle(
-        self, size: int, initial: int = 100, rng: Any = None, seed: Optional[int] = None, handler: Optional[Handler] = None
+        self,
+        size: int,
+        initial: int = 100,
+        rng: Any = None,
+        seed: int | None = None,
+        handler: Handler | None = None,
     ) -> Any:
-        """Through a buffer of `size` samples, which begins to give when it has `initial`. size < 1: nothing changes.
+        """Through a buffer of `size` samples, which begins to give when it has `initial`. size < 1: nothing
+        changes.
 
-        The order is a function of (the data set's seed, `seed`, epoch, reader). Put it before decode(): the buffer holds bytes then, and
-        resuming reads again what it held without decoding. ValueError for `rng`: its state would not be known. `handler` has no effect, as
-        nothing can fail here.
+        The order is a function of (the data set's seed, `seed`, epoch, reader). Put it before decode(): the
+        buffer holds bytes then, and resuming reads again what it held without decoding. ValueError for `rng`:
+        its state would not be known. `handler` has no effect, as nothing can fail here.
         """
         if rng is not None:
-            raise ValueError("shuffle(rng=...) could not be resumed; give seed=, an int, which makes the order as well")
+            raise ValueError(
+                "shuffle(rng=...) could not be resumed; give seed=, an int, which makes the order as well"
+            )
         return self if size < 1 else self.compose(Shuffle(int(size), int(initial), seed))
 
     def rsample(self, p: float = 0.5) -> Any:
@@ -156,24 +195,34 @@ class Fluent:
             raise ValueError(f"rsample(p) takes a probability, 0 <= p <= 1, not {p}")
         return self.compose(RandomSample(p))
 
-    def slice(self, *args: Optional[int]) -> Any:
-        """itertools.islice's arguments: (stop), (start, stop) or (start, stop, step), of each reader's samples."""
+    def slice(self, *args: int | None) -> Any:
+        """itertools.islice's arguments: (stop), (start, stop) or (start, stop, step), of each reader's
+        samples.
+        """
         if not 1 <= len(args) <= 3:
             raise TypeError(f"slice() takes 1 to 3 arguments, as itertools.islice does, not {len(args)}")
-        start, stop, step = (0, args[0], 1) if len(args) == 1 else (args[0] or 0, args[1], (args[2] if len(args) > 2 else 1) or 1)
+        start, stop, step = (
+            (0, args[0], 1)
+            if len(args) == 1
+            else (args[0] or 0, args[1], (args[2] if len(args) > 2 else 1) or 1)
+        )
         if start < 0 or (stop is not None and stop < 0) or step < 1:
-            raise ValueError(f"slice({', '.join(map(str, args))}): start and stop should be 0 or more, and step 1 or more")
+            raise ValueError(
+                f"slice({', '.join(map(str, args))}): start and stop should be 0 or more, and step 1 or more"
+            )
         return self.compose(Slice(start, stop, step))
 
     def batched(
         self,
         batchsize: int = 20,
-        collation_fn: Optional[Callable[[list[Any]], Any]] = default_collation_fn,
+        collation_fn: Callable[[list[Any]], Any] | None = default_collation_fn,
         partial: bool = True,
     ) -> Any:
-        """collation_fn of lists of `batchsize` samples; partial=False drops the shorter one at the reader's end.
+        """collation_fn of lists of `batchsize` samples; partial=False drops the shorter one at the reader's
+        end.
 
-        The default makes arrays of numbers and arrays, tensors of tensors, and lists of anything else, field by field.
+        The default makes arrays of numbers and arrays, tensors of tensors, and lists of anything else, field
+        by field.
         """
         if batchsize < 1:
             raise ValueError(f"batchsize should be 1 or more, but is {batchsize}")
@@ -193,18 +242,21 @@ class Fluent:
 
     # ---------------------------------------------------------------- what passes
 
-    def log_keys(self, logfile: Optional[str] = None) -> Any:
+    def log_keys(self, logfile: str | None = None) -> Any:
         """A line for each sample in `logfile`."""
         return self.compose(LogKeys(logfile)) if logfile else self
 
     def mcached(self) -> Any:
-        """Samples as they passed in the first epoch, kept in memory, each worker process for itself: later epochs have the same order."""
+        """Samples as they passed in the first epoch, kept in memory, each worker process for itself: later
+        epochs have the same order.
+        """
         return self.compose(Cached())
 
-    def lmdb_cached(self, fname: str, map_size: float = 1e12, pickler: Any = pickle, chunksize: int = 500) -> Any:
+    def lmdb_cached(
+        self, fname: str, map_size: float = 1e12, pickler: Any = pickle, chunksize: int = 500
+    ) -> Any:
         """The same in an LMDB database; see caching.LMDBCached."""
         return self.compose(LMDBCached(fname, map_size, pickler, chunksize))
-
 
 
 def _names(argument: str, names: Any) -> frozenset[str]:

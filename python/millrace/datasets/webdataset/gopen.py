@@ -1,4 +1,6 @@
-"""wds.gopen: any URL as a Python file: local ones, commands (pipe:) where they are allowed, objects of stores through millrace.stores."""
+"""wds.gopen: any URL as a Python file: local ones, commands (pipe:) where they are allowed, objects of stores
+through millrace.stores.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 from millrace.errors import UnavailableError
 from millrace.regular_files import open_regular
@@ -26,12 +28,16 @@ gopen_schemes: dict[str, Callable[..., Any]] = {}
 
 
 def rewrite_url(url: str) -> str:
-    """The URL as the environment's GOPEN_REWRITE changes it: "prefix=other;prefix2=other2", prefixes being regular expressions."""
+    """The URL as the environment's GOPEN_REWRITE changes it: "prefix=other;prefix2=other2", prefixes being
+    regular expressions.
+    """
     rules = os.environ.get("GOPEN_REWRITE")
     if not rules:
         return url
     if utils.enforce_security:
-        raise ValueError(f"{url}: GOPEN_REWRITE of the environment changes no URLs while enforce_security is set; unset it")
+        raise ValueError(
+            f"{url}: GOPEN_REWRITE of the environment changes no URLs while enforce_security is set; unset it"
+        )
     for rule in rules.split(";"):
         pattern, _, other = rule.partition("=")
         changed = re.sub("^" + pattern, other, url)
@@ -41,9 +47,11 @@ def rewrite_url(url: str) -> str:
 
 
 def gopen(url: str, mode: str = "rb", bufsize: int = -1, **kw: Any) -> Any:
-    """A file of bytes, to be read ("rb") or written ("wb"). "-": standard input or output. Objects of stores are read only.
+    """A file of bytes, to be read ("rb") or written ("wb"). "-": standard input or output. Objects of stores
+    are read only.
 
-    bufsize: of local files and commands, in bytes. **kw: those of Pipe for commands, those of millrace.stores.open_source for stores.
+    bufsize: of local files and commands, in bytes. **kw: those of Pipe for commands, those of
+        millrace.stores.open_source for stores.
     """
     if mode not in _STANDARD:
         raise ValueError(f"gopen(mode={mode!r}): give 'rb' or 'wb'")
@@ -60,10 +68,13 @@ def gopen(url: str, mode: str = "rb", bufsize: int = -1, **kw: Any) -> Any:
             raise ValueError(f"{url}: gopen() opens no local files while enforce_security is set")
         if kw:
             raise TypeError(f"gopen({url!r}): {', '.join(kw)} mean nothing for a local file")
-        opens = open_regular if mode == "rb" else open  # what streams is "-" or a command, not a FIFO among the files
+        # what streams is "-" or a command, not a FIFO among the files
+        opens = open_regular if mode == "rb" else open
         return opens(local_path(url), mode, buffering=int(os.environ.get("GOPEN_BUFFER", bufsize)))
     if mode == "wb":
-        raise UnavailableError(f"{url}: objects of stores are not written; write a local file, and copy it there")
+        raise UnavailableError(
+            f"{url}: objects of stores are not written; write a local file, and copy it there"
+        )
     from millrace import stores
 
     return io.BufferedReader(_SourceFile(stores.open_source(url, **kw)), 1 << 20)
@@ -94,7 +105,7 @@ class _SourceFile(io.RawIOBase):
         self._position = max(0, base + offset)
         return self._position
 
-    def readinto(self, buffer: Any) -> Optional[int]:
+    def readinto(self, buffer: Any) -> int | None:
         size = min(len(buffer), max(0, self._source.size - self._position))
         buffer[:size] = self._source.read_at(self._position, size)
         self._position += size

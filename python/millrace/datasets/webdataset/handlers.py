@@ -1,6 +1,8 @@
-"""What to do about a sample or shard that cannot be used: functions of the exception, as the webdataset package has them.
+"""What to do about a sample or shard that cannot be used: functions of the exception, as the webdataset
+package has them.
 
-True: go on behind it. False: end the stream there. Raising is a third answer, and the default. webdataset's own are taken, too.
+True: go on behind it. False: end the stream there. Raising is a third answer, and the default. webdataset's
+    own are taken, too.
 """
 
 from __future__ import annotations

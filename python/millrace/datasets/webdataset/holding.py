@@ -1,4 +1,6 @@
-"""The stages that hold samples or count them: shuffle, batched, listed, unbatched, unlisted, slice, rsample."""
+"""The stages that hold samples or count them: shuffle, batched, listed, unbatched, unlisted, slice,
+rsample.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Optional
+from typing import Any
 
 from .collation import default_collation_fn
 from .draws import Draws
@@ -17,16 +19,18 @@ from .flow import Context, Flow, Opaque, Place, Stage
 
 @dataclass(frozen=True)
 class Shuffle(Stage):
-    """Through a buffer of `size` samples, a random one of which comes out each time. The first comes when there are `initial`.
+    """Through a buffer of `size` samples, a random one of which comes out each time. The first comes when
+    there are `initial`.
 
-    Before output g (from 0) the buffer has been filled up to min(initial + 2 g, size + g) samples in all, as long as there are more:
-    it grows by one at each output until it is full. Output g is the one in place draw(g, length); the next sample takes that place,
-    or, at the end, the last one. So what the buffer holds is a function of g and of the stream's length.
+    Before output g (from 0) the buffer has been filled up to min(initial + 2 g, size + g) samples in all, as
+    long as there are more: it grows by one at each output until it is full. Output g is the one in place
+    draw(g, length); the next sample takes that place, or, at the end, the last one. So what the buffer holds
+    is a function of g and of the stream's length.
     """
 
     size: int
     initial: int = 100
-    seed: Optional[int] = None
+    seed: int | None = None
     has_place = counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
@@ -38,7 +42,9 @@ class Shuffle(Stage):
 
 @dataclass(frozen=True)
 class DetShuffle(Shuffle):
-    """detshuffle(): Shuffle, which counts epochs from `start` + 1. `epoch`: the last one that began here, for those who look."""
+    """detshuffle(): Shuffle, which counts epochs from `start` + 1. `epoch`: the last one that began here, for
+    those who look.
+    """
 
     start: int = -1
     epoch: int = field(init=False, compare=False, default=-1)
@@ -53,7 +59,8 @@ class DetShuffle(Shuffle):
 
 
 class ShuffleFlow:
-    """Its own entry: [outputs given, length of the source or None, number of the sample at which the source's place was noted].
+    """Its own entry: [outputs given, length of the source or None, number of the sample at which the source's
+    place was noted].
 
     Places are noted a few times per `size` samples and forgotten when nothing is held that is so old.
     """
@@ -114,10 +121,18 @@ class ShuffleFlow:
             self._marks.popleft()
 
     def _refill(self, items: Iterator[Any]) -> None:
-        """What the buffer held, from the noted place on. Reads as far as it had read when it last gave something."""
+        """What the buffer held, from the noted place on. Reads as far as it had read when it last gave
+        something.
+        """
         self._resumed = False
         numbers = self._held_numbers()
-        end = max(numbers, default=-1) + 1 if self._total is not None else self._wanted(self._given - 1) if self._given else self._read
+        end = (
+            max(numbers, default=-1) + 1
+            if self._total is not None
+            else self._wanted(self._given - 1)
+            if self._given
+            else self._read
+        )
         found: dict[int, Any] = dict.fromkeys(numbers)
         for number in range(self._read, end):
             if number % self._every == 0 and number > self._marks[-1][0]:
@@ -126,7 +141,8 @@ class ShuffleFlow:
                 item = next(items)
             except StopIteration:
                 raise ValueError(
-                    f"the state was taken behind sample {end} of a stream that now has {number}; resume with the same shards and stages"
+                    f"the state was taken behind sample {end} of a stream that now has {number}; resume with"
+                    " the same shards and stages"
                 ) from None
             if number in found:
                 found[number] = item
@@ -135,7 +151,9 @@ class ShuffleFlow:
         self._held[:] = [found[number] for number in numbers]
 
     def _held_numbers(self) -> list[int]:
-        """By place in the buffer, behind output `_given`, when as much has been read as that output needed."""
+        """By place in the buffer, behind output `_given`, when as much has been read as that output
+        needed.
+        """
         numbers: list[int] = []
         read, end, below = 0, 2**62 if self._total is None else self._total, self._draws.below
         for given in range(self._given):
@@ -155,10 +173,12 @@ Collate = Callable[[list[Any]], Any]
 
 @dataclass(frozen=True)
 class Batched(Stage):
-    """Lists of `batchsize` samples, given to `collation_fn` unless it is None; a shorter one at the end if `partial`."""
+    """Lists of `batchsize` samples, given to `collation_fn` unless it is None; a shorter one at the end if
+    `partial`.
+    """
 
     batchsize: int
-    collation_fn: Optional[Collate] = default_collation_fn
+    collation_fn: Collate | None = default_collation_fn
     partial: bool = True
     counts = True
 
@@ -174,7 +194,7 @@ class BatchedFlow:
 
     def __init__(self, source: Flow, stage: Batched) -> None:
         self._source, self._stage = source, stage
-        self._before: Optional[Place] = None  # the first sample of the batch that is being made
+        self._before: Place | None = None  # the first sample of the batch that is being made
 
     def __iter__(self) -> Iterator[Any]:
         items, size, collate = iter(self._source), self._stage.batchsize, self._stage.collation_fn
@@ -266,7 +286,7 @@ class Slice(Stage):
     """itertools.islice of the samples of each reader."""
 
     start: int
-    stop: Optional[int]
+    stop: int | None
     step: int = 1
     has_place = counts = True
 
@@ -289,7 +309,9 @@ class Slice(Stage):
 
 @dataclass(frozen=True)
 class RandomSample(Stage):
-    """Each sample with probability `p`, which depends on (seed, epoch, reader, its number in the reader's stream)."""
+    """Each sample with probability `p`, which depends on (seed, epoch, reader, its number in the reader's
+    stream).
+    """
 
     p: float = 0.5
     has_place = counts = True
@@ -316,7 +338,9 @@ _END = object()
 class CountedFlow:
     """Its own entry: how many samples of the source it has seen."""
 
-    def __init__(self, source: Flow, select: Callable[[Iterator[Any], CountedFlow], Iterator[Any]], own: Any) -> None:
+    def __init__(
+        self, source: Flow, select: Callable[[Iterator[Any], CountedFlow], Iterator[Any]], own: Any
+    ) -> None:
         self._source, self._select, self.count = source, select, own or 0
 
     def __iter__(self) -> Iterator[Any]:
@@ -331,7 +355,9 @@ class CountedFlow:
 
 @dataclass(frozen=True)
 class Composed(Stage):
-    """A function from an iterator to an iterator, or an object whose `run` is one. Resuming runs it from the beginning."""
+    """A function from an iterator to an iterator, or an object whose `run` is one. Resuming runs it from the
+    beginning.
+    """
 
     function: Any
     has_place = counts = True

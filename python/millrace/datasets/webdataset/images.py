@@ -17,7 +17,9 @@ from ..pillow_decode import PillowDecoder
 
 
 class ImageSpec(NamedTuple):
-    """What a name stands for. container: "numpy" (H, W, C), "torch" (C, H, W) or "pil"; without C for mode "L"."""
+    """What a name stands for. container: "numpy" (H, W, C), "torch" (C, H, W) or "pil"; without C for mode
+    "L".
+    """
 
     container: str
     floats: bool  # float32 in 0 .. 1 instead of uint8
@@ -25,7 +27,11 @@ class ImageSpec(NamedTuple):
 
 
 def _specs() -> dict[str, ImageSpec]:
-    arrays = [(f"{mode}{end}", floats, mode.upper()) for floats, end in ((False, "8"), (True, "")) for mode in ("l", "rgb", "rgba")]
+    arrays = [
+        (f"{mode}{end}", floats, mode.upper())
+        for floats, end in ((False, "8"), (True, ""))
+        for mode in ("l", "rgb", "rgba")
+    ]
     specs = {name: ImageSpec("numpy", floats, mode) for name, floats, mode in arrays}
     specs |= {f"torch{name}": ImageSpec("torch", floats, mode) for name, floats, mode in arrays}
     specs |= {f"pil{mode}": ImageSpec("pil", False, mode.upper()) for mode in ("l", "rgb", "rgba")}
@@ -36,9 +42,9 @@ IMAGE_SPECS = _specs()
 
 #: What is given to the picture decoder, by the last part of the field's name.
 IMAGE_EXTENSIONS = frozenset(
-    "apng blp bmp bufr bw cur dcx dds dib emf eps fit fits flc fli ftc ftu gbr gif grib h5 hdf icb icns ico iim im j2c j2k jfif jp2 jpc "
-    "jpe jpeg jpf jpg jpx mpeg mpg msp pbm pcd pcx pgm png pnm ppm ps psd pxr ras rgb rgba sgi tga tif tiff vda vst webp wmf xbm xpm"
-    .split()
+    "apng blp bmp bufr bw cur dcx dds dib emf eps fit fits flc fli ftc ftu gbr gif grib h5 hdf icb icns ico"
+    " iim im j2c j2k jfif jp2 jpc jpe jpeg jpf jpg jpx mpeg mpg msp pbm pcd pcx pgm png pnm ppm ps psd pxr"
+    " ras rgb rgba sgi tga tif tiff vda vst webp wmf xbm xpm".split()
 )
 
 
@@ -51,7 +57,10 @@ class ImageHandler:
 
     def __post_init__(self) -> None:
         if self.spec not in IMAGE_SPECS:
-            raise ValueError(f"decode({self.spec!r}) is unknown: give a function, or one of {', '.join(map(repr, sorted(IMAGE_SPECS)))}")
+            raise ValueError(
+                f"decode({self.spec!r}) is unknown: give a function, or one of"
+                f" {', '.join(map(repr, sorted(IMAGE_SPECS)))}"
+            )
 
     def __call__(self, key: str, data: bytes) -> Any:
         """The picture; None where `key`, a field's name, has no extension of a picture's."""

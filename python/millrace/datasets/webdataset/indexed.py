@@ -7,7 +7,7 @@ import os
 import resource
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -37,30 +37,39 @@ class _Remote(NamedTuple):
 class IndexedWebDataset(Dataset):
     """Samples of plain tar shards by their number, shard after shard; made by `WebDataset.indexed()`.
 
-    Map-style: any sampler fits, shuffles are exact and of all shards, len() is known, resuming costs nothing. Behind
-    `.decode("pil").to_tuple("jpg", "cls").map_tuple(transform)`, millrace.DataLoader runs it natively. Sample i is that of the shards in
-    the order of `urls`, whatever the shards' dataset said of shuffling, splitting and repeating: those are the sampler's.
+    Map-style: any sampler fits, shuffles are exact and of all shards, len() is known, resuming costs nothing.
+    Behind `.decode("pil").to_tuple("jpg", "cls").map_tuple(transform)`, millrace.DataLoader runs it natively.
+    Sample i is that of the shards in the order of `urls`, whatever the shards' dataset said of shuffling,
+    splitting and repeating: those are the sampler's.
 
-    The shards' indexes are made, or loaded, at the first question; a walk over the headers costs about 3 ms per 1,000 samples. Of shards in
-    stores at most 256 are open at once, fewer where RLIMIT_NOFILE is low (a twentieth of it); those read longest ago are closed, and opened
-    again without asking the store.
+    The shards' indexes are made, or loaded, at the first question; a walk over the headers costs about 3 ms
+    per 1,000 samples. Of shards in stores at most 256 are open at once, fewer where RLIMIT_NOFILE is low (a
+    twentieth of it); those read longest ago are closed, and opened again without asking the store.
 
     Raises what shards raise: FileNotFoundError, CorruptDataError, UnavailableError for gzip or zstd shards.
     """
 
-    def __init__(self, urls: Sequence[str], stages: Sequence[Stage], index_dir: Optional[str], stores: StoreOptions) -> None:
+    def __init__(
+        self, urls: Sequence[str], stages: Sequence[Stage], index_dir: str | None, stores: StoreOptions
+    ) -> None:
         for stage in stages:
             if not isinstance(stage, Each):
-                raise ValueError(f"indexed() takes samples one by one, and {stage} does not: {_REMEDIES.get(type(stage).__name__, _ELSE)}")
+                raise ValueError(
+                    f"indexed() takes samples one by one, and {stage} does not:"
+                    f" {_REMEDIES.get(type(stage).__name__, _ELSE)}"
+                )
             if stage.handler is not reraise_exception:
-                raise ValueError(f"indexed() cannot leave samples out: give {stage} no handler, and the DataLoader on_error=")
+                raise ValueError(
+                    f"indexed() cannot leave samples out: give {stage} no handler, and the DataLoader"
+                    " on_error="
+                )
         self.urls = tuple(urls)
         self.stages = tuple(stages)
         self.index_dir = index_dir
         self._stores = stores
-        self._opened: Optional[_Shards] = None
+        self._opened: _Shards | None = None
         self._first = FirstVersions()
-        self._functions: Optional[list[Callable[[Any], Any]]] = None
+        self._functions: list[Callable[[Any], Any]] | None = None
 
     def __len__(self) -> int:
         return int(self._shards.ends[-1]) if self.urls else 0
@@ -83,17 +92,25 @@ class IndexedWebDataset(Dataset):
 
     @property
     def shard_lengths(self) -> list[int]:
-        """Samples in each shard, for samplers that read shards from their beginning to their end: ShardShuffle, TwoTierShuffle."""
+        """Samples in each shard, for samplers that read shards from their beginning to their end:
+        ShardShuffle, TwoTierShuffle.
+        """
         return [len(index) for index in self._shards.indexes]
 
     def files(self, suffixes: Sequence[str]) -> _core.TarSamples:
-        """One file of each sample, for the engine: the first of these suffixes. CorruptDataError where a sample has none."""
+        """One file of each sample, for the engine: the first of these suffixes. CorruptDataError where a
+        sample has none.
+        """
         return _core.TarSamples(self._shards.sources, self._shards.indexes, list(suffixes))
 
-    def numbers(self, suffixes: Sequence[str]) -> Optional[np.ndarray]:
-        """int64 [len]: what the first file of these suffixes says in each sample; None where one is missing, or is no whole number."""
+    def numbers(self, suffixes: Sequence[str]) -> np.ndarray | None:
+        """int64 [len]: what the first file of these suffixes says in each sample; None where one is missing,
+        or is no whole number.
+        """
         parts = [index.numbers(list(suffixes)) for index in self._shards.indexes]
-        return None if any(part is None for part in parts) else np.concatenate(parts or [np.empty(0, np.int64)])
+        return (
+            None if any(part is None for part in parts) else np.concatenate(parts or [np.empty(0, np.int64)])
+        )
 
     def _read(self, index: int) -> dict[str, Any]:
         shards = self._shards
@@ -111,16 +128,24 @@ class IndexedWebDataset(Dataset):
         return self._opened.here()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None, "_functions": None}  # another process opens the shards itself
+        return {
+            **self.__dict__,
+            "_opened": None,
+            "_functions": None,
+        }  # another process opens the shards itself
 
     def __repr__(self) -> str:
         return f"IndexedWebDataset({len(self.urls)} shards){''.join(f'.{stage}' for stage in self.stages)}"
 
 
 def _most_open() -> int:
-    """Remote shards that may be open at once: they get a half of the descriptors that this process may have."""
+    """Remote shards that may be open at once: they get a half of the descriptors that this process may
+    have.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_OPEN if soft == resource.RLIM_INFINITY else max(1, min(_MOST_OPEN, soft // 2 // _DESCRIPTORS))
+    return (
+        _MOST_OPEN if soft == resource.RLIM_INFINITY else max(1, min(_MOST_OPEN, soft // 2 // _DESCRIPTORS))
+    )
 
 
 _ELSE = "leave it out"
@@ -132,10 +157,14 @@ _REMEDIES = {
 
 
 class _Shards:
-    """Sources and indexes of all shards, of which only some are open at once: thousands of them would be too many descriptors. Local files
-    are opened for each read."""
+    """Sources and indexes of all shards, of which only some are open at once: thousands of them would be too
+    many descriptors. Local files
+    are opened for each read.
+    """
 
-    def __init__(self, urls: tuple[str, ...], index_dir: Optional[str], stores: StoreOptions, first: FirstVersions) -> None:
+    def __init__(
+        self, urls: tuple[str, ...], index_dir: str | None, stores: StoreOptions, first: FirstVersions
+    ) -> None:
         most_open = _most_open()
         memory = max(4 << 20, min(64 << 20, _MEMORY // most_open))
 
@@ -149,7 +178,9 @@ class _Shards:
             shard = remote_object(url, stores, memory)
             source = shard.open()
             first.check(url, source.size, shard.meta.version)
-            return _Remote(source.name, source.size, shard.open), index_of(url, source, None, index_dir, shard.meta.version)
+            return _Remote(source.name, source.size, shard.open), index_of(
+                url, source, None, index_dir, shard.meta.version
+            )
 
         with ThreadPoolExecutor(min(_BUILDERS, most_open)) as threads:
             both = list(threads.map(opened, urls))

@@ -1,15 +1,15 @@
-"""Where the indexes of shards are kept: beside the shard, where `millrace pack` puts them, or in this user's cache.
+"""Where the indexes of shards are kept: beside the shard, where `millrace pack` puts them, or in this user's
+cache.
 
-Beside the shard: `shard.tar.index`, which is the shard's as long as it says the shard's size and mark (a checksum of some of its places)
-and is no older. In the cache, $XDG_CACHE_HOME/millrace or ~/.cache/millrace: named after path and version (kept.py), so that a changed
-shard has another one.
+Beside the shard: `shard.tar.index`, which is the shard's as long as it says the shard's size and mark (a
+checksum of some of its places) and is no older. In the cache, $XDG_CACHE_HOME/millrace or ~/.cache/millrace:
+named after path and version (kept.py), so that a changed shard has another one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Optional
 
 from millrace import _core
 from millrace.errors import CorruptDataError
@@ -19,8 +19,11 @@ from ..kept import Version, is_no_older, kept_path
 SUFFIX = ".index"
 
 
-def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Optional[str], version: Version) -> _core.TarIndex:
-    """The index of a shard: loaded, or made and kept for the next time. `path`: of a local shard. `version`: what the shard had before it
+def index_of(
+    url: str, source: _core.ByteSource, path: str | None, folder: str | None, version: Version
+) -> _core.TarIndex:
+    """The index of a shard: loaded, or made and kept for the next time. `path`: of a local shard. `version`:
+    what the shard had before it
     was opened. `folder`: in place of the user's cache.
 
     UnavailableError: the shard is packed. CorruptDataError: it is damaged.
@@ -41,7 +44,7 @@ def index_of(url: str, source: _core.ByteSource, path: Optional[str], folder: Op
     return index
 
 
-def _loaded(path: str, shard_bytes: int) -> Optional[_core.TarIndex]:
+def _loaded(path: str, shard_bytes: int) -> _core.TarIndex | None:
     try:
         index = _core.TarIndex.load(path)
     except (CorruptDataError, OSError):

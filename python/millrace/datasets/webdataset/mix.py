@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from .mixture import Mixture
 
@@ -11,9 +11,11 @@ __all__ = ["RandomMix", "RoundRobin", "random_samples", "round_robin_longest", "
 
 
 def RandomMix(  # noqa: N802  (webdataset's name)
-    datasets: Sequence[Iterable[Any]], probs: Optional[Sequence[float]] = None, longest: bool = False
+    datasets: Sequence[Iterable[Any]], probs: Sequence[float] | None = None, longest: bool = False
 ) -> Mixture:
-    """Mixture(datasets, probs, longest), with equal weights if there are no `probs`. Those with a probability of 0 are left out."""
+    """Mixture(datasets, probs, longest), with equal weights if there are no `probs`. Those with a probability
+    of 0 are left out.
+    """
     if probs is None:
         return Mixture(datasets, [1.0] * len(datasets), longest)
     if len(probs) == len(datasets) and any(weight > 0 for weight in probs):
@@ -37,6 +39,8 @@ def round_robin_longest(*sources: Iterable[Any]) -> Iterator[Any]:
     return iter(RoundRobin(sources, longest=True))
 
 
-def random_samples(sources: Sequence[Iterable[Any]], probs: Optional[Sequence[float]] = None, longest: bool = False) -> Iterator[Any]:
+def random_samples(
+    sources: Sequence[Iterable[Any]], probs: Sequence[float] | None = None, longest: bool = False
+) -> Iterator[Any]:
     """RandomMix's items."""
     return iter(RandomMix(sources, probs, longest))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from millrace.checksum import unsigned_state
 from millrace.state.stateful import is_stateful
@@ -14,25 +14,28 @@ from .flow import Context, Flow, Place
 
 
 class Mixture(Chain):
-    """Streams mixed sample by sample, as webdataset's RandomMix (by weights) and RoundRobin (weights=None: in turn).
+    """Streams mixed sample by sample, as webdataset's RandomMix (by weights) and RoundRobin (weights=None: in
+    turn).
 
-    An IterableDataset with the fluent methods of WebDataset; with_epoch(n) declares how long an epoch is. Which stream is next depends on
-    (seed, epoch, reader, how many came before). Streams that are WebDatasets or Mixtures go on with the mixture's epoch and are resumed
-    where they were, and so is any Stateful iterable; others are read again from their beginning.
+    An IterableDataset with the fluent methods of WebDataset; with_epoch(n) declares how long an epoch is.
+    Which stream is next depends on (seed, epoch, reader, how many came before). Streams that are WebDatasets
+    or Mixtures go on with the mixture's epoch and are resumed where they were, and so is any Stateful
+    iterable; others are read again from their beginning.
 
     Args:
         datasets: iterable datasets; each divides itself among ranks and workers.
         weights: a number above 0 for each, of any sum. None: one sample of each in turn.
-        longest: True ends with the last of the streams, mixing what is left by the same weights; False with the first that ends.
+        longest: True ends with the last of the streams, mixing what is left by the same weights; False with
+            the first that ends.
         seed: of the draws. None: WDS_SEED of the environment, or 0.
     """
 
     def __init__(
         self,
         datasets: Sequence[Iterable[Any]],
-        weights: Optional[Sequence[float]] = None,
+        weights: Sequence[float] | None = None,
         longest: bool = False,
-        seed: Optional[int] = None,
+        seed: int | None = None,
     ) -> None:
         super().__init__(seed_of(seed))
         self.datasets = tuple(datasets)
@@ -41,9 +44,14 @@ class Mixture(Chain):
         if not self.datasets:
             raise ValueError("a Mixture needs one dataset at least")
         if self.weights is not None and len(self.weights) != len(self.datasets):
-            raise ValueError(f"there are {len(self.datasets)} datasets and {len(self.weights)} weights; give one for each")
+            raise ValueError(
+                f"there are {len(self.datasets)} datasets and {len(self.weights)} weights; give one for each"
+            )
         if self.weights is not None and not all(0 < weight < float("inf") for weight in self.weights):
-            raise ValueError(f"weights should be above 0, but are {list(self.weights)}; leave datasets out that are not wanted")
+            raise ValueError(
+                f"weights should be above 0, but are {list(self.weights)}; leave datasets out that are not"
+                " wanted"
+            )
 
     def _source(self, context: Context, own: Any) -> Flow:
         return MixtureFlow(self, context, own)
@@ -52,15 +60,26 @@ class Mixture(Chain):
         return self.datasets if len(self.datasets) == 1 else super()._head()
 
     def _facts(self) -> list[str]:
-        inner = ("; ".join(dataset._described()) if isinstance(dataset, Chain) else type(dataset).__name__ for dataset in self.datasets)
-        return [f"mixture of [{' + '.join(inner)}], weights {self.weights}, longest {self.longest}, seed {self.seed}"]
+        inner = (
+            "; ".join(dataset._described()) if isinstance(dataset, Chain) else type(dataset).__name__
+            for dataset in self.datasets
+        )
+        return [
+            f"mixture of [{' + '.join(inner)}], weights {self.weights}, longest {self.longest}, seed"
+            f" {self.seed}"
+        ]
 
     def __repr__(self) -> str:
-        return f"Mixture({', '.join(map(repr, self.datasets))}, weights={self.weights}){''.join(f'.{stage}' for stage in self.stages)}"
+        return (
+            f"Mixture({', '.join(map(repr, self.datasets))},"
+            f" weights={self.weights}){''.join(f'.{stage}' for stage in self.stages)}"
+        )
 
 
 class MixtureFlow:
-    """Its place: [[draws so far, whose turn it is, [for each stream: [its state or None, samples it gave, whether it has ended]]]]."""
+    """Its place: [[draws so far, whose turn it is, [for each stream: [its state or None, samples it gave,
+    whether it has ended]]]].
+    """
 
     def __init__(self, mixture: Mixture, context: Context, own: Any) -> None:
         self._weights, self._longest = mixture.weights, mixture.longest
@@ -119,7 +138,9 @@ class _Stream:
         self._items = iter(dataset)
         self._to_skip = 0 if self._stateful else self._given
         self._own, self._ahead = own, []
-        if state is not None and not isinstance(dataset, Chain):  # begun now: a loader begins at a loaded place until something was taken
+        if state is not None and not isinstance(
+            dataset, Chain
+        ):  # begun now: a loader begins at a loaded place until something was taken
             self._ahead.append(next(self._items, _END))
 
     def take(self) -> Any:

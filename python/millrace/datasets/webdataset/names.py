@@ -1,4 +1,6 @@
-"""What is found under `wds.` in the package, or in older versions of it, and not here; and what to write instead."""
+"""What is found under `wds.` in the package, or in older versions of it, and not here; and what to write
+instead.
+"""
 
 from __future__ import annotations
 
@@ -18,5 +20,9 @@ def lookup(module: str, name: str) -> Any:
     """`wds.<name>`. AttributeError, with what to write instead where something is known."""
     if name == "pytorch_weights_only":  # which may be set here or there
         return importlib.import_module(".autodecode", __package__).pytorch_weights_only
-    remedy = f": use {_INSTEAD[name]}" if name in _INSTEAD else "; its WebDataset, steps and handlers do, and docs/shards.md lists them"
+    remedy = (
+        f": use {_INSTEAD[name]}"
+        if name in _INSTEAD
+        else "; its WebDataset, steps and handlers do, and docs/shards.md lists them"
+    )
     raise AttributeError(f"module {module!r} has no {name!r}{remedy if not name.startswith('_') else ''}")

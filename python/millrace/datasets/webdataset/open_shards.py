@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from millrace import _core
 from millrace.errors import UnavailableError
@@ -21,25 +21,31 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """How shards that are not local are read: WebDataset's arguments of these names. `since`: when the run began, by the cache's rules
-    (stores.DiskCache), which copies in other processes take over."""
+    """How shards that are not local are read: WebDataset's arguments of these names. `since`: when the run
+    began, by the cache's rules
+    (stores.DiskCache), which copies in other processes take over.
+    """
 
-    cache_dir: Optional[str] = None
+    cache_dir: str | None = None
     cache_size: int = -1
     memory: int = 256 << 20
-    store_options: Optional[dict[str, Any]] = None
+    store_options: dict[str, Any] | None = None
     since: int = field(default_factory=time.time_ns, compare=False)
 
 
 @dataclass(frozen=True)
 class Command:
-    """A shard that a command writes, where commands are allowed (utils.py). It is read by Python, front to back, once."""
+    """A shard that a command writes, where commands are allowed (utils.py). It is read by Python, front to
+    back, once.
+    """
 
     url: str
 
     def samples(self, select_files: Any, rename_files: Any) -> Iterator[dict[str, Any]]:
         archive = {"url": self.url, "stream": opened(self.url)}
-        return group_by_keys(tar_file_expander([archive], select_files=select_files, rename_files=rename_files))
+        return group_by_keys(
+            tar_file_expander([archive], select_files=select_files, rename_files=rename_files)
+        )
 
 
 def is_local(url: str) -> bool:
@@ -48,8 +54,10 @@ def is_local(url: str) -> bool:
 
 
 def check_url(url: str, commands: bool = False) -> None:
-    """What can be said before it is opened. UnavailableError for a command, unless `commands` are read here and allowed,
-    ValueError for a URL that names no object, or for a pattern."""
+    """What can be said before it is opened. UnavailableError for a command, unless `commands` are read here
+    and allowed,
+    ValueError for a URL that names no object, or for a pattern.
+    """
     if is_command(url) and not commands:
         raise _no_command(url)
     if is_command(url):
@@ -58,17 +66,27 @@ def check_url(url: str, commands: bool = False) -> None:
         from millrace.stores.locations import locate
 
         locate(url)
-    elif any(sign in url for sign in "*?{") and not os.path.exists(os.path.expanduser(url.removeprefix("file:"))):
-        raise ValueError(f"{url!r} is no file; shards are named by {{000..127}}, {{a,b}} or a list: sorted(glob.glob(...)) makes one")
+    elif any(sign in url for sign in "*?{") and not os.path.exists(
+        os.path.expanduser(url.removeprefix("file:"))
+    ):
+        raise ValueError(
+            f"{url!r} is no file; shards are named by {{000..127}}, {{a,b}} or a list: sorted(glob.glob(...))"
+            " makes one"
+        )
 
 
 def opened_shards(
-    urls: Iterable[str], all_local: Optional[bool] = None, options: StoreOptions = StoreOptions(), commands: bool = False
+    urls: Iterable[str],
+    all_local: bool | None = None,
+    options: StoreOptions = StoreOptions(),
+    commands: bool = False,
 ) -> Iterator[tuple[str, Any]]:
-    """(url, a path or ByteSource) of each; what cannot be opened comes as the exception instead, and the others behind it all the same.
+    """(url, a path or ByteSource) of each; what cannot be opened comes as the exception instead, and the
+    others behind it all the same.
     `commands`: whoever asks can read a Command, too.
 
-    If `all_local` is given, `urls` may be endless. Of stores, those of the next shards are drawn and asked for ahead of their turn.
+    If `all_local` is given, `urls` may be endless. Of stores, those of the next shards are drawn and asked
+    for ahead of their turn.
     """
     if all_local is None:
         urls = list(urls)
@@ -79,13 +97,17 @@ def opened_shards(
 
 
 def remote_object(url: str, options: StoreOptions, memory: int) -> Any:
-    """A shard of a store, to be read at any place and opened as often as needed: millrace.stores.sources.RemoteObject. `memory`: bytes
-    of it that are kept while it is open."""
+    """A shard of a store, to be read at any place and opened as often as needed:
+    millrace.stores.sources.RemoteObject. `memory`: bytes
+    of it that are kept while it is open.
+    """
     from millrace.stores.locations import locate
     from millrace.stores.settings import Settings
     from millrace.stores.sources import RemoteObject
 
-    return RemoteObject(locate(url), Settings(memory=memory, store_options=options.store_options or {}), _cache(options))
+    return RemoteObject(
+        locate(url), Settings(memory=memory, store_options=options.store_options or {}), _cache(options)
+    )
 
 
 def open_shard(url: str, options: StoreOptions) -> Any:
@@ -111,7 +133,9 @@ def local_path(url: str) -> str:
 
 
 def cached_path(url: str, options: StoreOptions) -> str:
-    """Where a shard's bytes lie on this machine: the local shard, or its file in the cache, whose bytes are there once they were read."""
+    """Where a shard's bytes lie on this machine: the local shard, or its file in the cache, whose bytes are
+    there once they were read.
+    """
     if is_local(url):
         return local_path(url)
     from millrace.stores.disk_cache import data_path
@@ -122,11 +146,18 @@ def cached_path(url: str, options: StoreOptions) -> str:
 def _cache(options: StoreOptions) -> Any:
     from millrace import stores
 
-    return None if options.cache_dir is None else stores.DiskCache(options.cache_dir, options.cache_size, since=options.since)
+    return (
+        None
+        if options.cache_dir is None
+        else stores.DiskCache(options.cache_dir, options.cache_size, since=options.since)
+    )
 
 
 def _no_command(url: str) -> UnavailableError:
-    return UnavailableError(f"{url}: what a command writes is not read here; give the URL that the command reads (s3://, https://, ...)")
+    return UnavailableError(
+        f"{url}: what a command writes is not read here; give the URL that the command reads (s3://,"
+        " https://, ...)"
+    )
 
 
 def _local(url: str) -> Any:
@@ -151,7 +182,9 @@ def _from_stores(urls: Iterable[str], options: StoreOptions) -> Iterator[tuple[s
             drawn.append(url)
             yield url
 
-    stream = stores.open_shards(drawing(), cache=_cache(options), memory=options.memory, store_options=options.store_options)
+    stream = stores.open_shards(
+        drawing(), cache=_cache(options), memory=options.memory, store_options=options.store_options
+    )
     try:
         while True:
             try:

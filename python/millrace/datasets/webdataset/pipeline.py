@@ -1,15 +1,16 @@
-"""wds.pipeline: pipelines that are written as lists of steps: DataPipeline(SimpleShardList(urls), ..., tarfile_to_samples(), ...).
+"""wds.pipeline: pipelines that are written as lists of steps: DataPipeline(SimpleShardList(urls), ...,
+tarfile_to_samples(), ...).
 
-Such a list becomes the same WebDataset as the fluent methods make: what stands before tarfile_to_samples() is its arguments, the rest its
-stages. Any other list is a DataPipeline: its first entry is iterated over, or called, and every other one is a stage or a function from an
-iterator to an iterator, in Python.
+Such a list becomes the same WebDataset as the fluent methods make: what stands before tarfile_to_samples() is
+its arguments, the rest its stages. Any other list is a DataPipeline: its first entry is iterated over, or
+called, and every other one is a stage or a function from an iterator to an iterator, in Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from . import tariterators
 from .chain import Chain, as_stage, seed_of
@@ -23,17 +24,19 @@ from .utils import make_seed
 
 
 class DataPipeline(Chain):
-    """The pipeline of these steps; lists of them are taken apart, and None is left out. It has the fluent methods, too.
+    """The pipeline of these steps; lists of them are taken apart, and None is left out. It has the fluent
+    methods, too.
 
-    SimpleShardList or ResampledShards first, then steps for shards, tarfile_to_samples(), and steps for samples: a WebDataset.
-    Shards are divided as the steps for shards say: by ranks if split_by_node is there, by workers if split_by_worker is; shuffle() and
-    detshuffle() put them in another order in each epoch, the same on all ranks. Functions of one's own are called with
-    {"url": ...} dicts, and those they give are read. A WebDataset, Mixture or WebLoader first: the same with more stages.
+    SimpleShardList or ResampledShards first, then steps for shards, tarfile_to_samples(), and steps for
+    samples: a WebDataset. Shards are divided as the steps for shards say: by ranks if split_by_node is there,
+    by workers if split_by_worker is; shuffle() and detshuffle() put them in another order in each epoch, the
+    same on all ranks. Functions of one's own are called with {"url": ...} dicts, and those they give are
+    read. A WebDataset, Mixture or WebLoader first: the same with more stages.
 
-    Anything else is run as it is, in Python: `pipeline` is the list, which may be changed. What a function or an iterable holds is not
-    known, so a state is taken up by running them from the start of the epoch; those whose items differ then go on with other ones. An
-    iterable with state_dict() and load_state_dict() is asked instead, where only known stages stand behind it. Subclasses may append steps
-    in their __init__.
+    Anything else is run as it is, in Python: `pipeline` is the list, which may be changed. What a function or
+    an iterable holds is not known, so a state is taken up by running them from the start of the epoch; those
+    whose items differ then go on with other ones. An iterable with state_dict() and load_state_dict() is
+    asked instead, where only known stages stand behind it. Subclasses may append steps in their __init__.
 
     ValueError when there is no step.
     """
@@ -46,7 +49,9 @@ class DataPipeline(Chain):
         flat = _flat(steps)
         if flat and isinstance(flat[0], Chain) and DataPipeline not in type(flat[0]).__mro__:
             return flat[0].compose(*flat[1:])
-        reading = next((number for number, step in enumerate(flat) if isinstance(step, TarfileToSamples)), None)
+        reading = next(
+            (number for number, step in enumerate(flat) if isinstance(step, TarfileToSamples)), None
+        )
         if reading is not None and _is_known_list(flat[0], flat[1:reading]):
             return _of_shards(flat[0], flat[1:reading], flat[reading]).compose(*flat[reading + 1 :])
         return super().__new__(cls)
@@ -54,7 +59,9 @@ class DataPipeline(Chain):
     def __init__(self, *steps: Any) -> None:
         self._steps = _flat(steps)
         if not self._steps and type(self) is DataPipeline:
-            raise ValueError("DataPipeline() has no steps: begin with SimpleShardList(urls), or another iterable")
+            raise ValueError(
+                "DataPipeline() has no steps: begin with SimpleShardList(urls), or another iterable"
+            )
         super().__init__(seed_of(None))
 
     @property
@@ -80,12 +87,17 @@ class DataPipeline(Chain):
     def datasets(self) -> tuple[Any, ...]:
         """What the first step gives."""
         if not self._steps:
-            raise ValueError(f"{type(self).__name__} has no steps: append(SimpleShardList(urls)), or another iterable, first")
+            raise ValueError(
+                f"{type(self).__name__} has no steps: append(SimpleShardList(urls)), or another iterable,"
+                " first"
+            )
         first = self._steps[0]
         if isinstance(first, Iterable):
             return (first,)
         if not callable(getattr(first, "run", first)):
-            raise ValueError(f"a pipeline begins with an iterable, or a function that gives one, not with {_name(first)}")
+            raise ValueError(
+                f"a pipeline begins with an iterable, or a function that gives one, not with {_name(first)}"
+            )
         return (_Called(getattr(first, "run", first)),)
 
     def append(self, stage: Any) -> None:
@@ -132,7 +144,12 @@ class _Called:
 
 def _flat(steps: Iterable[Any]) -> list[Any]:
     """tarfile_samples, which is a function of shards, is the step of that name here."""
-    flat = [step for entry in steps for step in (entry if isinstance(entry, (list, tuple)) else [entry]) if step is not None]
+    flat = [
+        step
+        for entry in steps
+        for step in (entry if isinstance(entry, (list, tuple)) else [entry])
+        if step is not None
+    ]
     return [TarfileToSamples() if step is tariterators.tarfile_samples else step for step in flat]
 
 
@@ -140,11 +157,18 @@ def _name(step: Any) -> str:
     return getattr(step, "__name__", type(step).__name__)
 
 
-_SPLITTERS = {"split_by_node": "nodesplitter", "split_by_worker": "workersplitter", "single_node_only": "", "non_empty": ""}
+_SPLITTERS = {
+    "split_by_node": "nodesplitter",
+    "split_by_worker": "workersplitter",
+    "single_node_only": "",
+    "non_empty": "",
+}
 
 
 def _is_known(step: Any) -> bool:
-    """Whether it is one of split.py, or the package's of that name; a script may have a function so called."""
+    """Whether it is one of split.py, or the package's of that name; a script may have a function so
+    called.
+    """
     return _name(step) in _SPLITTERS and step.__module__.partition(".")[0] in ("millrace", "webdataset")
 
 
@@ -152,7 +176,8 @@ def _is_known_list(source: Any, steps: Sequence[Any]) -> bool:
     """Whether WebDataset's arguments say what this source and these steps for shards do."""
     own = [step for step in steps if not isinstance(step, Shuffle) and not _is_known(step)]
     if type(source) is ResampledShards:
-        return source.is_plain and not own  # each reader draws, so there is no list that a function could change
+        # each reader draws, so there is no list that a function could change
+        return source.is_plain and not own
     return type(source) is SimpleShardList and not any(isinstance(step, _Resampled) for step in own)
 
 
@@ -160,7 +185,9 @@ def _of_shards(source: Any, steps: Sequence[Any], reading: TarfileToSamples) -> 
     own = [step for step in steps if not isinstance(step, Shuffle) and not _is_known(step)]
     known = {_SPLITTERS[_name(step)] for step in steps if _is_known(step)}
     shuffles = [step for step in steps if isinstance(step, Shuffle)]
-    splitters: dict[str, Any] = {name: "auto" if name in known else None for name in ("nodesplitter", "workersplitter")}
+    splitters: dict[str, Any] = {
+        name: "auto" if name in known else None for name in ("nodesplitter", "workersplitter")
+    }
     if own:
         chosen = [step for step in steps if not isinstance(step, Shuffle)]
         splitters = {"nodesplitter": _Chosen(tuple(chosen)), "workersplitter": None}
@@ -177,15 +204,23 @@ def _of_shards(source: Any, steps: Sequence[Any], reading: TarfileToSamples) -> 
     )
 
 
-def _seed(steps: Sequence[Any]) -> Optional[int]:
-    """Of the seeds that were given: None if there is none. detshuffle()'s default of 0 is none, and neither is True."""
+def _seed(steps: Sequence[Any]) -> int | None:
+    """Of the seeds that were given: None if there is none. detshuffle()'s default of 0 is none, and neither
+    is True.
+    """
     given = []
     for step in steps:
         if isinstance(step, DetShuffle):
             given += [step.seed] * (step.seed not in (0, None)) + [("epoch", step.start)] * (step.start != -1)
         elif step.seed is not None and not isinstance(step.seed, bool):
             given.append(step.seed)
-    return None if not given else given[0] if len(given) == 1 and isinstance(given[0], int) else make_seed(*given)
+    return (
+        None
+        if not given
+        else given[0]
+        if len(given) == 1 and isinstance(given[0], int)
+        else make_seed(*given)
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """wds.shardlists: what stands in front of a DataPipeline, and the step that goes from shards to samples.
 
-SimpleShardList and ResampledShards before tarfile_to_samples() become a WebDataset (pipeline.py); alone, and all others, they are iterables
-of {"url": ...}.
+SimpleShardList and ResampledShards before tarfile_to_samples() become a WebDataset (pipeline.py); alone, and
+all others, they are iterables of {"url": ...}.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils.data import IterableDataset
 
@@ -29,13 +29,25 @@ from .split import Reader, non_empty, single_node_only, split_by_node, split_by_
 from .urls import expand_braces, expand_urls
 
 __all__ = [
-    "DirectoryShardList", "ResampledShardList", "ResampledShards", "SimpleShardList", "expand_source", "expand_urls", "non_empty",
-    "resampled", "shardspec", "single_node_only", "split_by_node", "split_by_worker", "tarfile_to_samples",
-]  # fmt: skip
+    "DirectoryShardList",
+    "ResampledShardList",
+    "ResampledShards",
+    "SimpleShardList",
+    "expand_source",
+    "expand_urls",
+    "non_empty",
+    "resampled",
+    "shardspec",
+    "single_node_only",
+    "split_by_node",
+    "split_by_worker",
+    "tarfile_to_samples",
+]
 
 
 class SimpleShardList(IterableDataset):
-    """The shards in order; with a `seed` in a random one. In front of tarfile_to_samples() that is another one in each epoch.
+    """The shards in order; with a `seed` in a random one. In front of tarfile_to_samples() that is another
+    one in each epoch.
 
     seed: an int; True: the data set's own.
     """
@@ -63,11 +75,12 @@ class SimpleShardList(IterableDataset):
 class ResampledShards(IterableDataset):
     """Shards that are drawn with replacement, `nshards` of them.
 
-    In front of tarfile_to_samples(), without `nshards` and `worker_seed`, a DataPipeline draws by (seed, epoch, reader), `deterministic` or
-    not, and is resumed at the very sample. Else each iterator draws anew: by (worker_seed(), how many there were before, seed) if
-    `deterministic`, by chance if not.
+    In front of tarfile_to_samples(), without `nshards` and `worker_seed`, a DataPipeline draws by (seed,
+    epoch, reader), `deterministic` or not, and is resumed at the very sample. Else each iterator draws anew:
+    by (worker_seed(), how many there were before, seed) if `deterministic`, by chance if not.
 
-    worker_seed: a function without arguments; None: utils.pytorch_worker_seed. max_urls: of an iterable, only so many.
+    worker_seed: a function without arguments; None: utils.pytorch_worker_seed. max_urls: of an iterable, only
+        so many.
     empty_check: False allows that there are no shards, and gives none.
     """
 
@@ -78,7 +91,7 @@ class ResampledShards(IterableDataset):
         urls: Any,
         nshards: int = sys.maxsize,
         seed: int = 0,
-        worker_seed: Optional[Callable[[], int]] = None,
+        worker_seed: Callable[[], int] | None = None,
         deterministic: bool = False,
         max_urls: int = 10**6,
         empty_check: bool = True,
@@ -93,7 +106,9 @@ class ResampledShards(IterableDataset):
     @property
     def is_plain(self) -> bool:
         """Whether nothing was asked for that only Python's iterator does."""
-        return self.nshards == sys.maxsize and self.worker_seed is utils.pytorch_worker_seed and bool(self.urls)
+        return (
+            self.nshards == sys.maxsize and self.worker_seed is utils.pytorch_worker_seed and bool(self.urls)
+        )
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         self.epoch += 1
@@ -114,7 +129,9 @@ def expand_source(source: Any, max_urls: int = 10**9) -> list[str]:
 def shardspec(spec: str) -> SimpleShardList:
     """SimpleShardList(spec). ValueError for a .yaml file, which lists data sets: mix them by RandomMix."""
     if spec.endswith((".yaml", ".yml")):
-        raise ValueError(f"{spec}: data sets are not listed in files here; RandomMix([...], probs=[...]) mixes them")
+        raise ValueError(
+            f"{spec}: data sets are not listed in files here; RandomMix([...], probs=[...]) mixes them"
+        )
     return SimpleShardList(spec)
 
 
@@ -135,29 +152,47 @@ def resampled(n: int = sys.maxsize) -> _Resampled:
 
 
 class DirectoryShardList(IterableDataset):
-    """The shards that come to lie in a folder, each taken by one process: it is renamed to "name._PID_" while it is read.
+    """The shards that come to lie in a folder, each taken by one process: it is renamed to "name._PID_" while
+    it is read.
 
     Args:
         path: the folder, with a / behind it.
         pattern: of their names, with {a,b}.
         poll: seconds between two looks when there is none; None: it ends then.
         timeout: seconds without a new one after which it ends.
-        mode: what becomes of a shard when the next one is asked for: "unlink", "keep" (as name._done_), "resample" (it is there again).
+        mode: what becomes of a shard when the next one is asked for: "unlink", "keep" (as name._done_),
+            "resample" (it is there again).
         select: "random" or "oldest".
     """
 
     def __init__(
-        self, path: str, pattern: str = "*.{tar,tgz,tar.tgz}", poll: Optional[float] = 1, timeout: float = 1e12, mode: str = "resample",
-        select: str = "random", fate: None = None,
-    ) -> None:  # fmt: skip
+        self,
+        path: str,
+        pattern: str = "*.{tar,tgz,tar.tgz}",
+        poll: float | None = 1,
+        timeout: float = 1e12,
+        mode: str = "resample",
+        select: str = "random",
+        fate: None = None,
+    ) -> None:
         super().__init__()
         if not path.endswith("/") or not os.path.isdir(path):
             raise ValueError(f"DirectoryShardList({path!r}): give a folder that is there, with a / behind it")
         if mode not in ("unlink", "keep", "resample") or select not in ("random", "oldest"):
-            raise ValueError(f"mode={mode!r}, select={select!r}: give 'unlink', 'keep' or 'resample', and 'random' or 'oldest'")
+            raise ValueError(
+                f"mode={mode!r}, select={select!r}: give 'unlink', 'keep' or 'resample', and 'random' or"
+                " 'oldest'"
+            )
         if fate is not None:
             raise ValueError("fate has no meaning; `mode` says what becomes of a shard")
-        self.path, self.pattern, self.poll, self.timeout, self.mode, self.select = path, pattern, poll, timeout, mode, select
+        self.path, self.pattern, self.poll, self.timeout, self.mode, self.select = (
+            path,
+            pattern,
+            poll,
+            timeout,
+            mode,
+            select,
+        )
 
     def recycle(self, active: str) -> None:
         """What `mode` says, of a shard that was read."""
@@ -188,13 +223,23 @@ class DirectoryShardList(IterableDataset):
             self.recycle(taken)
             self.cleanup_files_without_processes()
 
-    def _take(self) -> Optional[str]:
+    def _take(self) -> str | None:
         while True:
-            found = sorted({name for pattern in expand_braces(self.pattern) for name in glob.glob(glob.escape(self.path) + pattern)})
+            found = sorted(
+                {
+                    name
+                    for pattern in expand_braces(self.pattern)
+                    for name in glob.glob(glob.escape(self.path) + pattern)
+                }
+            )
             if not found:
                 return None
             with contextlib.suppress(FileNotFoundError):  # another process was quicker
-                name = random.choice(found) if self.select == "random" else min(found, key=lambda name: os.stat(name).st_mtime)
+                name = (
+                    random.choice(found)
+                    if self.select == "random"
+                    else min(found, key=lambda name: os.stat(name).st_mtime)
+                )
                 os.rename(name, f"{name}._{os.getpid()}_")
                 return f"{name}._{os.getpid()}_"
 
@@ -217,16 +262,28 @@ class TarfileToSamples(Stage):
     """Where a DataPipeline goes from shards to samples."""
 
     handler: Handler = reraise_exception
-    select_files: Optional[Callable[[str], bool]] = None
-    rename_files: Optional[Callable[[str], str]] = None
+    select_files: Callable[[str], bool] | None = None
+    rename_files: Callable[[str], str] | None = None
     has_place = counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        """Behind other steps than those that WebDataset knows: what these give is not known, so it is resumed from the beginning."""
+        """Behind other steps than those that WebDataset knows: what these give is not known, so it is resumed
+        from the beginning.
+        """
         return Opaque(source, self.generate, own)
 
     def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
-        shards = Shards((), False, False, None, None, self.select_files, self.rename_files, self.handler, empty_check=False)
+        shards = Shards(
+            (),
+            False,
+            False,
+            None,
+            None,
+            self.select_files,
+            self.rename_files,
+            self.handler,
+            empty_check=False,
+        )
         return iter(_UrlFlow(shards, samples))
 
     def __str__(self) -> str:
@@ -234,7 +291,9 @@ class TarfileToSamples(Stage):
 
 
 class _UrlFlow(ShardFlow):
-    """The samples of shards {"url": ...} as they come: each is opened when it is its turn, so a list may wait for shards."""
+    """The samples of shards {"url": ...} as they come: each is opened when it is its turn, so a list may wait
+    for shards.
+    """
 
     def __init__(self, shards: Shards, entries: Iterator[dict[str, str]]) -> None:
         super().__init__(shards, Context(0, 0, 0, Reader.here()), None)
@@ -250,8 +309,8 @@ class _UrlFlow(ShardFlow):
 
 def tarfile_to_samples(
     handler: Handler = reraise_exception,
-    select_files: Optional[Callable[[str], bool]] = None,
-    rename_files: Optional[Callable[[str], str]] = None,
+    select_files: Callable[[str], bool] | None = None,
+    rename_files: Callable[[str], str] | None = None,
 ) -> TarfileToSamples:
     """The step of a DataPipeline that reads shards; the arguments are WebDataset's."""
     return TarfileToSamples(handler, select_files, rename_files)

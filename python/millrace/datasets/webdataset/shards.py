@@ -1,4 +1,6 @@
-"""The beginning of every pipeline: shards in the epoch's order, divided among the readers, and the samples in them."""
+"""The beginning of every pipeline: shards in the epoch's order, divided among the readers, and the samples in
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +34,8 @@ class Shards:
     resampled: bool = False
     nodesplitter: Splitter = "auto"
     workersplitter: Splitter = "auto"
-    select_files: Optional[Callable[[str], bool]] = None
-    rename_files: Optional[Callable[[str], str]] = None
+    select_files: Callable[[str], bool] | None = None
+    rename_files: Callable[[str], str] | None = None
     handler: Handler = reraise_exception
     empty_check: bool = True
     verbose: bool = False
@@ -87,7 +89,10 @@ class ShardFlow:
         for url, source in self._opened(urls):
             self._url = url
             if shards.verbose:
-                print(f"millrace: {self._context.reader} reads {unsigned(url)} from sample {self._sample}", flush=True)
+                print(
+                    f"millrace: {self._context.reader} reads {unsigned(url)} from sample {self._sample}",
+                    flush=True,
+                )
             reader: Any = None
             while True:
                 try:
@@ -111,8 +116,9 @@ class ShardFlow:
             self._shard, self._sample = self._shard + 1, 0
         if not found and shards.empty_check:
             raise ValueError(
-                f"{self._context.reader} found no samples: {why}. Look whether the shards are empty or all were skipped by the handler; "
-                "if that is as it should be: WebDataset(..., empty_check=False)"
+                f"{self._context.reader} found no samples: {why}. Look whether the shards are empty or all"
+                " were skipped by the handler; if that is as it should be: WebDataset(...,"
+                " empty_check=False)"
             )
 
     def place(self) -> Place:
@@ -127,7 +133,12 @@ class ShardFlow:
         if shards.resampled:
             return shards.resampled_urls(self._context, self._shard), 1, 0, "resampled"
         share = shards.share(self._context)
-        return (shards.urls[number] for number in share.shards[self._shard :]), share.stride, share.offset, share.why
+        return (
+            (shards.urls[number] for number in share.shards[self._shard :]),
+            share.stride,
+            share.offset,
+            share.why,
+        )
 
     def _reader(self, source: Any) -> Any:
         if isinstance(source, Exception):
@@ -146,18 +157,27 @@ class ShardFlow:
             locate_from=located,
             read_ahead=self._read_ahead,
         )
-        return reader if shards.stores.cache_dir is None else _WithPath(reader, cached_path(self._url, shards.stores))
+        return (
+            reader
+            if shards.stores.cache_dir is None
+            else _WithPath(reader, cached_path(self._url, shards.stores))
+        )
 
     def _own(self, sample: Any) -> Any:
         """A sample that other readers do not take."""
-        return {name: value.read() if isinstance(value, _core.LocatedFile) else value for name, value in sample.items()}
+        return {
+            name: value.read() if isinstance(value, _core.LocatedFile) else value
+            for name, value in sample.items()
+        }
 
     def _passed(self, reader: Any) -> int:
         """Samples behind the reader after an error; `reader` is None when it could not be made."""
         return self._sample
 
     def _reads_later(self) -> bool:
-        """Whether large files are only located. Where other readers take most samples, what is in those is not read."""
+        """Whether large files are only located. Where other readers take most samples, what is in those is
+        not read.
+        """
         return self._stride != 1
 
 

@@ -1,8 +1,9 @@
 """Who reads which shards.
 
-One rule, at two levels: first the ranks divide the shards, then the workers of a rank divide the rank's. Whoever divides takes every n-th
-shard when there is at least one for each, in the order of the epoch; otherwise all of them read all these shards, and each takes
-every n-th sample. So nothing is read twice, nothing is left out, and no reader starves for want of shards.
+One rule, at two levels: first the ranks divide the shards, then the workers of a rank divide the rank's.
+Whoever divides takes every n-th shard when there is at least one for each, in the order of the epoch;
+otherwise all of them read all these shards, and each takes every n-th sample. So nothing is read twice,
+nothing is left out, and no reader starves for want of shards.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from torch.utils.data import get_worker_info
 
@@ -23,7 +24,9 @@ SPLITTERS = ("auto", "shards", "samples")
 
 @dataclass(frozen=True)
 class Reader:
-    """One of all that read a dataset together: worker `worker` of `workers` in rank `rank` of `ranks`. No workers: 0 of 1."""
+    """One of all that read a dataset together: worker `worker` of `workers` in rank `rank` of `ranks`. No
+    workers: 0 of 1.
+    """
 
     rank: int = 0
     ranks: int = 1
@@ -31,8 +34,10 @@ class Reader:
     workers: int = 1
 
     @staticmethod
-    def here(known_world: Optional[tuple[int, int]] = None) -> Reader:
-        """This process or thread. `known_world`: (rank, ranks) of the process that the dataset was sent from, if that is needed."""
+    def here(known_world: tuple[int, int] | None = None) -> Reader:
+        """This process or thread. `known_world`: (rank, ranks) of the process that the dataset was sent from,
+        if that is needed.
+        """
         rank, ranks = world()
         if ranks == 1 and known_world is not None:
             rank, ranks = known_world
@@ -51,7 +56,9 @@ class Reader:
 
 @dataclass(frozen=True)
 class Share:
-    """What one reader reads: of `shards` (numbers into the list of URLs, in the epoch's order) every `stride`-th sample, from `offset`."""
+    """What one reader reads: of `shards` (numbers into the list of URLs, in the epoch's order) every
+    `stride`-th sample, from `offset`.
+    """
 
     shards: list[int]
     stride: int
@@ -59,11 +66,15 @@ class Share:
     why: str
 
 
-def share_of(reader: Reader, order: list[int], urls: list[str], nodesplitter: Splitter, workersplitter: Splitter) -> Share:
+def share_of(
+    reader: Reader, order: list[int], urls: list[str], nodesplitter: Splitter, workersplitter: Splitter
+) -> Share:
     """`order`: the numbers of the shards as they come in this epoch, the same for all readers."""
     shards, stride, by_rank = _divide(order, urls, reader.rank, reader.ranks, nodesplitter, "ranks")
     offset = reader.rank if stride > 1 else 0
-    shards, factor, by_worker = _divide(shards, urls, reader.worker, reader.workers, workersplitter, "workers")
+    shards, factor, by_worker = _divide(
+        shards, urls, reader.worker, reader.workers, workersplitter, "workers"
+    )
     if factor > 1:
         offset += stride * reader.worker
     return Share(shards, stride * factor, offset, f"{by_rank}; {by_worker}")
@@ -75,22 +86,35 @@ def _divide(
     """(the shards of one of `count`, of how many samples it takes one, the rule)"""
     have = f"{len(shards)} shard{'s' if len(shards) != 1 else ''}"
     if callable(splitter):
-        return _as_chosen(splitter, shards, urls), 1, f"{have}: {getattr(splitter, '__name__', splitter)} chooses for {who}"
+        return (
+            _as_chosen(splitter, shards, urls),
+            1,
+            f"{have}: {getattr(splitter, '__name__', splitter)} chooses for {who}",
+        )
     if splitter is None:
         return shards, 1, f"{have}: all {who} read all, as the splitter is None"
     if splitter not in SPLITTERS:
-        raise ValueError(f"a splitter should be None, a function, or one of {', '.join(map(repr, SPLITTERS))}, but is {splitter!r}")
+        raise ValueError(
+            f"a splitter should be None, a function, or one of {', '.join(map(repr, SPLITTERS))}, but is"
+            f" {splitter!r}"
+        )
     if count == 1:
         return shards, 1, f"{have} for {who[:-1]} 0 of 1"
     if splitter == "shards" or (splitter == "auto" and len(shards) >= count):
         return shards[number::count], 1, f"{have} for {count} {who}: every {count}. shard"
     few = "fewer shards than" if splitter == "auto" else "as asked for, all"
-    return shards, count, f"{have} for {count} {who}: {few} {who}, so each reads all of them and takes every {count}. sample"
+    return (
+        shards,
+        count,
+        f"{have} for {count} {who}: {few} {who}, so each reads all of them and takes every {count}. sample",
+    )
 
 
 def _as_chosen(splitter: Callable[..., Any], shards: list[int], urls: list[str]) -> list[int]:
     chosen = splitter({"url": urls[number], "millrace_shard": number} for number in shards)  # type: ignore[arg-type]
-    return [entry["millrace_shard"] if "millrace_shard" in entry else urls.index(entry["url"]) for entry in chosen]
+    return [
+        entry["millrace_shard"] if "millrace_shard" in entry else urls.index(entry["url"]) for entry in chosen
+    ]
 
 
 def split_by_node(source: Iterable[Any]) -> Iterator[Any]:
@@ -109,7 +133,10 @@ def single_node_only(source: Iterable[Any]) -> Iterator[Any]:
     """All entries. ValueError where there are several ranks."""
     reader = Reader.here()
     if reader.ranks > 1:
-        raise ValueError(f"this dataset is for one rank, and there are {reader.ranks}; leave nodesplitter out, and they divide the shards")
+        raise ValueError(
+            f"this dataset is for one rank, and there are {reader.ranks}; leave nodesplitter out, and they"
+            " divide the shards"
+        )
     return iter(source)
 
 
@@ -119,4 +146,6 @@ def non_empty(source: Iterable[Any]) -> Iterator[Any]:
     for entry in source:
         yield entry
     if entry is None:
-        raise ValueError("there is nothing in this stream; look whether the shards are empty, or fewer than readers")
+        raise ValueError(
+            "there is nothing in this stream; look whether the shards are empty, or fewer than readers"
+        )

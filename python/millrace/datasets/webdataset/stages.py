@@ -1,4 +1,5 @@
-"""The stages that treat sample by sample and hold none: decode, map, select, to_tuple, rename and the like, in webdataset's meaning.
+"""The stages that treat sample by sample and hold none: decode, map, select, to_tuple, rename and the like,
+in webdataset's meaning.
 
 A `handler` decides about what their functions raise (handlers.py).
 """
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from . import utils
 from .decoders import AllowPickle, Decoder, PickleRefused, SampleDecoder
@@ -27,12 +28,16 @@ def alternatives(fields: Fields) -> tuple[str, ...]:
     if not isinstance(fields, str):
         return tuple(fields)
     if " " in fields:
-        raise ValueError(f"{fields!r} has a space: give alternatives as 'jpg;png', and several fields one by one")
+        raise ValueError(
+            f"{fields!r} has a space: give alternatives as 'jpg;png', and several fields one by one"
+        )
     return tuple(fields.split(";"))
 
 
 class MissingField(ValueError, KeyError):
-    """A sample lacks a field: a ValueError, as webdataset's to_tuple() and rename() raise it, and its map_dict()'s KeyError."""
+    """A sample lacks a field: a ValueError, as webdataset's to_tuple() and rename() raise it, and its
+    map_dict()'s KeyError.
+    """
 
     __str__ = ValueError.__str__  # a KeyError shows its message in quotes
 
@@ -43,7 +48,9 @@ def field_of(sample: dict[str, Any], names: tuple[str, ...], missing_is_error: b
         if name in sample:
             return sample[name]
     if missing_is_error:
-        raise MissingField(f"{_of(sample)} has no field {' or '.join(map(repr, names))}, only {_fields(sample)}")
+        raise MissingField(
+            f"{_of(sample)} has no field {' or '.join(map(repr, names))}, only {_fields(sample)}"
+        )
     return None
 
 
@@ -57,9 +64,13 @@ def _fields(sample: dict[str, Any]) -> str:
 
 
 class Each(Stage):
-    """A stage that is a function of one sample. `_function()` makes it; what it returns is given, `LEFT_OUT` is not."""
+    """A stage that is a function of one sample. `_function()` makes it; what it returns is given, `LEFT_OUT`
+    is not.
+    """
 
-    handler: Handler = staticmethod(reraise_exception)  # of stages that have no such field; a bare function would become a method
+    handler: Handler = staticmethod(
+        reraise_exception
+    )  # of stages that have no such field; a bare function would become a method
 
     def _function(self) -> Callable[[Any], Any]:
         raise NotImplementedError
@@ -103,7 +114,7 @@ class Map(Each):
 class Associate:
     """What Map calls for associate(): further fields, by the sample's key."""
 
-    associator: Union[Callable[[str], Any], dict[str, Any]]
+    associator: Callable[[str], Any] | dict[str, Any]
 
     def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
         key = sample["__key__"]
@@ -115,10 +126,10 @@ class Associate:
 class Decode(Each):
     """Fields decoded by their extensions. `handlers`: names of picture forms, and functions (decoders.py)."""
 
-    handlers: tuple[Union[str, Decoder], ...] = ()
-    pre: Optional[tuple[Decoder, ...]] = None
-    post: Optional[tuple[Decoder, ...]] = None
-    only: Optional[frozenset[str]] = None
+    handlers: tuple[str | Decoder, ...] = ()
+    pre: tuple[Decoder, ...] | None = None
+    post: tuple[Decoder, ...] | None = None
+    only: frozenset[str] | None = None
     partial: bool = False
     allow_pickle: AllowPickle = False
     handler: Handler = reraise_exception
@@ -155,13 +166,15 @@ class ToTuple(Each):
         return result
 
 
-def _none(value: Any) -> Optional[bool]:
+def _none(value: Any) -> bool | None:
     return None if value is None else True
 
 
 @dataclass(frozen=True)
 class ToDict(Each):
-    """A dict with the named fields only, by the first of their alternatives' names; with none named, all but those of `__`."""
+    """A dict with the named fields only, by the first of their alternatives' names; with none named, all but
+    those of `__`.
+    """
 
     fields: tuple[tuple[str, ...], ...] = ()
     missing_is_error: bool = True
@@ -180,7 +193,7 @@ class ToDict(Each):
 class MapTuple(Each):
     """functions[i](sample[i]); None leaves a field as it is, and so do fewer functions than fields."""
 
-    functions: tuple[Optional[Callable[[Any], Any]], ...]
+    functions: tuple[Callable[[Any], Any] | None, ...]
     handler: Handler = reraise_exception
 
     def _function(self) -> Callable[[Any], Any]:
@@ -188,7 +201,9 @@ class MapTuple(Each):
 
     def _apply(self, sample: Any) -> tuple[Any, ...]:
         if not isinstance(sample, (list, tuple)):
-            raise TypeError(f"map_tuple() takes tuples, as to_tuple() makes them, not {type(sample).__name__}")
+            raise TypeError(
+                f"map_tuple() takes tuples, as to_tuple() makes them, not {type(sample).__name__}"
+            )
         result = list(sample)
         for number, function in enumerate(self.functions[: len(result)]):
             if function is not None:
@@ -208,7 +223,10 @@ class MapDict(Each):
 
     def _apply(self, sample: Any) -> Any:
         if not isinstance(sample, dict):
-            raise TypeError(f"map_dict() takes samples that are dicts, not {type(sample).__name__}; put it before to_tuple()")
+            raise TypeError(
+                f"map_dict() takes samples that are dicts, not {type(sample).__name__}; put it before"
+                " to_tuple()"
+            )
         for name, function in self.functions.items():
             sample[name] = function(field_of(sample, (name,)))
         return sample
@@ -247,7 +265,9 @@ class Rename(Each):
 
 @dataclass(frozen=True)
 class RenameKeys(Each):
-    """Fields whose name fits a pattern (fnmatch) get its new name; the last pattern that fits counts. Other fields go."""
+    """Fields whose name fits a pattern (fnmatch) get its new name; the last pattern that fits counts. Other
+    fields go.
+    """
 
     patterns: tuple[tuple[str, str], ...]  # (new name, pattern)
     keep_unselected: bool = False
@@ -262,7 +282,9 @@ class RenameKeys(Each):
         unmatched = {pattern for _, pattern in self.patterns}
         for path, value in sample.items():
             name = path.rpartition("/")[2].lower()
-            new, pattern = next((pair for pair in reversed(self.patterns) if fnmatch(name, pair[1])), (None, None))
+            new, pattern = next(
+                (pair for pair in reversed(self.patterns) if fnmatch(name, pair[1])), (None, None)
+            )
             unmatched.discard(pattern)  # type: ignore[arg-type]
             if new is None:
                 if self.keep_unselected:
@@ -278,7 +300,9 @@ class RenameKeys(Each):
 
 @dataclass(frozen=True)
 class ExtractKeys(Each):
-    """A tuple of the fields that fit each pattern (fnmatch, with or without a leading dot); alternatives in one string with ";"."""
+    """A tuple of the fields that fit each pattern (fnmatch, with or without a leading dot); alternatives in
+    one string with ";".
+    """
 
     patterns: tuple[tuple[str, ...], ...]
     duplicate_is_error: bool = True
@@ -290,20 +314,28 @@ class ExtractKeys(Each):
     def _apply(self, sample: dict[str, Any]) -> tuple[Any, ...]:
         result = []
         for patterns in self.patterns:
-            fitting = [name for name in sample if any(fnmatch("." + name, p) or fnmatch(name, p) for p in patterns)]
+            fitting = [
+                name for name in sample if any(fnmatch("." + name, p) or fnmatch(name, p) for p in patterns)
+            ]
             if not fitting:
                 if self.ignore_missing:
                     continue
-                raise ValueError(f"{_of(sample)} has no field that fits {';'.join(patterns)!r}, only {_fields(sample)}")
+                raise ValueError(
+                    f"{_of(sample)} has no field that fits {';'.join(patterns)!r}, only {_fields(sample)}"
+                )
             if len(fitting) > 1 and self.duplicate_is_error:
-                raise ValueError(f"{_of(sample)}: {', '.join(map(repr, fitting))} all fit {';'.join(patterns)!r}")
+                raise ValueError(
+                    f"{_of(sample)}: {', '.join(map(repr, fitting))} all fit {';'.join(patterns)!r}"
+                )
             result.append(sample[fitting[0]])
         return tuple(result)
 
 
 @dataclass(frozen=True)
 class DecodeByPattern(Each):
-    """Fields through the function whose pattern fits their name, which gets a file; the last one counts. False leaves bytes."""
+    """Fields through the function whose pattern fits their name, which gets a file; the last one counts.
+    False leaves bytes.
+    """
 
     patterns: tuple[tuple[str, Any], ...]
     must_decode: bool = True
@@ -318,10 +350,17 @@ class DecodeByPattern(Each):
                 result[path] = value
                 continue
             name = re.sub(r".*/", "", path).lower()
-            decode = next((d for p, d in reversed(self.patterns) if fnmatch(name, p) or fnmatch("." + name, p)), None)
+            decode = next(
+                (d for p, d in reversed(self.patterns) if fnmatch(name, p) or fnmatch("." + name, p)), None
+            )
             if decode is None and self.must_decode:
-                raise ValueError(f"{_of(sample)}: xdecode() has no decoder for field {path!r}; give one, or must_decode=False")
-            result[path] = decode(io.BytesIO(value) if isinstance(value, bytes) else value) if decode else value
+                raise ValueError(
+                    f"{_of(sample)}: xdecode() has no decoder for field {path!r}; give one, or"
+                    " must_decode=False"
+                )
+            result[path] = (
+                decode(io.BytesIO(value) if isinstance(value, bytes) else value) if decode else value
+            )
         return result
 
 
@@ -332,7 +371,9 @@ def _read_text(stream: Any) -> str:
 def _read_pickle(stream: Any) -> Any:
     if utils.enforce_security is False:
         return pickle.load(stream)
-    raise PickleRefused("a pickle can run any code when it is read; if you trust this data: xdecode(..., pyd=pickle.load)")
+    raise PickleRefused(
+        "a pickle can run any code when it is read; if you trust this data: xdecode(..., pyd=pickle.load)"
+    )
 
 
 DEFAULT_PATTERNS: tuple[tuple[str, Any], ...] = (
@@ -344,12 +385,16 @@ DEFAULT_PATTERNS: tuple[tuple[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class LogKeys(Stage):
-    """Appends a line to `logfile` for each sample that passes: its number, `__worker__`, `__rank__`, `__key__`, with tabs between."""
+    """Appends a line to `logfile` for each sample that passes: its number, `__worker__`, `__rank__`,
+    `__key__`, with tabs between.
+    """
 
     logfile: str
 
     def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
-        with open(self.logfile, "ab", buffering=0) as file:  # one write each: lines of several workers do not mix
+        with open(
+            self.logfile, "ab", buffering=0
+        ) as file:  # one write each: lines of several workers do not mix
             for number, sample in enumerate(samples):
                 columns = (number, *(sample.get(name) for name in ("__worker__", "__rank__", "__key__")))
                 file.write(("\t".join(map(str, columns)) + "\n").encode())

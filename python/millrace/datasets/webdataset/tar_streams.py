@@ -1,11 +1,13 @@
-"""Archives as Python streams: the files in them, and the samples of files. For commands, and for scripts (tariterators.py)."""
+"""Archives as Python streams: the files in them, and the samples of files. For commands, and for scripts
+(tariterators.py).
+"""
 
 from __future__ import annotations
 
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Optional
+from typing import Any
 
 from .handlers import Handler, reraise_exception
 
@@ -14,7 +16,7 @@ META = r"__[^/]*__($|/)"
 Sample = dict[str, Any]
 
 
-def base_plus_ext(path: str) -> tuple[Optional[str], Optional[str]]:
+def base_plus_ext(path: str) -> tuple[str | None, str | None]:
     """("a/b", "left.png") of "a/b.left.png"; (None, None) of a name without a dot, or with one in front."""
     found = _PATH.fullmatch(path)
     return (found[1], found[2]) if found else (None, None)
@@ -27,12 +29,13 @@ def valid_sample(sample: Any) -> bool:
 
 def tar_file_iterator(
     fileobj: Any,
-    skip_meta: Optional[str] = META,
+    skip_meta: str | None = META,
     handler: Handler = reraise_exception,
-    select_files: Optional[Callable[[str], bool]] = None,
-    rename_files: Optional[Callable[[str], str]] = None,
+    select_files: Callable[[str], bool] | None = None,
+    rename_files: Callable[[str], str] | None = None,
 ) -> Iterator[Sample]:
-    """{"fname": ..., "data": ...} of the regular files of an archive, plain or packed, that is read front to back.
+    """{"fname": ..., "data": ...} of the regular files of an archive, plain or packed, that is read front to
+    back.
 
     skip_meta: a regular expression of names that are left out; None leaves out "__name__" only.
     """
@@ -60,18 +63,22 @@ def tar_file_iterator(
 def tar_file_expander(
     data: Iterable[Sample],
     handler: Handler = reraise_exception,
-    select_files: Optional[Callable[[str], bool]] = None,
-    rename_files: Optional[Callable[[str], str]] = None,
-    eof_value: Optional[Sample] = None,
+    select_files: Callable[[str], bool] | None = None,
+    rename_files: Callable[[str], str] | None = None,
+    eof_value: Sample | None = None,
 ) -> Iterator[Sample]:
-    """The files of all archives {"url": ..., "stream": ...}, with `__url__`; `eof_value` behind each archive, unless it is None:
-    scripts that group files themselves take no {}, which newer versions of the package give there."""
+    """The files of all archives {"url": ..., "stream": ...}, with `__url__`; `eof_value` behind each archive,
+    unless it is None:
+    scripts that group files themselves take no {}, which newer versions of the package give there.
+    """
     for source in data:
         more = {"__url__": source["url"]}
         if source.get("local_path") is not None:
             more["__local_path__"] = source["local_path"]
         try:
-            for file in tar_file_iterator(source["stream"], handler=handler, select_files=select_files, rename_files=rename_files):
+            for file in tar_file_iterator(
+                source["stream"], handler=handler, select_files=select_files, rename_files=rename_files
+            ):
                 yield {**file, **more}
             if eof_value is not None:
                 yield eof_value
@@ -84,23 +91,27 @@ def tar_file_expander(
 
 def group_by_keys(
     data: Iterable[Sample],
-    keys: Callable[[str], tuple[Optional[str], Optional[str]]] = base_plus_ext,
+    keys: Callable[[str], tuple[str | None, str | None]] = base_plus_ext,
     lcase: bool = True,
-    suffixes: Optional[Iterable[str]] = None,
+    suffixes: Iterable[str] | None = None,
     handler: Handler = reraise_exception,
 ) -> Iterator[Sample]:
-    """Samples of files that lie behind each other in one archive and have the same key. An empty dict between files ends a sample.
+    """Samples of files that lie behind each other in one archive and have the same key. An empty dict between
+    files ends a sample.
 
-    keys: (key, suffix) of a file's name; None leaves it out. lcase: suffixes in small letters. suffixes: only these.
+    keys: (key, suffix) of a file's name; None leaves it out. lcase: suffixes in small letters. suffixes: only
+        these.
     """
     wanted = None if suffixes is None else frozenset(suffixes)
-    sample: Optional[Sample] = None
+    sample: Sample | None = None
     for file in data:
         try:
             key, suffix = keys(file["fname"]) if file else (None, None)
             if file and (key is None or suffix is None):
                 continue
-            if sample is not None and (not file or key != sample["__key__"] or file["__url__"] != sample["__url__"]):
+            if sample is not None and (
+                not file or key != sample["__key__"] or file["__url__"] != sample["__url__"]
+            ):
                 done, sample = sample, None
                 if valid_sample(done):
                     yield done
@@ -110,7 +121,10 @@ def group_by_keys(
                 sample = {"__key__": key, "__url__": file["__url__"]}
             suffix = suffix.lower() if lcase else suffix  # type: ignore[union-attr]
             if suffix in sample:
-                raise ValueError(f"{file['__url__']}: {file['fname']!r} is twice in sample {key!r}; rename one, or leave it out")
+                raise ValueError(
+                    f"{file['__url__']}: {file['fname']!r} is twice in sample {key!r}; rename one, or leave"
+                    " it out"
+                )
             if wanted is None or suffix in wanted:
                 sample[suffix] = file["data"]
             if "__local_path__" in file:

@@ -1,22 +1,36 @@
 """wds.tariterators: shards as Python streams, step by step: URLs -> open files -> files in them -> samples.
 
-WebDataset and tarfile_to_samples() read by the engine; these are for scripts that put a step of their own between.
+WebDataset and tarfile_to_samples() read by the engine; these are for scripts that put a step of their own
+between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Optional
+from typing import Any
 
 from .gopen import gopen
 from .handlers import Handler, reraise_exception
 from .shardlists import TarfileToSamples, tarfile_to_samples
-from .tar_streams import Sample, base_plus_ext, group_by_keys, tar_file_expander, tar_file_iterator, valid_sample
+from .tar_streams import (
+    Sample,
+    base_plus_ext,
+    group_by_keys,
+    tar_file_expander,
+    tar_file_iterator,
+    valid_sample,
+)
 
 __all__ = [
-    "base_plus_ext", "group_by_keys", "tar_file_expander", "tar_file_iterator", "tarfile_samples", "tarfile_to_samples", "url_opener",
+    "base_plus_ext",
+    "group_by_keys",
+    "tar_file_expander",
+    "tar_file_iterator",
+    "tarfile_samples",
+    "tarfile_to_samples",
+    "url_opener",
     "valid_sample",
-]  # fmt: skip
+]
 
 
 def url_opener(data: Iterable[Sample], handler: Handler = reraise_exception, **kw: Any) -> Iterator[Sample]:
@@ -34,8 +48,10 @@ def url_opener(data: Iterable[Sample], handler: Handler = reraise_exception, **k
 def tarfile_samples(
     src: Iterable[Sample],
     handler: Handler = reraise_exception,
-    select_files: Optional[Callable[[str], bool]] = None,
-    rename_files: Optional[Callable[[str], str]] = None,
+    select_files: Callable[[str], bool] | None = None,
+    rename_files: Callable[[str], str] | None = None,
 ) -> Iterator[Sample]:
-    """The samples of {"url": ...}, read by the engine. In a DataPipeline it is the step tarfile_to_samples()."""
+    """The samples of {"url": ...}, read by the engine. In a DataPipeline it is the step
+    tarfile_to_samples().
+    """
     return TarfileToSamples(handler, select_files, rename_files).generate(iter(src))

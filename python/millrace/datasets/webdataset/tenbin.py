@@ -1,7 +1,8 @@
 """wds.tenbin: arrays as the bytes of a .ten field, and back.
 
-A chunk is the mark "~TenBin~", its length (int64, little endian), and as many bytes, padded with zeros to a multiple of 64. An array is two
-chunks: its description (type, as "f4" padded to 8 bytes; a name of up to 8 bytes; number of dimensions; each of them, int64) and its data.
+A chunk is the mark "~TenBin~", its length (int64, little endian), and as many bytes, padded with zeros to a
+multiple of 64. An array is two chunks: its description (type, as "f4" padded to 8 bytes; a name of up to 8
+bytes; number of dimensions; each of them, int64) and its data.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import struct
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -29,8 +30,9 @@ def encode_header(array: np.ndarray, info: str = "") -> bytes:
     kind, name = array.dtype.str[1:], info.encode("ascii")
     if kind not in _TYPES or array.ndim > _MOST_DIMENSIONS or len(name) > 8:
         raise ValueError(
-            f"an array of type {array.dtype} with {array.ndim} dimensions, called {info!r}: .ten holds integers and floats of "
-            f"up to 8 bytes, at most {_MOST_DIMENSIONS} dimensions, and names of at most 8 characters"
+            f"an array of type {array.dtype} with {array.ndim} dimensions, called {info!r}: .ten holds"
+            f" integers and floats of up to 8 bytes, at most {_MOST_DIMENSIONS} dimensions, and names of at"
+            " most 8 characters"
         )
     return struct.pack(f"<8s8sq{array.ndim}q", kind.encode(), name, array.ndim, *array.shape)
 
@@ -41,10 +43,14 @@ def decode_header(header: Any) -> tuple[tuple[int, ...], np.dtype, str]:
     text = kind.rstrip(b"\0").decode("ascii", "replace")
     if text not in _TYPES or not 0 <= dimensions <= (len(header) - 24) // 8:
         raise ValueError(f"it describes a tensor of type {text!r} and {dimensions} dimensions")
-    return struct.unpack_from(f"<{dimensions}q", header, 24), np.dtype("<" + text), name.rstrip(b"\0").decode("ascii", "replace")
+    return (
+        struct.unpack_from(f"<{dimensions}q", header, 24),
+        np.dtype("<" + text),
+        name.rstrip(b"\0").decode("ascii", "replace"),
+    )
 
 
-def encode_list(arrays: Iterable[Any], infos: Optional[Sequence[str]] = None) -> list[bytes]:
+def encode_list(arrays: Iterable[Any], infos: Sequence[str] | None = None) -> list[bytes]:
     """The chunks of arrays; `infos`: a name for each."""
     arrays = [np.asarray(array) for array in arrays]
     if infos is not None and len(infos) != len(arrays):
@@ -57,7 +63,9 @@ def encode_list(arrays: Iterable[Any], infos: Optional[Sequence[str]] = None) ->
 
 
 def decode_list(chunks: Sequence[Any], infos: Infos = False) -> Any:
-    """The arrays of chunks. `infos`: True gives (arrays, names); names: ValueError when the arrays are called otherwise."""
+    """The arrays of chunks. `infos`: True gives (arrays, names); names: ValueError when the arrays are called
+    otherwise.
+    """
     arrays, names = [], []
     for header, values in zip(chunks[::2], chunks[1::2]):
         shape, dtype, name = decode_header(header)
@@ -91,7 +99,7 @@ def decode_chunks(data: Any) -> list[memoryview]:
     return chunks
 
 
-def encode_buffer(arrays: list[Any], infos: Optional[Sequence[str]] = None) -> bytes:
+def encode_buffer(arrays: list[Any], infos: Sequence[str] | None = None) -> bytes:
     """A list of arrays as the bytes of a field."""
     if not isinstance(arrays, list):
         raise ValueError(f"encode_buffer() takes a list of arrays, not {type(arrays).__name__}")
@@ -111,7 +119,7 @@ def write_chunk(stream: Any, chunk: Any) -> None:
     stream.write(bytes(-len(data) % 64))
 
 
-def read_chunk(stream: Any) -> Optional[bytes]:
+def read_chunk(stream: Any) -> bytes | None:
     """The next chunk of a file; None at its end."""
     head = stream.read(16)
     if not head:
@@ -125,13 +133,13 @@ def read_chunk(stream: Any) -> Optional[bytes]:
     return padded[:length]
 
 
-def write(stream: Any, arrays: Iterable[Any], infos: Optional[Sequence[str]] = None) -> None:
+def write(stream: Any, arrays: Iterable[Any], infos: Sequence[str] | None = None) -> None:
     """Arrays into a file."""
     for chunk in encode_list(arrays, infos):
         write_chunk(stream, chunk)
 
 
-def read(stream: Any, n: Optional[int] = None, infos: Infos = False) -> Any:
+def read(stream: Any, n: int | None = None, infos: Infos = False) -> Any:
     """The next `n` arrays of a file; None: all."""
     chunks = list(islice(iter(lambda: read_chunk(stream), None), None if n is None else 2 * n))
     if len(chunks) % 2:
@@ -139,7 +147,7 @@ def read(stream: Any, n: Optional[int] = None, infos: Infos = False) -> Any:
     return decode_list(chunks, infos)
 
 
-def save(path: Any, *arrays: Any, infos: Optional[Sequence[str]] = None, nocheck: bool = False) -> None:
+def save(path: Any, *arrays: Any, infos: Sequence[str] | None = None, nocheck: bool = False) -> None:
     """Arrays as a file, whose name ends in .ten unless `nocheck`."""
     with open(_checked(path, nocheck), "wb") as stream:
         write(stream, arrays, infos)

@@ -1,21 +1,24 @@
-"""Lists of shards, written short: "train-{000..127}.tar", "{a,b}/x.tar", "a.tar::b.tar", with ${NAME} from the environment."""
+"""Lists of shards, written short: "train-{000..127}.tar", "{a,b}/x.tar", "a.tar::b.tar", with ${NAME} from
+the environment.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Union
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _MOST_SUBSTITUTIONS = 10  # one variable may name another
 
 
-def expand_urls(urls: Union[str, Iterable[str]]) -> list[str]:
-    """The shards' URLs. A string is split at "::", has ${NAME} replaced by the environment's WDS_NAME, and its braces expanded.
+def expand_urls(urls: str | Iterable[str]) -> list[str]:
+    """The shards' URLs. A string is split at "::", has ${NAME} replaced by the environment's WDS_NAME, and
+    its braces expanded.
 
-    Other iterables are taken as they are. ValueError for an empty list, what is no string, or a variable that is not set.
+    Other iterables are taken as they are. ValueError for an empty list, what is no string, or a variable that
+    is not set.
     """
     if isinstance(urls, (str, os.PathLike)):
         parts = os.fspath(urls).split("::")
@@ -49,9 +52,11 @@ def _value(match: re.Match[str]) -> str:
 
 
 def expand_braces(text: str) -> Iterator[str]:
-    """The words that `text` stands for, in a shell's order: lists {a,b}, ranges {3..5}, {08..10}, {a..e..2}, nested. Cost: one word each.
+    """The words that `text` stands for, in a shell's order: lists {a,b}, ranges {3..5}, {08..10}, {a..e..2},
+    nested. Cost: one word each.
 
-    What is no list or range stays as it is, braces included; a backslash before a character takes its meaning away.
+    What is no list or range stays as it is, braces included; a backslash before a character takes its meaning
+    away.
     """
     opening = _find(text, 0, "{")
     while opening >= 0:
@@ -98,7 +103,7 @@ def _closing(text: str, opening: int) -> int:
     return -1
 
 
-def _options(inside: str) -> Union[None, list[str]]:
+def _options(inside: str) -> None | list[str]:
     """What a pair of braces with this between them stands for; None if for itself."""
     if (match := _RANGE.fullmatch(inside)) is not None:
         return _numbers(match) if match.group(1) is not None else _letters(match)
@@ -128,7 +133,7 @@ def _letters(match: re.Match[str]) -> list[str]:
     return [chr(code) for code in _steps(ord(match.group(4)), ord(match.group(5)), match.group(6))]
 
 
-def _steps(first: int, last: int, step: Union[None, str]) -> range:
+def _steps(first: int, last: int, step: None | str) -> range:
     width = abs(int(step or 1)) or 1
     return range(first, last + 1, width) if first <= last else range(first, last - 1, -width)
 

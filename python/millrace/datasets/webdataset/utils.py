@@ -1,11 +1,13 @@
-"""wds.utils: whether shards may run code, who reads here, and the small helpers that scripts import from there.
+"""wds.utils: whether shards may run code, who reads here, and the small helpers that scripts import from
+there.
 
-`enforce_security` is one switch for everything that runs what data or URLs say. It is read when such a thing is met, in worker
-processes, too:
+`enforce_security` is one switch for everything that runs what data or URLs say. It is read when such a thing
+is met, in worker processes, too:
 
     None, the default    commands (pipe:) are refused, and pickles that decode() was not allowed to read
     False                a script says so, or WDS_SECURE=0: both are read, as the webdataset package does
-    True                 or WDS_SECURE=1: refused whatever decode() allows, and so are .pth fields, local files in gopen(), GOPEN_REWRITE
+    True                 or WDS_SECURE=1: refused whatever decode() allows, and so are .pth fields, local
+    files in gopen(), GOPEN_REWRITE
 """
 
 from __future__ import annotations
@@ -14,19 +16,19 @@ import importlib
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from .split import Reader
 
 
-def _of_environment(name: str) -> Optional[bool]:
+def _of_environment(name: str) -> bool | None:
     value = os.environ.get(name, "")
     if value not in ("", "0", "1"):
         raise ValueError(f"{name}={value!r} in the environment: give 0 or 1, or leave it out")
     return None if value == "" else value == "1"
 
 
-enforce_security: Optional[bool] = _of_environment("WDS_SECURE")
+enforce_security: bool | None = _of_environment("WDS_SECURE")
 
 
 class PipelineStage:
@@ -62,7 +64,9 @@ def make_seed(*parts: Any) -> int:
 
 
 def pytorch_worker_info(group: Any = None) -> tuple[int, int, int, int]:
-    """(rank, ranks, worker, workers) of this process or thread; `group`: ranks in this one of torch.distributed."""
+    """(rank, ranks, worker, workers) of this process or thread; `group`: ranks in this one of
+    torch.distributed.
+    """
     reader = Reader.here()
     if group is None:
         return reader.rank, reader.ranks, reader.worker, reader.workers
@@ -84,12 +88,14 @@ def guess_batchsize(batch: Sequence[Any]) -> int:
 
 def repeatedly(
     source: Iterable[Any],
-    nepochs: Optional[int] = None,
-    nbatches: Optional[int] = None,
-    nsamples: Optional[int] = None,
+    nepochs: int | None = None,
+    nbatches: int | None = None,
+    nsamples: int | None = None,
     batchsize: Callable[[Any], int] = guess_batchsize,
 ) -> Iterator[Any]:
-    """The items of `source` again and again, until there were so many epochs, batches, or samples (`batchsize` says how many one has)."""
+    """The items of `source` again and again, until there were so many epochs, batches, or samples
+    (`batchsize` says how many one has).
+    """
     epochs = batches = samples = 0
     while nepochs is None or epochs < nepochs:
         before = batches
@@ -97,7 +103,9 @@ def repeatedly(
             yield batch
             batches += 1
             samples += 0 if nsamples is None else batchsize(batch)
-            if (nbatches is not None and batches >= nbatches) or (nsamples is not None and samples >= nsamples):
+            if (nbatches is not None and batches >= nbatches) or (
+                nsamples is not None and samples >= nsamples
+            ):
                 return
         if batches == before:  # there is nothing to repeat
             return

@@ -1,4 +1,6 @@
-"""wds.writer: samples into tar shards, field by field encoded by its extension. `millrace pack` writes whole data sets, with indexes."""
+"""wds.writer: samples into tar shards, field by field encoded by its extension. `millrace pack` writes whole
+data sets, with indexes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -34,7 +36,9 @@ def imageencoder(image: Any, format: str = "PNG") -> bytes:  # noqa: A002  (webd
         pixels = np.asarray(image)
         if pixels.dtype.kind == "f":
             if pixels.size and not (pixels.min() >= -0.001 and pixels.max() <= 1.001):
-                raise ValueError(f"a picture of floats has them in 0 .. 1, not in {pixels.min()} .. {pixels.max()}")
+                raise ValueError(
+                    f"a picture of floats has them in 0 .. 1, not in {pixels.min()} .. {pixels.max()}"
+                )
             pixels = np.clip(pixels, 0, 1) * 255  # cut off, not rounded, as there
         if pixels.ndim == 3 and pixels.shape[2] == 1:
             pixels = pixels[:, :, 0]
@@ -96,7 +100,10 @@ default_handlers: dict[str, Callable[[Any], bytes]] = {
     **dict.fromkeys(("pyd", "pickle", "pkl"), pickle.dumps),
     **dict.fromkeys(("ten", "tb"), tenbin_dumps),
     **dict.fromkeys(("mp", "msgpack", "msg"), mp_dumps),
-    **{name: lambda data, name=name: imageencoder(data, name) for name in "jpg jpeg png ppm pgm pbm pnm".split()},
+    **{
+        name: lambda data, name=name: imageencoder(data, name)
+        for name in "jpg jpeg png ppm pgm pbm pnm".split()
+    },
     "pth": torch_dumps,
     "npy": numpy_dumps,
     "npz": numpy_npz_dumps,
@@ -104,20 +111,29 @@ default_handlers: dict[str, Callable[[Any], bytes]] = {
 }
 
 
-def encode_field(name: str, value: Any, handlers: Mapping[str, Callable[[Any], bytes]] = default_handlers) -> Any:
-    """The bytes of a field: of `.gz` packed, else by the last part of its name. Bytes, and `__fields`, stay as they are."""
+def encode_field(
+    name: str, value: Any, handlers: Mapping[str, Callable[[Any], bytes]] = default_handlers
+) -> Any:
+    """The bytes of a field: of `.gz` packed, else by the last part of its name. Bytes, and `__fields`, stay
+    as they are.
+    """
     if name.startswith("__") or isinstance(value, bytes) and not name.endswith(".gz"):
         return value
     if name.endswith(".gz"):
         return gzip.compress(encode_field(name[:-3], value, handlers))
     encode = handlers.get(name.rpartition(".")[2].lower(), handlers.get("default"))
     if encode is None:
-        raise ValueError(f"field {name!r}: nothing is known that makes bytes of a {type(value).__name__} here; give bytes, or an encoder")
+        raise ValueError(
+            f"field {name!r}: nothing is known that makes bytes of a {type(value).__name__} here; give bytes,"
+            " or an encoder"
+        )
     return encode(value)
 
 
 def make_encoder(spec: Encoder) -> Callable[[Any], Any]:
-    """A function of samples. True: by extension; False or None: none; a format, "png": pictures in it, too; a dict by extension."""
+    """A function of samples. True: by extension; False or None: none; a format, "png": pictures in it, too; a
+    dict by extension.
+    """
     if callable(spec):
         return spec
     if spec is False or spec is None:
@@ -128,7 +144,9 @@ def make_encoder(spec: Encoder) -> Callable[[Any], Any]:
     elif isinstance(spec, Mapping):
         handlers = {**spec}
     elif spec is not True:
-        raise ValueError(f"encoder={spec!r}: give True, False, a picture format, a dict of functions, or a function")
+        raise ValueError(
+            f"encoder={spec!r}: give True, False, a picture format, a dict of functions, or a function"
+        )
     return lambda sample: {name: encode_field(name, value, handlers) for name, value in sample.items()}
 
 
@@ -148,17 +166,33 @@ class TarWriter:
     """
 
     def __init__(
-        self, fileobj: Any, user: str = "bigdata", group: str = "bigdata", mode: int = 0o0444, compress: Optional[bool] = None,
-        encoder: Encoder = True, keep_meta: bool = False, mtime: Optional[float] = None, format: Any = None,  # noqa: A002
-    ) -> None:  # fmt: skip
+        self,
+        fileobj: Any,
+        user: str = "bigdata",
+        group: str = "bigdata",
+        mode: int = 0o0444,
+        compress: bool | None = None,
+        encoder: Encoder = True,
+        keep_meta: bool = False,
+        mtime: float | None = None,
+        format: Any = None,  # noqa: A002
+    ) -> None:
         self.mtime, self.user, self.group, self.mode, self.keep_meta = mtime, user, group, mode, keep_meta
         self.encoder = make_encoder(encoder)
-        name = fileobj if isinstance(fileobj, str) else os.fspath(fileobj) if isinstance(fileobj, os.PathLike) else None
+        name = (
+            fileobj
+            if isinstance(fileobj, str)
+            else os.fspath(fileobj)
+            if isinstance(fileobj, os.PathLike)
+            else None
+        )
         self._own = gopen(name, "wb") if name is not None else None
         stream = fileobj if name is None else self._own
         packed = str(name or "").endswith("gz") if compress is None else compress
         self.tarstream: Any = tarfile.open(
-            fileobj=stream, mode="w|gz" if packed else "w|", format=tarfile.USTAR_FORMAT if format is None else format
+            fileobj=stream,
+            mode="w|gz" if packed else "w|",
+            format=tarfile.USTAR_FORMAT if format is None else format,
         )
 
     def write(self, obj: Sample) -> int:
@@ -169,9 +203,16 @@ class TarWriter:
         for name in sorted(fields):
             if name == "__key__" or (name.startswith("__") and not self.keep_meta):
                 continue
-            content = fields[name].encode() if name.startswith("__") and isinstance(fields[name], str) else fields[name]
+            content = (
+                fields[name].encode()
+                if name.startswith("__") and isinstance(fields[name], str)
+                else fields[name]
+            )
             if not isinstance(content, (bytes, bytearray, memoryview)):
-                raise ValueError(f"{obj['__key__']}.{name}: files hold bytes, not {type(content).__name__}; give bytes, or encoder=True")
+                raise ValueError(
+                    f"{obj['__key__']}.{name}: files hold bytes, not {type(content).__name__}; give bytes, or"
+                    " encoder=True"
+                )
             entry = tarfile.TarInfo(f"{obj['__key__']}.{name}")
             entry.size, entry.mode, entry.uname, entry.gname = len(content), self.mode, self.user, self.group
             entry.mtime = int(time.time() if self.mtime is None else self.mtime)
@@ -198,20 +239,35 @@ class TarWriter:
 class ShardWriter:
     """TarWriters of files named by `pattern`, "train-%06d.tar", one after the other.
 
-    maxcount, maxsize: samples, and bytes of fields, after which the next shard begins. post: a function called with each shard's name.
-    start_shard: its first number. verbose: prints what is begun. opener: a function of the name that opens a file to be written.
+    maxcount, maxsize: samples, and bytes of fields, after which the next shard begins. post: a function
+    called with each shard's name.
+    start_shard: its first number. verbose: prints what is begun. opener: a function of the name that opens a
+        file to be written.
     **kw: TarWriter's.
     """
 
     def __init__(
-        self, pattern: str, maxcount: int = 100000, maxsize: float = 3e9, post: Optional[Callable[[str], Any]] = None, start_shard: int = 0,
-        verbose: int = 1, opener: Optional[Callable[[str], Any]] = None, **kw: Any,
-    ) -> None:  # fmt: skip
-        self.pattern, self.maxcount, self.maxsize, self.post, self.verbose = pattern, maxcount, maxsize, post, verbose
+        self,
+        pattern: str,
+        maxcount: int = 100000,
+        maxsize: float = 3e9,
+        post: Callable[[str], Any] | None = None,
+        start_shard: int = 0,
+        verbose: int = 1,
+        opener: Callable[[str], Any] | None = None,
+        **kw: Any,
+    ) -> None:
+        self.pattern, self.maxcount, self.maxsize, self.post, self.verbose = (
+            pattern,
+            maxcount,
+            maxsize,
+            post,
+            verbose,
+        )
         self.opener, self.kw = opener, kw
         self.shard, self.total, self.count, self.size = start_shard, 0, 0, 0.0
-        self.fname: Optional[str] = None
-        self.tarstream: Optional[TarWriter] = None
+        self.fname: str | None = None
+        self.tarstream: TarWriter | None = None
         self._stream: Any = None
         self.next_stream()
 
@@ -223,7 +279,11 @@ class ShardWriter:
             print(f"millrace: writes {self.fname}, from sample {self.total} on", file=sys.stderr)
         self.shard, self.count, self.size = self.shard + 1, 0, 0.0
         self._stream = None if self.opener is None else self.opener(self.fname)
-        packed = {"compress": self.fname.endswith("gz")} if self.opener is not None and "compress" not in self.kw else {}
+        packed = (
+            {"compress": self.fname.endswith("gz")}
+            if self.opener is not None and "compress" not in self.kw
+            else {}
+        )
         self.tarstream = TarWriter(self.fname if self._stream is None else self._stream, **packed, **self.kw)
 
     def write(self, obj: Sample) -> None:

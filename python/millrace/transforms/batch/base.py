@@ -1,9 +1,11 @@
-"""BatchTransform and Compose: what the transforms of batches share, and where their random numbers come from."""
+"""BatchTransform and Compose: what the transforms of batches share, and where their random numbers come
+from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +15,7 @@ from .functional import check_images
 Params = dict[str, Any]
 
 
-def random_key(generator: Optional[torch.Generator] = None) -> int:
+def random_key(generator: torch.Generator | None = None) -> int:
     """A key for a batch's draws: 63 bits of torch's global generator, or of `generator` (a CPU one)."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
 
@@ -26,10 +28,11 @@ def draws_of(key: int) -> np.random.Generator:
 class BatchTransform(torch.nn.Module):
     """One step on a batch: images (n, c, h, w), or images and labels, which only MixUp and CutMix change.
 
-    To write your own, override `draw(rng, images)`, which returns the parameters of all samples, and `apply(images, params)`.
+    To write your own, override `draw(rng, images)`, which returns the parameters of all samples, and
+    `apply(images, params)`.
     """
 
-    generator: Optional[torch.Generator] = None
+    generator: torch.Generator | None = None
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         """The random decisions for these images; arrays with one entry per image."""
@@ -43,8 +46,10 @@ class BatchTransform(torch.nn.Module):
         """The labels after this step."""
         return labels
 
-    def forward(self, images: torch.Tensor, *labels: Any, key: Optional[int] = None) -> Any:
-        """`images`, or (images, labels) if labels are given. `key`: an int instead of a draw from torch's generator."""
+    def forward(self, images: torch.Tensor, *labels: Any, key: int | None = None) -> Any:
+        """`images`, or (images, labels) if labels are given. `key`: an int instead of a draw from torch's
+        generator.
+        """
         if len(labels) > 1:
             raise TypeError(f"pass images, or images and labels, not {1 + len(labels)} things")
         images = check_images(images)
@@ -57,14 +62,18 @@ class BatchTransform(torch.nn.Module):
 class Compose(BatchTransform):
     """Several transforms of batches, one after the other, all drawing from one key."""
 
-    def __init__(self, transforms: Sequence[BatchTransform], *, generator: Optional[torch.Generator] = None) -> None:
+    def __init__(
+        self, transforms: Sequence[BatchTransform], *, generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
         if not transforms or not all(isinstance(t, BatchTransform) for t in transforms):
-            raise TypeError("Compose takes a sequence of transforms of millrace.transforms.batch, and at least one")
+            raise TypeError(
+                "Compose takes a sequence of transforms of millrace.transforms.batch, and at least one"
+            )
         self.transforms = torch.nn.ModuleList(transforms)
         self.generator = generator
 
-    def forward(self, images: torch.Tensor, *labels: Any, key: Optional[int] = None) -> Any:
+    def forward(self, images: torch.Tensor, *labels: Any, key: int | None = None) -> Any:
         rng = draws_of(random_key(self.generator) if key is None else key)
         value = (images, *labels)
         for transform in self.transforms:

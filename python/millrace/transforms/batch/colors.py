@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -16,8 +16,10 @@ Range = Union[float, Sequence[float], None]
 
 def factor_range(
     value: Range, name: str, center: float = 1.0, low: float = 0.0, high: float = float("inf")
-) -> Optional[tuple[float, float]]:
-    """torchvision's rule: a number is a distance from `center`, a pair a range; None when nothing is to change."""
+) -> tuple[float, float] | None:
+    """torchvision's rule: a number is a distance from `center`, a pair a range; None when nothing is to
+    change.
+    """
     if value is None:
         return None
     if isinstance(value, (int, float)):
@@ -27,18 +29,28 @@ def factor_range(
     else:
         first, last = (float(v) for v in value)
     if not low <= first <= last <= high:
-        raise ValueError(f"{name} values should be between {low} and {high} and in order, but got {(first, last)}")
+        raise ValueError(
+            f"{name} values should be between {low} and {high} and in order, but got {(first, last)}"
+        )
     return None if first == last == center else (float(first), float(last))
 
 
 class ColorJitter(BatchTransform):
-    """Brightness, contrast, saturation and hue of each image changed in an order of its own; arguments as torchvision's ColorJitter.
+    """Brightness, contrast, saturation and hue of each image changed in an order of its own; arguments as
+    torchvision's ColorJitter.
 
     Needs values of 0..255 (uint8) or 0..1 (floats). One channel: brightness and contrast only.
     """
 
-    def __init__(self, brightness: Range = None, contrast: Range = None, saturation: Range = None, hue: Range = None, *,
-                 generator: Optional[torch.Generator] = None) -> None:
+    def __init__(
+        self,
+        brightness: Range = None,
+        contrast: Range = None,
+        saturation: Range = None,
+        hue: Range = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         self.brightness = factor_range(brightness, "brightness")
         self.contrast = factor_range(contrast, "contrast")
@@ -67,7 +79,7 @@ class ColorJitter(BatchTransform):
 class RandomGrayscale(BatchTransform):
     """Each image grey in all channels with probability `p`."""
 
-    def __init__(self, p: float = 0.1, *, generator: Optional[torch.Generator] = None) -> None:
+    def __init__(self, p: float = 0.1, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.p = check_probability(p)
         self.generator = generator
@@ -77,16 +89,25 @@ class RandomGrayscale(BatchTransform):
 
     def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         n = len(images)
-        return F.color_jitter(images, np.full((n, 4), F.NO_ORDER), np.tile([1.0, 1.0, 1.0, 0.0], (n, 1)), params["to_grey"])
+        return F.color_jitter(
+            images, np.full((n, 4), F.NO_ORDER), np.tile([1.0, 1.0, 1.0, 0.0], (n, 1)), params["to_grey"]
+        )
 
 
 class Normalize(BatchTransform):
     """(v / 255 - mean) / std for uint8 images, (v - mean) / std for floats, as `dtype`.
 
-    `mean`, `std`: one value, or one per channel. `channels_last`: the result's memory format; None keeps the images'.
+    `mean`, `std`: one value, or one per channel. `channels_last`: the result's memory format; None keeps the
+    images'.
     """
 
-    def __init__(self, mean: F.Numbers, std: F.Numbers, dtype: torch.dtype = torch.float32, channels_last: Optional[bool] = None) -> None:
+    def __init__(
+        self,
+        mean: F.Numbers,
+        std: F.Numbers,
+        dtype: torch.dtype = torch.float32,
+        channels_last: bool | None = None,
+    ) -> None:
         super().__init__()
         self.mean, self.std = F.numbers(mean), F.numbers(std)
         if 0.0 in self.std:
@@ -95,7 +116,7 @@ class Normalize(BatchTransform):
             raise ValueError(f"normalised images must be float16, bfloat16 or float32, not {dtype}")
         self.dtype, self.channels_last = dtype, channels_last
 
-    def forward(self, images: torch.Tensor, *labels: Any, key: Optional[int] = None) -> Any:
+    def forward(self, images: torch.Tensor, *labels: Any, key: int | None = None) -> Any:
         out = self.apply(images, {})  # nothing to draw: torch's generator stays where it is
         return (out, *labels) if labels else out
 

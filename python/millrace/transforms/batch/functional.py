@@ -1,13 +1,14 @@
-"""What the batch transforms do once their parameters are drawn: one function each, on images (n, c, h, w) and arrays of n parameters.
+"""What the batch transforms do once their parameters are drawn: one function each, on images (n, c, h, w) and
+arrays of n parameters.
 
-All return new tensors of the same device, shape and memory format. Images of another shape or dtype raise TypeError or ValueError, a
-CUDA tensor in a build without CUDA raises `millrace.UnavailableError`.
+All return new tensors of the same device, shape and memory format. Images of another shape or dtype raise
+TypeError or ValueError, a CUDA tensor in a build without CUDA raises `millrace.UnavailableError`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Union
 
 import numpy as np
 import torch
@@ -25,11 +26,19 @@ def check_images(images: torch.Tensor) -> torch.Tensor:
     if not isinstance(images, torch.Tensor):
         raise TypeError(f"images must be a torch.Tensor of shape (n, c, h, w), not {type(images).__name__}")
     if images.ndim != 4 or images.shape[1] not in (1, 3):
-        raise ValueError(f"images must have the shape (n, c, h, w) with 1 or 3 channels, not {tuple(images.shape)}")
+        raise ValueError(
+            f"images must have the shape (n, c, h, w) with 1 or 3 channels, not {tuple(images.shape)}"
+        )
     if images.dtype not in DTYPES:
-        raise TypeError(f"images must be uint8, float16, bfloat16 or float32, not {images.dtype}; convert them with images.to(...)")
+        raise TypeError(
+            f"images must be uint8, float16, bfloat16 or float32, not {images.dtype}; convert them with"
+            " images.to(...)"
+        )
     if images.device.type not in ("cpu", "cuda"):
-        raise ValueError(f"images must be on the CPU or a CUDA device, not on {images.device}; move them with images.to(...)")
+        raise ValueError(
+            f"images must be on the CPU or a CUDA device, not on {images.device}; move them with"
+            " images.to(...)"
+        )
     if images.requires_grad and torch.is_grad_enabled():
         raise ValueError("batch transforms have no gradients; pass images.detach()")
     if images.is_contiguous() or images.is_contiguous(memory_format=torch.channels_last):
@@ -37,7 +46,9 @@ def check_images(images: torch.Tensor) -> torch.Tensor:
     return images.contiguous()
 
 
-def empty_like(images: torch.Tensor, dtype: Optional[torch.dtype] = None, channels_last: Optional[bool] = None) -> torch.Tensor:
+def empty_like(
+    images: torch.Tensor, dtype: torch.dtype | None = None, channels_last: bool | None = None
+) -> torch.Tensor:
     """A tensor for a result: dtype and layout as the images', unless given."""
     if channels_last is None:
         channels_last = not images.is_contiguous()
@@ -59,16 +70,25 @@ def place_of(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def numbers(values: Numbers) -> list[float]:
-    return [float(v) for v in values] if isinstance(values, (Sequence, np.ndarray, torch.Tensor)) else [float(values)]
+    return (
+        [float(v) for v in values]
+        if isinstance(values, (Sequence, np.ndarray, torch.Tensor))
+        else [float(values)]
+    )
 
 
 def normalize(
-    images: torch.Tensor, mean: Numbers, std: Numbers, dtype: torch.dtype = torch.float32, channels_last: Optional[bool] = None
+    images: torch.Tensor,
+    mean: Numbers,
+    std: Numbers,
+    dtype: torch.dtype = torch.float32,
+    channels_last: bool | None = None,
 ) -> torch.Tensor:
-    """(v / 255 - mean) / std for uint8, (v - mean) / std for floats, as `dtype` (float16, bfloat16 or float32).
+    """(v / 255 - mean) / std for uint8, (v - mean) / std for floats, as `dtype` (float16, bfloat16 or
+    float32).
 
-    Computed in float32 as v * scale + shift and rounded once: 1e-6 from torch's float32 result, and nearer the truth in narrow types.
-    `channels_last`: the result's layout; None keeps the images'.
+    Computed in float32 as v * scale + shift and rounded once: 1e-6 from torch's float32 result, and nearer
+    the truth in narrow types. `channels_last`: the result's layout; None keeps the images'.
     """
     images = check_images(images)
     if dtype not in DTYPES or not dtype.is_floating_point:
@@ -86,8 +106,11 @@ def horizontal_flip(images: torch.Tensor, flipped: ArrayLike) -> torch.Tensor:
     return out
 
 
-def affine(images: torch.Tensor, inverse: ArrayLike, interpolation: str = "nearest", fill: Numbers = 0) -> torch.Tensor:
-    """Each output pixel (x, y) from the input's (a x + b y + c, d x + e y + f), `inverse` (n, 6); centres are at 0.5, 1.5, ...
+def affine(
+    images: torch.Tensor, inverse: ArrayLike, interpolation: str = "nearest", fill: Numbers = 0
+) -> torch.Tensor:
+    """Each output pixel (x, y) from the input's (a x + b y + c, d x + e y + f), `inverse` (n, 6); centres are
+    at 0.5, 1.5, ...
 
     `interpolation`: "nearest" or "bilinear"; `fill`: value outside, or one per channel.
     """
@@ -96,28 +119,43 @@ def affine(images: torch.Tensor, inverse: ArrayLike, interpolation: str = "neare
         raise ValueError(f"interpolation must be 'nearest' or 'bilinear', not {interpolation!r}")
     out = empty_like(images)
     inverse = np.asarray(inverse, np.float64)
-    _core.batch_affine(native(images), native(out), inverse, interpolation == "bilinear", numbers(fill), place_of(images))
+    _core.batch_affine(
+        native(images), native(out), inverse, interpolation == "bilinear", numbers(fill), place_of(images)
+    )
     return out
 
 
-def color_jitter(images: torch.Tensor, order: ArrayLike, factors: ArrayLike, to_grey: Optional[ArrayLike] = None) -> torch.Tensor:
-    """Colours changed in the order of `order` (n, 4): 0 brightness, 1 contrast, 2 saturation, 3 hue, 4 nothing.
+def color_jitter(
+    images: torch.Tensor, order: ArrayLike, factors: ArrayLike, to_grey: ArrayLike | None = None
+) -> torch.Tensor:
+    """Colours changed in the order of `order` (n, 4): 0 brightness, 1 contrast, 2 saturation, 3 hue, 4
+    nothing.
 
-    `factors` (n, 4): by operation, as torchvision's adjust_*; `to_grey` (n bools): grey in all channels, at last. uint8 results are within
-    one level of torchvision's for each operation, float32 within 1e-5.
+    `factors` (n, 4): by operation, as torchvision's adjust_*; `to_grey` (n bools): grey in all channels, at
+    last. uint8 results are within one level of torchvision's for each operation, float32 within 1e-5.
     """
     images = check_images(images)
     out = empty_like(images)
     sums = torch.zeros(len(images), dtype=torch.int64, device=images.device)
     grey = np.zeros(len(images), np.uint8) if to_grey is None else np.asarray(to_grey, np.uint8)
     _core.batch_color(
-        native(images), native(out), np.asarray(order, np.uint8), np.asarray(factors, np.float64), grey, sums.data_ptr(), place_of(images)
+        native(images),
+        native(out),
+        np.asarray(order, np.uint8),
+        np.asarray(factors, np.float64),
+        grey,
+        sums.data_ptr(),
+        place_of(images),
     )
     return out
 
 
-def erase(images: torch.Tensor, boxes: ArrayLike, value: Optional[Numbers] = 0, seed: int = 0, inplace: bool = False) -> torch.Tensor:
-    """Sets the boxes (n, 4; left, top, width, height; 0 wide: none) to `value` (one, or one per channel), or to normal noise if None."""
+def erase(
+    images: torch.Tensor, boxes: ArrayLike, value: Numbers | None = 0, seed: int = 0, inplace: bool = False
+) -> torch.Tensor:
+    """Sets the boxes (n, 4; left, top, width, height; 0 wide: none) to `value` (one, or one per channel), or
+    to normal noise if None.
+    """
     dense = check_images(images)
     out = dense if inplace and dense is images else empty_like(dense)
     values = [] if value is None else numbers(value)
@@ -125,8 +163,11 @@ def erase(images: torch.Tensor, boxes: ArrayLike, value: Optional[Numbers] = 0, 
     return images.copy_(out) if inplace and dense is not images else out
 
 
-def mix(images: torch.Tensor, partners: ArrayLike, shares: ArrayLike, boxes: Optional[ArrayLike] = None) -> torch.Tensor:
-    """share * image + (1 - share) * partner, and the partner alone inside the box (n, 4; left, top, width, height).
+def mix(
+    images: torch.Tensor, partners: ArrayLike, shares: ArrayLike, boxes: ArrayLike | None = None
+) -> torch.Tensor:
+    """share * image + (1 - share) * partner, and the partner alone inside the box (n, 4; left, top, width,
+    height).
 
     `partners`: n positions in the batch. Shares other than 1 need a float type.
     """
@@ -134,6 +175,11 @@ def mix(images: torch.Tensor, partners: ArrayLike, shares: ArrayLike, boxes: Opt
     out = empty_like(images)
     boxes = np.zeros((len(images), 4), np.int32) if boxes is None else np.asarray(boxes, np.int32)
     _core.batch_mix(
-        native(images), native(out), np.asarray(partners, np.int64), np.asarray(shares, np.float64), boxes, place_of(images)
+        native(images),
+        native(out),
+        np.asarray(partners, np.int64),
+        np.asarray(shares, np.float64),
+        boxes,
+        place_of(images),
     )
     return out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 import numpy as np
 import torch
@@ -17,13 +16,14 @@ from . import functional as F
 class Augmentation:
     """What happens to one picture, in this order.
 
-    `crop`: (left, top, width, height) of the picture, None for all of it. `size`: (height, width) that the crop is resized to, antialiased;
-    None for the batch's. `offset`: (top, left) of the batch's rectangle in that; what lies outside is black. Flips. `order` and `factors`:
-    colour jitter as in `functional.color_jitter`. `grayscale`: grey in all channels.
+    `crop`: (left, top, width, height) of the picture, None for all of it. `size`: (height, width) that the
+    crop is resized to, antialiased; None for the batch's. `offset`: (top, left) of the batch's rectangle in
+    that; what lies outside is black. Flips. `order` and `factors`: colour jitter as in
+    `functional.color_jitter`. `grayscale`: grey in all channels.
     """
 
-    crop: Optional[tuple[int, int, int, int]] = None
-    size: Optional[tuple[int, int]] = None
+    crop: tuple[int, int, int, int] | None = None
+    size: tuple[int, int] | None = None
     offset: tuple[int, int] = (0, 0)
     flip_horizontal: bool = False
     flip_vertical: bool = False
@@ -43,11 +43,23 @@ def _check_pictures(pictures: Sequence[torch.Tensor]) -> torch.device:
     for i, picture in enumerate(pictures):
         shape_fits = picture.ndim == 3 and picture.shape[2] in (3, 4)
         if not shape_fits or picture.dtype != torch.uint8:
-            raise ValueError(f"picture {i} must be uint8 of shape (h, w, 3 or 4), not {picture.dtype} of shape {tuple(picture.shape)}")
-        if picture.stride(2) != 1 or picture.stride(1) != picture.shape[2] or picture.stride(0) < picture.shape[1] * picture.shape[2]:
-            raise ValueError(f"picture {i} must have its pixels side by side in memory; pass picture.contiguous()")
+            raise ValueError(
+                f"picture {i} must be uint8 of shape (h, w, 3 or 4), not {picture.dtype} of shape"
+                f" {tuple(picture.shape)}"
+            )
+        if (
+            picture.stride(2) != 1
+            or picture.stride(1) != picture.shape[2]
+            or picture.stride(0) < picture.shape[1] * picture.shape[2]
+        ):
+            raise ValueError(
+                f"picture {i} must have its pixels side by side in memory; pass picture.contiguous()"
+            )
         if picture.device != pictures[0].device:
-            raise ValueError(f"picture {i} is on {picture.device}, but picture 0 on {pictures[0].device}; move them to one device")
+            raise ValueError(
+                f"picture {i} is on {picture.device}, but picture 0 on {pictures[0].device}; move them to one"
+                " device"
+            )
     if pictures[0].device.type not in ("cpu", "cuda"):
         raise ValueError(f"pictures must be on the CPU or a CUDA device, not on {pictures[0].device}")
     return pictures[0].device
@@ -64,14 +76,18 @@ def augment(
     channels_last: bool = False,
     interpolation: str = "bilinear",
 ) -> torch.Tensor:
-    """A batch (n, 3, height, width) of `dtype` from n uint8 pictures (h, w, 3) or (h, w, 4; the fourth is ignored), each of its own size.
+    """A batch (n, 3, height, width) of `dtype` from n uint8 pictures (h, w, 3) or (h, w, 4; the fourth is
+    ignored), each of its own size.
 
-    `size`: (height, width). Float types: (v / 255 - mean) / std, or v / 255 without them; uint8: 0..255. `interpolation`: "bilinear" or
-    "bicubic". Pixels are those that Pillow's resize and colour operations give.
+    `size`: (height, width). Float types: (v / 255 - mean) / std, or v / 255 without them; uint8: 0..255.
+    `interpolation`: "bilinear" or "bicubic". Pixels are those that Pillow's resize and colour operations
+        give.
     """
     device = _check_pictures(pictures)
     if len(augmentations) != len(pictures):
-        raise ValueError(f"{len(augmentations)} augmentations were given for {len(pictures)} pictures; give one for each")
+        raise ValueError(
+            f"{len(augmentations)} augmentations were given for {len(pictures)} pictures; give one for each"
+        )
     if dtype not in F.DTYPES:
         raise ValueError(f"dtype must be uint8, float16, bfloat16 or float32, not {dtype}")
     if interpolation not in ("bilinear", "bicubic"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -23,16 +23,26 @@ def interpolation_name(interpolation: Any) -> str:
 
 
 def inverse_affine(
-    angle: np.ndarray, translate: np.ndarray, scale: np.ndarray, shear: np.ndarray, center: Optional[Sequence[float]], size: Sequence[int]
+    angle: np.ndarray,
+    translate: np.ndarray,
+    scale: np.ndarray,
+    shear: np.ndarray,
+    center: Sequence[float] | None,
+    size: Sequence[int],
 ) -> np.ndarray:
-    """The maps (n, 6) from output to input pixels: angles (n) and shears (n, 2) in degrees, translations (n, 2) in pixels.
+    """The maps (n, 6) from output to input pixels: angles (n) and shears (n, 2) in degrees, translations (n,
+    2) in pixels.
 
-    The forward map turns clockwise, as torchvision's affine: shear, then scale, turn, translate, around `center` (x, y; None: the middle
-    of `size`, (width, height)).
+    The forward map turns clockwise, as torchvision's affine: shear, then scale, turn, translate, around
+    `center` (x, y; None: the middle of `size`, (width, height)).
     """
     cx, cy = center if center is not None else (size[0] / 2, size[1] / 2)
     turn, shear_x, shear_y = np.radians(angle), np.radians(shear[:, 0]), np.radians(shear[:, 1])
-    cos, sin, tan = np.cos(turn - shear_y) / np.cos(shear_y), np.sin(turn - shear_y) / np.cos(shear_y), np.tan(shear_x)
+    cos, sin, tan = (
+        np.cos(turn - shear_y) / np.cos(shear_y),
+        np.sin(turn - shear_y) / np.cos(shear_y),
+        np.tan(shear_x),
+    )
     a, b, c, d = cos, -cos * tan - np.sin(turn), sin, -sin * tan + np.cos(turn)  # of determinant 1
     inverse = np.stack([d, -b, -c, a], axis=1) / scale[:, None]
     out_x, out_y = cx + translate[:, 0], cy + translate[:, 1]  # where the centre goes
@@ -46,7 +56,7 @@ def inverse_affine(
 class RandomHorizontalFlip(BatchTransform):
     """Mirrors each image with probability `p`."""
 
-    def __init__(self, p: float = 0.5, *, generator: Optional[torch.Generator] = None) -> None:
+    def __init__(self, p: float = 0.5, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.p = check_probability(p)
         self.generator = generator
@@ -61,13 +71,23 @@ class RandomHorizontalFlip(BatchTransform):
 class RandomAffine(BatchTransform):
     """Turns, moves, scales and shears each image; arguments as torchvision's RandomAffine.
 
-    `degrees`: number or (min, max); `translate`: largest shares (of width, of height); `scale`: (min, max); `shear`: in degrees, number,
-    (min, max) of x, or (min, max, min, max) of x and y; `interpolation`: "nearest" or "bilinear"; `center`: (x, y) in pixels.
+    `degrees`: number or (min, max); `translate`: largest shares (of width, of height); `scale`: (min, max);
+    `shear`: in degrees, number, (min, max) of x, or (min, max, min, max) of x and y; `interpolation`:
+        "nearest" or "bilinear"; `center`: (x, y) in pixels.
     """
 
-    def __init__(self, degrees: Range, translate: Optional[Sequence[float]] = None, scale: Optional[Sequence[float]] = None,
-                 shear: Optional[Range] = None, interpolation: Any = "nearest", fill: Range = 0,
-                 center: Optional[Sequence[float]] = None, *, generator: Optional[torch.Generator] = None) -> None:
+    def __init__(
+        self,
+        degrees: Range,
+        translate: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
+        shear: Range | None = None,
+        interpolation: Any = "nearest",
+        fill: Range = 0,
+        center: Sequence[float] | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         self.degrees = check_range(degrees, "degrees")
         if translate is not None and (len(translate) != 2 or not all(0.0 <= t <= 1.0 for t in translate)):
@@ -76,7 +96,15 @@ class RandomAffine(BatchTransform):
             raise ValueError(f"scale must be two positive numbers (min, max), not {scale}")
         self.translate = None if translate is None else tuple(translate)
         self.scale = None if scale is None else tuple(scale)
-        shears = None if shear is None else tuple(shear) if isinstance(shear, Sequence) and len(shear) == 4 else check_range(shear, "shear")
+        shears = (
+            None
+            if shear is None
+            else (
+                tuple(shear)
+                if isinstance(shear, Sequence) and len(shear) == 4
+                else check_range(shear, "shear")
+            )
+        )
         self.shear = None if shears is None else (*shears, 0.0, 0.0)[:4]
         self.interpolation, self.fill, self.center = interpolation_name(interpolation), fill, center
         self.generator = generator
@@ -102,10 +130,21 @@ class RandomAffine(BatchTransform):
 class RandomRotation(RandomAffine):
     """Turns each image anticlockwise by an angle of `degrees` (number or (min, max)); its size stays."""
 
-    def __init__(self, degrees: Range, interpolation: Any = "nearest", expand: bool = False, center: Optional[Sequence[float]] = None,
-                 fill: Range = 0, *, generator: Optional[torch.Generator] = None) -> None:
+    def __init__(
+        self,
+        degrees: Range,
+        interpolation: Any = "nearest",
+        expand: bool = False,
+        center: Sequence[float] | None = None,
+        fill: Range = 0,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
         if expand:
-            raise ValueError("expand=True would give each image of the batch a size of its own; use RandomRotation on samples for that")
+            raise ValueError(
+                "expand=True would give each image of the batch a size of its own; use RandomRotation on"
+                " samples for that"
+            )
         super().__init__(degrees, interpolation=interpolation, fill=fill, center=center, generator=generator)
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
@@ -114,20 +153,30 @@ class RandomRotation(RandomAffine):
     def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         n = len(images)
         still = {"translate": np.zeros((n, 2)), "scale": np.ones(n), "shear": np.zeros((n, 2))}
-        return super().apply(images, {"angle": -np.asarray(params["angle"]), **still})  # rotations count the other way round
+        return super().apply(
+            images, {"angle": -np.asarray(params["angle"]), **still}
+        )  # rotations count the other way round
 
 
 class RandomErasing(BatchTransform):
     """Erases a box of each image with probability `p`; arguments as torchvision's RandomErasing.
 
-    `scale`: share of the area, `ratio`: height to width, `value`: number, one per channel, or "random" (normal noise; float images).
+    `scale`: share of the area, `ratio`: height to width, `value`: number, one per channel, or "random"
+        (normal noise; float images).
     """
 
     TRIES = 10
 
-    def __init__(self, p: float = 0.5, scale: Sequence[float] = (0.02, 0.33), ratio: Sequence[float] = (0.3, 3.3),
-                 value: Union[float, Sequence[float], str] = 0, inplace: bool = False, *,
-                 generator: Optional[torch.Generator] = None) -> None:
+    def __init__(
+        self,
+        p: float = 0.5,
+        scale: Sequence[float] = (0.02, 0.33),
+        ratio: Sequence[float] = (0.3, 3.3),
+        value: float | Sequence[float] | str = 0,
+        inplace: bool = False,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         self.p = check_probability(p)
         if not 0 <= scale[0] <= scale[1] <= 1:

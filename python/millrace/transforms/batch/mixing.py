@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,18 +12,25 @@ from .base import BatchTransform, Params
 
 
 class _Mixing(BatchTransform):
-    """Each sample is mixed with the one before it (the first with the last), by a share of its own from Beta(alpha, alpha).
+    """Each sample is mixed with the one before it (the first with the last), by a share of its own from
+    Beta(alpha, alpha).
 
     `num_classes`: classes of integer labels; None if labels are (n, classes) probabilities already.
     """
 
-    def __init__(self, *, alpha: float = 1.0, num_classes: Optional[int] = None, generator: Optional[torch.Generator] = None) -> None:
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        num_classes: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         if not alpha > 0:
             raise ValueError(f"alpha must be positive, not {alpha}")
         self.alpha, self.num_classes, self.generator = float(alpha), num_classes, generator
 
-    def forward(self, images: torch.Tensor, *labels: Any, key: Optional[int] = None) -> Any:
+    def forward(self, images: torch.Tensor, *labels: Any, key: int | None = None) -> Any:
         """(images, soft labels (n, classes)) from images and labels (n,) or (n, classes)."""
         if len(labels) != 1:
             raise ValueError(f"{type(self).__name__} needs the labels, too: call it with (images, labels)")
@@ -34,11 +41,17 @@ class _Mixing(BatchTransform):
         if not isinstance(labels, torch.Tensor):
             raise ValueError(f"The labels must be a tensor, but got {type(labels)} instead.")
         if labels.ndim not in (1, 2) or len(labels) != n:
-            raise ValueError(f"labels must have the shape ({n},) or ({n}, classes), as many as images, not {tuple(labels.shape)}")
+            raise ValueError(
+                f"labels must have the shape ({n},) or ({n}, classes), as many as images, not"
+                f" {tuple(labels.shape)}"
+            )
         if labels.ndim == 1 and self.num_classes is None:
             raise ValueError("num_classes must be passed if the labels are index-based (1D)")
         if labels.ndim == 2 and self.num_classes not in (None, labels.shape[1]):
-            raise ValueError(f"labels have {labels.shape[1]} classes, but num_classes is {self.num_classes}; leave it None for them")
+            raise ValueError(
+                f"labels have {labels.shape[1]} classes, but num_classes is {self.num_classes}; leave it None"
+                " for them"
+            )
 
     def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         n = len(images)
@@ -57,7 +70,9 @@ class _Mixing(BatchTransform):
 
 
 class MixUp(_Mixing):
-    """Images and labels as weighted sums with those of the sample before. Float images; (images, labels) -> (images, soft labels)."""
+    """Images and labels as weighted sums with those of the sample before. Float images; (images, labels) ->
+    (images, soft labels).
+    """
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         if not images.is_floating_point():
@@ -67,7 +82,9 @@ class MixUp(_Mixing):
 
 
 class CutMix(_Mixing):
-    """A box of each image from the sample before, and labels by the box's share of the area; (images, labels) -> (images, soft labels)."""
+    """A box of each image from the sample before, and labels by the box's share of the area; (images, labels)
+    -> (images, soft labels).
+    """
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         n, (height, width) = len(images), images.shape[-2:]

@@ -1,6 +1,7 @@
 """Brightness, contrast, saturation, hue and grey.
 
-PIL images get Pillow's 8-bit arithmetic, tensors and arrays (one or three channels) torch's: the two differ by a level here and there.
+PIL images get Pillow's 8-bit arithmetic, tensors and arrays (one or three channels) torch's: the two differ
+by a level here and there.
 """
 
 from __future__ import annotations
@@ -44,14 +45,18 @@ def _adjusted(
         if base is _grey and image.shape[-3] == 1:
             return image  # no colour to change
         mixed = image.mul(factor).add(base(image), alpha=1.0 - factor)
-        return mixed.clamp(0, 1 if image.is_floating_point() else torch.iinfo(image.dtype).max).to(image.dtype)
+        return mixed.clamp(0, 1 if image.is_floating_point() else torch.iinfo(image.dtype).max).to(
+            image.dtype
+        )
 
     return on_tensor(blend, picture)
 
 
 def _require_colors(image: torch.Tensor) -> None:
     if image.shape[-3] not in (1, 3):
-        raise TypeError(f"Input image tensor permitted channel values are 1 or 3, but found {image.shape[-3]}")
+        raise TypeError(
+            f"Input image tensor permitted channel values are 1 or 3, but found {image.shape[-3]}"
+        )
 
 
 def _no_light(image: torch.Tensor) -> torch.Tensor:
@@ -109,7 +114,9 @@ def _shift_hue(image: torch.Tensor, turns: float) -> torch.Tensor:
     chroma = high - low
     safe = chroma.where(chroma > 0, 1)
     sixths = torch.where(
-        high == red, (green - blue) / safe, torch.where(high == green, 2 + (blue - red) / safe, 4 + (red - green) / safe)
+        high == red,
+        (green - blue) / safe,
+        torch.where(high == green, 2 + (blue - red) / safe, 4 + (red - green) / safe),
     )
     sixths = sixths.where(chroma > 0, 0) + 6 * turns
 
@@ -118,4 +125,6 @@ def _shift_hue(image: torch.Tensor, turns: float) -> torch.Tensor:
         at = (sixths + place).remainder(6)
         return high - chroma * torch.minimum(at, 4 - at).clamp(0, 1)
 
-    return to_dtype(torch.stack([channel(5), channel(3), channel(1)], dim=-3).clamp(0, 1), image.dtype, scale=True)
+    return to_dtype(
+        torch.stack([channel(5), channel(3), channel(1)], dim=-3).clamp(0, 1), image.dtype, scale=True
+    )

@@ -6,7 +6,7 @@ import numbers
 import platform
 import warnings
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Union
 
 import numpy as np
 import torch
@@ -21,11 +21,16 @@ PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 _SMOOTH = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
 
 
-# -- sizes ---------------------------------------------------------------------------------------------------------------------
+# -- sizes
+# ------------------------------------------------------------------------------------------------------------
 
 
-def resized_size(height: int, width: int, size: Optional[Sequence[int]], max_size: Optional[int]) -> tuple[int, int]:
-    """The (height, width) that Resize(size, max_size=max_size) makes of a picture; fractions are cut off, as torchvision does."""
+def resized_size(
+    height: int, width: int, size: Sequence[int] | None, max_size: int | None
+) -> tuple[int, int]:
+    """The (height, width) that Resize(size, max_size=max_size) makes of a picture; fractions are cut off, as
+    torchvision does.
+    """
     if size is not None and len(size) == 2:
         if max_size is not None:
             raise ValueError(
@@ -51,10 +56,10 @@ def resized_size(height: int, width: int, size: Optional[Sequence[int]], max_siz
 
 def resize(
     picture: P,
-    size: Union[int, Sequence[int], None],
+    size: int | Sequence[int] | None,
     interpolation: Interpolation = InterpolationMode.BILINEAR,
-    max_size: Optional[int] = None,
-    antialias: Optional[bool] = True,
+    max_size: int | None = None,
+    antialias: bool | None = True,
 ) -> P:
     """`picture` in the given (height, width), or with its shorter side `size` long."""
     mode = interpolation_mode(interpolation)
@@ -62,7 +67,10 @@ def resize(
     target = resized_size(height, width, [size] if isinstance(size, int) else size, max_size)
     if isinstance(picture, Image.Image):
         if antialias is False:
-            warnings.warn("Anti-alias option is always applied for PIL Image input. Argument antialias is ignored.", stacklevel=2)
+            warnings.warn(
+                "Anti-alias option is always applied for PIL Image input. Argument antialias is ignored.",
+                stacklevel=2,
+            )
         return picture if target == (height, width) else picture.resize(target[::-1], pillow_resampling(mode))
     if mode is InterpolationMode.LANCZOS and not antialias:
         raise ValueError("InterpolationMode.LANCZOS requires antialias=True")
@@ -71,7 +79,9 @@ def resize(
     return on_tensor(lambda tensor: _resize_tensor(tensor, target, mode, bool(antialias)), picture)
 
 
-def _resize_tensor(image: torch.Tensor, size: tuple[int, int], mode: InterpolationMode, antialias: bool) -> torch.Tensor:
+def _resize_tensor(
+    image: torch.Tensor, size: tuple[int, int], mode: InterpolationMode, antialias: bool
+) -> torch.Tensor:
     shape = (*image.shape[:-2], *size)
     if image.numel() == 0:
         return image.new_empty(shape)
@@ -95,19 +105,27 @@ def _resize_tensor(image: torch.Tensor, size: tuple[int, int], mode: Interpolati
 
 
 def _resizes_bytes(device: torch.device, mode: InterpolationMode) -> bool:
-    """Whether torch resizes bytes itself, and torchvision lets it; rounding depends on it, so the rule is torchvision's."""
+    """Whether torch resizes bytes itself, and torchvision lets it; rounding depends on it, so the rule is
+    torchvision's.
+    """
     if device.type != "cpu":
         return False
     if mode is not InterpolationMode.BILINEAR:
         return True
-    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") or platform.machine() in ("aarch64", "arm64")
+    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") or platform.machine() in (
+        "aarch64",
+        "arm64",
+    )
 
 
-# -- cutting, padding, turning -------------------------------------------------------------------------------------------------
+# -- cutting, padding, turning
+# -------------------------------------------------------------------------------------------------
 
 
 def crop(picture: P, top: int, left: int, height: int, width: int) -> P:
-    """The rectangle of `picture`; what lies outside of it is 0. Tensors and arrays come back as views where possible."""
+    """The rectangle of `picture`; what lies outside of it is 0. Tensors and arrays come back as views where
+    possible.
+    """
     if isinstance(picture, Image.Image):
         return picture.crop((left, top, left + width, top + height))
     full_height, full_width = get_size(picture)
@@ -119,7 +137,7 @@ def crop(picture: P, top: int, left: int, height: int, width: int) -> P:
     return pad(part, borders) if any(borders) else part
 
 
-def center_crop(picture: P, output_size: Union[int, Sequence[int]]) -> P:
+def center_crop(picture: P, output_size: int | Sequence[int]) -> P:
     """The middle of `picture`; a picture that is too small gets a border of 0 first."""
     height, width = two_sides(output_size)
     full_height, full_width = get_size(picture)
@@ -137,9 +155,9 @@ def resized_crop(
     left: int,
     height: int,
     width: int,
-    size: Union[int, Sequence[int]],
+    size: int | Sequence[int],
     interpolation: Interpolation = InterpolationMode.BILINEAR,
-    antialias: Optional[bool] = True,
+    antialias: bool | None = True,
 ) -> P:
     """The rectangle of `picture`, resized."""
     return resize(crop(picture, top, left, height, width), size, interpolation, antialias=antialias)
@@ -159,18 +177,21 @@ def vertical_flip(picture: P) -> P:
     return on_tensor(lambda tensor: tensor.flip(-2), picture)
 
 
-def pad(picture: P, padding: Union[int, Sequence[int]], fill: Fill = 0, padding_mode: str = "constant") -> P:
+def pad(picture: P, padding: int | Sequence[int], fill: Fill = 0, padding_mode: str = "constant") -> P:
     """`picture` with a border: `padding` for all sides, [x, y], or [left, top, right, bottom].
 
-    `fill` (a number, or one per channel) is the border's colour in mode "constant". The other modes repeat what is inside: "edge"
-    the last pixel, "reflect" the picture mirrored at that pixel, "symmetric" mirrored behind it.
+    `fill` (a number, or one per channel) is the border's colour in mode "constant". The other modes repeat
+    what is inside: "edge" the last pixel, "reflect" the picture mirrored at that pixel, "symmetric" mirrored
+    behind it.
     """
     left, right, top, bottom = four_borders(padding)
     if padding_mode not in PADDING_MODES:
         raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
     if isinstance(picture, Image.Image):
         if padding_mode == "constant":
-            return ImageOps.expand(picture, border=(left, top, right, bottom), fill=pillow_fill(picture, fill))
+            return ImageOps.expand(
+                picture, border=(left, top, right, bottom), fill=pillow_fill(picture, fill)
+            )
         pixels = np.asarray(picture)
         borders = [(top, bottom), (left, right)] + [(0, 0)] * (pixels.ndim - 2)
         padded = Image.fromarray(np.pad(pixels, borders, mode=padding_mode))
@@ -186,7 +207,9 @@ def pad(picture: P, padding: Union[int, Sequence[int]], fill: Fill = 0, padding_
         # Rows and columns are picked by number: exact for every dtype, and numpy knows what the modes mean.
         height, width = tensor.shape[-2:]
         rows = torch.from_numpy(np.pad(np.arange(height), (top, bottom), mode=padding_mode)).to(tensor.device)
-        columns = torch.from_numpy(np.pad(np.arange(width), (left, right), mode=padding_mode)).to(tensor.device)
+        columns = torch.from_numpy(np.pad(np.arange(width), (left, right), mode=padding_mode)).to(
+            tensor.device
+        )
         return tensor[..., rows[:, None], columns]
 
     return on_tensor(repeat_inside, picture)
@@ -207,7 +230,7 @@ def _pad_constant(image: torch.Tensor, borders: list[int], fill: Fill) -> torch.
     return padded
 
 
-def pillow_fill(image: Image.Image, fill: Fill) -> Union[int, float, tuple]:
+def pillow_fill(image: Image.Image, fill: Fill) -> int | float | tuple:
     """`fill` as the colour that Pillow takes for an image of this mode."""
     channels = len(image.getbands())
     values = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
@@ -215,18 +238,22 @@ def pillow_fill(image: Image.Image, fill: Fill) -> Union[int, float, tuple]:
         values *= channels
     if len(values) != channels:
         raise ValueError(
-            f"The number of elements in 'fill' does not match the number of channels of the image ({len(values)} != {channels})"
+            "The number of elements in 'fill' does not match the number of channels of the image"
+            f" ({len(values)} != {channels})"
         )
     if image.mode != "F":
         values = [int(value) for value in values]
     return values[0] if channels == 1 else tuple(values)
 
 
-# -- arguments -----------------------------------------------------------------------------------------------------------------
+# -- arguments
+# ------------------------------------------------------------------------------------------------------------
 
 
-def two_sides(size: Union[int, Sequence[int]]) -> Sequence[int]:
-    """(height, width) from a number, [number] or a pair, which is kept as it is. ValueError in torchvision's words."""
+def two_sides(size: int | Sequence[int]) -> Sequence[int]:
+    """(height, width) from a number, [number] or a pair, which is kept as it is. ValueError in torchvision's
+    words.
+    """
     if isinstance(size, numbers.Number):
         return int(size), int(size)
     if len(size) == 1:
@@ -236,11 +263,14 @@ def two_sides(size: Union[int, Sequence[int]]) -> Sequence[int]:
     return size
 
 
-def four_borders(padding: Union[int, Sequence[int]]) -> list[int]:
-    """[left, right, top, bottom], the order torch pads in, from an int, [int], [x, y] or [left, top, right, bottom]."""
-    sides = [padding] if isinstance(padding, int) else list(padding) if isinstance(padding, (tuple, list)) else []
+def four_borders(padding: int | Sequence[int]) -> list[int]:
+    """[left, right, top, bottom], the order torch pads in, from an int, [int], [x, y] or [left, top, right,
+    bottom].
+    """
+    sides = (
+        [padding] if isinstance(padding, int) else list(padding) if isinstance(padding, (tuple, list)) else []
+    )
     if len(sides) not in (1, 2, 4) or not all(isinstance(side, int) for side in sides):
         raise ValueError(f"Padding must be an int or a 1, 2, or 4 element of tuple or list, got {padding}.")
     left, top, right, bottom = sides if len(sides) == 4 else sides * (4 // len(sides))
     return [left, right, top, bottom]
-

@@ -36,7 +36,9 @@ _FROM_PILLOW = {int(resampling): mode for mode, resampling in reversed(_PILLOW.i
 
 
 def interpolation_mode(value: Interpolation) -> InterpolationMode:
-    """The mode meant by a string, a Pillow constant, our enum or torchvision's. ValueError for anything else."""
+    """The mode meant by a string, a Pillow constant, our enum or torchvision's. ValueError for anything
+    else.
+    """
     if isinstance(value, InterpolationMode):
         return value
     if isinstance(value, int) and value in _FROM_PILLOW:
@@ -51,7 +53,8 @@ def interpolation_mode(value: Interpolation) -> InterpolationMode:
         names = [mode.value for mode in InterpolationMode]
         raise ValueError(f"Invalid interpolation mode: '{value}'. Supported string values are: {names}.")
     raise ValueError(
-        f"Argument interpolation should be an `InterpolationMode` or a corresponding Pillow integer constant, but got {value}."
+        "Argument interpolation should be an `InterpolationMode` or a corresponding Pillow integer constant,"
+        f" but got {value}."
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional, Union
 
 import torch
 from PIL import Image
@@ -13,18 +12,26 @@ from .values import pil_to_tensor
 
 
 def gaussian_blur(
-    picture: P, kernel_size: Union[int, Sequence[int]], sigma: Optional[Union[float, Sequence[float]]] = None
+    picture: P, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None
 ) -> P:
-    """Blurred by a Gaussian, cut off to `kernel_size` (width, height), odd numbers; `sigma` in pixels: one, or (x, y).
+    """Blurred by a Gaussian, cut off to `kernel_size` (width, height), odd numbers; `sigma` in pixels: one,
+    or (x, y).
 
-    The picture goes on behind its edges as in a mirror. Bytes are rounded to the nearest; PIL images go through tensors.
+    The picture goes on behind its edges as in a mirror. Bytes are rounded to the nearest; PIL images go
+    through tensors.
     """
     sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
     if len(sizes) != 2:
         raise ValueError(f"If kernel_size is a sequence its length should be 2. Got {len(sizes)}")
     if any(size % 2 == 0 or size < 0 for size in sizes):
         raise ValueError(f"kernel_size should have odd and positive integers. Got {sizes}")
-    sigmas = [size * 0.15 + 0.35 for size in sizes] if sigma is None else [sigma] if isinstance(sigma, (int, float)) else list(sigma)
+    sigmas = (
+        [size * 0.15 + 0.35 for size in sizes]
+        if sigma is None
+        else [sigma]
+        if isinstance(sigma, (int, float))
+        else list(sigma)
+    )
     if len(sigmas) not in (1, 2):
         raise ValueError(f"If sigma is a sequence, its length should be 2. Got {len(sigmas)}")
     if any(s <= 0 for s in sigmas):
@@ -57,7 +64,8 @@ def _blur(image: torch.Tensor, sizes: Sequence[int], sigmas: Sequence[float]) ->
 
 
 def erase(picture: P, i: int, j: int, h: int, w: int, v: torch.Tensor, inplace: bool = False) -> P:
-    """The rectangle from row `i` and column `j`, `h` high and `w` wide, replaced by `v`, a tensor (C, h, w) or one that expands to it.
+    """The rectangle from row `i` and column `j`, `h` high and `w` wide, replaced by `v`, a tensor (C, h, w)
+    or one that expands to it.
 
     `inplace` writes into a tensor that is given.
     """

@@ -23,7 +23,8 @@ def get_dimensions(picture: Picture) -> list[int]:
         return [picture.shape[2] if picture.ndim == 3 else 1, picture.shape[0], picture.shape[1]]
     shape = f" of shape {tuple(picture.shape)}" if isinstance(picture, (torch.Tensor, np.ndarray)) else ""
     raise TypeError(
-        f"Unexpected type {type(picture)}{shape}: a picture is a PIL image, a tensor (..., C, H, W) or a numpy array (H, W, C)"
+        f"Unexpected type {type(picture)}{shape}: a picture is a PIL image, a tensor (..., C, H, W) or a"
+        " numpy array (H, W, C)"
     )
 
 
@@ -39,7 +40,7 @@ def array_to_tensor(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.array(np.atleast_3d(array).transpose(2, 0, 1), order="C", copy=True))
 
 
-def on_tensor(kernel: Callable[[torch.Tensor], torch.Tensor], picture: Union[np.ndarray, torch.Tensor]) -> Any:
+def on_tensor(kernel: Callable[[torch.Tensor], torch.Tensor], picture: np.ndarray | torch.Tensor) -> Any:
     """Runs `kernel` on a tensor, or on an array as a tensor (C, H, W) that is turned back afterwards."""
     if isinstance(picture, torch.Tensor):
         return kernel(picture)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar, Union
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,11 +13,20 @@ from .picture import Picture, array_to_tensor, get_dimensions, on_tensor
 
 T = TypeVar("T", np.ndarray, torch.Tensor)
 
-_VALUE_BITS = {torch.uint8: 8, torch.int8: 7, torch.int16: 15, torch.uint16: 16, torch.int32: 31, torch.int64: 63}
+_VALUE_BITS = {
+    torch.uint8: 8,
+    torch.int8: 7,
+    torch.int16: 15,
+    torch.uint16: 16,
+    torch.int32: 31,
+    torch.int64: 63,
+}
 
 
 def pil_to_tensor(picture: Image.Image) -> torch.Tensor:
-    """The bytes of a PIL image as a tensor (C, H, W), values unchanged. A view of a fresh (H, W, C) copy, as torchvision's."""
+    """The bytes of a PIL image as a tensor (C, H, W), values unchanged. A view of a fresh (H, W, C) copy, as
+    torchvision's.
+    """
     if not isinstance(picture, Image.Image):
         raise TypeError(f"pic should be PIL Image. Got {type(picture)}")
     channels, height, width = get_dimensions(picture)
@@ -37,7 +46,7 @@ def to_image(picture: Picture) -> torch.Tensor:
     )
 
 
-def to_tensor(picture: Union[Image.Image, np.ndarray]) -> torch.Tensor:
+def to_tensor(picture: Image.Image | np.ndarray) -> torch.Tensor:
     """A PIL image or array as a tensor (C, H, W); bytes become torch's default float type, divided by 255."""
     if isinstance(picture, np.ndarray):
         if picture.ndim not in (2, 3):
@@ -56,7 +65,9 @@ def to_tensor(picture: Union[Image.Image, np.ndarray]) -> torch.Tensor:
 
 
 def to_dtype(picture: T, dtype: torch.dtype = torch.float32, scale: bool = False) -> T:
-    """The same values as `dtype`; with `scale`, full range becomes full range (0..255 for bytes, 0..1 for floats)."""
+    """The same values as `dtype`; with `scale`, full range becomes full range (0..255 for bytes, 0..1 for
+    floats).
+    """
     return on_tensor(lambda tensor: _to_dtype(tensor, dtype, scale), picture)
 
 
@@ -86,16 +97,22 @@ def _to_dtype(image: torch.Tensor, dtype: torch.dtype, scale: bool) -> torch.Ten
 
 
 def normalize(picture: T, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> T:
-    """(picture - mean) / std for each channel of a float picture; `inplace` writes into a tensor that is given."""
+    """(picture - mean) / std for each channel of a float picture; `inplace` writes into a tensor that is
+    given.
+    """
     return on_tensor(lambda tensor: _normalize(tensor, mean, std, inplace), picture)
 
 
-def _normalize(image: torch.Tensor, mean: Sequence[float], std: Sequence[float], inplace: bool) -> torch.Tensor:
+def _normalize(
+    image: torch.Tensor, mean: Sequence[float], std: Sequence[float], inplace: bool
+) -> torch.Tensor:
     if not image.is_floating_point():
         raise TypeError(f"Input tensor should be a float tensor. Got {image.dtype}.")
     if image.ndim < 3:
         raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got {image.shape}.")
-    means, deviations = (torch.as_tensor(v, dtype=image.dtype, device=image.device).reshape(-1, 1, 1) for v in (mean, std))
+    means, deviations = (
+        torch.as_tensor(v, dtype=image.dtype, device=image.device).reshape(-1, 1, 1) for v in (mean, std)
+    )
     if (deviations == 0).any():
         raise ValueError("std evaluated to zero, leading to division by zero.")
     return (image.sub_(means) if inplace else image.sub(means)).div_(deviations)

@@ -1,14 +1,14 @@
 """Rotation and affine maps.
 
-PIL images are mapped by Pillow (nearest, bilinear, bicubic), tensors and arrays by torch's grid_sample (nearest, bilinear). A matrix
-is six numbers that map the centre (x, y) of an output pixel to a place in the input, both in pixels from the upper left corner.
+PIL images are mapped by Pillow (nearest, bilinear, bicubic), tensors and arrays by torch's grid_sample
+(nearest, bilinear). A matrix is six numbers that map the centre (x, y) of an output pixel to a place in the
+input, both in pixels from the upper left corner.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Optional
 
 import torch
 from PIL import Image
@@ -25,7 +25,7 @@ def rotate(
     angle: float,
     interpolation: Interpolation = InterpolationMode.NEAREST,
     expand: bool = False,
-    center: Optional[Sequence[float]] = None,
+    center: Sequence[float] | None = None,
     fill: Fill = None,
 ) -> P:
     """Turned counter-clockwise by `angle` degrees around `center` (x, y), which is the middle if not given.
@@ -35,7 +35,9 @@ def rotate(
     mode = interpolation_mode(interpolation)
     if isinstance(picture, Image.Image):
         center = None if center is None else tuple(center)
-        return picture.rotate(angle, pillow_resampling(mode), expand, center, fillcolor=pillow_fill(picture, fill))
+        return picture.rotate(
+            angle, pillow_resampling(mode), expand, center, fillcolor=pillow_fill(picture, fill)
+        )
     angle %= 360
     height, width = get_size(picture)
     if center is None and (angle in (0, 180) or (angle in (90, 270) and (expand or height == width))):
@@ -55,9 +57,11 @@ def affine(
     shear: Sequence[float],
     interpolation: Interpolation = InterpolationMode.NEAREST,
     fill: Fill = None,
-    center: Optional[Sequence[float]] = None,
+    center: Sequence[float] | None = None,
 ) -> P:
-    """Turned clockwise by `angle` degrees, scaled, sheared by `shear` (x, y) degrees and moved by `translate` (x, y) pixels."""
+    """Turned clockwise by `angle` degrees, scaled, sheared by `shear` (x, y) degrees and moved by `translate`
+    (x, y) pixels.
+    """
     mode = interpolation_mode(interpolation)
     if scale <= 0:
         raise ValueError("Argument scale should be positive")
@@ -65,7 +69,9 @@ def affine(
     matrix = affine_matrix(width, height, angle, translate, scale, shear, center)
     if isinstance(picture, Image.Image):
         fill = pillow_fill(picture, fill)
-        return picture.transform(picture.size, Image.Transform.AFFINE, matrix, pillow_resampling(mode), fillcolor=fill)
+        return picture.transform(
+            picture.size, Image.Transform.AFFINE, matrix, pillow_resampling(mode), fillcolor=fill
+        )
     return on_tensor(lambda image: _map_tensor(image, matrix, (height, width), mode, fill), picture)
 
 
@@ -76,7 +82,7 @@ def affine_matrix(
     translate: Sequence[float],
     scale: float,
     shear: Sequence[float],
-    center: Optional[Sequence[float]],
+    center: Sequence[float] | None,
 ) -> Matrix:
     """The matrix of affine()."""
     turn, shear_x, shear_y = (math.radians(degrees) for degrees in (angle, *shear))
@@ -104,7 +110,9 @@ def _expanded(matrix: Matrix, width: int, height: int) -> tuple[tuple[int, int],
     return (new_height, new_width), (a, b, a * x + b * y + c, d, e, d * x + e * y + f)
 
 
-def _map_tensor(image: torch.Tensor, matrix: Matrix, size: tuple[int, int], mode: InterpolationMode, fill: Fill) -> torch.Tensor:
+def _map_tensor(
+    image: torch.Tensor, matrix: Matrix, size: tuple[int, int], mode: InterpolationMode, fill: Fill
+) -> torch.Tensor:
     channels, height, width = image.shape[-3:]
     if mode not in (InterpolationMode.NEAREST, InterpolationMode.BILINEAR):
         raise ValueError(f"Interpolation mode '{mode.value}' is unsupported with Tensor input")
@@ -128,9 +136,15 @@ def _map_tensor(image: torch.Tensor, matrix: Matrix, size: tuple[int, int], mode
     grid = grid.expand(len(pixels), *grid.shape)
     if fills is not None:  # one more channel tells how much of a pixel lies inside
         pixels = torch.cat([pixels, pixels.new_ones(len(pixels), 1, height, width)], dim=1)
-    mapped = torch.nn.functional.grid_sample(pixels, grid, mode=mode.value, padding_mode="zeros", align_corners=False)
+    mapped = torch.nn.functional.grid_sample(
+        pixels, grid, mode=mode.value, padding_mode="zeros", align_corners=False
+    )
     if fills is not None:
         mapped, inside = mapped[:, :-1], mapped[:, -1:]
         colour = torch.tensor(fills, dtype=mapped.dtype, device=mapped.device).reshape(1, -1, 1, 1)
-        mapped = torch.where(inside < 0.5, colour, mapped) if mode is InterpolationMode.NEAREST else (mapped - colour) * inside + colour
+        mapped = (
+            torch.where(inside < 0.5, colour, mapped)
+            if mode is InterpolationMode.NEAREST
+            else (mapped - colour) * inside + colour
+        )
     return (mapped if exact else mapped.round()).to(image.dtype).reshape(shape)
