@@ -22,8 +22,8 @@ from typing import Any
 
 import torch
 from millrace import DataLoader, transforms
+from millrace._tools.pack import pack
 from millrace.datasets import WebDataset
-from millrace.packing import pack
 
 from benchmarks import probes
 from benchmarks.compare import factors, kept_epochs, told

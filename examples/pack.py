@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from millrace import DataLoader, transforms
 from millrace.__main__ import main as millrace
+from millrace._tools.pack import pack
 from millrace.datasets import ImageFolder, WebDataset
-from millrace.packing import pack
 from PIL import Image
 
 

@@ -7,7 +7,7 @@
 // while C code runs, and then finds the very call that made it late; the ticks that passed meanwhile are its
 // weight, so code that holds the GIL for seconds counts for seconds. A look costs about 10 us, with what it
 // does to the caches. Another thread is looked at with the GIL held (stack_of_thread): see
-// python/millrace/ledger/stacks.py.
+// python/millrace/_profiling/stacks.py.
 //
 // Threads: enter, leave, take and the look itself in the main thread; the ticking thread takes neither GIL
 // nor references. `mutex_` guards what both touch. Invariant: at most one look is asked for; leave() under

@@ -7,20 +7,20 @@ from torch.utils.data import default_collate, default_convert, get_worker_info
 
 from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache, nvtx
-from .benching import bench
+from ._loader.states import gather_state, merge_states
+from ._tools.bench import bench
+from ._tools.drift import DriftAlarm, DriftError, DriftWarning, FeedOptions, FeedProfile, watch
+from ._tools.estimate import Estimate, estimate
+from ._tools.history.recorder import FlightRecorder
+from ._tools.history.replaying import replay
+from ._tools.history.signals import dump_on_signal
+from ._tools.rank_report import rank_report
 from .dataloader import DataLoader
 from .errors import CorruptDataError, StateError, UnavailableError
-from .estimate import Estimate, estimate
-from .feed import DriftAlarm, DriftError, DriftWarning, FeedOptions, FeedProfile, watch
-from .flight.recorder import FlightRecorder
-from .flight.replaying import replay
-from .flight.signals import dump_on_signal
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
 from .pad import Pad
 from .prefetch import DevicePrefetcher
-from .rank_report import rank_report
-from .state import gather_state, merge_states
 
 __version__ = "0.1.0"
 

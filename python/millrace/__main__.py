@@ -7,13 +7,13 @@ import sys
 
 # verb: (module, function of the arguments that returns the exit status)
 VERBS = {
-    "run": ("millrace.run_command", "run"),
-    "pack": ("millrace.commands.pack", "main"),
-    "inspect": ("millrace.commands.inspect", "main"),
-    "bench": ("millrace.commands.bench", "main"),
-    "doctor": ("millrace.commands.doctor", "main"),
-    "estimate": ("millrace.commands.estimate", "main"),
-    "profile": ("millrace.commands.profile", "main"),
+    "run": ("millrace._tools.commands.run", "run"),
+    "pack": ("millrace._tools.commands.pack", "main"),
+    "inspect": ("millrace._tools.commands.inspect", "main"),
+    "bench": ("millrace._tools.commands.bench", "main"),
+    "doctor": ("millrace._tools.commands.doctor", "main"),
+    "estimate": ("millrace._tools.commands.estimate", "main"),
+    "profile": ("millrace._tools.commands.profile", "main"),
 }
 USAGE = f"usage: python -m millrace ({' | '.join(VERBS)}) ...; python -m millrace --help says what they do"
 HELP = """usage: python -m millrace run [--explain] (SCRIPT | -m MODULE) [ARGUMENTS...]

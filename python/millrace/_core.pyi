@@ -839,7 +839,7 @@ def note_ready(count: int) -> None:
 
 class StageClock:
     """Where a thread's time goes: it is in exactly one stage at any moment. Stages are numbers, named in
-    millrace/ledger/stages.py.
+    millrace/_profiling/stages.py.
 
     A worker's: attach(), then enter_stage() on that thread, end(). The consumer's: restart() for each epoch,
     begin() and leave() around next(). Reading is for any thread at any time.
@@ -1386,7 +1386,7 @@ def unwake_on_signal(signal: int) -> bool:
     """The reverse; True: the handler that was there before is back."""
 
 class FeedStats:
-    """Statistics of a feed: what millrace.feed.FeedProfile holds."""
+    """Statistics of a feed: what millrace._tools.drift.FeedProfile holds."""
 
     def __init__(self, dict: dict[str, Any]) -> None:
         """What to_dict() returned; ValueError, KeyError or RuntimeError for anything else."""

@@ -13,28 +13,36 @@ import torch.utils.data
 from torch.utils.data import Dataset, Sampler
 from torch.utils.data.dataloader import _DatasetKind
 
-from .advice import Advice, advice_of
-from .arguments import checked_arguments
-from .checksum import signed, verified
-from .data_parallel import part_of, sampler_of_part
-from .devices import Device, device_of
+from ._common.checksum import signed, verified
+from ._common.data_parallel import part_of, sampler_of_part
+from ._common.devices import Device, device_of
+from ._loader.arguments import checked_arguments
+from ._loader.engines import InlineIter, ProcessIter, ThreadIter
+from ._loader.engines.stream_iterator import StreamIter, seen_as_inline
+from ._loader.heavy_lists import memory_advice
+from ._loader.iterator import NativeInlineIter, NativeThreadIter
+from ._loader.plan import Plan, StreamJob, make_plan, order_advice
+from ._loader.run_record import RunRecord
+from ._loader.states import Progress, SavedState, before_first_epoch, fingerprint
+from ._loader.tuning import (
+    Auto,
+    Tuning,
+    checked_memory,
+    resolved_prefetch,
+    resolved_workers,
+    tuning_lines,
+    tuning_of,
+)
+from ._profiling import Ledger, settings_of
+from ._tools.advice import Advice, advice_of
+from ._tools.history.dump import known
+from ._tools.history.methods import Recorded
+from ._tools.history.recorder import FlightRecorder, recorder_of
+from ._tools.report import Report, report_of
 from .errors import UnavailableError
-from .flight.dump import known
-from .flight.methods import Recorded
-from .flight.recorder import FlightRecorder, recorder_of
-from .heavy_lists import memory_advice
 from .installation import Replaceable
-from .iterators import NativeInlineIter, NativeThreadIter
-from .ledger import Ledger, settings_of
-from .lowering import Plan, StreamJob, make_plan, order_advice
 from .prefetch import checked_depth, prefetched
-from .report import Report, report_of
-from .run_record import RunRecord
 from .samplers import LengthGroupedSampler, StratifiedBatchSampler
-from .state import Progress, SavedState, before_first_epoch, fingerprint
-from .stream_iterator import StreamIter, seen_as_inline
-from .tuning import Auto, Tuning, checked_memory, resolved_prefetch, resolved_workers, tuning_lines, tuning_of
-from .workers import InlineIter, ProcessIter, ThreadIter
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -389,7 +397,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         return self._millrace_run or RunRecord(self._engine_name(make_plan(self)), Ledger(settings_of(self)))
 
     def advice(self) -> Advice:
-        """What to change so that the loop waits less: a list of millrace.advice.Suggestion, each with the
+        """What to change so that the loop waits less: a list of millrace._tools.advice.Suggestion, each with
+        the
         throughput that a model of the
         measured stages foretells, and `line`, all of it in one line. From the latest iterator; a few batches
         are enough.

@@ -34,7 +34,7 @@ class WorkersError(StateError, AssertionError):
 def __getattr__(name: str) -> Any:
     if name not in _OF_PILLOW:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import picture_errors
+    from ._common import picture_errors
 
     return getattr(picture_errors, name)
 

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NoReturn
 
-from .columns import Column, pack
-from .shared_memory import SharedBytes, is_spawning
+from ._common.columns import Column, pack
+from ._common.shared_memory import SharedBytes, is_spawning
 
 
 def frozen(items: Iterable[Any]) -> FrozenList:

@@ -16,10 +16,10 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from . import _core
-from .around import Around
-from .batch_tree import leaves, rebuilt
-from .devices import Device, device_of
-from .ledger.stages import COPY, STEP, during
+from ._common.around import Around
+from ._common.batch_tree import leaves, rebuilt
+from ._common.devices import Device, device_of
+from ._profiling.stages import COPY, STEP, during
 
 T_co = TypeVar("T_co", covariant=True)
 _LEAST_QUEUED = 2  # steps that the device may have before it, so that it never waits for the host

@@ -257,7 +257,7 @@ def test_indices_no_dataset_has(dataset, workers, bad):
 
 def test_native_permutation_is_torchs(dataset):
     """The sampler that is replaced gives what it would have given, and draws when it would have drawn."""
-    from millrace.lowering.samplers import is_plain
+    from millrace._loader.plan.samplers import is_plain
     from millrace.samplers import native
 
     def walk(batches, generator):

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from millrace import DataLoader
-from millrace.advice import Suggestion, throughput
+from millrace._tools.advice import Suggestion, throughput
 from torch.utils.data import Dataset
 
 

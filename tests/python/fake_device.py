@@ -7,7 +7,7 @@ import millrace
 import pytest
 import torch
 from millrace import _core, prefetch
-from millrace.lowering import decoding
+from millrace._loader.plan import decoding
 
 FOLDER = Path(__file__).parents[2] / "build/dev/tests/cpp/device"
 

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from millrace.tuning import Bounds, Controller, Setting
+from millrace._loader.tuning import Bounds, Controller, Setting
 
 Cost = Callable[[float, int, random.Random], float]  # of (seconds, number, random numbers)
 

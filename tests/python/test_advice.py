@@ -7,7 +7,7 @@ import pytest
 import torch
 from advice_cases import CASES, Sleeps, followed
 from millrace import DataLoader, _core
-from millrace.advice import Facts, advise, throughput
+from millrace._tools.advice import Facts, advise, throughput
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),

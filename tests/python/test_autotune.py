@@ -19,8 +19,8 @@ import millrace
 import numpy as np
 import pytest
 import torch
-from millrace.tuning import Auto, Budget, Setting
-from millrace.tuning.tune_file import fingerprint, read_choice, write_choice
+from millrace._loader.tuning import Auto, Budget, Setting
+from millrace._loader.tuning.tune_file import fingerprint, read_choice, write_choice
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 
 AUTO = {"num_workers": "auto", "prefetch_factor": "auto"}
@@ -275,7 +275,7 @@ def test_what_was_found_is_where_the_next_run_begins(tmp_path, caplog):
     path = tmp_path / "runs" / "tune.json"
     data = torch.rand(256, 4)
     first = millrace.DataLoader(data, 8, tune_file=path, **AUTO)
-    with caplog.at_level(logging.DEBUG, "millrace.tuning"):
+    with caplog.at_level(logging.DEBUG, "millrace._loader.tuning"):
         list(first)
         found = settle(first)
     assert found.threads == 1 and [

@@ -21,13 +21,13 @@ import numpy as np
 import pytest
 import torch
 from millrace.__main__ import main as command_line
-from millrace.benching.client import Client, LoadFailed
-from millrace.benching.measure import Batches, NoBatches, samples_in
-from millrace.benching.pages import write_png
-from millrace.benching.search import NothingMeasured
-from millrace.benching.server import _Inventory
-from millrace.benching.survey import probe
-from millrace.benching.targets import Source, Target, source_of
+from millrace._tools.bench.client import Client, LoadFailed
+from millrace._tools.bench.measure import Batches, NoBatches, samples_in
+from millrace._tools.bench.pages import write_png
+from millrace._tools.bench.search import NothingMeasured
+from millrace._tools.bench.server import _Inventory
+from millrace._tools.bench.survey import probe
+from millrace._tools.bench.targets import Source, Target, source_of
 from torch.utils.data import DataLoader, TensorDataset
 
 DATASETS = """
@@ -384,7 +384,7 @@ def test_ctrl_c_prints_what_was_measured(folder):
 
 
 def _children(pid):
-    from millrace.benching.processes import tree
+    from millrace._tools.bench.processes import tree
 
     return [child for child in tree(pid) if child != pid]
 

@@ -5,12 +5,12 @@ decides, what it says.
 from __future__ import annotations
 
 import pytest
-from millrace.benching.client import Failed
-from millrace.benching.configurations import Configuration, grid
-from millrace.benching.options import Options
-from millrace.benching.progress import Progress
-from millrace.benching.result import BenchResult
-from millrace.benching.search import DatasetFails, NothingMeasured, Search
+from millrace._tools.bench.client import Failed
+from millrace._tools.bench.configurations import Configuration, grid
+from millrace._tools.bench.options import Options
+from millrace._tools.bench.progress import Progress
+from millrace._tools.bench.result import BenchResult
+from millrace._tools.bench.search import DatasetFails, NothingMeasured, Search
 
 FACTS = {
     "type": "Made",

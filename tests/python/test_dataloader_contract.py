@@ -367,10 +367,10 @@ def test_pinning_is_torchs(dataset, workers, monkeypatch):
 
 
 def test_nothing_stands_between_our_next_and_torchs():
-    from millrace.iterators import NativeInlineIter, NativeThreadIter
-    from millrace.stream_iterator import StreamIter
-    from millrace.workers import InlineIter, ProcessIter, ThreadIter
-    from millrace.workers.torchs_next import TorchsNext
+    from millrace._loader.engines import InlineIter, ProcessIter, ThreadIter
+    from millrace._loader.engines.stream_iterator import StreamIter
+    from millrace._loader.engines.torchs_next import TorchsNext
+    from millrace._loader.iterator import NativeInlineIter, NativeThreadIter
 
     for cls in (NativeInlineIter, NativeThreadIter, StreamIter, InlineIter, ProcessIter, ThreadIter):
         behind = cls.__mro__[cls.__mro__.index(TorchsNext) + 1 :]

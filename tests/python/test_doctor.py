@@ -15,10 +15,10 @@ from fault_proxy import FaultProxy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from machine_roots import V2_MOUNTS, gpu_files, make_root
-from millrace.doctor import attainable, batches, copies, disk, machine, network, photos, timing
-from millrace.doctor.attainable import need_of, resources, tightest
-from millrace.doctor.findings import LEVELS, findings
-from millrace.doctor.system_files import SystemFiles
+from millrace._tools.doctor import attainable, batches, copies, disk, machine, network, photos, timing
+from millrace._tools.doctor.attainable import need_of, resources, tightest
+from millrace._tools.doctor.findings import LEVELS, findings
+from millrace._tools.doctor.system_files import SystemFiles
 from pictures import jpeg_bytes, make_picture
 
 MIB = 1 << 20

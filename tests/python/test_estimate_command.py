@@ -14,7 +14,7 @@ import time
 import pytest
 import torch
 from millrace.__main__ import main as command_line
-from millrace.measured_rate import loader_of, measure, rate_of_ledger, samples_in
+from millrace._tools.measured_rate import loader_of, measure, rate_of_ledger, samples_in
 
 NUMBERS = ["--step-ms", "100", "--batch-size", "8"]
 MODULE = """

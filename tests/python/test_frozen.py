@@ -22,8 +22,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loader_data import make_folder, torchvision_or_skip
-from millrace import columns
-from millrace.heavy_lists import heavy_lists
+from millrace._common import columns
+from millrace._loader.heavy_lists import heavy_lists
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

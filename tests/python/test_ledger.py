@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ledger_cases import CASES, Data, Sleepy, busy, check, run, slow_collate
 from millrace import DataLoader, _core
-from millrace.ledger.contention import contention
+from millrace._profiling.contention import contention
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),

@@ -11,7 +11,7 @@ import millrace
 import pytest
 import torch
 from millrace import DataLoader, DevicePrefetcher
-from millrace.state import before_first_epoch, is_stateful
+from millrace._loader.states import before_first_epoch, is_stateful
 from state_mutations import ROWS, kinds, values
 from test_resume import Counting, Squares
 from torch.utils.data import DataLoader as TorchsLoader

@@ -21,9 +21,9 @@ import pytest
 import torch
 from millrace import _core
 from millrace.__main__ import main as command_line
-from millrace.packing import index_path, pack, packer, transcode_jpeg, verify
-from millrace.packing.keys import checked_field, safe_key
-from millrace.packing.progress import Progress
+from millrace._tools.pack import index_path, pack, packer, transcode_jpeg, verify
+from millrace._tools.pack.keys import checked_field, safe_key
+from millrace._tools.pack.progress import Progress
 from pictures import jpeg_bytes, make_jpeg_folder, make_picture
 from PIL import Image
 

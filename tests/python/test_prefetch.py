@@ -13,7 +13,7 @@ import pytest
 import torch
 from fake_device import Fake
 from millrace import DevicePrefetcher
-from millrace.batch_tree import leaves
+from millrace._common.batch_tree import leaves
 from torch.nn.utils.rnn import pack_sequence
 
 Pair = collections.namedtuple("Pair", "x y")

@@ -18,7 +18,7 @@ import millrace
 import numpy as np
 import psutil
 import pytest
-from millrace.workers import worker_end
+from millrace._loader.engines import worker_end
 from process_data import Noisy, Stuck, ignore_sigterm
 from torch.utils.data import Dataset, _utils
 

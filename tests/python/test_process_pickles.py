@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 from millrace import _core
-from millrace.workers import process_worker
-from millrace.workers.batches import pack_value, read_pickle, unpack_value
+from millrace._loader.engines import process_worker
+from millrace._loader.engines.batches import pack_value, read_pickle, unpack_value
 from PIL import Image
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset

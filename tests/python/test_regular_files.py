@@ -69,14 +69,14 @@ from pathlib import Path
 import h5py, pyarrow.dataset, pyarrow.parquet, zarr
 import millrace, millrace.datasets.pillow_decode, millrace.stores
 from millrace import DataLoader, transforms
-from millrace.commands.estimate import _rate
+from millrace._tools.commands.estimate import _rate
 from millrace.datasets import HDF5, JSONL, ArrowFile, Arrays, ImageFolder, JSONLStream, Lines, Parquet
 from millrace.datasets import Tokens, WebDataset, Zarr
-from millrace.feed.profile import FeedProfile
-from millrace.packing import pack
-from millrace.packing.parquet_source import ParquetSource
-from millrace.packing.survey import survey
-from millrace.tuning import tune_file
+from millrace._tools.drift.profile import FeedProfile
+from millrace._tools.pack import pack
+from millrace._tools.pack.parquet_source import ParquetSource
+from millrace._tools.pack.survey import survey
+from millrace._loader.tuning import tune_file
 for line in sys.stdin:
     path, code = line.rstrip("\\n").split("\\t")
     root, out = path.rsplit("/", 2)[0], path + ".out"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from ledger_fixture import ledger
-from millrace.report import Report, prometheus, serve_metrics
-from millrace.report.summary import CONSUMER, step_times, throughput
-from millrace.report.trace import trace_events
+from millrace._tools.report import Report, prometheus, serve_metrics
+from millrace._tools.report.summary import CONSUMER, step_times, throughput
+from millrace._tools.report.trace import trace_events
 
 ODD = {
     "no ledger": {},

@@ -11,9 +11,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from millrace.report import svg
-from millrace.report.page import Page, pre, table, write_file
-from millrace.report.scales import Axis, Scale, amount, covered, round_ticks, summed_up
+from millrace._tools.report import svg
+from millrace._tools.report.page import Page, pre, table, write_file
+from millrace._tools.report.scales import Axis, Scale, amount, covered, round_ticks, summed_up
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "a</text><script>alert(1)</script>\"'&"

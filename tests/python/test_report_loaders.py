@@ -14,8 +14,8 @@ import millrace
 import pytest
 import torch
 from millrace import DataLoader
-from millrace.report import Report, prometheus, serve_metrics
-from millrace.report.summary import Summary
+from millrace._tools.report import Report, prometheus, serve_metrics
+from millrace._tools.report.summary import Summary
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 
@@ -155,10 +155,10 @@ def test_no_range_is_made_while_nobody_records(monkeypatch) -> None:
     def refused(_name: str) -> None:
         raise AssertionError("a range, but nobody records")
 
-    monkeypatch.setattr("millrace.ledger.stages.record_function", refused)
+    monkeypatch.setattr("millrace._profiling.stages.record_function", refused)
     for engine in ENGINES.values():
         assert len(list(engine())) == 12
 
 
 def test_the_report_package_is_there_with_millrace() -> None:
-    assert millrace.report.Report is Report
+    assert millrace._tools.report.Report is Report

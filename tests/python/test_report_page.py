@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from browser import Seen, browser_or_skip, look
 from ledger_fixture import ledger
-from millrace.report import Report
-from millrace.report.colours import COLOURS
-from millrace.report.loader_page import loader_page
-from millrace.report.page import Page
+from millrace._tools.report import Report
+from millrace._tools.report.colours import COLOURS
+from millrace._tools.report.loader_page import loader_page
+from millrace._tools.report.page import Page
 
 pytestmark = [pytest.mark.slow]
 

@@ -15,7 +15,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from millrace import ranks, samplers
+from millrace import samplers
+from millrace._common import ranks
 from sampler_cases import GLOBAL_ORDERS, LABELS, LENGTHS, WEIGHTS, plain
 
 ALONE = {"num_replicas": 1, "rank": 0}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from fault_proxy import FaultProxy
 from millrace import stores
+from millrace._common.signed_urls import is_signed, unsigned
 from millrace.datasets import WebDataset
-from millrace.signed_urls import is_signed, unsigned
 from millrace.stores import DiskCache
 from shard_data import numbered_shards
 

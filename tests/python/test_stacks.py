@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from millrace import DataLoader, _core
-from millrace.ledger import places, stacks
+from millrace._profiling import places, stacks
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 
 pytestmark = [
@@ -413,6 +413,6 @@ def test_patience_ends_with_long_batches_or_many_short_ones(monkeypatch):
 
 
 def test_a_place_is_named_by_its_module_also_inside_a_package():
-    assert places._module_of(places.__file__) == "millrace.ledger.places"
-    assert places._module_of(stacks.__file__.replace("stacks.py", "__init__.py")) == "millrace.ledger"
+    assert places._module_of(places.__file__) == "millrace._profiling.places"
+    assert places._module_of(stacks.__file__.replace("stacks.py", "__init__.py")) == "millrace._profiling"
     assert places._module_of("/nowhere/mine.py") == "mine"

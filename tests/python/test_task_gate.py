@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from millrace import _core
-from millrace.workers.task_gate import TaskGate
+from millrace._loader.engines.task_gate import TaskGate
 from torch.utils.data import _utils
 
 

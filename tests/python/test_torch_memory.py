@@ -8,7 +8,8 @@ import gc
 import millrace
 import pytest
 import torch
-from millrace import _core, iterators
+from millrace import _core
+from millrace._loader import iterator as iterators
 from torch.utils.data import TensorDataset
 
 ROWS = TensorDataset(torch.arange(700_000.0).reshape(100, 7000), torch.arange(100))

@@ -11,7 +11,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from millrace.tuning import Bounds, Controller, Setting
+from millrace._loader.tuning import Bounds, Controller, Setting
 from simulated_pipeline import Load, fixed, fixed_rate, rate, spread, tuned
 
 

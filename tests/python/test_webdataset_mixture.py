@@ -171,7 +171,7 @@ def test_equal_steps_over_declared_epochs(shards, monkeypatch, workers):
     """Of ranks that declared others, or have other numbers of workers."""
 
     def steps(equal_steps, *others):
-        monkeypatch.setattr("millrace.data_parallel.gathered", lambda own, group: [own, *others])
+        monkeypatch.setattr("millrace._common.data_parallel.gathered", lambda own, group: [own, *others])
         loader = DataLoader(
             WebDataset(shards).map(number).with_epoch(10), 4, num_workers=workers, equal_steps=equal_steps
         )

@@ -22,7 +22,7 @@ CIRCLES = [
     },  # install() puts the class in the place of torch's; its metaclass asks for that
     {
         "millrace.datasets.arrays",
-        "millrace.lowering.in_memory",
+        "millrace._loader.plan.in_memory",
     },  # rows in Python are those that the engine would copy
 ]
 

@@ -1,8 +1,8 @@
 """Files with data are opened in one way in each language, which takes regular files only: a FIFO would wait
 for ever, a device never ends.
 
-src/io/file_errors.cpp and python/millrace/regular_files.py have it. What is opened in another way is listed
-here, with the reason.
+src/io/file_errors.cpp and python/millrace/_common/regular_files.py have it. What is opened in another way is
+listed here, with the reason.
 """
 
 from __future__ import annotations

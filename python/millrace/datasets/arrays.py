@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch.utils.data import StackDataset
 
+from .._common.regular_files import map_regular, open_regular
 from ..errors import damage_named
-from ..regular_files import map_regular, open_regular
 from .kept import FirstVersions
 from .row_samples import RowSamples, checked_index
 
@@ -67,8 +67,8 @@ class Arrays(StackDataset):
         length = len(self)
         numbers = [checked_index(index, length) for index in indices]
         if self._gathers is None:
-            from ..lowering.in_memory import recognise_rows  # which knows this class
-            from ..lowering.refusal import NotLowered
+            from .._loader.plan.in_memory import recognise_rows  # which knows this class
+            from .._loader.plan.refusal import NotLowered
 
             try:
                 self._samples = RowSamples(recognise_rows(self))

@@ -122,7 +122,7 @@ class HDF5(ArrayRows):
         return self._rows()[indices.tolist()]
 
     def _row_samples(self) -> RowSamples:
-        from ..lowering.mapped_arrays import recognise_mapped_arrays
+        from .._loader.plan.mapped_arrays import recognise_mapped_arrays
 
         return RowSamples(recognise_mapped_arrays(self))
 

@@ -267,7 +267,7 @@ class ImageFolder(torch.utils.data.Dataset):
         """The transform as a chain, and the native dataset. Looks at the transform anew: it may have been
         changed in place.
         """
-        from millrace.lowering.transforms import (
+        from millrace._loader.plan.transforms import (
             lower_transform,
         )  # at call time: the planner imports this module
 
@@ -307,7 +307,7 @@ class ImageFolder(torch.utils.data.Dataset):
 
 
 def _not_lowered() -> type[Exception]:
-    from millrace.lowering.refusal import NotLowered  # at call time: the planner imports this module
+    from millrace._loader.plan.refusal import NotLowered  # at call time: the planner imports this module
 
     return NotLowered
 

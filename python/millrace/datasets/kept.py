@@ -12,9 +12,9 @@ import hashlib
 import os
 from typing import Any, Union
 
+from millrace._common.file_version import FileVersion
+from millrace._common.signed_urls import unsigned
 from millrace.errors import corrupt_data
-from millrace.file_version import FileVersion
-from millrace.signed_urls import unsigned
 
 Version = Union[FileVersion, str]  # of a local file; of an object in a store, "" when the store says none
 

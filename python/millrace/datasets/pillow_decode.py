@@ -11,9 +11,9 @@ import warnings
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from millrace import picture_errors
+from millrace._common import picture_errors
+from millrace._common.regular_files import open_regular
 from millrace.errors import CorruptDataError, corrupt_data
-from millrace.regular_files import open_regular
 
 
 def pil_loader(path: str | os.PathLike[str]) -> Image.Image:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils import data
 
-from ..checksum import signing, unsigned_state
+from .._common.checksum import signing, unsigned_state
 from ..errors import StateError
 from .iterators import ResumableIterator
 from .native import known, native

@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from torch.utils.data import Sampler
 
-from ..ranks import replicas
+from .._common.ranks import replicas
 from .iterators import SamplerIterator
 from .readers import Order, OrderReader, steps_left
 from .resumable import ResumableEpochs

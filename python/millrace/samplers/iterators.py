@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checksum import signing
+from .._common.checksum import signing
 from .readers import Indices, Reader
 
 

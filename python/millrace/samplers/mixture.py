@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from ..checksum import signing
+from .._common.checksum import signing
 from ..errors import StateError
 from .global_order import GlobalOrderSampler, checked_number, digest
 from .iterators import SamplerIterator

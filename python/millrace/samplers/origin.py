@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from .._common.generator_state import packed, unpacked
 from ..errors import StateError
-from ..generator_state import packed, unpacked
 
 
 class Origin:

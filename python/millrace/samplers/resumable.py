@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..checksum import signing, unsigned_state, verified
+from .._common.checksum import signing, unsigned_state, verified
 from ..errors import StateError
 from .iterators import ResumableIterator, SamplerIterator
 from .origin import check_origin

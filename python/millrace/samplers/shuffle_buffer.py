@@ -11,7 +11,7 @@ import numpy as np
 from torch.utils.data import IterableDataset, Sampler
 
 from .. import _core
-from ..checksum import signing, unsigned_state
+from .._common.checksum import signing, unsigned_state
 from ..errors import StateError
 from .batches import BatchSampler
 from .global_order import GlobalOrderSampler, checked_number

@@ -8,7 +8,7 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from .. import _core
-from ..ranks import replicas
+from .._common.ranks import replicas
 from .global_order import checked_number, digest
 from .iterators import ResumableIterator
 from .native import known

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from .._common.regular_files import open_descriptor
 from .._core import ByteSource, CacheCounts, open_cached_file
-from ..regular_files import open_descriptor
 from .locations import shown
 
 HEADER_BYTES = 4096

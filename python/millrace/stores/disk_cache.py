@@ -2,14 +2,14 @@
 server, no named memory.
 
 An entry is one version of an object (its map says which: size, ETag or date; another one takes its place;
-what has neither is not cached), known by its URL without signatures (millrace/signed_urls.py), a sparse file
-that fills block by block. A block counts once its checksum stands in the map beside it, so a process may be
-killed at any instruction: what it had finished stays, and whoever reads the object next goes on from there.
-Blocks that come from the disk are verified before they are read, by everyone who opens the entry, and so is
-all that was written before the machine started last; one that does not match is fetched again. Nothing is
-flushed: after a crash of the machine the verification finds what did not reach the disk. What has stayed in
-    memory since some process verified or wrote it is not verified again, as long as nobody wrote to the file
-    (src/io/verified_blocks.h says what that rests on).
+what has neither is not cached), known by its URL without signatures (millrace/_common/signed_urls.py), a
+sparse file that fills block by block. A block counts once its checksum stands in the map beside it, so a
+process may be killed at any instruction: what it had finished stays, and whoever reads the object next goes
+on from there. Blocks that come from the disk are verified before they are read, by everyone who opens the
+entry, and so is all that was written before the machine started last; one that does not match is fetched
+again. Nothing is flushed: after a crash of the machine the verification finds what did not reach the disk.
+    What has stayed in memory since some process verified or wrote it is not verified again, as long as nobody
+    wrote to the file (src/io/verified_blocks.h says what that rests on).
 
 An entry that is whole is read like a local file (src/io/cached_file.h), without a request when the store said
 `fresh_seconds` ago or later that it is the object's version still, to any process of the node, and since this
@@ -42,9 +42,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._common.regular_files import open_descriptor, open_regular
+from .._common.signed_urls import unsigned
 from .._core import ByteSource, CacheCounts
-from ..regular_files import open_descriptor, open_regular
-from ..signed_urls import unsigned
 from .cache_entry import CacheEntry, WholeEntry, find_whole, is_map_of, note_asked, unlock, write_map
 from .cache_room import Usage, folder_lock, read_usage, write_usage
 from .settings import BLOCK_BYTES

@@ -16,9 +16,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from .._common.signed_urls import is_signed, unsigned
 from .._core import BlockFile
 from ..errors import corrupt_data
-from ..signed_urls import is_signed, unsigned
 from .clients import CHUNK_BYTES, MOST_CHUNK_BYTES, Meta, RangesUnsupported
 from .failures import (
     BrokenTransfer,

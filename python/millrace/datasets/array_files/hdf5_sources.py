@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..._common.file_version import FileVersion
 from ..._core import ChunkedArray, open_local_file
 from ...errors import corrupt_data
-from ...file_version import FileVersion
 from .sources import PerProcess, Range, box_shape, slices
 
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
+from ..._common.regular_files import check_regular
 from ...errors import UnavailableError, corrupt_data
-from ...regular_files import check_regular
 from ...stores.locations import locate, shown
 from .sources import ArraySource, plain_dtype
 from .zarr_sources import RemoteStore, ZarrArray

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..._profiling.stages import FETCH, during
 from ...errors import note
-from ...ledger.stages import FETCH, during
 
 _NEVER = 1 << 62
 _NOW = -1

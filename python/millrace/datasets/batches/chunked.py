@@ -16,9 +16,9 @@ import torch.utils.data as torch_data
 from torch.utils.data import default_collate, get_worker_info
 
 from ... import _core, samplers
+from ..._common.ranks import local_world_size
 from ...errors import note
 from ...pad import Pad
-from ...ranks import local_world_size
 from .chunk_cache import ChunkCache
 from .dataset import BatchDataset, BatchMaker, MakerOptions
 

@@ -19,8 +19,8 @@ from typing import Any, Union
 import numpy as np
 
 from millrace import _core
+from millrace._common.file_version import FileVersion
 from millrace.errors import CorruptDataError
-from millrace.file_version import FileVersion
 
 from ..kept import FirstVersions, Version, changed, is_no_older, kept_path
 from ..webdataset.open_shards import StoreOptions, is_local, local_path, remote_object

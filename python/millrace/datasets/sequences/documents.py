@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..._common.regular_files import map_regular
 from ...errors import corrupt_data
-from ...regular_files import map_regular
 
 
 @dataclass(frozen=True)

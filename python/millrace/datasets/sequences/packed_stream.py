@@ -11,12 +11,12 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _core
-from ...checksum import signing, verified
+from ..._common.checksum import signing, verified
+from ..._loader.states.fields import Fields
+from ..._loader.states.stateful import is_stateful, put_back, state_of
 from ...errors import StateError
 from ...samplers.global_order import checked_number
 from ...samplers.plain import SEED_BITS
-from ...state.fields import Fields
-from ...state.stateful import is_stateful, put_back, state_of
 from .documents import concatenated, integers
 from .layout import PackLayout
 

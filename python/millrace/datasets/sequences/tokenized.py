@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import Subset
 
 from ... import _core
-from ...ledger.stages import FETCH, TRANSFORM, during
+from ..._profiling.stages import FETCH, TRANSFORM, during
 from ...pad import Pad
 from ...samplers.global_order import checked_number
 from ..batches import BatchDataset, BatchMaker, MakerOptions

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from millrace._common.regular_files import open_regular
 from millrace.errors import corrupt_data
-from millrace.regular_files import open_regular
 
 from .arrow_package import arrow
 from .filtering import Progress, for_each

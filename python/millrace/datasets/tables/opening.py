@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from millrace import stores
+from millrace._common.file_version import FileVersion
 from millrace.errors import corrupt_data
-from millrace.file_version import FileVersion
 from millrace.stores.locations import locate, shown
 
 _OPEN_SOURCES = 64

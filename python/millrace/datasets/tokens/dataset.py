@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import Dataset
 
 from ... import _core
-from ...regular_files import map_regular
+from ..._common.regular_files import map_regular
 from ...samplers.global_order import checked_number
 from ..kept import FirstVersions
 from ..row_samples import RowSamples, checked_index
@@ -203,7 +203,7 @@ class Tokens(Dataset):
 
     def _rows(self) -> RowSamples:
         if self._samples is None:
-            from ...lowering.token_windows import recognise_tokens  # which knows this class
+            from ..._loader.plan.token_windows import recognise_tokens  # which knows this class
 
             self._samples = RowSamples(recognise_tokens(self))
         return self._samples

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ... import _core
+from ..._common.regular_files import open_regular
 from ...errors import corrupt_data
-from ...regular_files import open_regular
 from .stretches import DTYPES, Stretch, numbers, open_file, same_dtype
 
 _WORD = 4

@@ -15,8 +15,8 @@ import os
 import numpy as np
 
 from ... import _core
+from ..._common.regular_files import open_regular
 from ...errors import corrupt_data, damage_named
-from ...regular_files import open_regular
 from .folders import open_folder
 from .stretches import DTYPES, Stretch, numbers, open_file, same_dtype
 

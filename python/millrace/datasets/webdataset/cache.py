@@ -16,7 +16,7 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from millrace.regular_files import open_regular
+from millrace._common.regular_files import open_regular
 
 from .commands import is_command
 from .gopen import gopen

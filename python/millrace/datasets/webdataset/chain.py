@@ -20,9 +20,9 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from millrace.checksum import signing, verified
+from millrace._common.checksum import signing, verified
+from millrace._common.ranks import world
 from millrace.errors import StateError
-from millrace.ranks import world
 
 from . import utils
 from .divided import is_divided_by_accelerate

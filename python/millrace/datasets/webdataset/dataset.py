@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millrace.ranks import world
-from millrace.signed_urls import unsigned
+from millrace._common.ranks import world
+from millrace._common.signed_urls import unsigned
 
 from .chain import ENDLESS, Chain, seed_of
 from .editable_steps import EditableSteps
@@ -25,7 +25,7 @@ from .urls import expand_urls
 class WebDataset(Chain):
     """Samples in tar shards. Files a/b.jpg, a/b.cls of a shard are a sample {"__key__": "a/b", "__url__":
     shard, "jpg": ..., "cls": ...};
-    the shard's name is its URL without signatures and passwords (millrace/signed_urls.py).
+    the shard's name is its URL without signatures and passwords (millrace/_common/signed_urls.py).
 
     An IterableDataset; fluent methods (fluent.py) append stages, each making a new dataset:
 

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from millrace._common.regular_files import open_regular
 from millrace.errors import UnavailableError
-from millrace.regular_files import open_regular
 
 from . import utils
 from .commands import Pipe, is_command, opened

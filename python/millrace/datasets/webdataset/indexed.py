@@ -13,7 +13,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from millrace import _core
-from millrace.file_version import FileVersion
+from millrace._common.file_version import FileVersion
 
 from ..kept import FirstVersions
 from .flow import Stage

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from millrace import _core
+from millrace._common.signed_urls import unsigned
 from millrace.samplers.plain import SEED_BITS
-from millrace.signed_urls import unsigned
 
 from .draws import Draws
 from .flow import Context, Flow, Place

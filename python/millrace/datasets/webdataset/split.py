@@ -15,7 +15,7 @@ from typing import Any, Union
 
 from torch.utils.data import get_worker_info
 
-from millrace.ranks import world
+from millrace._common.ranks import world
 
 Splitter = Union[None, str, Callable[[Iterator[dict[str, str]]], Iterable[dict[str, str]]]]
 

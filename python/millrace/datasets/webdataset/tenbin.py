@@ -16,7 +16,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from millrace.regular_files import open_regular
+from millrace._common.regular_files import open_regular
 
 _MARK = b"~TenBin~"
 _TYPES = frozenset("f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split())

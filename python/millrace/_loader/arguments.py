@@ -1,0 +1,40 @@
+"""The arguments of DataLoader that torch's has not, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._common.data_parallel import EQUAL_STEPS
+from .._tools.history.recorder import FlightRecorder
+from .plan import DECODE
+
+NATIVE = ("auto", "never", "require")
+ON_ERROR = ("raise", "skip", "replace")
+WORKER_METHODS = ("auto", "process", "thread")
+
+
+def checked_arguments(
+    native: Any, on_error: Any, worker_method: Any, equal_steps: Any, device: Any, decode: Any, flight: Any
+) -> None:
+    """ValueError for what DataLoader does not know."""
+    _one_of("native", native, NATIVE)
+    _one_of("on_error", on_error, ON_ERROR)
+    _one_of("worker_method", worker_method, WORKER_METHODS)
+    if equal_steps is not None and equal_steps not in EQUAL_STEPS:
+        raise ValueError(
+            f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}"
+        )
+    _one_of("decode", decode, DECODE)
+    if not isinstance(flight, (bool, FlightRecorder)):
+        raise ValueError(
+            f"flight={flight!r} is no FlightRecorder; use millrace.FlightRecorder(...), True or False"
+        )
+    if decode != "cpu" and (device is None or torch.device(device).type == "cpu"):
+        raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
+
+
+def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}={value!r} is unknown; use one of {', '.join(map(repr, known))}")

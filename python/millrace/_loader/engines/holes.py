@@ -1,0 +1,265 @@
+"""on_error="skip" for datasets that are Python code: the rule of the native engine, applied to lists of
+indices.
+
+A sample that cannot be had is a hole. When the turn of its batch comes, holes are filled in the order of
+their rows, each with the last index not yet used of everything the sampler gave for this epoch, again and
+again while that one cannot be had either; then the batch is fetched anew. So the other samples stay where
+they are, the epoch ends early, and the last batches shrink or vanish. A batch that a worker has made already,
+but whose last indices were taken meanwhile, is fetched anew when its turn comes: the result does not depend
+on what the workers had done by then. A failure that was found in such a batch does not count.
+
+Costs, in lists that fail only: each round of filling fetches the whole list again.
+"""
+
+from __future__ import annotations
+
+import errno
+import operator
+import os
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from torch._utils import ExceptionWrapper
+
+from ..._profiling.stages import note_ready
+from ...errors import CorruptDataError
+from .counted import Counted
+from .resumed import Answer
+
+
+class Holes:
+    """What a fetcher returns instead of a batch. `failures`: for each row that could not be had, its entry in
+    stats()["errors"].
+    """
+
+    def __init__(self, failures: dict[int, dict[str, Any]]) -> None:
+        self.failures = failures
+
+
+def is_of_sample(error: Exception) -> bool:
+    """Whether on_error applies: another sample cannot help where memory or descriptors are short."""
+    return not isinstance(error, MemoryError) and getattr(error, "errno", None) not in (
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+    )
+
+
+def failure(index: Any, error: Exception) -> dict[str, Any]:
+    """The entry of a sample left out, as stats() lists it."""
+    try:
+        index = operator.index(index)
+    except TypeError:  # a key of the dataset's own kind
+        pass
+    path = getattr(error, "path", None) or getattr(error, "filename", None)
+    # a descriptor's number, say
+    path = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+    # repr() leaves an OSError's file out
+    reason = f"{type(error).__name__}({str(error)!r})" if isinstance(error, OSError) else repr(error)
+    return {"index": index, "path": path, "offset": getattr(error, "offset", -1), "reason": reason}
+
+
+class Positions:
+    """All index lists of an epoch, drained from the sampler at once; an iterator over them that can also be
+    used from its end.
+    """
+
+    def __init__(self, lists: Iterable[Any], used_before: int = 0) -> None:
+        """`used_before`: indices at the end that filled holes before the epoch was resumed."""
+        self._lists = drop_last([list(indices) for indices in lists], used_before)
+        self._end = len(self._lists)
+        self.given = 0  # lists that were taken from the front
+        self._any_whole = False
+        self._shortened: set[int] = set()  # lists that were given before their last indices were taken
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return self
+
+    def __next__(self) -> list[Any]:
+        if self.given >= self._end:
+            raise StopIteration
+        self.given += 1
+        return list(self._lists[self.given - 1])
+
+    def rows(self, number: int) -> list[Any]:
+        """What is left of a list: the very object that further takers shorten."""
+        return self._lists[number]
+
+    def take_last(self, after: int) -> tuple[Any, ...]:
+        """(index,), of the last position behind list `after` that is still to be used; () when there is
+        none.
+        """
+        for number in range(self._end - 1, after, -1):
+            rows = self._lists[number]
+            if rows:
+                index = rows.pop()
+                if number < self.given:
+                    self._shortened.add(number)
+                elif not rows:
+                    self._end = number
+                return (index,)
+        return ()
+
+    def is_empty(self) -> bool:
+        """Whether no batch became whole, and none is to come."""
+        return not self._any_whole and not any(self._lists)
+
+    def was_shortened(self, number: int) -> bool:
+        """Whether a list lost indices since it was given, or since this was asked."""
+        shortened = number in self._shortened
+        self._shortened.discard(number)
+        return shortened
+
+    def used(self, number: int, whole: bool) -> None:
+        """The list's batch is with the consumer (`whole`) or lost: nobody takes from it any more."""
+        self._any_whole |= whole
+        self._lists[number] = []
+        self._shortened.discard(number)
+
+
+def drop_last(lists: list[Any], rows: int) -> list[Any]:
+    """Index lists without the last `rows` indices."""
+    while rows > 0 and lists:
+        last = lists.pop()
+        if len(last) > rows:
+            lists.append(last[: len(last) - rows])
+        rows -= len(last)
+    return lists
+
+
+class Mending:
+    """One batch from its turn on, until it is whole. `rows`: its indices, as far as known."""
+
+    def __init__(self, positions: Positions, number: int, worker: int = 0) -> None:
+        self.number = number
+        self.worker = worker
+        self.rows = positions.rows(number)
+        self._positions = positions
+        self._last_failure: dict[str, Any] = {}
+        self._filled: list[int] = []  # rows that got another index when the list was last sent, in order
+
+    def is_unfinished(self, value: Any, errors: list[dict[str, Any]]) -> bool:
+        """Whether `rows` must be fetched again, because `value` is not the batch of them; appends what was
+        left out to `errors`.
+        """
+        if self._positions.was_shortened(self.number):
+            return bool(self.rows)
+        if not isinstance(value, Holes):
+            return False
+        failures = [value.failures[row] for row in sorted(value.failures)]
+        errors += failures
+        self._last_failure = failures[-1]
+        self._fill(value.failures)
+        return bool(self.rows)
+
+    def _fill(self, bad: Collection[int]) -> None:
+        rows, holes = self.rows, sorted({*bad, *self._filled})
+        # Fillers that turned out well move up to the first holes: as if the holes had been filled one behind
+        # the other.
+        fillers = deque(rows[row] for row in self._filled if row not in bad)
+        for hole in holes:
+            if hole >= len(rows):
+                break
+            if fillers:
+                rows[hole] = fillers.popleft()
+            elif last := self._positions.take_last(self.number) or self._own_last(hole, holes):
+                rows[hole] = last[0]
+            else:
+                del rows[hole:]
+        self._filled = [hole for hole in holes if hole < len(rows)]
+
+    def give_up(self) -> None:
+        self._positions.used(self.number, True)
+
+    def _own_last(self, hole: int, holes: list[int]) -> tuple[Any, ...]:
+        while len(self.rows) - 1 > hole:
+            index = self.rows.pop()
+            if len(self.rows) not in holes:
+                return (index,)
+        return ()
+
+    def end(self) -> int:
+        """How many samples the batch has. An epoch in which nothing can be had is an error, as natively, and
+        not an empty epoch.
+        """
+        rows = len(self.rows)
+        self._positions.used(self.number, rows > 0)
+        if self._last_failure and self._positions.is_empty():
+            raise CorruptDataError(
+                f"none of this epoch's samples can be had; the last one, "
+                f"dataset[{self._last_failure['index']!r}], raised {self._last_failure['reason']}"
+            )
+        return rows
+
+
+class Mended(Counted):
+    """Mixin before torch's iterator over workers. `_process_data` gets an Answer, and passes its batch on.
+
+    A time-out or Ctrl-C while a batch is mended leaves it to the next call, like any batch that is still to
+    come.
+    """
+
+    _mending: Any = None
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        self._mending = None
+        self._least = loader.batch_size if loader.drop_last else 1
+        super()._reset(loader, first_iter)  # type: ignore[misc]
+
+    def _next_index(self) -> Any:
+        if self._on_error == "skip" and type(self._sampler_iter) is not Positions:  # a new epoch
+            self._sampler_iter = Positions(self._sampler_iter, self._progress.left_out_before)
+        return super()._next_index()  # type: ignore[misc]
+
+    def _next_data(self) -> Any:
+        self._check_owner()
+        stored = sum(len(info) == 2 for info in self._task_info.values())  # type: ignore[attr-defined]
+        note_ready(stored + self._on_their_way())  # type: ignore[attr-defined]
+        # it has died, and its batch is lost
+        if self._mending is not None and not self._workers_status[self._mending.worker]:
+            self._mending.give_up()
+            self._mending = None
+        if self._mending is None:
+            return super()._next_data()  # type: ignore[misc]
+        return self._mended(self._answer(self._mending.number))
+
+    def _process_data(self, data: Answer, worker_idx: int) -> Any:
+        if self._on_error == "skip":
+            self._mending = Mending(self._sampler_iter, data.number, worker_idx)
+            return self._mended(data)
+        self._record.add_errors(data.errors)
+        return self._hand_out(data, worker_idx)
+
+    def _hand_out(self, answer: Answer, worker: int) -> Any:
+        self._record.counters["samples"] += answer.samples
+        self._handed_out = answer
+        return super()._process_data(answer.batch, worker)  # type: ignore[misc]
+
+    def _mended(self, answer: Answer) -> Any:
+        mending, errors = self._mending, []  # type: ignore[var-annotated]
+        while mending.is_unfinished(answer.batch, errors):
+            self._index_queues[mending.worker].put((mending.number, list(mending.rows)))
+            self._record.add_errors(errors)
+            errors.clear()
+            answer = self._answer(mending.number)
+        self._record.add_errors(errors)
+        self._mending = None
+        try:
+            rows = mending.end()
+        except CorruptDataError:
+            super()._process_data(None, mending.worker)  # type: ignore[misc]
+            raise
+        if rows == 0 or (rows < self._least and not isinstance(answer.batch, ExceptionWrapper)):
+            super()._process_data(None, mending.worker)  # type: ignore[misc]
+            return self._next_data()
+        return self._hand_out(answer._replace(rows=list(mending.rows)), mending.worker)
+
+    def _answer(self, number: int) -> Answer:
+        """Waits for the batch of one task; what else arrives is stored where torch's logic looks for it."""
+        while True:
+            arrived, data = self._get_data()  # type: ignore[attr-defined]
+            if arrived == number:
+                return data
+            self._tasks_outstanding -= 1
+            self._task_info[arrived] += (data,)

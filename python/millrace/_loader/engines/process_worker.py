@@ -1,0 +1,393 @@
+"""A worker process: runs the user's dataset, places batches in the ring's slots, answers task by task.
+
+What user code can see is as in torch's workers: seeds of torch, random and numpy, get_worker_info(), one
+torch thread, the thread's name, signal handlers, worker_init_fn after all that. Two settings of the process
+differ, and can be kept (docs/python_datasets.md): what malloc keeps, and the score by which the system
+chooses whom to kill for want of memory.
+
+Ends: a STOP message, the end of the task pipe, or the parent's death: between two tasks at once, in the
+middle of one after _GRACE_MS, by SIGKILL from a thread that does not need the interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pickle
+import random
+import select
+from collections import deque
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy.random  # here, not in each worker: its import takes 11 ms
+import torch
+from torch._utils import ExceptionWrapper
+from torch.utils.data import IterDataPipe, _utils
+from torch.utils.data.dataloader import _DatasetKind
+
+from ... import _core
+from ..._profiling.board import clock_on
+from ..._profiling.stacks import StackSampler
+from ..._profiling.stages import IDLE, SAMPLE, SEND, START, enter
+from ..._tools.history.draws import DrawWatch, put_back
+from ..._tools.history.stacks import write_stacks_to
+from . import channel
+from .batches import pack_value, write_pickle
+from .channel import MESSAGE, Descriptor, RingHandle
+from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
+
+_GRACE_MS = 2000  # to end by itself when the parent has ended
+_PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on
+_STOP = (channel.STOP, 0, 0, 0, 0, 0, 0)
+_END = object()
+_TURN_CHECK_S = 1.0  # how long a worker that waits for its turn may not see that the parent is gone
+
+
+def _pickler(file: Any) -> ForkingPickler:
+    return ForkingPickler(file, 5)
+
+
+@dataclass
+class WorkerJob:
+    """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn
+    travel together, so that
+    a worker_init_fn that is a method of the dataset acts on the worker's copy.
+    """
+
+    dataset_kind: int
+    dataset: Any
+    auto_collation: bool
+    collate_fn: Any
+    drop_last: bool
+    base_seed: int
+    worker_init_fn: Any
+    worker_id: int
+    num_workers: int
+    shared_seed: int | None
+    on_error: str
+    ring: RingHandle
+    tasks: Descriptor
+    answers: Descriptor
+    parent_pid: int
+    state: dict[str, Any] | None = None  # to begin with
+    between_epochs: bool = False  # and a new epoch begins there
+    watches: bool = False  # what the dataset draws is told along with each batch
+    stacks: Descriptor | None = None  # where the worker's Python stacks go when they are asked for
+    draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
+    turns: int = -1  # a slot of the ring, where tasks' turns are
+    board: tuple[int, int, int] = (
+        -1,
+        0,
+        0,
+    )  # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
+
+
+def run_worker(job: WorkerJob) -> None:
+    """The process's target."""
+    try:
+        for fd in channel.parents_ends:
+            os.close(fd)
+        channel.parents_ends.clear()
+        _core.end_with_process(job.parent_pid, _GRACE_MS)
+        _keep_freed_memory()
+        _be_killed_first()
+        _utils.signal_handling._set_worker_signal_handlers()
+        write_stacks_to(job.stacks)
+        torch.multiprocessing._set_thread_name("pt_data_worker")
+        torch.set_num_threads(1)
+        clock = clock_on(job.ring.ring, *job.board)
+        clock.attach(START)
+        try:
+            _Worker(job, clock).run()
+        finally:
+            clock.end()
+            clock.detach()
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass  # the parent raises KeyboardInterrupt itself; a broken pipe means that it has gone
+
+
+def _keep_freed_memory() -> None:
+    """Lets malloc keep what it has: samples and batches of one size come and go, and fresh pages cost more
+    than the copies.
+
+    Measured with 64 samples of 602 kB: pages that were returned and touched anew took most of a batch's time.
+    """
+    if os.environ.get("MILLRACE_WORKER_MALLOC") == "0":
+        return
+    try:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-4, 0)  # M_MMAP_MAX: large blocks come from the heap, too
+        libc.mallopt(-1, 1 << 29)  # M_TRIM_THRESHOLD: of which this much may lie free at its end
+    except (OSError, AttributeError):  # not glibc
+        pass
+
+
+def _be_killed_first() -> None:
+    """Out of memory, the system should end a worker, whose death has a message, and not the training
+    process.
+    """
+    if os.environ.get("MILLRACE_WORKER_OOM_SCORE") == "0":
+        return
+    with contextlib.suppress(OSError):
+        with open("/proc/self/oom_score_adj", "r+") as file:
+            score = int(file.read())
+            file.seek(0)
+            file.write(str(min(1000, score + 300)))
+
+
+class _Worker:
+    def __init__(self, job: WorkerJob, clock: _core.StageClock) -> None:
+        self._job = job
+        self._clock = clock
+        self._dataset = job.dataset
+        self._ring = job.ring.ring
+        self._turns = None if job.turns < 0 else _core.TurnGate.on(self._ring, job.turns)
+        self._sink = Sink(self._ring)
+        self._inbox: deque[tuple] = deque()
+        self._layout_sent = -1
+        self._state: bytes | None = None  # to send with the present batch
+        self._ended = False
+        self._watch = DrawWatch() if job.watches else None
+        self._draws: Any = None  # before the present batch
+        self._fetcher: Any = None
+        self._failure: ExceptionWrapper | None = (
+            None  # of the start of the worker or its epoch, reported in place of batches
+        )
+        self._where = f"in DataLoader worker process {job.worker_id}"
+        os.set_blocking(job.tasks.fd, False)
+        self._poll = select.poll()
+        self._poll.register(job.tasks.fd, select.POLLIN)
+        self._parent: int | None = None
+        self._starter = os.getppid()  # the parent, or its fork server
+        try:
+            self._parent = os.pidfd_open(job.parent_pid)
+            self._poll.register(self._parent, select.POLLIN)
+        except (AttributeError, OSError):  # an old kernel, or a sandbox
+            pass
+
+    # ---------------------------------------------------------------- life
+
+    def run(self) -> None:
+        self._seed()
+        self._start_user_code()
+        put_back(self._job.draws)
+        self._stacks = StackSampler(self._dataset, self._clock, patient=True)
+        while True:
+            enter(IDLE)
+            kind, slot, task, length, reserved, with_state, turn = self._next_message()[:7]
+            if kind == channel.STOP or (turn and not self._turn_comes(turn - 1)):
+                return
+            enter(SEND)
+            self._sink.open(slot, reserved)
+            if kind == channel.RESUME:
+                self._resume(pickle.loads(self._ring.get(slot, 0, length)))
+                self._answer_with_state(channel.RESUMED, slot)
+                continue
+            if self._ended:
+                self._answer(channel.DROPPED, slot, task)
+                continue
+            self._do(slot, task, length, bool(with_state), bool(turn))
+
+    def _seed(self) -> None:
+        job = self._job
+        seed = job.base_seed + job.worker_id
+        random.seed(seed)
+        torch.manual_seed(seed)
+        numpy.random.seed(_utils.worker._generate_state(job.base_seed, job.worker_id))
+        self._shared_rng = torch.Generator()
+        self._reseed_pipe(job.shared_seed)
+        _utils.worker._worker_info = _utils.worker.WorkerInfo(
+            id=job.worker_id, num_workers=job.num_workers, seed=seed, dataset=self._dataset
+        )
+
+    def _reseed_pipe(self, shared_seed: int | None) -> None:
+        if isinstance(self._dataset, IterDataPipe):
+            self._shared_rng.manual_seed(shared_seed)
+            self._dataset = torch.utils.data.graph_settings.apply_random_seed(self._dataset, self._shared_rng)
+
+    def _start_user_code(self) -> None:
+        try:
+            if self._job.worker_init_fn is not None:
+                self._job.worker_init_fn(self._job.worker_id)
+        except Exception:
+            self._failure = self._wrapped()
+        else:
+            self._make_fetcher()
+
+    def _make_fetcher(self) -> None:
+        job, self._failure = self._job, None
+        try:
+            self._fetcher = begin_at(job.state, job.between_epochs, self._dataset, self._new_fetcher)
+            job.state = None
+        except Exception:  # of the dataset's __iter__
+            self._failure = self._wrapped()
+
+    def _new_fetcher(self) -> Any:
+        job = self._job
+        return make_fetcher(
+            job.dataset_kind,
+            self._dataset,
+            job.auto_collation,
+            job.collate_fn,
+            job.drop_last,
+            self._sink,
+            job.on_error,
+        )
+
+    def _resume(self, shared_seed: int | None) -> None:
+        self._ended = False
+        self._reseed_pipe(shared_seed)
+        # else worker_init_fn failed, and its error stands
+        if self._fetcher is not None or self._failure is None:
+            self._make_fetcher()
+
+    def _next_message(self) -> tuple:
+        while not self._inbox:
+            try:
+                data = os.read(self._job.tasks.fd, 64 * MESSAGE.size)
+            except BlockingIOError:
+                tells_in = self._stacks.tells_in()
+                if tells_in is not None and not self._poll.poll(1000 * tells_in):
+                    self._stacks.tell()
+                if self._parent_is_gone(None if self._parent is not None else _PARENT_CHECK_MS):
+                    return _STOP
+                continue
+            if not data:
+                return _STOP
+            self._inbox.extend(MESSAGE.iter_unpack(data))
+        if self._inbox[-1][0] == channel.STOP:  # nobody waits for what lies before it
+            return self._inbox[-1]
+        return self._inbox.popleft()
+
+    def _parent_is_gone(self, wait_ms: int | None) -> bool:
+        """Waits for a message, too."""
+        return any(fd == self._parent for fd, _ in self._poll.poll(wait_ms)) or os.getppid() != self._starter
+
+    def _turn_comes(self, turn: int) -> bool:
+        """Waits for it; False when all ends."""
+        assert self._turns is not None
+        while not self._turns.wait(turn % 2**32, _TURN_CHECK_S):
+            if self._turns.closed or self._parent_is_gone(0):
+                return False
+        return True
+
+    # ---------------------------------------------------------------- one task
+
+    def _do(self, slot: int, task: int, length: int, with_state: bool, in_turn: bool) -> None:
+        self._state = self._draws = None
+        try:
+            value = self._fetched(slot, length, with_state)
+        finally:
+            if in_turn:
+                self._turns.end()  # type: ignore[union-attr]
+        if value is _END:
+            self._ended = True
+            self._answer_with_state(channel.ENDED, slot, task)
+            return
+        try:
+            self._send(slot, task, value)
+        except BrokenPipeError:
+            raise
+        except (
+            Exception
+        ):  # of pickling, or for want of memory: an error like any other, and the batch is lost
+            self._sink.samples = 0
+            self._send(slot, task, self._wrapped())
+
+    def _fetched(self, slot: int, length: int, with_state: bool) -> Any:
+        """The batch, or the error in its place; _END where the dataset's iterator has ended."""
+        if self._failure is not None:
+            self._sink.samples = 0
+            return self._failure
+        index = pickle.loads(self._ring.get(slot, 0, length))
+        watch = self._watch
+        try:
+            enter(SAMPLE)
+            self._draws = None if watch is None else watch.before()
+            with self._stacks:
+                value = self._fetcher.fetch(index)
+            if watch is not None:
+                self._draws = watch.after(self._draws)
+            enter(SEND)
+        except Exception as error:
+            enter(SEND)
+            if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
+                return _END
+            self._sink.samples = 0
+            return self._wrapped()
+        if with_state:
+            self._state = self._worker_state()
+        return value
+
+    def _answer_with_state(self, kind: int, slot: int, task: int = 0) -> None:
+        state, length = None if self._failure is not None else self._worker_state(), 0
+        if state is not None:
+            length, self._sink.reserved = len(state), self._ring.put(slot, 0, state, self._sink.reserved)
+        self._answer(kind, slot, task, 0, length)
+
+    def _worker_state(self) -> bytes | None:
+        """Where the dataset stands here; None when it does not say. An error in saying it is an error of
+        state_dict(), not of a batch.
+
+        Pickled as for a file: torch's pickler for processes would make a shared file of every tensor, and
+        keep it open here.
+        """
+        try:
+            state = worker_state(self._job.worker_id, self._fetcher)
+            return None if state is None else pickle.dumps(state, 5)
+        except Exception:
+            return pickle.dumps(self._wrapped(), 5)
+
+    def _wrapped(self) -> ExceptionWrapper:
+        wrapper = wrapped_error(self._where)
+        try:
+            ForkingPickler.dumps(wrapper)
+        except Exception:  # a class that the other side could not find
+            wrapper.exc_type = RuntimeError
+        return wrapper
+
+    def _send(self, slot: int, task: int, value: Any) -> None:
+        sink, ring = self._sink, self._ring
+        draws = None if self._draws is None else pickle.dumps(self._draws, 5)
+        if value is ROWS:
+            writer = sink.writer
+            begin, length = writer.used_bytes, 0
+            objects = writer.objects() or None
+            if (
+                writer.layout_number != self._layout_sent
+                or objects is not None
+                or sink.errors
+                or self._state is not None
+                or draws
+            ):
+                layout = None if writer.layout_number == self._layout_sent else writer.layout()
+                end, _ = write_pickle(
+                    sink, begin, (layout, objects, sink.errors, self._state, draws), _pickler
+                )
+                if end > ring.stride:
+                    raise OverflowError(f"a batch of {end} bytes is longer than a slot of the shared ring")
+                length = end - begin
+                self._layout_sent = writer.layout_number
+            self._answer(channel.ROWS, slot, task, begin, length)
+            return
+        packed = pack_value(sink, (value, sink.errors, self._state, draws))
+        if packed is not None:
+            self._answer(channel.TREE, slot, task, *packed)
+            return
+        data = ForkingPickler.dumps(
+            (value, sink.errors, self._state, draws)
+        )  # torch's own way: tensors in files of their own
+        sink.reserved = ring.put(slot, 0, data, sink.reserved)
+        self._answer(channel.INLINE, slot, task, 0, len(data))
+
+    def _answer(self, kind: int, slot: int, task: int = 0, begin: int = 0, length: int = 0) -> None:
+        sink = self._sink
+        if kind in (channel.ROWS, channel.TREE, channel.INLINE):
+            self._clock.count_made()
+        os.write(
+            self._job.answers.fd,
+            MESSAGE.pack(kind, slot, task, begin, length, sink.reserved, sink.samples, 0, 0),
+        )

@@ -1,0 +1,341 @@
+"""Datasets whose samples are rows in memory: torch's TensorDataset, StackDataset, ConcatDataset and Subset,
+of tensors, arrays, Arrow,
+and this package's Arrays and Tokens.
+
+A recognised dataset becomes a RowSet: its fields, each with the memory its rows lie in, and the shape of what
+default_collate makes of a batch. Only what default_collate gives back exactly is recognised, types by
+identity; the rest is refused. Nothing is copied but indices that are Python lists: the engine reads tensors
+and arrays when it makes a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
+
+from ... import _core
+from ...datasets.arrays import Arrays
+from ...datasets.hdf5 import HDF5
+from ...datasets.tokens import Tokens
+from .arrow import is_arrow, recognise_arrow
+from .mapped_arrays import recognise_mapped_arrays
+from .refusal import NotLowered
+from .rows import Column, RowSet, row_form
+from .tables import is_plain_table, recognise_table
+from .token_windows import recognise_tokens
+
+_NAMES = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+_ARRAY_TYPES = {np.dtype(name): name for name in (*_NAMES, "uint16", "uint32", "uint64")}
+_TENSOR_TYPES = {getattr(torch, name): name for name in (*_NAMES, "bfloat16", "uint16", "uint32", "uint64")}
+
+
+def is_in_memory(dataset: Any) -> bool:
+    """Whether recognise_rows() is the one to ask, or to say what keeps the dataset in Python."""
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    if type(dataset) in _RECOGNISERS:
+        return True
+    return is_arrow(dataset) or _is_mapped_arrays(dataset) or is_plain_table(dataset)
+
+
+def _is_mapped_arrays(dataset: Any) -> bool:
+    # chunked files make whole batches instead (lowering/batches.py)
+    return type(dataset) is HDF5 and dataset.mapped_tables is not None
+
+
+def recognise_rows(dataset: Any) -> RowSet:
+    """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
+    if _is_mapped_arrays(dataset):
+        return recognise_mapped_arrays(dataset)
+    recognise = _RECOGNISERS.get(type(dataset))
+    if recognise is None:
+        recognise = (
+            recognise_arrow if is_arrow(dataset) else recognise_table if is_plain_table(dataset) else None
+        )
+    if recognise is None:
+        raise NotLowered(
+            f"{type(dataset).__name__} is Python code; samples in memory are read from tensors, numeric numpy"
+            " arrays, torch's TensorDataset, StackDataset, ConcatDataset and Subset, and Hugging Face's"
+            " Dataset"
+        )
+    if "__getitems__" in getattr(dataset, "__dict__", ()):
+        raise NotLowered(f"this {type(dataset).__name__} was given a __getitems__ of its own; remove it")
+    for name, method in _METHODS.get(type(dataset), {}).items():
+        if getattr(type(dataset), name, None) is not method:
+            raise NotLowered(f"{type(dataset).__name__}.{name} was replaced; restore it")
+    return recognise(dataset)
+
+
+# -- tables
+# ------------------------------------------------------------------------------------------------------------
+
+
+def _tensor(tensor: torch.Tensor) -> RowSet:
+    if tensor.requires_grad:
+        raise NotLowered("a tensor requires gradients, which batches would carry on; use tensor.detach()")
+    if (
+        tensor.device.type != "cpu"
+        or tensor.layout is not torch.strided
+        or tensor.is_nested
+        or tensor.dtype not in _TENSOR_TYPES
+    ):
+        raise NotLowered(
+            f"a tensor is {tensor.dtype}, {tensor.layout}, on {tensor.device}; use dense numbers on the CPU"
+        )
+    if tensor.dim() == 0 or tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
+        raise NotLowered("a tensor has no rows, or is a view that conjugates or negates; use tensor.clone()")
+    if not _stacks_row_major(tensor):
+        raise NotLowered(
+            "a tensor's rows have four or more axes with the channels last, which torch's batches keep or"
+            " not, depending on num_workers; use tensor.clone(memory_format=torch.contiguous_format)"
+        )
+    column = Column((tensor,), torch.Tensor, _TENSOR_TYPES[tensor.dtype], tuple(tensor.shape[1:]))
+    return RowSet("Tensor", len(tensor), (column,), 0)
+
+
+def _array(array: np.ndarray) -> RowSet:
+    if array.dtype not in _ARRAY_TYPES or array.ndim == 0:
+        raise NotLowered(
+            f"a numpy array is {array.dtype} of {array.ndim} dimensions; use one of {', '.join(_NAMES)}, with"
+            " rows"
+        )
+    if array.ndim == 1 and array.dtype == np.uint64:
+        raise NotLowered("torch makes no batches of numpy.uint64 numbers; use array.astype(numpy.int64)")
+    if any(stride < 0 or stride % array.itemsize for stride in array.strides[1:]):
+        raise NotLowered(
+            "torch takes no rows of arrays that are reversed, or parts of records; use array.copy()"
+        )
+    if not _stacks_row_major(torch.empty_strided((2, *array.shape[1:]), _in_elements(array), device="meta")):
+        raise NotLowered(
+            "an array's rows have four or more axes with the channels last, which torch's batches keep or"
+            " not, depending on num_workers; use array.copy(order='C')"
+        )
+    sample_type = array.dtype.type if array.ndim == 1 else np.ndarray
+    mapped = type(array) is np.memmap
+    files = (str(array.filename) if array.filename else None,) if mapped else ()
+    column = Column(
+        (array,), sample_type, _ARRAY_TYPES[array.dtype], array.shape[1:], mapped=mapped, files=files
+    )
+    return RowSet("numpy array", len(array), (column,), 0)
+
+
+def _numbers(values: list) -> RowSet:
+    """A list of Python's ints or floats beside other parts of a StackDataset."""
+    array: np.ndarray | None = _core.int64_array(values)
+    sample_type: type = int
+    if array is None and set(map(type, values)) <= {float}:
+        array, sample_type = np.array(values, dtype=np.float64), float
+    if array is None:
+        raise NotLowered("a list holds more than ints of 64 bits, or more than floats; make it a tensor")
+    return RowSet("list", len(array), (Column((array,), sample_type, array.dtype.name, ()),), 0)
+
+
+def _stacks_row_major(tensor: torch.Tensor) -> bool:
+    """Whether torch stacks the rows row-major, to the letter: of four axes and more it may keep the channels
+    last.
+    """
+    if tensor.dim() < 5:
+        return True
+    row = torch.empty_strided(tensor.shape[1:], tensor.stride()[1:], dtype=tensor.dtype, device="meta")
+    batch = torch.stack([row, row])
+    return batch.stride() == torch.empty(batch.shape, device="meta").stride()
+
+
+def _in_elements(array: np.ndarray) -> tuple[int, ...]:
+    return (0, *(stride // array.itemsize for stride in array.strides[1:]))
+
+
+# -- datasets of tables
+# ----------------------------------------------------------------------------------------------------------
+
+
+def _tensor_dataset(dataset: TensorDataset) -> RowSet:
+    tensors = dataset.tensors
+    if type(tensors) is not tuple or not tensors or not set(map(type, tensors)) <= {torch.Tensor}:
+        raise NotLowered(
+            "TensorDataset holds something else than a tuple of plain tensors; use tensor.detach() or"
+            " as_subclass()"
+        )
+    return _stacked("TensorDataset", [_tensor(tensor) for tensor in tensors], list)
+
+
+def _stack_dataset(dataset: StackDataset) -> RowSet:
+    datasets = dataset.datasets
+    if type(datasets) not in (tuple, dict):
+        raise NotLowered("StackDataset.datasets is neither a tuple nor a dict")
+    named = type(datasets) is dict
+    parts = [
+        _numbers(part) if type(part) is list else recognise_rows(part)
+        for part in (datasets.values() if named else datasets)
+    ]
+    rows = _stacked("StackDataset", parts, dict if named else list, tuple(datasets) if named else ())
+    if rows.length != len(dataset):
+        raise NotLowered("StackDataset's parts have changed their length; make a new StackDataset")
+    return rows
+
+
+def _stacked(name: str, parts: Sequence[RowSet], kind: type, keys: tuple[Any, ...] = ()) -> RowSet:
+    if len({part.length for part in parts}) != 1:
+        raise NotLowered(f"{name}'s parts differ in length")
+    layouts, columns = [], []
+    for part in parts:
+        layouts.append(_shifted(part.layout, len(columns)))
+        columns += part.columns
+    layout = (dict, tuple(zip(keys, layouts))) if kind is dict else (list, tuple(layouts))
+    return RowSet(
+        name,
+        parts[0].length,
+        tuple(columns),
+        layout,
+        all(p.counts_back for p in parts),
+        all(p.alone for p in parts),
+    )
+
+
+def _shifted(layout: Any, by: int) -> Any:
+    if isinstance(layout, int):
+        return layout + by
+    kind, parts = layout
+    if kind is dict:
+        return kind, tuple((key, _shifted(part, by)) for key, part in parts)
+    return kind, tuple(_shifted(part, by) for part in parts)
+
+
+def _concat_dataset(dataset: ConcatDataset) -> RowSet:
+    parts = [recognise_rows(part) for part in dataset.datasets]
+    if not parts or dataset.cumulative_sizes != np.cumsum([part.length for part in parts]).tolist():
+        raise NotLowered("ConcatDataset's parts have changed their length; make a new ConcatDataset")
+    if not all(part.alone for part in parts):
+        raise NotLowered(
+            "ConcatDataset asks for samples one by one, which a numpy-formatted Arrow dataset gives in other"
+            " dtypes than a batch of them; use datasets.concatenate_datasets, or with_format('torch')"
+        )
+    first = parts[0]
+    for part in parts[1:]:
+        if part.layout != first.layout or [c.look for c in part.columns] != [c.look for c in first.columns]:
+            raise NotLowered(
+                "ConcatDataset's parts differ in what their samples are; use the same dtypes, shapes and"
+                " containers"
+            )
+    for columns in zip(*(part.columns for part in parts)):
+        if len({row_form(table) for column in columns for table in column.tables if len(table)}) > 1:
+            raise NotLowered(
+                "ConcatDataset's parts lie in memory in different ways, such as row by row and column by"
+                " column; use tensor.contiguous() for all of them"
+            )
+    columns = tuple(
+        _joined([part.columns[i] for part in parts], [part.length for part in parts])
+        for i in range(len(first.columns))
+    )
+    name = f"ConcatDataset of {len(parts)} x {first.name}"
+    return RowSet(name, dataset.cumulative_sizes[-1], columns, first.layout)
+
+
+def _joined(columns: Sequence[Column], lengths: Sequence[int]) -> Column:
+    first = columns[0]
+    joined = replace(
+        first,
+        tables=tuple(table for column in columns for table in column.tables),
+        mapped=any(column.mapped for column in columns),
+        files=_for_each_table(columns, "files"),
+        borders=_for_each_table(columns, "borders"),
+    )
+    if all(column.index_map is None for column in columns):
+        return joined
+    maps, rows = [], 0
+    for column, length in zip(columns, lengths):
+        maps.append((np.arange(length) if column.index_map is None else column.index_map) + rows)
+        rows += sum(map(len, column.tables))
+    return replace(joined, index_map=np.concatenate(maps))
+
+
+def _for_each_table(columns: Sequence[Column], name: str) -> tuple[Any, ...]:
+    if not any(getattr(column, name) for column in columns):
+        return ()
+    return tuple(part for column in columns for part in getattr(column, name) or (None,) * len(column.tables))
+
+
+def _subset(subset: Subset) -> RowSet:
+    rows = recognise_rows(subset.dataset)
+    indices = _as_array(subset.indices)
+    if len(indices):
+        lowest, highest = int(indices.min()), int(indices.max())
+        if lowest < -rows.length or highest >= rows.length:
+            raise NotLowered(
+                f"Subset.indices reach from {lowest} to {highest} in a dataset of {rows.length}; leave"
+                " them out"
+            )
+        if lowest < 0 and not rows.counts_back:
+            raise NotLowered(
+                f"Subset.indices reach down to {lowest}, which {rows.name} refuses; count from its beginning"
+            )
+        if lowest < 0:
+            indices = np.where(indices < 0, indices + rows.length, indices)
+    composed = {
+        id(c.index_map): c.index_map for c in rows.columns if c.index_map is not None
+    }  # columns share their maps
+    maps = {key: index_map[indices] for key, index_map in composed.items()}
+    columns = tuple(replace(c, index_map=maps.get(id(c.index_map), indices)) for c in rows.columns)
+    return RowSet(f"Subset of {rows.name}", len(indices), columns, rows.layout, alone=rows.alone)
+
+
+def _as_array(indices: Any) -> np.ndarray:
+    array = None
+    if type(indices) is range:
+        array = np.arange(indices.start, indices.stop, indices.step, dtype=np.int64)
+    elif (
+        type(indices) is torch.Tensor
+        and indices.dtype is torch.int64
+        and indices.device.type == "cpu"
+        and indices.dim() == 1
+    ):
+        array = np.ascontiguousarray(indices.numpy())
+    elif type(indices) is np.ndarray and indices.dtype.kind == "i" and indices.ndim == 1:
+        array = np.ascontiguousarray(indices, dtype=np.int64)
+    elif type(indices) in (list, tuple):
+        array = _core.int64_array(indices)
+    if array is None:
+        raise NotLowered(
+            f"Subset.indices is a {type(indices).__name__} of other things than plain ints; use a list of"
+            " ints"
+        )
+    return array
+
+
+_RECOGNISERS: dict[type, Callable[[Any], RowSet]] = {
+    torch.Tensor: _tensor,
+    np.ndarray: _array,
+    np.memmap: _array,
+    TensorDataset: _tensor_dataset,
+    StackDataset: _stack_dataset,
+    ConcatDataset: _concat_dataset,
+    Subset: _subset,
+    Arrays: _stack_dataset,
+    Tokens: recognise_tokens,
+}
+
+# As torch ships them: methods that somebody exchanged since must run.
+_METHODS = {
+    cls: {
+        name: getattr(cls, name, None)
+        for name in ("__getitem__", "__getitems__", "__getattr__", "__getattribute__", "__len__")
+    }
+    for cls in (TensorDataset, StackDataset, ConcatDataset, Subset, Arrays, Tokens)
+}

@@ -1,0 +1,248 @@
+"""The planner: a loader's parts, looked at one by one, become one native job or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import SequentialSampler, default_collate
+from torch.utils.data.dataloader import _DatasetKind
+
+from ... import _core
+from ...samplers.native import inner_sampler
+from .batches import BatchSource, batch_job, is_batches, recognise_batch_collate, recognise_batches
+from .collate import recognise_collate
+from .decoding import decoded_on_device
+from .in_memory import is_in_memory, recognise_rows
+from .jobs import ImageJob, Job, RowsJob
+from .python_collate import PythonCollate, recognise_any_collate, recognise_batch_function
+from .refusal import NotLowered
+from .rows import RowSet
+from .samplers import has_torchs_order, is_plain, sampler_name
+from .seeding import recognise_worker_init
+from .sources import Files, Source, recognise_source
+from .streams import Stream, StreamJob, is_stream, recognise_stream
+from .transforms import Lowered, lowered
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One line of `explain()`."""
+
+    name: str
+    native: bool
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'native' if self.native else 'python'} — {self.reason}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What runs where. `job` is None when the loader runs as Python code."""
+
+    stages: tuple[Stage, ...]
+    job: None | Job | StreamJob
+    decode_refusal: str | None = None
+    """Why pictures are not decoded on the device, "" when they are; None: that was not asked for."""
+
+    def __str__(self) -> str:
+        lines = list(map(str, self.stages))
+        if self.decode_refusal is not None:
+            on_gpu = _ON_GPU[bool(getattr(self.job, "balances", False))]
+            lines.append(
+                f"decode: cpu — {self.decode_refusal}" if self.decode_refusal else f"decode: gpu — {on_gpu}"
+            )
+        return "\n".join(lines)
+
+
+_ON_GPU = {
+    False: "by nvJPEG, with the transforms, what it can do",
+    True: "by nvJPEG, with the transforms, a share that keeps GPU and threads busy",
+}
+
+
+class _Stages:
+    """Collects the answers of the recognisers; a refusal of one does not stop the others, so that users see
+    all at once.
+    """
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[bool, str]] = {}
+        self.beside: set[str] = set()  # stages that run as Python code beside the engine, which does the rest
+
+    def ask(self, name: str, recogniser: Callable[[], tuple[str, Any]]) -> Any:
+        try:
+            reason, value = recogniser()
+        except NotLowered as refusal:
+            self.answers[name] = False, str(refusal)
+        except (
+            Exception
+        ) as error:  # odd arguments: torch knows what to do, or says what is wrong in its words
+            self.answers[name] = False, f"could not be understood ({error!r})"
+        else:
+            self.answers[name] = True, reason
+            return value
+        return None
+
+    def refusing(self) -> list[str]:
+        return [name for name, (native, _) in self.answers.items() if not native]
+
+    def finish(self) -> tuple[Stage, ...]:
+        refusing = self.refusing()
+        if not refusing:
+            answers = self.answers.items()
+            return tuple(
+                Stage(name, native and name not in self.beside, reason) for name, (native, reason) in answers
+            )
+        ready = (
+            f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"
+        )
+        return tuple(
+            Stage(name, False, ready if native else reason) for name, (native, reason) in self.answers.items()
+        )
+
+
+def make_plan(loader: Any) -> Plan:
+    """The plan for the next iterator of `loader`, a millrace.DataLoader; draws nothing and reads no file."""
+    plan = _plan_on_the_cpu(loader)
+    if loader.decode == "cpu" or loader._millrace_device is None:
+        return plan
+    return Plan(plan.stages, *decoded_on_device(loader, plan.job))
+
+
+def _plan_on_the_cpu(loader: Any) -> Plan:
+    if loader.native == "never":
+        return Plan((Stage("loader", False, 'native="never" was asked for'),), None)
+
+    if is_stream(loader.dataset):
+        return _stream_plan(loader)
+    if is_batches(loader.dataset) and not is_in_memory(loader.dataset):
+        return _batch_plan(loader)
+    stages = _Stages()
+    data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader))
+    transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
+    stages.ask("sampler", lambda: _sampler(loader))
+    collate: PythonCollate | None = stages.ask("collate_fn", lambda: _collate(loader, data, transform))
+    if collate is not None:
+        stages.beside.add("collate_fn")
+    stages.ask(
+        "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
+    )
+    job: Job | None = None
+    if isinstance(data, RowSet) and not stages.refusing():
+        job = _rows_job(loader, data, collate)
+    elif isinstance(data, Source) and not stages.refusing():
+        # Last, because the table of a big folder takes a while when it is first made.
+        files: Files | None = stages.ask("dataset", lambda: _files(data))
+        if files is not None and transform is not None:
+            job = ImageJob(files, transform[0], data.index_maps, collate)
+    return Plan(stages.finish(), job)
+
+
+def _stream_plan(loader: Any) -> Plan:
+    stages = _Stages()
+    stream: Stream | None = stages.ask("dataset", lambda: _stream(loader))
+    transform = stages.ask("transform", lambda: _transform(stream)) if stream is not None else None
+    if loader._auto_collation:
+        stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
+    stages.ask(
+        "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
+    )
+    job: StreamJob | None = None
+    if stream is not None and transform is not None and not stages.refusing():
+        pipeline, decides = transform[0], "decides about pictures that cannot be decoded"
+        if stream.handler is None:
+            job = stream.job(pipeline, loader)
+        else:
+            job = stages.ask("handler", lambda: (decides, stream.job(pipeline, loader)))
+    return Plan(stages.finish(), job)
+
+
+def _batch_plan(loader: Any) -> Plan:
+    stages = _Stages()
+    source: BatchSource | None = stages.ask("dataset", lambda: _batches(loader))
+    stages.ask("sampler", lambda: _sampler(loader))
+    collate = stages.ask("collate_fn", lambda: recognise_batch_collate(loader, source))
+    stages.ask(
+        "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
+    )
+    return Plan(
+        stages.finish(), None if stages.refusing() or source is None else batch_job(loader, source, collate)
+    )
+
+
+def _batches(loader: Any) -> tuple[str, BatchSource]:
+    source = recognise_batches(loader)
+    return f"{source.name} of {source.length} samples, whole batches made in threads", source
+
+
+def _stream(loader: Any) -> tuple[str, Stream]:
+    stream = recognise_stream(loader)
+    return f"{stream.name}, its pictures read by the engine's threads, the rest in the consumer's", stream
+
+
+def _dataset(loader: Any) -> tuple[str, Source | RowSet]:
+    dataset = loader.dataset
+    if is_in_memory(dataset):
+        rows = recognise_rows(dataset)
+        if loader.on_error != "raise" and rows.refuses:
+            raise NotLowered(
+                f'on_error="{loader.on_error}" looks at samples one by one, in Python; max_token= makes some'
+                " of them errors"
+            )
+        place = "mapped files" if rows.mapped_files else "memory"
+        return f"{rows.name} of {rows.length} samples in {place}, copied row by row", rows
+    source = recognise_source(dataset)
+    return source.name, source
+
+
+def _rows_job(loader: Any, rows: RowSet, collate: PythonCollate | None) -> RowsJob:
+    fetcher = _DatasetKind.create_fetcher(
+        _DatasetKind.Map, loader.dataset, True, default_collate, loader.drop_last
+    )
+    in_order = type(inner_sampler(loader._index_sampler)) is SequentialSampler
+    return RowsJob(rows, fetcher.fetch, in_order, collate)
+
+
+def _collate(loader: Any, data: Source | RowSet | None, transform: Any) -> tuple[str, PythonCollate | None]:
+    if isinstance(data, RowSet):
+        reason, collate = recognise_batch_function(loader.collate_fn, data.sample_types)
+        return (reason or recognise_collate(loader.collate_fn, data.sample_types)), collate
+    if data is None or not loader._auto_collation:
+        return recognise_collate(loader.collate_fn), None
+    row_type = torch.Tensor if transform is None else transform[1].row_type
+    return recognise_any_collate(loader.collate_fn, row_type)
+
+
+def _transform(source: Source | Stream) -> tuple[str, tuple[_core.ImagePipeline, Lowered]]:
+    made = lowered(source.transform)
+    chain, names = made.chain, made.names
+    if isinstance(source, Source) and source.exif:
+        chain, names = [{"op": "exif_transpose"}, *chain], ["EXIF orientation", *names]
+    try:
+        return ", ".join(names), (_core.ImagePipeline(chain), made)
+    except ValueError as error:  # torch's own path then raises torch's own error
+        raise NotLowered(str(error)) from None
+
+
+def _files(source: Source) -> tuple[str, Files]:
+    files = source.files()
+    return f"{source.name} of {len(files.files)} files", files
+
+
+def _sampler(loader: Any) -> tuple[str, None]:
+    if not loader._auto_collation:
+        raise NotLowered("batch_size=None hands out single samples; give a batch_size to batch natively")
+    index_sampler = loader._index_sampler
+    if is_plain(index_sampler):
+        return (
+            (
+                f"{sampler_name(index_sampler)},"
+                f" {'torch' if has_torchs_order(index_sampler) else 'millrace'}'s order and draws"
+            ),
+            None,
+        )
+    return f"{sampler_name(index_sampler)} runs in the consumer's thread and feeds the engine", None

@@ -1,0 +1,27 @@
+"""`millrace.datasets.Table` of plain numbers: its rows lie in Arrow's buffers, and are gathered from
+there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...datasets.tables import Table
+from .rows import Column, RowSet
+
+
+def is_plain_table(dataset: Any) -> bool:
+    return type(dataset) is Table and dataset.plain_tables() is not None
+
+
+def recognise_table(dataset: Table) -> RowSet:
+    """The RowSet of a Table for which is_plain_table() holds."""
+    columns = []
+    for field, tables in zip(dataset.fields, dataset.plain_tables()):
+        sample_type = torch.Tensor if field.shape else np.dtype(field.dtype).type
+        columns.append(Column(tuple(tables), sample_type, field.dtype, field.shape))
+    layout = (dict, tuple((field.name, number) for number, field in enumerate(dataset.fields)))
+    return RowSet("Table", len(dataset), tuple(columns), layout)

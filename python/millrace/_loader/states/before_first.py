@@ -1,0 +1,43 @@
+"""The place of a loader that has no iterator yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..._common.generator_state import packed
+from .dataset_epochs import epoch_of
+from .generators import draw_base_seed, generator_states, global_generator_at
+from .index_feed import IndexFeed
+from .progress import Progress
+from .saved import FeedStart
+from .stateful import state_of
+
+
+def before_first_epoch(loader: Any) -> Progress:
+    """What an iterator made now would begin with. Nothing is started, and no generator moves."""
+    progress = Progress(loader)
+    generators = progress._generators
+    start = FeedStart()
+    if progress._draws_unknown:  # before the base seed or behind it
+        states = generator_states(generators, pythons=True)
+        start.generators = {name: packed(state) for name, state in states.items()}
+        start.drew_when_made = True
+    elif loader.generator is None:
+        with global_generator_at(torch.get_rng_state()):
+            progress._base_seed = draw_base_seed()
+            start.generators["global"] = packed(torch.get_rng_state())
+    else:
+        twin = torch.Generator().set_state(loader.generator.get_state())
+        progress._base_seed = draw_base_seed(twin)
+        start.generators["loader"] = packed(twin.get_state())
+        start.generators["global"] = packed(torch.get_rng_state())
+    if "sampler" in generators and not start.drew_when_made:
+        start.generators["sampler"] = packed(generators["sampler"].get_state())
+    progress._dataset_epoch = epoch_of(loader.dataset)
+    progress._feed = IndexFeed(loader._index_sampler, None, generators, start)
+    progress._snapshot = progress._now() if progress._every != 1 else None
+    unread = {"dataset_iter_state": None, "fetcher_ended": False} if progress.streams else None
+    progress._parts = (state_of(loader.dataset), unread)
+    return progress

@@ -1,0 +1,367 @@
+"""One epoch's index lists: drawn ahead of what the consumer has, and able to say where the consumer is.
+
+Workers run ahead, so a sampler stands further on than the training loop. A feed remembers, for each list that
+was drawn and not yet handed out, where the sampler stood behind it. Samplers without a state of their own are
+described by what torch's generators looked like when the epoch's first index was drawn, and by how many
+indices have been handed out: drawn again from there, they come to the same place.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler
+
+from ..._common.generator_state import packed, unpacked
+from ..._profiling.stages import DRAW, enter, recorded, recording
+from ...samplers import native
+from ...samplers.native import inner_sampler
+from ...samplers.shuffle_buffer import ShuffledSampler
+from .generators import generator_states, generators_at, global_generator_at
+from .index_lists import (
+    DRAWS_ANEW,
+    DRAWS_NOTHING,
+    drawing_sampler,
+    draws_unknown,
+    known_sampler,
+    never_repeats,
+    open_lists,
+)
+from .saved import FeedStart
+from .stateful import is_stateful, state_of
+
+_END = object()
+
+
+class _Place(NamedTuple):
+    """Behind an index list that was drawn."""
+
+    lists: int
+    samples: int
+    note: Any  # what `states_of` makes the samplers' states of, or None
+
+
+class Steps(NamedTuple):
+    """How many lists this rank has, how many all ranks take, and which come again where it has fewer: its
+    first ones, or its last.
+    """
+
+    own: int
+    agreed: int
+    repeats_first: bool
+
+
+class IndexFeed:
+    """An iterator over the lists of `index_sampler`. One thread, the consumer's.
+
+    `made`: the iterator that torch made of it, or None: it is made by open(). `generators`: those of the
+    loader and the sampler, by name. `start`: where to begin. `before_made`: the states of all generators
+    before torch made `made`, if the sampler drew then. `keep_items`: lists may be handed out in another order
+    than they were drawn in. `as_arrays`: lists of known samplers are int64 arrays of shape (rows,), without a
+    Python int for each index.
+    """
+
+    iterated_anew = (
+        False  # the lists are not those of the iterator that torch made first, though there are no workers
+    )
+
+    def __init__(
+        self,
+        index_sampler: Any,
+        made: Iterator[Any] | None,
+        generators: dict[str, torch.Generator],
+        start: FeedStart | None = None,
+        keep_items: bool = False,
+        as_arrays: bool = False,
+        steps: Steps | None = None,
+        before_made: dict[str, torch.Tensor] | None = None,
+    ) -> None:
+        self._index_sampler = index_sampler
+        self._made = made
+        self._as_arrays = as_arrays
+        self._steps = steps
+        self._generators = generators
+        self._start = start or FeedStart()
+        self._keep_items = keep_items
+        self._known = known_sampler(index_sampler)
+        self._lists: Iterator[Any] | None = None
+        self._note: Callable[[int], Any] | None = None  # of index_lists.Lists, as is what follows
+        self._states_of: Callable[[Any], tuple[Any, Any]] = tuple
+        self._waiting = list(self._start.pending)
+        self._first: Any = _END  # drawn by open()
+        self._before_made = before_made
+        self._before: dict[str, torch.Tensor] = before_made or {}  # generators' states at the first draw
+        self._packed: dict[str, str | None] = {}  # the same as text, as far as it was asked for
+        self._again = list(self._start.again)  # lists that come again behind the last one
+        self._last = self._at = _Place(
+            self._start.lists, self._start.samples, None
+        )  # of what was drawn, and handed out
+        # between the two, and their lists, without keep_items
+        self._ahead: deque[tuple[_Place, Any]] = deque()
+        # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the
+        # highest handed out.
+        self._items: dict[int, Any] = {}
+        self._drawn, self._reached = 0, -1
+
+    def __iter__(self) -> IndexFeed:
+        return self
+
+    def __next__(self) -> Any:
+        before = enter(DRAW)
+        try:
+            item = self._next_item_shown() if recording() else self._next_item()
+        finally:
+            enter(before)
+        if item is _END:
+            raise StopIteration
+        if self._keep_items:
+            self._items[self._drawn] = item
+            self._drawn += 1
+        self._ahead.append(
+            (self._last, None if self._keep_items else item)
+        )  # at once: a signal's handler may raise behind it
+        return item
+
+    def _next_item(self) -> Any:
+        if self._lists is None:
+            self.open()
+        item, self._first = (self._draw() if self._first is _END else self._first), _END
+        return item
+
+    def _next_item_shown(self) -> Any:
+        with recorded("draw"):
+            return self._next_item()
+
+    def _draw(self) -> Any:
+        """The next list, whose place is `_last` then; _END behind the last."""
+        if self._waiting:
+            return self._waiting.pop(0)
+        steps, (number, samples, note) = self._steps, self._last
+        if steps is not None and number >= steps.agreed:
+            return _END
+        item = next(self._lists, _END)
+        if steps is not None:
+            item = self._counted(steps, number, item)
+        if item is not _END:
+            samples += _size(item)
+            if self._note is not None:
+                note = self._note(samples)
+            self._last = _Place(number + 1, samples, note)
+        return item
+
+    def _counted(self, steps: Steps, number: int, item: Any) -> Any:
+        """`item`, or what comes again when there is no more, until all ranks have as many."""
+        if item is _END:
+            return self._again[(number - steps.own) % len(self._again)] if self._again else _END
+        if not steps.repeats_first:
+            self._again = [item]
+        elif number < steps.agreed - steps.own:
+            self._again.append(item)
+        return item
+
+    def handed_out(self, number: int) -> Any:
+        """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of
+        draw `number`. The list.
+        """
+        if not self._keep_items:
+            self._at, item = self._ahead.popleft()
+            return item
+        item = self._items.pop(number, None)
+        if item is not None:
+            while self._reached < number:
+                self._reached, (self._at, _) = self._reached + 1, self._ahead.popleft()
+        return item
+
+    @property
+    def known_throughout(self) -> bool:
+        """Whether all that a state says of the samplers is millrace's own."""
+        return self._known is not None and type(inner_sampler(self._known)) is not ShuffledSampler
+
+    @property
+    def lists_out(self) -> int:
+        """Lists that were drawn and whose batches the consumer has not."""
+        return len(self._ahead)
+
+    # ---------------------------------------------------------------- state
+
+    def state(self) -> dict[str, Any]:
+        """Where the consumer is. Keys with an underscore are those of torchdata's StatefulDataLoader."""
+        sampler, iterator = self._unmoved() if self._at.note is None else self._states_of(self._at.note)
+        state = {
+            "_index_sampler_state": sampler,
+            "_sampler_iter_state": iterator,
+            "_sampler_iter_yielded": self._at.lists,
+            "samples": self._at.samples,
+            "generators": self._generators_to_save(),
+            "ranks": getattr(inner_sampler(self._known), "num_replicas", 1),
+        }
+        if self._before_made is not None or (self._lists is None and self._start.drew_when_made):
+            state["drew_when_made"] = True
+        if self.iterated_anew:
+            state["iterated_anew"] = True
+        if self._keep_items and self._reached >= 0:
+            passed_over = [item for number, item in self._items.items() if number < self._reached]
+            if pending := passed_over + self._waiting:
+                state["pending"] = pending
+        if again := self._again_known():
+            state["again"] = [[int(index) for index in item] for item in again]
+        epoch = getattr(inner_sampler(self._index_sampler), "epoch", None)
+        if isinstance(epoch, int):
+            state["sampler_epoch"] = epoch
+        return state
+
+    def _again_known(self) -> list[Any]:
+        """Of the lists that come again, those that were handed out: the others will be drawn again."""
+        if self._steps is None or (not self._steps.repeats_first and self._at.lists < self._steps.own):
+            return []
+        return self._again[: self._at.lists]
+
+    def state_at_end(self) -> dict[str, Any]:
+        """What the next epoch begins with."""
+        sampler = self._index_sampler
+        inner = sampler.sampler if type(sampler) is BatchSampler else sampler
+        state = self.state()
+        state["_index_sampler_state"], state["_sampler_iter_state"] = (
+            None if self._known is not None else state_of(sampler),
+            None,
+        )
+        if self._known is None and inner is not sampler and is_stateful(inner):
+            state["_sampler_iter_state"] = {
+                "samples_yielded": self._at.samples,
+                "sampler_state": state_of(inner),
+            }
+        state["generators"] = {name: packed(rng) for name, rng in self.generators_now().items()}
+        for key in ("pending", "again", "iterated_anew"):
+            state.pop(key, None)
+        return state
+
+    def _unmoved(self) -> tuple[Any, Any]:
+        """The samplers' states before the first draw."""
+        sampler, start = self._index_sampler, self._start
+        if self._known is not None and start.iterator_state is None:
+            return None, None
+        if start.lists or start.samples or start.iterator_state is not None:
+            return start.index_sampler_state, start.iterator_state
+        if type(sampler) is BatchSampler and is_stateful(sampler.sampler):
+            return None, {"samples_yielded": 0, "sampler_state": state_of(sampler.sampler)}
+        return state_of(sampler), None
+
+    def generators_now(self) -> dict[str, torch.Tensor]:
+        """The states of all generators that the sampler may draw from, by name."""
+        return generator_states(self._generators, pythons=draws_unknown(self._index_sampler))
+
+    def _generators_to_save(self) -> dict[str, str | None]:
+        """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
+        needless = set()
+        if not self._draws_globally() or (self._at.note is not None and self._at.lists):
+            needless |= {"global", "python"}
+        if self._lists is None and self._before_made is None:
+            now = {
+                name: packed(state) for name, state in self.generators_now().items() if name not in needless
+            }
+            return now | self._start.generators
+        if self._known is not None and self._at.lists:  # its state holds that of the generator it draws from
+            drawn_from = getattr(inner_sampler(self._known), "generator", None)
+            needless |= {name for name, generator in self._generators.items() if generator is drawn_from}
+        before = self._before or self.generators_now()
+        for name in before.keys() - self._packed.keys() - needless:
+            self._packed[name] = packed(before[name])
+        return {name: text for name, text in self._packed.items() if name not in needless}
+
+    def _draws_globally(self) -> bool:
+        if self._known is None:
+            return draws_unknown(self._index_sampler)
+        sampler = drawing_sampler(self._index_sampler)
+        return type(sampler) not in DRAWS_NOTHING and getattr(sampler, "generator", None) is None
+
+    def indices_before(self) -> np.ndarray | None:
+        """int64 (samples,): what was handed out in this epoch before the start; None where no index can come
+        twice, or it is not known.
+        """
+        inner, state = native(inner_sampler(self._known)), self._start.iterator_state
+        if inner is None or state is None or never_repeats(inner):
+            return None
+        state = state.get("sampler", state)
+        # a mixture whose weights were changed: what it gave before is forgotten
+        if state.get("since", 0) > 0:
+            return None
+        twin = copy.copy(inner)
+        twin.load_state_dict({**state, "position": 0})
+        found: list[Any] = []
+        with global_generator_at(torch.get_rng_state()):
+            for item in iter(twin):
+                found += item if isinstance(item, list) else (item,)
+                if len(found) >= self._start.samples:
+                    break
+        return np.array(found[: self._start.samples], dtype=np.int64)
+
+    # ---------------------------------------------------------------- the first draw
+
+    def open(self) -> None:
+        """Makes the lists, and draws those before the start: at the first draw, unless it is called
+        before.
+        """
+        if self._lists is not None:
+            return
+        start = self._start
+        for name, text in start.generators.items():
+            if name in self._generators:
+                self._generators[name].set_state(unpacked(text))
+        then = {name: unpacked(start.generators.get(name)) for name in ("global", "python")}
+        if self._before_made is None:
+            self._before = self.generators_now() | {
+                name: state for name, state in then.items() if state is not None
+            }
+        if then["global"] is None:
+            self._open_lists()
+            if start.lists:
+                self._first = self._draw()
+            return
+        with generators_at(then):
+            self._open_lists()
+            self._first = self._draw()  # samplers draw when it is asked for
+        sampler = self._index_sampler
+        if type(drawing_sampler(sampler)) in DRAWS_ANEW and self._draws_globally():
+            next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
+
+    def _open_lists(self) -> None:
+        self._lists = iter(())  # what raises here ends the epoch, as it ends torch's generator of batches
+        lists = open_lists(self._index_sampler, self._made, self._start, self._as_arrays)
+        if lists.begins_anew:
+            self._last = self._at = _Place(0, 0, None)
+        self._lists, self._note, self._states_of = lists.iterator, lists.note, lists.states_of
+        if self._note is not None and (lists.notes_the_start or self._last.lists):
+            self._last = self._at = self._last._replace(note=self._note(self._last.samples))
+
+
+class FedSampler:
+    """In place of an iterator's index sampler: each iter() is a new epoch's feed, and iterates over the
+    sampler at that moment.
+    """
+
+    def __init__(self, index_sampler: Any, feed: Callable[[Any, None], IndexFeed]) -> None:
+        self._index_sampler = index_sampler
+        self._feed = feed
+
+    def __len__(self) -> int:
+        return len(self._index_sampler)
+
+    def __iter__(self) -> IndexFeed:
+        feed = self._feed(self._index_sampler, None)
+        feed.open()
+        return feed
+
+
+def _size(item: Any) -> int:
+    """Samples in what an index sampler gave: a list of them, an array, or one."""
+    if type(item) is int:
+        return 1
+    try:
+        return len(item)
+    except TypeError:
+        return 1

@@ -1,0 +1,267 @@
+"""A state that was loaded, looked at and understood: what the next iterator begins with."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..._common.checksum import verified
+from ...errors import StateError, WorkersError
+from ...samplers.native import inner_sampler
+from .fields import REMEDY, Fields
+
+VERSION = 1
+_INLINE_KEY, _WORKERS_KEY, _LAST_KEY = "_num_yielded", "_snapshot", "_last_yielded_worker_id"
+
+
+@dataclass
+class FeedStart:
+    """Where a feed of index lists begins: `lists` and `samples` handed out before, and how to come there."""
+
+    lists: int = 0
+    samples: int = 0
+    index_sampler_state: Any = None
+    iterator_state: Any = None
+    generators: dict[str, str | None] = field(default_factory=dict)
+    pending: list[Any] = field(default_factory=list)
+    again: list[Any] = field(default_factory=list)
+    elastic: bool = False  # the state is of all ranks, who may have been others
+    iterated_anew: bool = False  # without workers, and as IndexFeed has it
+    drew_when_made: bool = (
+        False  # in iter(), before torch drew the base seed: `generators` are from before both
+    )
+
+
+@dataclass
+class SavedState:
+    """One loader's state. `finished`: it was taken behind an epoch, and the next one begins."""
+
+    inline: bool
+    workers_then: int
+    finished: bool
+    base_seed: int | None
+    shared_seed: int | None
+    epoch: int
+    yielded: int
+    feed: FeedStart
+    workers: dict[int, dict[str, Any]]
+    ended_workers: list[int]
+    dataset_state: Any
+    fetcher_state: dict[str, Any] | None
+    last_worker: int
+    replay: int
+    left_out: int
+    fingerprint: dict[str, Any] | None
+    sampler_epoch: int | None
+    dataset_epoch: int | None
+    number: int = -1  # of the epoch, counted over all iterators of the loader; -1: not known
+
+    @staticmethod
+    def read(state: Any, verify: bool = True) -> SavedState:
+        """Understands millrace's states and, as far as they go, those of torchdata's StatefulDataLoader.
+
+        StateError for what is none, does not fit its checksum (unless `verify` is False), or lacks a part."""
+        if not isinstance(state, dict):
+            raise TypeError(
+                f"a loader's state is a dict, not {type(state).__name__}; give what state_dict() returned"
+            )
+        ours = "millrace" in state
+        own = Fields(state).part("millrace") if ours else Fields({})
+        if (version := own.any("version", VERSION)) != VERSION:
+            raise StateError(
+                f"this state has version {version!r}, and this millrace reads version {VERSION}; load it with"
+                " the millrace that saved it"
+            )
+        if _WORKERS_KEY not in state and _INLINE_KEY not in state:
+            if "kind" in state and "position" in state:
+                raise StateError(
+                    f"this is the state of a sampler, {state['kind']}; give it to the sampler's"
+                    " load_state_dict()"
+                )
+            raise StateError(
+                f"this is no loader's state: it has neither '{_INLINE_KEY}' (no workers) nor '{_WORKERS_KEY}'"
+                f" (workers), only {sorted(map(str, state))}"
+            )
+        return _read(
+            Fields(verified(state, "the loader's state", verify)),
+            own,
+            own.part("order") if ours else Fields({}),
+        )
+
+    @property
+    def is_of_second_iterator(self) -> bool:
+        """Whether its lists are not of the iterator that torch makes first of a sampler, before the base
+        seed.
+        """
+        return not self.finished and (self.workers_then > 0 or self.feed.iterated_anew)
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether an iterable dataset's place is only known as a number of batches, which have to be read and
+        dropped.
+        """
+        if self.finished or not self.yielded:
+            return False
+        if not self.inline:
+            return not self.workers
+        return self.dataset_state is None and (self.fetcher_state or {}).get("dataset_iter_state") is None
+
+    def check_workers(self, workers: int, streams: bool) -> None:
+        """StateError, and an AssertionError as torchdata's, when there was another number of workers, and the
+        state is of them: it holds
+        what their copies of the dataset said, or how many batches each made of a stream. A place in an order
+        is no worker's.
+        """
+        at_a_start = self.finished or not (self.yielded or self.replay)
+        if self.workers_then == workers or not (self.holds_dataset or (streams and not at_a_start)):
+            return
+        whose = "a place in an iterable dataset" if streams else "the state of a Stateful dataset"
+        raise WorkersError(
+            f"this state was saved with num_workers={self.workers_then}, and the loader has {workers}:"
+            f" {whose} belongs to the worker that runs it. Load the state with"
+            f" num_workers={self.workers_then}"
+        )
+
+    @property
+    def holds_dataset(self) -> bool:
+        """Whether a dataset, or its iterator, said where it stood."""
+        return (
+            bool(self.workers)
+            or self.dataset_state is not None
+            or _tells_something({"fetcher_state": self.fetcher_state})
+        )
+
+    def set_sampler_epoch(self, loader: Any) -> None:
+        """A sampler that shuffles by epoch is put to the state's; a later set_epoch() of the training loop
+        counts more.
+        """
+        sampler = inner_sampler(loader._index_sampler)
+        if self.sampler_epoch is not None and callable(getattr(sampler, "set_epoch", None)):
+            sampler.set_epoch(self.sampler_epoch)
+
+    def check_fingerprint(self, now: dict[str, Any]) -> None:
+        """StateError when dataset length or sampler are others; a warning for what changes the meaning, not
+        the order.
+        """
+        then = self.fingerprint or {}
+        for key, what in (("length", "samples in the dataset"), ("sampler", "sampler")):
+            if key in then and then[key] != now.get(key):
+                raise StateError(
+                    f"the state was saved for {what}: {then[key]}, and this loader has {now.get(key)}; a"
+                    " resumed order would be wrong. Give the loader what it had then, or start anew"
+                )
+        for key in ("dataset", "drop_last") if self.feed.elastic else ("dataset", "batch_size", "drop_last"):
+            if key in then and then[key] != now.get(key):
+                warnings.warn(
+                    f"the loader's {key} was {then[key]!r} when its state was saved and is {now.get(key)!r}"
+                    " now; the order of samples goes on where it was",
+                    stacklevel=4,
+                )
+
+
+def _tells_something(worker: dict[str, Any] | None) -> bool:
+    if worker is None:
+        return False
+    return (
+        worker.get("dataset_state") is not None
+        or (worker.get("fetcher_state") or {}).get("dataset_iter_state") is not None
+    )
+
+
+def _read(state: Fields, own: Fields, order: Fields) -> SavedState:
+    inline = state.any(_WORKERS_KEY, None) is None
+    snapshot = state if inline else state.part(_WORKERS_KEY)
+    main = state if inline else snapshot.part("_main_snapshot")
+    workers_then = 0 if inline else main.number("_num_workers", least=1)
+    iterator = main.any("_sampler_iter_state")
+    lists = main.number("_sampler_iter_yielded")
+    # as torchdata has it
+    samples = Fields(iterator).number("samples_yielded", lists) if isinstance(iterator, Mapping) else lists
+    return SavedState(
+        inline=inline,
+        workers_then=workers_then,
+        finished=state.flag("_iterator_finished"),
+        base_seed=own.number("base_seed", main.any("_base_seed", None), least=-(2**63), optional=True),
+        shared_seed=main.number("_shared_seed", None, least=-(2**63), optional=True),
+        epoch=own.number("epoch", 0),
+        yielded=state.number(_INLINE_KEY) if inline else snapshot.number("_snapshot_step"),
+        feed=FeedStart(
+            lists=lists,
+            samples=order.number("samples", samples),
+            index_sampler_state=main.any("_index_sampler_state"),
+            iterator_state=iterator,
+            generators=_generators(order.part("generators", {})),
+            pending=order.entries("pending", ()),
+            again=order.entries("again", ()),
+            elastic=own.flag("elastic", False),
+            iterated_anew=order.flag("iterated_anew", False),
+            drew_when_made=order.flag("drew_when_made", False),
+        ),
+        workers={} if inline else _workers(snapshot.part("_worker_snapshots"), workers_then),
+        ended_workers=[
+            _one_of(worker, "ended_workers", workers_then) for worker in own.entries("ended_workers", ())
+        ],
+        dataset_state=state.any("dataset_state") if inline else None,
+        fetcher_state=_fetcher_state(state) if inline else None,
+        last_worker=-1 if inline else _one_of(snapshot.number(_LAST_KEY, least=-1), _LAST_KEY, workers_then),
+        replay=0 if inline else state.number("_steps_since_snapshot"),
+        left_out=own.number("left_out", 0),
+        fingerprint=own.dict("fingerprint", None, optional=True),
+        sampler_epoch=order.number("sampler_epoch", None, least=-(2**63), optional=True),
+        dataset_epoch=own.number("dataset_epoch", None, optional=True),
+        number=own.number("number", -1, least=-1),
+    )
+
+
+def _one_of(worker: Any, key: str, workers: int) -> int:
+    if not isinstance(worker, int) or worker >= workers:
+        raise StateError(
+            f"the state names worker {worker!r} in {key!r}, and it is of {workers} workers: {REMEDY}"
+        )
+    return worker
+
+
+def _generators(texts: Fields) -> dict[str, str | None]:
+    return {name: texts.text(name) for name in texts}
+
+
+def _workers(snapshots: Fields, count: int) -> dict[int, dict[str, Any]]:
+    found = {}
+    for number in range(count):
+        value = snapshots.dict(f"worker_{number}", optional=True)
+        if value is not None:
+            part = snapshots.part(f"worker_{number}")
+            part.any("dataset_state")
+            _fetcher_state(part)
+        if _tells_something(value):
+            found[number] = value
+    return found
+
+
+def _fetcher_state(part: Fields) -> dict[str, Any] | None:
+    value = part.dict("fetcher_state", optional=True)
+    if value is not None:
+        inner = part.part("fetcher_state")
+        inner.any("dataset_iter_state")
+        inner.flag("fetcher_ended")
+    return value
+
+
+def fingerprint(loader: Any) -> dict[str, Any]:
+    """What a state belongs to."""
+    sampler = loader._index_sampler
+    inner = inner_sampler(sampler)
+    try:
+        length = len(loader.dataset)
+    except Exception:  # it has none, or will not say
+        length = None
+    name = type(inner).__name__
+    return {
+        "dataset": f"{type(loader.dataset).__module__}.{type(loader.dataset).__qualname__}",
+        "length": length,
+        "sampler": name if inner is sampler else f"{type(sampler).__name__} of {name}",
+        "batch_size": loader.batch_size,
+        "drop_last": loader.drop_last,
+    }

@@ -1,0 +1,159 @@
+"""tune.json: what was chosen for a pipeline on a machine, for the next run to begin with.
+
+{"version": 1, "runs": {fingerprint: {"threads", "slots", "batch_bytes", "rate", "when", "what"}}}. `what`
+says in words what the fingerprint is of. A file is replaced as a whole, under a lock beside it, so processes
+that write at once lose nothing; one that is not ours is never written to. Whatever is wrong with it costs a
+warning and a search, never a run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import Subset
+
+from ... import _core
+from ..._common.regular_files import open_regular
+from .bounds import Setting
+
+VERSION = 1
+VARIABLE = "MILLRACE_TUNE_FILE"
+
+
+def tune_path(argument: Any) -> Path | None:
+    """Where the loader's choice is kept; None: nowhere."""
+    given = argument if argument is not None else os.environ.get(VARIABLE) or None
+    return None if given is None else Path(os.fspath(given)).expanduser()
+
+
+def description(loader: Any, engine: str, native: bool) -> dict[str, Any]:
+    """What a choice depends on, as JSON: the dataset's kind, its transform, the batch, the engine, the
+    machine.
+    """
+    dataset, kinds = loader.dataset, []
+    while type(dataset) is Subset:
+        kinds.append("Subset")
+        dataset = dataset.dataset
+    kinds.append(f"{type(dataset).__module__}.{type(dataset).__qualname__}")
+    batch_sampler = getattr(loader, "batch_sampler", None)
+    device = loader._millrace_device
+    budget = _core.cpu_budget()
+    return {
+        "dataset": " of ".join(kinds),
+        "transform": _told(getattr(dataset, "transform", None)),
+        "collate_fn": getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),
+        "batch_size": loader.batch_size or getattr(batch_sampler, "batch_size", None),
+        "engine": engine,
+        "native": native,
+        "num_workers": loader.num_workers,
+        "pin_memory": bool(loader.pin_memory),
+        "device": None if device is None else device.type,
+        "machine": {
+            "cpu": platform.machine(),
+            "node": platform.node(),
+            "cpus": round(float(budget["cpus"]), 2),
+            "accelerator": torch.accelerator.is_available(),
+        },
+    }
+
+
+def _told(transform: Any) -> str:
+    """A transform's repr, which torchvision's say all in; one that has none of its own is told by its
+    class.
+    """
+    told = repr(transform)
+    return type(transform).__qualname__ if " object at 0x" in told or " at 0x" in told else told
+
+
+def fingerprint(what: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_choice(path: Path, what: dict[str, Any]) -> tuple[Setting, int | None] | None:
+    """(setting, bytes of a batch) that was good the last time; None: nothing is known."""
+    run = _runs(path).get(fingerprint(what))
+    if run is None:
+        return None
+    try:
+        threads, slots, batch = int(run["threads"]), int(run["slots"]), run.get("batch_bytes")
+        if threads < 1 or slots < 1:
+            raise ValueError(f"threads={threads}, slots={slots}")
+        return Setting(threads, slots), None if batch is None else int(batch)
+    except (KeyError, TypeError, ValueError) as error:
+        warnings.warn(
+            f"{path}: the entry {fingerprint(what)} is no tuned setting ({error!r}), so it is searched anew",
+            stacklevel=2,
+        )
+        return None
+
+
+def write_choice(
+    path: Path, what: dict[str, Any], setting: Setting, batch_bytes: int | None, rate: float
+) -> bool:
+    """Puts a choice in. False: the file cannot be written, which has been said."""
+    entry = {
+        "threads": setting.threads,
+        "slots": setting.slots,
+        "batch_bytes": batch_bytes,
+        "rate": round(rate, 3),
+        "when": time.strftime("%Y-%m-%dT%H:%M:%S"),
+        "what": what,
+    }
+    try:
+        with _locked(path):
+            runs = _runs(path, strict=True)
+            new = path.with_name(f".{path.name}.{os.getpid()}")
+            new.write_text(
+                json.dumps({"version": VERSION, "runs": {**runs, fingerprint(what): entry}}, indent=1) + "\n"
+            )
+            new.replace(path)
+    except (OSError, ValueError) as error:
+        warnings.warn(f"the tuned setting is not kept for the next run: {error}", stacklevel=2)
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(f".{path.name}.lock")
+    with open_regular(lock, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _runs(path: Path, strict: bool = False) -> dict[str, Any]:
+    try:
+        with open_regular(path) as file:
+            text = file.read()
+        if not text.strip():
+            return {}
+        content = json.loads(text)
+        if (
+            not isinstance(content, dict)
+            or content.get("version") != VERSION
+            or not isinstance(content.get("runs"), dict)
+        ):
+            raise ValueError(
+                f"{path} is not a file of tuned settings of version {VERSION}; name another file, or"
+                " remove it"
+            )
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        if strict:
+            raise
+        warnings.warn(f"{path} is not used: {error}", stacklevel=4)
+        return {}
+    return {key: run for key, run in content["runs"].items() if isinstance(run, dict)}

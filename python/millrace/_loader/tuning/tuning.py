@@ -1,0 +1,269 @@
+"""Tuning: one loader's, over all its iterators: what may be chosen, the budget, the controller, and the file
+that remembers.
+
+Life. Until the first batch has been seen, all threads work on as few batches as can be (two, or one more than
+threads where each makes whole batches), because what a batch takes is not known. Then its bytes bound the
+batches in memory, and the controller begins, with the setting of the file, if it has one. Each larger batch
+tightens the bound at once. Who: the consumer's thread. It holds no engine longer than an iterator does; a
+copy of a loader takes what was found out along.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._common.batch_tree import leaves
+from ..run_record import RunRecord
+from .bounds import Bounds, Setting
+from .budget import Budget, slots_within
+from .controller import Controller
+from .cpu_use import LOOK_BATCHES, LOOK_SECONDS, CpuUse
+from .tune_file import read_choice, write_choice
+
+_logger = logging.getLogger("millrace._loader.tuning")
+
+_MEASURED_FIRST = 16  # batches whose size is taken each; behind them every sixteenth
+
+Apply = Callable[[int, int], None]  # threads, slots
+
+
+@dataclass(frozen=True)
+class Room:
+    """What an engine can be told: `workers` threads or processes, of which the CPUs can feed `cpus`; `rows`
+    of a batch that they share, at
+    most `slots` batches.
+    """
+
+    workers: int
+    cpus: int
+    slots: int
+    usual_slots: int
+    slots_per_thread: int  # of the usual ones, where no others may be taken: fewer at work need fewer
+    rows: int
+    tunes_threads: bool
+    tunes_slots: bool
+    pinned: bool
+
+    def slots_of(self, setting: Setting) -> int:
+        """In force with it."""
+        return (
+            setting.slots
+            if self.tunes_slots
+            else self.usual_slots - self.slots_per_thread * (self.workers - setting.threads)
+        )
+
+    def bounds(self, budget: Budget, batch_bytes: int | None, threads: int) -> Bounds:
+        """With at most so many `threads` at work, where that can be told."""
+        least, most = (1, threads) if self.tunes_threads else (self.workers, self.workers)
+        if not self.tunes_slots:
+            return Bounds(most, self.usual_slots, least, self.usual_slots, self.rows)
+        slots = slots_within(budget.batch_bytes(self.pinned), batch_bytes, self.slots)
+        return Bounds(most, slots, least, 2, self.rows)
+
+
+class Tuning:
+    """`room` and `budget` bound it; `what`: description() of the pipeline; `path`: the file, or None."""
+
+    def __init__(self, room: Room, budget: Budget, what: dict[str, Any], path: Path | None) -> None:
+        self.room, self.budget, self.what, self.path = room, budget, what, path
+        self.batch_bytes: int | None = None  # of the largest one seen
+        self.controller: Controller | None = None
+        self.from_file = False
+        self._known: Setting | None = None
+        if path is not None and (choice := read_choice(path, what)) is not None:
+            self._known, self.from_file = choice[0], True
+        self._kept: Setting | None = self._known
+        self.cpu_use = CpuUse(
+            budget.cpus, room.cpus, room.workers, 0 if self._known is None else self._known.threads
+        )
+        self._readings: Callable[[], list[Any]] | None = None
+        self._look_at, self._look_behind = 0.0, 0
+        self._told = False
+        self._batches = 0
+        self._apply: Apply | None = None
+        self._owner = 0
+        self._entered = 0.0
+        self._left: float | None = None
+
+    @property
+    def setting(self) -> Setting:
+        """In force."""
+        if self.controller is not None:
+            return self.controller.setting
+        bounds = self._bounds(None)
+        return bounds.fit(
+            Setting(bounds.threads, bounds.least_slots if self.room.tunes_slots else self.room.usual_slots)
+        )
+
+    def _bounds(self, batch_bytes: int | None) -> Bounds:
+        return self.room.bounds(self.budget, batch_bytes, self.cpu_use.allowed)
+
+    @property
+    def peak_bytes(self) -> int:
+        """What batches in memory may come to take: never more than the budget, if two batches fit into it."""
+        bytes_ = self.budget.batch_bytes(self.room.pinned)
+        if self.batch_bytes is None:
+            return bytes_
+        return self._bounds(self.batch_bytes).slots * self.batch_bytes
+
+    def attach(self, apply: Apply, owner: RunRecord) -> None:
+        """An iterator begins, whose engine `apply` tells, until detach() with the same owner."""
+        self._apply, self._owner, self._left = apply, id(owner), None
+        self._readings = None
+        if (
+            self.room.tunes_threads
+            and self.room.cpus < self.room.workers
+            and _core.StageClock.enabled
+            and owner.ledger is not None
+        ):
+            self._readings = owner.ledger.readings
+            self.cpu_use.restart()
+        self._put_in_force()
+
+    def next(self, take: Callable[[], Any]) -> Any:
+        """take(), timed. What it raises ends a stretch of steps: the time until the next batch is none of the
+        training loop's.
+        """
+        self._entered = time.perf_counter()
+        try:
+            batch = take()
+        except BaseException:
+            self._left = None
+            raise
+        self._came(batch)
+        return batch
+
+    def _came(self, batch: Any) -> None:
+        now = time.perf_counter()
+        wait, left, self._left = now - self._entered, self._left, now
+        if self._batches < _MEASURED_FIRST or self._batches % 16 == 0:
+            self._measure(batch)
+        self._batches += 1
+        controller = self.controller
+        if controller is None:
+            return
+        if left is None:  # the first batch of an epoch, or behind an error
+            controller.restart()
+            return
+        if self._readings is not None and now >= self._look_at and self._batches >= self._look_behind:
+            self._look_at, self._look_behind = (
+                now + LOOK_SECONDS,
+                self._batches + LOOK_BATCHES * self.cpu_use.allowed,
+            )
+            if self.cpu_use.look(now, self._readings()):
+                controller.set_bounds(self._bounds(self.batch_bytes))
+                self._put_in_force()
+        if controller.note(wait, self._entered - left):
+            self._put_in_force()
+        if controller.settled and controller.setting != self._kept:
+            self._keep()
+
+    def detach(self, owner: object) -> None:
+        if self._owner == id(owner):
+            self._apply = self._readings = None
+
+    def _put_in_force(self) -> None:
+        if self._apply is not None:
+            setting = self.setting
+            self._apply(setting.threads, self.room.slots_of(setting))
+
+    def _measure(self, batch: Any) -> None:
+        taken = sum(leaf.nbytes for leaf in leaves(batch, []) if isinstance(leaf, torch.Tensor))
+        if self.batch_bytes is not None and taken <= self.batch_bytes:
+            return
+        self.batch_bytes = taken
+        bytes_ = self.budget.batch_bytes(self.room.pinned)
+        if self.budget.explicit and self.room.tunes_slots and 2 * taken > bytes_:
+            raise ValueError(
+                f"memory_budget leaves {bytes_} bytes for this rank's"
+                f" {'page-locked ' if self.room.pinned else ''}batches, but two of them take {2 * taken}:"
+                f" give at least that ({self.budget.ranks} ranks share it), or use a smaller batch_size"
+            )
+        bounds = self._bounds(taken)
+        if self.controller is None:
+            start = self._known or Setting(self.room.cpus, self.room.usual_slots)
+            self.controller = Controller(bounds, start, settled=self._known is not None)
+        else:
+            self.controller.set_bounds(bounds)
+        self._put_in_force()
+
+    def _keep(self) -> None:
+        controller = self.controller
+        assert controller is not None
+        self._kept = controller.setting
+        if not self._told:
+            self._told = True
+            _logger.debug("tuned: %s", self.sentence())
+        if self.path is not None and os.environ.get("LOCAL_RANK", "0") in ("", "0"):
+            if not write_choice(self.path, self.what, controller.setting, self.batch_bytes, controller.rate):
+                self.path = None
+
+    def sentence(self) -> str:
+        """For explain()."""
+        room, setting = self.room, self.setting
+        name = "threads" if self.what["engine"] == "threads" else "worker processes"
+        parts = [
+            f"{setting.threads} of {room.workers} {name}" if room.tunes_threads else f"{room.workers} {name}"
+        ]
+        if room.tunes_slots:
+            most = self._bounds(self.batch_bytes).slots if self.batch_bytes is not None else room.slots
+            parts.append(
+                f"{setting.slots} of {most} batches in memory, which take {_size(self.peak_bytes)} at most"
+            )
+        state = (
+            "to begin with"
+            if self.controller is None
+            else "found"
+            if self.controller.settled
+            else "searching"
+        )
+        source = ", from the file of tuned settings" if self.from_file and self.controller is None else ""
+        held = _size(self.budget.batch_bytes(room.pinned))
+        kind = "page-locked memory" if room.pinned else "memory"
+        ranks = f", for each of {self.budget.ranks} ranks" if self.budget.ranks > 1 else ""
+        return (
+            f"{', '.join(parts)} ({state}{source}; budget: {self.budget.threads} CPUs, {held} of"
+            f" {kind}{ranks})"
+        )
+
+    def report(self) -> dict[str, Any]:
+        """stats()["tuned"]: JSON's types."""
+        setting, controller = self.setting, self.controller
+        return {
+            "threads": setting.threads,
+            "slots": self.room.slots_of(setting),
+            "most_threads": self._bounds(self.batch_bytes).threads,
+            "cpus_used": round(self.cpu_use.used, 3),
+            "tunes": [
+                name
+                for name, on in (("threads", self.room.tunes_threads), ("slots", self.room.tunes_slots))
+                if on
+            ],
+            "settled": controller is not None and controller.settled,
+            "searches": 0 if controller is None else controller.searches,
+            "changes": 0 if controller is None else controller.changes,
+            "rate": 0.0 if controller is None else controller.rate,
+            "waiting": 0.0 if controller is None else controller.waiting,
+            "batch_bytes": self.batch_bytes,
+            "peak_bytes": self.peak_bytes,
+            "budget": self.budget.as_dict(),
+            "from_file": self.from_file,
+            "file": None if self.path is None else str(self.path),
+            "events": [] if controller is None else list(controller.events),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_apply": None, "_readings": None, "_left": None}
+
+
+def _size(bytes_: int) -> str:
+    return f"{bytes_ / 2**20:,.0f} MiB" if bytes_ >= 10 * 2**20 else f"{bytes_ / 2**10:,.0f} KiB"

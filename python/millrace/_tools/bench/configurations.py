@@ -1,0 +1,138 @@
+"""One way to load: whose loader, where Python runs, how many workers, how far ahead; and the arguments that
+say so.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .targets import Source
+
+METHODS = ("native", "process", "thread")
+MOST_WORKERS_PER_CPU = 4  # that are tried where more workers go on helping
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """`side`: "millrace" or "torch". `method`: one of METHODS; of torch "process". Without workers, both of
+    the latter mean: in next().
+    """
+
+    side: str
+    method: str
+    workers: int
+    prefetch: int | None = None
+    pin: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefetch", (self.prefetch or 2) if self.workers else None)
+
+    def __str__(self) -> str:
+        where = {"native": "native", "process": "processes", "thread": "threads"}[self.method]
+        if self.side == "torch":
+            where = "torch"
+        elif not self.workers and where != "native":
+            where = "in next()"
+        parts = [where, f"{self.workers} worker{'s' * (self.workers != 1)}"]
+        parts += [f"prefetch {self.prefetch}"] if self.workers else []
+        return ", ".join(parts + ["pinned"] * self.pin)
+
+    @property
+    def queue(self) -> int:
+        """Batches that are on their way when the loop is slow."""
+        return max(1, self.workers * (self.prefetch or 1))
+
+    def effort(self) -> tuple[int, int, bool, int]:
+        """Less is less to ask of a machine: what is preferred among equals."""
+        return self.workers, self.prefetch or 0, self.pin, METHODS.index(self.method)
+
+    def with_(self, **changes: Any) -> Configuration:
+        return replace(self, **changes)
+
+
+def arguments(configuration: Configuration, source: Source, facts: dict[str, Any]) -> dict[str, Any]:
+    """What the loader's class gets besides the dataset, in the order in which people write it."""
+    given = dict(source.torchs() if configuration.side == "torch" else source.given)
+    persistent = given.pop("persistent_workers", not source.is_iterable and not source.is_loader)
+    found: dict[str, Any] = {
+        name: given.pop(name)
+        for name in ("batch_size", "shuffle", "sampler", "batch_sampler")
+        if name in given
+    }
+    found["num_workers"] = configuration.workers
+    if configuration.workers:
+        found["prefetch_factor"] = configuration.prefetch
+        if persistent:
+            found["persistent_workers"] = True
+    else:
+        given.pop("timeout", None)  # which only workers may have
+        given.pop("multiprocessing_context", None)
+    given.pop("pin_memory", None)
+    if configuration.pin:
+        found["pin_memory"] = True
+    if configuration.side == "millrace":
+        found.update(_method(configuration, given, facts))
+    return {**found, **given}
+
+
+def _method(configuration: Configuration, given: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    if configuration.method == "native":
+        return {}
+    found = {"native": "never"} if facts["native"] else {}
+    given.pop("worker_method", None)
+    usual = "process" if getattr(sys, "_is_gil_enabled", lambda: True)() else "thread"
+    if configuration.workers and configuration.method != usual:
+        found["worker_method"] = configuration.method
+    return found
+
+
+def make_loader(configuration: Configuration, source: Source, facts: dict[str, Any]) -> Any:
+    import torch.utils.data
+
+    from ...dataloader import DataLoader
+
+    made_of = torch.utils.data.DataLoader if configuration.side == "torch" else DataLoader
+    return made_of(source.dataset, **arguments(configuration, source, facts))
+
+
+def grid(cpus: int, own: int | None = None) -> list[int]:
+    """Numbers of workers to begin with: 0, powers of two up to the CPUs, the CPUs, and the number the loader
+    has.
+    """
+    found = {0, cpus} | ({own} if own is not None else set())
+    power = 1
+    while power < cpus:
+        found.add(power)
+        power *= 2
+    return sorted(found)
+
+
+def written(
+    source: Source, configuration: Configuration, facts: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """(arguments that are plain values, all of them as a line of Python, where objects are called by their
+    names).
+    """
+    found = arguments(configuration, source, facts)
+    values = plain(found)
+    parts = [
+        f"{name}={value!r}" if name in values else f"{name}={_name_of(name, value)}"
+        for name, value in found.items()
+    ]
+    return values, f"DataLoader({', '.join(['dataset', *parts])})"
+
+
+def plain(found: dict[str, Any]) -> dict[str, Any]:
+    """Those arguments that JSON has words for."""
+    return {
+        name: value
+        for name, value in found.items()
+        if value is None or isinstance(value, (bool, int, float, str))
+    }
+
+
+def _name_of(name: str, value: Any) -> str:
+    qualified = getattr(value, "__qualname__", "")
+    return qualified if qualified and all(map(str.isidentifier, qualified.split("."))) else name

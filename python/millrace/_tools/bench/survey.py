@@ -1,0 +1,190 @@
+"""What a dataset is, and which of its samples fail: read one by one, without a loader."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from .configurations import Configuration, make_loader
+from .targets import Source
+
+SURVEY_S = 10.0
+_LEAST_PROBED, _MOST_PROBED, _MOST_LISTED = 3, 64, 5
+
+
+class EmptyDataset(ValueError):
+    """It has no samples."""
+
+
+def probe(source: Source, seconds: float) -> dict[str, Any]:
+    """What is known before measuring: plain values. EmptyDataset where there is nothing to measure; errors of
+    making a loader.
+
+    Reads some samples, so that their cost is known: `sample_seconds`, None when none was read. A sample that
+    raises is no error here but told, as "failed", so that survey() is asked.
+    """
+    import torch
+
+    length = source.length
+    if length == 0:
+        raise EmptyDataset(f"the {type(source.dataset).__name__} is empty")
+    loader = make_loader(Configuration("millrace", "native", 1), source, {"native": False})
+    from ..._loader.plan import make_plan
+
+    native = make_plan(loader).job is not None
+    facts = {
+        "type": type(source.dataset).__name__,
+        "iterable": source.is_iterable,
+        "length": length,
+        "native": native,
+        "explain": loader.explain(),
+        "batch_size": loader.batch_size,
+        "is_loader": source.is_loader,
+        "workers": source.workers,
+        "prefetch": source.prefetch,
+        "pin": bool(source.given.get("pin_memory")),
+        "on_error": loader.on_error,
+        "native_argument": loader.native,
+        "decides_batches": loader.batch_sampler is not None and loader.batch_size is None,
+        "accelerator": bool(torch.accelerator.is_available()),
+        "persistent": loader.persistent_workers,
+        "sample_seconds": None,
+        "failed": False,
+    }
+    times: list[float] = []
+    start = last = time.perf_counter()
+    for _, failure in _samples(source):
+        now = time.perf_counter()
+        if failure is None:
+            times.append(now - last)
+        facts["failed"] = facts["failed"] or failure is not None
+        last = now
+        # The first one may open files, read an index, import: it alone says nothing.
+        if len(times) >= _MOST_PROBED or (now - start >= seconds and len(times) >= _LEAST_PROBED):
+            break
+    facts["sample_seconds"] = statistics.median(times) if times else None
+    return facts
+
+
+def divides(source: Source) -> bool:
+    """Whether two workers read different samples of a stream. False: both began with the same batch, and not
+    all its batches are alike.
+    """
+    loader = make_loader(Configuration("torch", "process", 2), source, {"native": False})
+    batches = list(itertools.islice(loader, 3))
+    return (
+        len(batches) < 2
+        or not same(batches[0], batches[1])
+        or any(same(batches[0], batch) for batch in batches[2:])
+    )
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two batches are equal, to the bit."""
+    import numpy as np
+    import torch
+
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def survey(source: Source, seconds: float) -> dict[str, Any]:
+    """Reads samples for so long, spread over the dataset: {"read", "failed", "errors": [{"index", "error",
+    "where"}], "all": bool}.
+    """
+    found: dict[str, Any] = {"read": 0, "failed": 0, "errors": [], "all": True}
+    start = time.perf_counter()
+    for index, failure in _samples(source):
+        found["read"] += 1
+        if failure is not None:
+            found["failed"] += 1
+            if len(found["errors"]) < _MOST_LISTED:
+                found["errors"].append({"index": index, **described(failure)})
+        if time.perf_counter() - start >= seconds:
+            found["all"] = found["read"] == source.length
+            break
+    found["errors"].sort(key=lambda error: error["index"])
+    return found
+
+
+def survey_text(found: dict[str, Any], is_stream: bool) -> str:
+    """What a survey() that met errors tells."""
+    read, failed = found["read"], found["failed"]
+    if is_stream:
+        lines = [
+            f"the stream raises at sample {found['errors'][0]['index']:,}, behind {read - failed:,} good"
+            " ones:"
+        ]
+    else:
+        which = "all" if found["all"] else "read so far, spread over the dataset"
+        lines = [f"{failed:,} of {read:,} samples ({which}) raise, {100 * failed / read:.3g} %:"]
+    for error in found["errors"]:
+        lines.append(
+            f"  index {error['index']}: {error['error']}" + (f" ({error['where']})" if error["where"] else "")
+        )
+    if failed > len(found["errors"]):
+        lines.append(f"  and {failed - len(found['errors']):,} more")
+    return "\n".join(lines)
+
+
+def _samples(source: Source) -> Iterator[tuple[int, Any]]:
+    """(index, None or what reading it raised), in an order of its own; of a stream in its order, up to its
+    first error.
+    """
+    if source.is_iterable:
+        places = itertools.count()
+        try:
+            for _ in source.dataset:
+                yield next(places), None
+        except Exception as error:
+            yield next(places), error
+        return
+    length = source.length
+    spread = random.Random(0)
+    order: Any = range(length or 0)
+    if length is None:  # only the sampler knows what indices there are
+        order = source.given.get("sampler", ())
+    elif length <= 1 << 24:
+        order = spread.sample(order, length)
+    else:
+        order = (spread.randrange(length) for _ in itertools.count())
+    for index in order:
+        try:
+            source.dataset[index]
+        except Exception as error:
+            yield index, error
+        else:
+            yield index, None
+
+
+def described(error: BaseException) -> dict[str, str]:
+    """{"error": kind and text, "where": the line of the innermost code that is neither torch's nor ours}; of
+    errors of ours the text.
+    """
+    own = __package__.partition(".")[0]
+    places = [
+        (frame.f_globals.get("__name__", "").partition(".")[0], frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    if places and places[-1][0] == own:
+        return {"error": str(error), "where": ""}
+    theirs = [
+        f"{file}:{line}"
+        for package, file, line in places
+        if package not in (own, "torch", "multiprocessing", "importlib", "runpy")
+    ]
+    return {"error": f"{type(error).__name__}: {error}", "where": theirs[-1] if theirs else ""}

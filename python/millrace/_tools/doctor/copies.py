@@ -1,0 +1,119 @@
+"""How fast memory is copied, and batches to GPUs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from millrace import _core
+
+from ..._common import devices
+from .timing import explained, until
+
+_BYTES = 64 << 20
+_SECONDS_OF_GPUS = 3.0
+
+
+def time_memory(threads: int, seconds: float, most_bytes: int = _BYTES) -> dict[str, float]:
+    """one, all: bytes copied a second, by one thread and by so many; each byte is read once and written
+    once.
+    """
+    size = max(1 << 20, most_bytes // threads)
+    pairs = [(np.ones(size, np.uint8), np.ones(size, np.uint8)) for _ in range(threads)]
+    free, lock = list(pairs), threading.Lock()
+
+    def copy() -> int:
+        with lock:
+            pair = free.pop()
+        np.copyto(pair[1], pair[0])
+        with lock:
+            free.append(pair)
+        return size
+
+    results = {}
+    for name, count in (("one", 1), ("all", threads)):
+        _, copied, spent = until(seconds, copy, count)
+        results[name] = copied / spent
+    return results
+
+
+def why_no_gpu(present: list[dict[str, Any]]) -> str:
+    """Why batches cannot be copied to one from here; "" when they can. `present`: what PCI shows
+    (machine.gpus).
+    """
+    if torch.cuda.is_available():
+        return ""
+    if torch.version.cuda is None and torch.version.hip is None:
+        return f"this torch ({torch.__version__}) was built without CUDA" + (
+            ", although the machine has a GPU" if present else ""
+        )
+    try:
+        torch.cuda.init()
+    except Exception as error:
+        return f"torch cannot use CUDA: {explained(error)}"
+    return "torch finds no GPU"
+
+
+def time_gpus(seconds: float, most_bytes: int = _BYTES) -> list[dict[str, Any]]:
+    """A dict for each: name, memory, node (NUMA), and bytes a second from page-locked and from ordinary
+    memory; or error.
+    """
+    end = time.monotonic() + max(_SECONDS_OF_GPUS, 2 * seconds)
+    found = []
+    for index in range(torch.cuda.device_count()):
+        if found and time.monotonic() > end:
+            break
+        found.append(_one_gpu(index, seconds, most_bytes))
+    return found
+
+
+def _one_gpu(index: int, seconds: float, most_bytes: int) -> dict[str, Any]:
+    gpu: dict[str, Any] = {"index": index}
+    try:
+        facts = torch.cuda.get_device_properties(index)
+        gpu |= {
+            "name": facts.name,
+            "memory": facts.total_memory,
+            "node": devices.numa_node(index),
+            "address": _address(facts),
+        }
+        free = torch.cuda.mem_get_info(index)[0]
+        size = min(most_bytes, free // 4)
+        if size < 1 << 20:
+            return {**gpu, "error": f"GPU {index} has {free >> 20} MiB left: other programs hold its memory"}
+        target = torch.empty(size, dtype=torch.uint8, device=f"cuda:{index}")
+        for name, pinned in (("pinned", True), ("pageable", False)):
+            begin = time.perf_counter()
+            source = torch.ones(size, dtype=torch.uint8, pin_memory=pinned)
+            if pinned:
+                gpu["pin_bytes_per_second"] = size / (time.perf_counter() - begin)
+
+            def copy(source: torch.Tensor = source) -> int:
+                target.copy_(source, non_blocking=True)
+                torch.cuda.synchronize(index)
+                return size
+
+            copy()
+            _, copied, spent = until(seconds, copy)
+            gpu[name] = copied / spent
+        del target, source
+        torch.cuda.empty_cache()
+    except Exception as error:  # a device in exclusive mode, out of memory, a driver that is too old
+        gpu["error"] = f"GPU {index}: {explained(error)}"
+    return gpu
+
+
+def _address(facts: Any) -> str:
+    try:
+        return f"{facts.pci_domain_id:04x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
+    except AttributeError:  # not every build of torch tells
+        return ""
+
+
+def memory_for_buffers() -> int:
+    """Bytes that a measurement may take: an eighth of what is left, 64 MiB at most."""
+    return max(1 << 20, min(_BYTES, _core.memory_budget()[0] // 8))

@@ -1,0 +1,177 @@
+"""FeedProfile: the statistics of a feed, as an object and as a file."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Union
+
+from millrace import _core
+from millrace._common.regular_files import open_regular
+from millrace.errors import corrupt_data
+
+from .fields import fields_of
+from .options import FeedOptions
+from .table import table
+
+VERSION = 1
+Path = Union[str, os.PathLike]
+
+
+class FeedProfile:
+    """What was seen of a feed: per field moments, extremes, NaN, zeros, histogram, classes, lengths, and
+    repeated samples.
+
+    Pictures are described per channel, tables of up to 256 columns per column, everything else as a whole.
+    Mean and variance are those of all numbers looked at, exact to 1e-9 (Chan, Golub and LeVeque 1979);
+    quantiles are within 3.2 % (16 buckets per power of two, as HDR histograms have them); whole numbers are
+    counted exactly up to 8,192 different ones, beyond that to total / 4,096 (Misra and Gries); the number of
+    different samples is within about 5 % (HyperLogLog), by hashes of up to 4 KiB of each sample.
+
+    A file of it is JSON, for people too: `to_dict()` says what is in it. Profiles of ranks, workers or days
+    are added up by `merge()`.
+    """
+
+    def __init__(self, native: _core.FeedStats, about: dict[str, Any] | None = None) -> None:
+        self._native = native
+        self.about = dict(about or {})  # how it was made; goes into the file as it is
+
+    @classmethod
+    def of(
+        cls, batches: Iterable[Any], samples: int | None = None, *, options: FeedOptions | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> FeedProfile:  # fmt: skip
+        """Of what `batches` (a loader) gives: all of it, or the first so many `samples`, looking at every
+        batch.
+
+        A shuffled order is best: a reference from sorted data does not know how its parts differ. `progress`
+        is called with the number of samples after each batch. ValueError when there is nothing in them that
+        has statistics.
+        """
+        options = options or FeedOptions()
+        examiner = _core.FeedExaminer(None, 4, options.rows, options.values)
+        seen = 0
+        try:
+            for step, batch in enumerate(batches):
+                fields = chosen(fields_of(batch), options)
+                if not fields:
+                    raise ValueError(
+                        "the batches have no field with numbers or texts"
+                        + ("" if options.fields is None else f" among {list(options.fields)}")
+                    )
+                host = [
+                    field._replace(tensors=[tensor.cpu() for tensor in field.tensors]) for field in fields
+                ]
+                examiner.submit(step, step == 0, host, True)
+                size = len(fields[0].tensors) if fields[0].kind == "ragged" else len(fields[0].tensors[0])
+                seen += size
+                if progress:
+                    progress(size)
+                if samples is not None and seen >= samples:
+                    break
+            examiner.finish()
+            if seen == 0:
+                raise ValueError("there are no samples to make a profile of")
+            return cls(examiner.statistics())
+        finally:
+            examiner.close()
+
+    @classmethod
+    def load(cls, path: Path) -> FeedProfile:
+        """What `save()` wrote. CorruptDataError for a damaged file, ValueError for one of a later version of
+        millrace.
+        """
+        with open_regular(path, encoding="utf-8") as file:
+            text = file.read()
+        try:
+            data = json.loads(text)
+            version = data["millrace_feed_profile"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise corrupt_data(
+                os.fspath(path), f"this is no profile of a feed ({error!r}); make one with millrace profile"
+            ) from None
+        if not isinstance(version, int) or version > VERSION:
+            raise ValueError(
+                f"{os.fspath(path)} is a profile of version {version}, this millrace knows up to {VERSION};"
+                " update it, or make the profile anew"
+            )
+        try:
+            return cls.from_dict(data)
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            message = f"this profile of a feed is damaged ({error}); make it anew with millrace profile"
+            raise corrupt_data(os.fspath(path), message) from None
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> FeedProfile:
+        """What `to_dict()` returned."""
+        repeats = {**data["repeats"], "registers": base64.b64decode(data["repeats"]["registers"])}
+        return cls(_core.FeedStats({**data, "repeats": repeats}), data.get("about"))
+
+    def save(self, path: Path) -> None:
+        """The file appears whole or not at all."""
+        folder = os.path.dirname(os.path.abspath(path))
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".profile-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(self.to_dict(), file, indent=1)
+                file.write("\n")
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def merge(self, *others: FeedProfile) -> FeedProfile:
+        """One of all samples together. ValueError when fields of one name are of different kinds."""
+        merged = FeedProfile(_core.FeedStats(self._raw()), self.about)
+        for other in others:
+            merged._native.merge(other._native)
+        return merged
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON's types. `fields`: {path: {type, row_shape (-1: varies), samples, series, counts, lengths,
+        ...}}; each of `series` (channels
+        or columns) and `lengths` has count, mean, std, min, max, nan, infinite, zeros, quantiles (1, 5, 25,
+        50, 75, 95, 99 %) and, for later comparisons, histogram ([bucket, count]) and moments of features of
+        samples; `counts`: [number, how often], the most frequent first. `repeats`: samples, how many came
+        before in their epoch, how many different ones there are.
+        """
+        data = self._raw()
+        for field in data["fields"].values():
+            for series in [*field["series"], *([field["lengths"]] if field["lengths"] else [])]:
+                series["std"] = math.sqrt(series["m2"] / series["count"]) if series["count"] else None
+        data["repeats"]["registers"] = base64.b64encode(data["repeats"]["registers"]).decode()
+        about = {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **self.about}
+        return {"millrace_feed_profile": VERSION, "about": about, **data}
+
+    def _raw(self) -> dict[str, Any]:
+        return self._native.to_dict()
+
+    @property
+    def samples(self) -> int:
+        """In the batches that were looked at."""
+        return self._raw()["samples"]
+
+    @property
+    def fields(self) -> dict[str, dict[str, Any]]:
+        """As in `to_dict()`, a copy."""
+        return copy.deepcopy(self.to_dict()["fields"])
+
+    def __str__(self) -> str:
+        return table(self.to_dict())
+
+    def __repr__(self) -> str:
+        raw = self._raw()
+        return f"FeedProfile({raw['samples']} samples, fields: {', '.join(raw['fields'])})"
+
+
+def chosen(fields: list[Any], options: FeedOptions) -> list[Any]:
+    return fields if options.fields is None else [field for field in fields if field.name in options.fields]

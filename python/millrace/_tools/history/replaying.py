@@ -1,0 +1,403 @@
+"""replay(): the batch of a step of the past, made again.
+
+Three ways, the first that there is: from what the recorder remembers of the step; from its index list, drawn
+again; and, for datasets that have a place (streams, Stateful ones), by going on from the nearest state that
+is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+import os
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..._common.data_parallel import rank_of
+from ..._loader.engines import InlineIter, ProcessIter, ThreadIter
+from ..._loader.plan import make_plan
+from ..._loader.run_record import RunRecord
+from ..._loader.states.saved import SavedState, fingerprint
+from ...datasets.webdataset.epoch_board import OWN_PLACE
+from ...errors import UnavailableError
+from ...prefetch import prefetched
+from .draws import put_back
+from .hashes import BatchHash
+from .lists_again import lists_again
+from .recorder import EpochLog, FlightRecorder, Step, told
+from .shadow import PastProgress, copied_order, dataset_of_epoch, undisturbed, view, view_of_list
+
+
+def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
+    """The batch that `next()` gave, or would have given, as step `step` of the epoch that `state` is from;
+    steps count from 0.
+
+    loader: made as the one that `state = loader.state_dict()` is from; its own iterators are left alone.
+        Map-style datasets are as exact as DataLoader.replay() describes, at any step of the epoch. Streams
+        and Stateful datasets go on from `state`, so it must be from before that step. What Python code draws
+        from torch's, numpy's or random's generators is not known to a state: such batches are approximate.
+    IndexError: the epoch has no such step; ValueError: the state is of another dataset or sampler, or from
+        behind the step.
+    """
+    saved = SavedState.read(state)
+    saved.check_fingerprint(fingerprint(loader))
+    number = _checked(step)
+    if saved.finished or _has_place(loader):
+        return _on_device(loader, _run_again(loader, state, number))
+    log = EpochLog(FlightRecorder(0), saved.number, _Seeds(saved), saved.base_seed or 0, 0, loader.dataset)
+    log.dataset_epoch, log.workers, log.start = None, saved.workers_then, state
+    with undisturbed():
+        return _on_device(loader, _from_list(loader, log, number))
+
+
+class _Seeds:
+    """What an EpochLog takes from a Progress."""
+
+    def __init__(self, saved: SavedState) -> None:
+        self._shared_seed, self.epoch, self.workers = saved.shared_seed, saved.epoch, saved.workers_then
+
+
+def replayed(loader: Any, step: int, epoch: int | None, verify: bool) -> Any:
+    """DataLoader.replay()."""
+    log, number = _find(loader, step, epoch)
+    known = log.steps.get(number)
+    batch = _made_again(loader, log, number, known)
+    if verify and known is not None and known.digest is not None:
+        difference = known.digest.difference(BatchHash.of(batch))
+        if difference is not None:
+            warnings.warn(
+                f"the replayed batch of epoch {log.number}, step {number} is not the one that was handed out:"
+                f" {difference}. " + (_approximate(loader, log, number, known) or _CHANGED),
+                stacklevel=3,
+            )
+    return _on_device(loader, batch)
+
+
+_CHANGED = (
+    "Files or tensors may have changed since, or the dataset draws random numbers from generators of its own"
+)
+
+
+def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> str | None:
+    """Why the batch may not be made again as it was; None where there is no sign of it."""
+    job = make_plan(loader).job
+    drawn_natively = getattr(job, "python_collate", None) is None or loader.num_workers > 0
+    if (job is not None and drawn_natively) or _has_place(loader):
+        return None
+    if step.draws is not None and (loader.num_workers == 0 or not loader._in_threads()):
+        return None
+    if any(
+        other.draws is not None
+        for at, other in log.steps.items()
+        if other.worker == step.worker or at > number
+    ):
+        return (
+            "Approximate: the dataset draws random numbers, and it is not known where its generators stood"
+            " before this batch"
+        )
+    if loader.num_workers > 0 and loader._in_threads():
+        return "Approximate if the dataset draws random numbers: its threads share the generators"
+    return None
+
+
+def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, Any]:
+    """DataLoader.seen()."""
+    log, number = _find(loader, step, epoch)
+    known = log.steps.get(number)
+    exact = known is not None and known.exact
+    if known is None and not _has_place(loader):
+        with undisturbed():
+            known = Step(_list(loader, log, number), False, None, None, -1, None)
+    if known is None:
+        return {"epoch": log.number, "step": number, "worker": -1, "seed": log.base_seed, "hash": None}
+    result = told(log, number, known)
+    if (why := _approximate(loader, log, number, known)) is not None:
+        result["approximate"] = why
+    job = make_plan(loader).job
+    if getattr(job, "leaves_out", False) and known.rows is not None:
+        indices, occurrences = (
+            (known.rows, known.occurrences) if exact else _keys(loader, log, number, job, known.rows)
+        )
+        result["indices"] = np.asarray(indices).tolist()
+        result["paths"] = [job.files.files.name(int(index)) for index in indices]
+        if draws:
+            images, counts = (
+                job.dataset(),
+                occurrences if occurrences is not None else np.zeros(len(indices), np.uint32),
+            )
+            result["draws"] = [
+                images.draw(int(index), log.base_seed, log.engine_epoch, int(n))
+                for index, n in zip(indices, counts)
+            ]
+    return result
+
+
+# ---------------------------------------------------------------- which step
+
+
+def _checked(step: Any) -> int:
+    if not isinstance(step, (int, np.integer)) or isinstance(step, bool) or step < 0:
+        raise ValueError(f"step={step!r}: steps are numbers from 0 on, as enumerate(loader) counts them")
+    return int(step)
+
+
+def _find(loader: Any, step: Any, epoch: int | None) -> tuple[EpochLog, int]:
+    number, recorder = _checked(step), loader.flight
+    if recorder is False:
+        raise UnavailableError(
+            "flight=False: this loader remembers nothing of its past; leave it out, or give a"
+            " millrace.FlightRecorder"
+        )
+    epochs = recorder.epochs if isinstance(recorder, FlightRecorder) else {}
+    if not epochs:
+        raise IndexError(
+            "no step has been taken yet; iterate over the loader first, or use millrace.replay(loader, state,"
+            " step)"
+        )
+    which = max(epochs) if epoch is None else epoch
+    if which not in epochs:
+        raise IndexError(
+            f"epoch {which} is not known here, only {min(epochs)} to {max(epochs)}, counted over all"
+            " iterators of the loader; of others, and of other processes, millrace.replay(loader, state,"
+            " step) makes batches from a state of theirs"
+        )
+    log = epochs[which]
+    if number >= log.count:
+        raise IndexError(f"step {number} of epoch {which} has not been taken yet: {log.count} have")
+    return log, number
+
+
+def _has_place(loader: Any) -> bool:
+    """Whether a batch depends on those before it, beyond the order of indices."""
+    from ..._loader.states.progress import Progress  # not above: it asks this package for the recorder
+
+    return Progress(view(loader, process_group=None))._asks_workers
+
+
+# ---------------------------------------------------------------- a batch again
+
+
+def _made_again(loader: Any, log: EpochLog, number: int, known: Step | None) -> Any:
+    if _has_place(loader):
+        before = {at: state for at, state in log.nearest_states.items() if at <= number}
+        if not before:
+            raise UnavailableError(
+                f"step {number} is from before this loader resumed at step {log.first}, or its dataset could"
+                " not say where it stood; use millrace.replay(loader, state, step) with a state from before"
+                " the step"
+            )
+        return _run_again(loader, before[max(before)], number)
+    with undisturbed():
+        if known is None or (known.worker < 0 and known.rows is None):
+            return _from_list(loader, log, number)
+        job = make_plan(loader).job
+        if job is None:
+            return _by_python(loader, log, known)
+        return _natively(loader, log, number, job, known)
+
+
+def _list(loader: Any, log: EpochLog, number: int) -> Any:
+    """The index list of a step that is not remembered."""
+    if log.start is None:
+        raise UnavailableError(
+            f"nothing is known of where the sampler stood in epoch {log.number}; later steps can be replayed"
+        )
+    if loader.on_error == "skip":
+        raise UnavailableError(
+            f"step {number} is not remembered, and with on_error='skip' a list alone does not say what filled"
+            " its holes; FlightRecorder(steps=...) says how many steps are, and millrace.replay(loader,"
+            " state, step) goes on from a state"
+        )
+    with contextlib.closing(
+        lists_again(loader, log.start, make_plan(loader).job is not None, log.agreed_steps)
+    ) as lists:
+        found = next(itertools.islice(lists, number, None), None)
+    if found is None:
+        raise IndexError(f"epoch {log.number} has no step {number}: its sampler ends before")
+    return found
+
+
+def _from_list(loader: Any, log: EpochLog, number: int) -> Any:
+    worker = number % log.workers if log.workers else -1  # torch deals them out in turn
+    step = Step(_list(loader, log, number), False, None, None, worker, None)
+    job = make_plan(loader).job
+    return _by_python(loader, log, step) if job is None else _natively(loader, log, number, job, step)
+
+
+def _by_python(loader: Any, log: EpochLog, step: Step) -> Any:
+    threads = loader.num_workers > 0 and loader._in_threads()
+    cls = InlineIter if loader.num_workers == 0 else ThreadIter if threads else ProcessIter
+    rows = step.indices()
+    past = view_of_list(
+        loader, rows, min(1, loader.num_workers), dataset_of_epoch(loader.dataset, log.dataset_epoch)
+    )
+    progress = PastProgress(past, log, step)
+    iterator = cls(past, RunRecord("replay"), progress)
+    if loader.num_workers == 0:
+        put_back(step.draws)  # workers do that themselves
+    return _only(iterator)
+
+
+def _only(iterator: Any) -> Any:
+    try:
+        return next(iterator)
+    finally:
+        getattr(iterator, "_shutdown_workers", lambda: None)()
+
+
+def _natively(loader: Any, log: EpochLog, number: int, job: Any, step: Step) -> Any:
+    batch = _native_batch(loader, log, number, job, step)
+    if job.python_collate is None:
+        return batch
+    if log.workers:
+        return job.python_collate.seeded(batch, log.base_seed, log.engine_epoch, number, rank_of(loader))
+    put_back(step.draws)
+    return job.python_collate(batch)
+
+
+def _native_batch(loader: Any, log: EpochLog, number: int, job: Any, step: Step) -> Any:
+    if not job.counts_occurrences:
+        return _rows_again(loader, log, job, step)
+    indices, occurrences = (
+        (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, job, step.rows)
+    )
+    if job.on_device:
+        return _with_engine(loader, log, job, indices, occurrences)
+    images = job.dataset()
+    counts = np.zeros(len(indices), np.uint32) if occurrences is None else occurrences
+
+    def row(which: tuple[Any, Any]) -> torch.Tensor:
+        return images.row(int(which[0]), log.base_seed, log.engine_epoch, int(which[1]))
+
+    with ThreadPoolExecutor(max(1, min(8, len(os.sched_getaffinity(0))))) as pool:
+        rows = list(pool.map(row, zip(indices, counts)))
+    labels = job.files.labels
+    return job.collated(
+        (torch.stack(rows), torch.tensor([int(labels[index]) if len(labels) else 0 for index in indices]))
+    )
+
+
+def _keys(loader: Any, log: EpochLog, number: int, job: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(files' indices, occurrences) of a list, from all lists before it."""
+    length = len(job.files.files)
+    wanted = _file_indices(job, rows, length)
+    before = np.zeros(0, np.int64)
+    if number and log.start is not None:
+        with contextlib.closing(lists_again(loader, log.start, True, log.agreed_steps)) as lists:
+            found = [_file_indices(job, earlier, length) for earlier in itertools.islice(lists, number)]
+        before = np.concatenate([indices[np.isin(indices, wanted)] for indices in found]) if found else before
+    counts: dict[int, int] = {}
+    for index in before.tolist():
+        counts[index] = counts.get(index, 0) + 1
+    occurrences = []
+    for index in wanted.tolist():
+        occurrences.append(counts.get(index, 0))
+        counts[index] = occurrences[-1] + 1
+    return wanted, np.array(occurrences, np.uint32)
+
+
+def _file_indices(job: Any, rows: Any, length: int) -> np.ndarray:
+    indices = np.asarray(job.rows(rows.tolist() if hasattr(rows, "tolist") else rows), dtype=np.int64)
+    return np.where(indices < 0, indices + length, indices)
+
+
+def _with_engine(loader: Any, log: EpochLog, job: Any, indices: Any, occurrences: Any) -> Any:
+    """One on a device. An index whose first occurrence in the batch is its n-th of the epoch counts as having
+    come n times.
+    """
+    engine = job.open(max(1, loader.num_workers), len(indices), "raise", False, "system")
+    try:
+        engine.start_epoch(log.base_seed, log.engine_epoch)
+        if occurrences is not None:
+            first = {int(index): int(n) for index, n in zip(indices[::-1], occurrences[::-1])}
+            engine.skip(np.repeat(np.array(list(first), np.int64), list(first.values())))
+        engine.submit(np.ascontiguousarray(indices))
+        return job.collated(engine.next())
+    finally:
+        engine.close()
+
+
+def _rows_again(loader: Any, log: EpochLog, job: Any, step: Step) -> Any:
+    past = loader
+    if log.dataset_epoch is not None:
+        past = view(loader, dataset=dataset_of_epoch(loader.dataset, log.dataset_epoch))
+        job = make_plan(past).job
+    rows = job.rows(
+        np.frombuffer(step.rows, np.int64)
+        if hasattr(step.rows, "itemsize") and not hasattr(step.rows, "dtype")
+        else step.rows
+    )
+    engine = job.open(0, len(rows), "raise", False, "system")
+    try:
+        engine.start_epoch(log.base_seed, log.engine_epoch)
+        engine.submit(rows)
+        return job.collated(engine.next())
+    finally:
+        engine.close()
+
+
+# ---------------------------------------------------------------- streams
+
+
+def _run_again(loader: Any, state: dict[str, Any], number: int) -> Any:
+    """A second run from `state` on, up to the step."""
+    saved = SavedState.read(state)
+    at = 0 if saved.finished else saved.yielded + saved.replay
+    if at > number:
+        raise ValueError(
+            f"the state is from behind step {at - 1}, and {type(loader.dataset).__name__} goes only forwards"
+            f" from there; step {number} needs an earlier one"
+        )
+    with undisturbed():
+        _, order = copied_order(loader)
+        past = view(loader, **order, dataset=_own_dataset(loader), num_workers=loader.num_workers)
+        past.__dict__["_millrace_saved"] = copy.deepcopy(state)
+        saved.set_sampler_epoch(past)
+        iterator = past._batches()
+        try:
+            for _ in range(at, number):
+                with contextlib.suppress(Exception):
+                    _next(iterator, number)
+            return _next(iterator, number)
+        finally:
+            getattr(iterator, "_shutdown_workers", lambda: None)()
+
+
+def _next(iterator: Any, number: int) -> Any:
+    try:
+        return next(iterator)
+    except StopIteration:
+        raise _NoStep(f"the epoch has no step {number}: it ends before") from None
+
+
+class _NoStep(IndexError, BaseException):
+    """Passes through the loop that goes over errors of batches in between."""
+
+
+def _own_dataset(loader: Any) -> Any:
+    """One whose place may be changed."""
+    try:
+        return copy.deepcopy(loader.dataset, {OWN_PLACE: True})
+    except Exception as error:
+        if (
+            loader.num_workers > 0
+            and not loader._in_threads()
+            and not hasattr(loader.dataset, "_tell_workers")
+        ):
+            return loader.dataset  # each worker process has its own
+        raise UnavailableError(
+            f"a {type(loader.dataset).__name__} that is run again needs a place of its own, but it cannot be"
+            f" deep-copied ({error!r}); give it a __deepcopy__, or use num_workers > 0"
+        ) from error
+
+
+def _on_device(loader: Any, batch: Any) -> Any:
+    device = loader._millrace_device
+    if device is None or device.type == "cpu" or getattr(make_plan(loader).job, "on_device", False):
+        return batch
+    return next(prefetched(iter([batch]), device, 1))

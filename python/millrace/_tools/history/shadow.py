@@ -1,0 +1,130 @@
+"""Copies of a loader that make single batches of its past: nothing that its running iterator uses is
+changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ..._loader.states.generators import generator_states, generators_at, own_generators
+from ..._loader.states.progress import Progress
+from ...errors import UnavailableError
+from ...samplers.native import inner_sampler
+from .recorder import EpochLog, Step
+
+_FRESH = {
+    "_iterator": None,
+    "flight": False,
+    "persistent_workers": False,
+    "timeout": 0,
+    "pin_memory": False,
+    "equal_steps": None,  # fmt: skip
+    "auto_epoch": False,
+    "_millrace_run": None,
+    "_millrace_progress": None,
+    "_millrace_saved": None,
+}
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """The global generators of torch, numpy and random are afterwards where they were before; no warning
+    comes twice.
+    """
+    with generators_at(generator_states({}, pythons=True)), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def view(loader: Any, **changes: Any) -> Any:
+    """A loader over the same dataset, with other settings; not one of its attributes is shared that an
+    iterator would change.
+    """
+    result = copy.copy(loader)
+    result.__dict__.update(_FRESH | changes)
+    return result
+
+
+def view_of_list(loader: Any, rows: Any, workers: int, dataset: Any) -> Any:
+    """One that has a single index list."""
+    which = "batch_sampler" if loader._auto_collation else "sampler"
+    changes = {
+        which: [rows],
+        "num_workers": workers,
+        "prefetch_factor": 1 if workers else None,
+        "generator": None,
+        "dataset": dataset,
+        "process_group": None,
+    }
+    if loader.on_error == "skip":  # the list is what the batch came to be made of
+        changes["on_error"] = "raise"
+    return view(loader, **changes)
+
+
+def copied_order(loader: Any) -> tuple[Any, dict[str, Any]]:
+    """(a copy of the loader's index sampler, attributes of a view that has it instead), whose generators are
+    copies, too.
+    """
+    sampler = loader._index_sampler
+    inner = inner_sampler(sampler)
+    memo: dict[int, Any] = {id(loader.dataset): loader.dataset}
+    for name in ("data_source", "dataset", "weights", "indices", "lengths"):  # large, and only read
+        value = getattr(inner, name, None)
+        if value is not None and not callable(value):
+            memo[id(value)] = value
+    for generator in own_generators(loader).values():
+        memo[id(generator)] = torch.Generator(generator.device).set_state(generator.get_state())
+    try:
+        twin = copy.deepcopy(sampler, memo)
+    except Exception as error:
+        raise UnavailableError(
+            f"the sampler {type(inner).__name__} cannot be copied ({error!r}), and without a copy its draws"
+            " cannot be repeated; only the latest steps can be replayed, whose indices are remembered:"
+            " FlightRecorder(steps=...) says how many"
+        ) from error
+    which = "batch_sampler" if loader._auto_collation else "sampler"
+    generator = loader.generator
+    return twin, {which: twin, "generator": memo.get(id(generator)) if generator is not None else None}
+
+
+def dataset_of_epoch(dataset: Any, epoch: int | None) -> Any:
+    """A map-style dataset that changes by epochs, as it was in that one."""
+    if epoch is None or getattr(dataset, "epoch", epoch) == epoch:
+        return dataset
+    twin = copy.copy(dataset)
+    twin.set_epoch(epoch)
+    return twin
+
+
+class PastProgress(Progress):
+    """Of a view_of_list(): the seeds are those of the epoch it repeats, and its worker is the one that made
+    the batch.
+    """
+
+    def __init__(self, loader: Any, log: EpochLog, step: Step) -> None:
+        super().__init__(loader)
+        self._log = log
+        self._worker = step.worker
+        self.workers_then = log.workers
+        self.draws = step.draws
+        self.epoch = log.engine_epoch
+
+    def worker_number(self, number: int) -> int:
+        return max(0, self._worker)
+
+    def prepare(self) -> None:
+        """Nothing: no epoch begins."""
+
+    def workers_begin(self, dataset: Any, resumes: bool) -> None:
+        """Nothing: neither does the dataset's."""
+
+    def begun(self, iterator: Any) -> None:
+        iterator._base_seed, iterator._shared_seed = self._log.base_seed, self._log.shared_seed
+        self._base_seed, self._shared_seed = iterator._base_seed, iterator._shared_seed
+        self._iterator_seed, self._dataset = iterator._base_seed, iterator._dataset

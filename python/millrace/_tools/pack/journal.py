@@ -1,0 +1,108 @@
+"""What a pack has done so far, beside its shards: `pack.journal` while it works, `dataset.json` when it is
+complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ..._common.regular_files import open_regular
+from .shard_writer import PART
+
+REPORT = "dataset.json"
+_JOURNAL = "pack.journal"
+
+
+class Journal:
+    """Lines of JSON, the first of which says what is packed and how, each other one a complete shard. A line
+    that was cut by a crash
+    does not count: its shard is written again, to the same bytes.
+
+    Raises FileExistsError when the folder holds anything but this pack, begun or complete.
+    """
+
+    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
+        self._folder, self._path = folder, folder / _JOURNAL
+        self.shards: list[dict[str, Any]] = []
+        self.report: dict[str, Any] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / REPORT).exists():
+            self.report = read_report(folder)
+            self._same(self.report.get("plan"), plan)
+            return
+        lines = self._complete_lines()
+        if lines:
+            self._same(lines[0], plan)
+            self.shards = lines[1:]
+        else:
+            others = [
+                entry.name
+                for entry in os.scandir(folder)
+                if entry.name != _JOURNAL and not entry.name.endswith(PART)
+            ]
+            if others:
+                raise FileExistsError(
+                    f"{folder} holds {sorted(others)[0]!r} and is no pack that was begun: name an empty or a"
+                    " new folder"
+                )
+        self._write([plan, *self.shards])
+
+    def append(self, shard: dict[str, Any]) -> None:
+        """`shard` is complete, on the disk."""
+        self.shards.append(shard)
+        with open_regular(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(shard) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def finish(self, report: dict[str, Any]) -> None:
+        """The pack is complete."""
+        part = self._folder / f"{REPORT}{PART}"
+        part.write_text(
+            json.dumps(report, indent=1, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+            errors="surrogateescape",
+        )
+        os.rename(part, self._folder / REPORT)
+        self._path.unlink()
+
+    def _same(self, old: Any, new: dict[str, Any]) -> None:
+        for name in new:
+            if not isinstance(old, dict) or old.get(name) != new[name]:
+                was = old.get(name) if isinstance(old, dict) else None
+                raise FileExistsError(
+                    f"{self._folder} holds a pack whose {name} is {was!r}, not {new[name]!r}: name another"
+                    " folder, or delete this one to begin anew"
+                )
+
+    def _complete_lines(self) -> list[dict[str, Any]]:
+        if not self._path.exists():
+            return []
+        lines: list[dict[str, Any]] = []
+        with open_regular(self._path, encoding="utf-8") as file:
+            content = file.read()
+        for line in content.split("\n")[:-1]:  # behind the last newline is nothing, or a cut line
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                break
+        return lines
+
+    def _write(self, lines: list[dict[str, Any]]) -> None:
+        part = self._folder / f"{_JOURNAL}{PART}"
+        part.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        os.rename(part, self._path)
+
+
+def read_report(folder: Path) -> dict[str, Any]:
+    """dataset.json of a complete pack. FileNotFoundError without one, ValueError when it is damaged."""
+    try:
+        with open_regular(folder / REPORT, encoding="utf-8", errors="surrogateescape") as file:
+            return json.load(file)
+    except ValueError as error:
+        raise ValueError(
+            f"{folder / REPORT} is damaged ({error}): delete the folder and pack again"
+        ) from None
