@@ -13,7 +13,7 @@ namespace millrace::python {
 namespace {
 
 struct Loader : ImageEngine<loader::DataLoader> {
-  std::vector<loader::Hole> holes;  // of the batch that next() gave last
+  std::vector<loader::SkippedRow> skipped;  // of the batch that next() gave last
 
   Loader(const py::object& images, int threads, int slots, const std::string& on_error, bool drop_last,
          const std::string& memory) {
@@ -27,7 +27,7 @@ struct Loader : ImageEngine<loader::DataLoader> {
     const auto status =
         wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
     if (status == loader::DataLoader::Status::end) return py::none();
-    holes = std::move(batch.holes);
+    skipped = std::move(batch.skipped);
     keys = std::move(batch.keys);
     const transforms::OutputShape& shape = batch.shape;
     auto images = py::reinterpret_steal<py::object>(torch_bridge::tensor_from_lease(
@@ -123,9 +123,9 @@ void bind_loader(py::module_& m) {
       "set_limits", [](Loader& loader, int threads, int slots) { loader.native->set_limits(threads, slots); },
       py::arg("threads"), py::arg("slots"));
   engine.def("clocks", [](const Loader& loader) { return to_list(loader.native->clocks()); });
-  engine.def_property_readonly("holes", [](const Loader& loader) {
+  engine.def_property_readonly("skipped", [](const Loader& loader) {
     py::list result;
-    for (const loader::Hole& hole : loader.holes)
+    for (const loader::SkippedRow& hole : loader.skipped)
       result.append(py::make_tuple(hole.row, to_dict(hole.error)));
     return result;
   });

@@ -122,22 +122,22 @@ py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved,
 
 // The right to a slot of this process's ring: it is free again when this and all tensors and parts made of it
 // are gone.
-struct SlotLoan {
+struct SlotLease {
   std::shared_ptr<core::SharedRing> ring;
   int slot;
-  std::shared_ptr<const void> loan;
+  std::shared_ptr<const void> lease;
 };
 
-// Some of a slot's bytes, as a buffer that cannot be written to; lent as long as anything refers to them.
+// Some of a slot's bytes, as a buffer that cannot be written to; leased as long as anything refers to them.
 struct SlotPart {
-  std::shared_ptr<const void> loan;
+  std::shared_ptr<const void> lease;
   uint8_t* data;
   size_t bytes;
 };
 
-SlotPart part_of(const SlotLoan& loan, size_t offset, size_t bytes) {
-  check_range(*loan.ring, loan.slot, offset, bytes);
-  return {loan.loan, loan.ring->data(loan.slot) + offset, bytes};
+SlotPart part_of(const SlotLease& lease, size_t offset, size_t bytes) {
+  check_range(*lease.ring, lease.slot, offset, bytes);
+  return {lease.lease, lease.ring->data(lease.slot) + offset, bytes};
 }
 
 // Where the tensors of a batch lie in its slot; their first size is the number of rows when `by_rows`.
@@ -156,8 +156,8 @@ struct BatchFields {
     }
   }
 
-  py::list tensors(const SlotLoan& loan, int64_t rows, bool copy) {
-    return made(loan.loan, loan.ring->data(loan.slot), rows, copy);
+  py::list tensors(const SlotLease& lease, int64_t rows, bool copy) {
+    return made(lease.lease, lease.ring->data(lease.slot), rows, copy);
   }
 
   // In any process that has the ring.
@@ -167,11 +167,11 @@ struct BatchFields {
   }
 
  private:
-  py::list made(const std::shared_ptr<const void>& loan, uint8_t* base, int64_t rows, bool copy) {
+  py::list made(const std::shared_ptr<const void>& lease, uint8_t* base, int64_t rows, bool copy) {
     py::list result(fields.size());
     for (size_t i = 0; i < fields.size(); ++i) {
       if (by_rows) fields[i].sizes[0] = rows;
-      result[i] = py::reinterpret_steal<py::object>(torch_bridge::tensor_over(loan, base, fields[i], copy));
+      result[i] = py::reinterpret_steal<py::object>(torch_bridge::tensor_over(lease, base, fields[i], copy));
     }
     return result;
   }
@@ -227,7 +227,7 @@ void bind_ring(py::module_& m) {
       .def_property_readonly("slots", &core::SharedRing::slots)
       .def_property_readonly("stride", &core::SharedRing::stride)
       .def_property_readonly("free_slots", &core::SharedRing::free_slots)
-      .def_property_readonly("lent_slots", &core::SharedRing::lent_slots)
+      .def_property_readonly("leased_slots", &core::SharedRing::leased_slots)
       .def_property_readonly("retired_slots", &core::SharedRing::retired_slots)
       .def("crowded", &core::SharedRing::crowded, py::arg("working_set"))
       .def_property_readonly("memory_bytes", &core::SharedRing::memory_bytes)
@@ -254,10 +254,10 @@ void bind_ring(py::module_& m) {
           },
           py::arg("slot"), py::arg("offset"), py::arg("bytes"))
       .def(
-          "lend",
+          "lease",
           [](const std::shared_ptr<core::SharedRing>& ring, int slot) {
             check_range(*ring, slot, 0, 0);
-            return SlotLoan{ring, slot, ring->lend(slot)};
+            return SlotLease{ring, slot, ring->lease(slot)};
           },
           py::arg("slot"))
       .def("pack", &pack, py::arg("slot"), py::arg("begin"), py::arg("reserved"), py::arg("tensors"),
@@ -271,7 +271,7 @@ void bind_ring(py::module_& m) {
   py::class_<SlotPart>(m, "SlotPart", py::buffer_protocol()).def_buffer([](SlotPart& part) {
     return py::buffer_info(part.data, static_cast<py::ssize_t>(part.bytes), true);
   });
-  py::class_<SlotLoan>(m, "SlotLoan").def("part", &part_of, py::arg("offset"), py::arg("bytes"));
+  py::class_<SlotLease>(m, "SlotLease").def("part", &part_of, py::arg("offset"), py::arg("bytes"));
   py::class_<core::TurnGate>(m, "TurnGate")
       .def(py::init(&core::TurnGate::in_own_memory))
       .def_static("on", &gate_on, py::arg("ring"), py::arg("slot"))
@@ -289,7 +289,7 @@ void bind_ring(py::module_& m) {
       .def("end", &core::TurnGate::end);
   py::class_<BatchFields>(m, "BatchFields")
       .def(py::init<const py::list&, bool>(), py::arg("fields"), py::arg("by_rows"))
-      .def("tensors", &BatchFields::tensors, py::arg("loan"), py::arg("rows"), py::arg("copy"))
+      .def("tensors", &BatchFields::tensors, py::arg("lease"), py::arg("rows"), py::arg("copy"))
       .def("copies", &BatchFields::copies, py::arg("ring"), py::arg("slot"), py::arg("rows"));
   py::class_<Writer>(m, "RowWriter")
       .def(py::init<const py::object&>(), py::arg("ring"))

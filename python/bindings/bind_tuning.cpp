@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "bindings.h"
-#include "feed_dicts.h"
+#include "drift_dicts.h"
 #include "millrace/error.h"
 #include "torch_bridge/tensor.h"
 #include "torch_bridge/tensor_memory.h"
-#include "tuning/feed_examiner.h"
+#include "tuning/drift_examiner.h"
 
 namespace millrace::python {
 namespace {
@@ -64,15 +64,15 @@ tuning::ExamJob job_of(int64_t step, bool new_epoch, const std::vector<FieldTupl
   return job;
 }
 
-using OwnedExaminer = std::unique_ptr<tuning::FeedExaminer, tuning::FeedExaminer::End>;
+using OwnedExaminer = std::unique_ptr<tuning::DriftExaminer, tuning::DriftExaminer::End>;
 
-OwnedExaminer make_examiner(const tuning::FeedStats* reference, size_t queue, int64_t rows, int64_t values,
+OwnedExaminer make_examiner(const tuning::DriftStats* reference, size_t queue, int64_t rows, int64_t values,
                             double false_alarms, double least) {
   if (rows < 1 || values < 16 || !(false_alarms > 0 && false_alarms < 1) || !(least > 0))
     throw py::value_error(
         "an examination needs 1 row and 16 numbers at least, a probability below 1 and a positive factor");
-  return OwnedExaminer(new tuning::FeedExaminer(tuning::SampleLimits{rows, values}, queue, reference,
-                                                tuning::DriftOptions{false_alarms, least}));
+  return OwnedExaminer(new tuning::DriftExaminer(tuning::SampleLimits{rows, values}, queue, reference,
+                                                 tuning::DriftOptions{false_alarms, least}));
 }
 
 }  // namespace
@@ -86,32 +86,32 @@ void bind_tuning(py::module_& m) {
         return to_dict(tuning::layout_of({nullptr, type_named(dtype), sizes, dense_strides(sizes), ragged}));
       },
       arg("sizes"), arg("dtype"), arg("ragged") = false);
-  py::class_<tuning::FeedStats>(m, "FeedStats")
-      .def(py::init(&feed_stats_of), arg("dict"))
-      .def("to_dict", [](const tuning::FeedStats& stats) { return to_dict(stats); })
-      .def("merge", &tuning::FeedStats::merge, arg("other"), Release());
-  py::class_<tuning::FeedExaminer, OwnedExaminer>(m, "FeedExaminer")
+  py::class_<tuning::DriftStats>(m, "DriftStats")
+      .def(py::init(&drift_stats_of), arg("dict"))
+      .def("to_dict", [](const tuning::DriftStats& stats) { return to_dict(stats); })
+      .def("merge", &tuning::DriftStats::merge, arg("other"), Release());
+  py::class_<tuning::DriftExaminer, OwnedExaminer>(m, "DriftExaminer")
       .def(py::init(&make_examiner), arg("reference") = nullptr, arg("queue") = 2, arg("rows") = 256,
            arg("values") = 256, arg("false_alarms") = 1e-3, arg("least") = 1.0)
       .def(
           "submit",
-          [](tuning::FeedExaminer& examiner, int64_t step, bool new_epoch,
+          [](tuning::DriftExaminer& examiner, int64_t step, bool new_epoch,
              const std::vector<FieldTuple>& fields, bool wait) {
             tuning::ExamJob job = job_of(step, new_epoch, fields);
             const py::gil_scoped_release release;
             return examiner.submit(std::move(job), wait);
           },
           arg("step"), arg("new_epoch"), arg("fields"), arg("wait") = false)
-      .def("finish", &tuning::FeedExaminer::finish, Release())
-      .def("statistics", &tuning::FeedExaminer::statistics, Release())
+      .def("finish", &tuning::DriftExaminer::finish, Release())
+      .def("statistics", &tuning::DriftExaminer::statistics, Release())
       .def("take_alarms",
-           [](tuning::FeedExaminer& examiner) {
+           [](tuning::DriftExaminer& examiner) {
              py::list result;
              for (const tuning::DriftAlarm& alarm : examiner.take_alarms()) result.append(to_dict(alarm));
              return result;
            })
       .def("counts",
-           [](tuning::FeedExaminer& examiner) {
+           [](tuning::DriftExaminer& examiner) {
              const tuning::ExaminerCounts counts = examiner.counts();
              py::dict dict;
              dict["examined"] = counts.examined;
@@ -119,7 +119,7 @@ void bind_tuning(py::module_& m) {
              dict["seconds"] = counts.seconds;
              return dict;
            })
-      .def("close", &tuning::FeedExaminer::close, Release());
+      .def("close", &tuning::DriftExaminer::close, Release());
 }
 
 }  // namespace millrace::python

@@ -50,7 +50,7 @@ void bind_gpu_decoder(py::module_& m);
 void bind_device_loader(py::module_& m);
 void bind_lines(py::module_& m);
 void bind_json(py::module_& m);
-void bind_flight(py::module_& m);
+void bind_history(py::module_& m);
 void bind_collate(py::module_& m);
 void bind_tuning(py::module_& m);
 void bind_stacks(py::module_& m);

@@ -64,14 +64,14 @@ struct ImageEngine {
     return py::make_tuple(std::move(indices), repeats ? py::object(std::move(occurrences)) : py::none());
   }
 
-  py::dict moment() const {
+  py::dict snapshot() const {
     const auto now = [this] {
       py::gil_scoped_release release;
-      return native->moment();
+      return native->snapshot();
     }();
     constexpr std::array<const char*, 3> kDoing{"idle", "read", "make"};
     py::list threads;
-    for (const loader::LoaderMoment::Thread& thread : now.threads) {
+    for (const loader::LoaderSnapshot::Thread& thread : now.threads) {
       py::dict entry;
       entry["doing"] = kDoing[static_cast<size_t>(thread.doing)];
       entry["seconds"] = thread.seconds;
@@ -117,7 +117,7 @@ void def_engine(py::class_<Engine>& engine) {
       .def("next", &Engine::next, py::arg("timeout") = 0.0)
       .def("close", &Engine::close)
       .def_property_readonly("keys", &Engine::last_keys)
-      .def("moment", &Engine::moment)
+      .def("snapshot", &Engine::moment)
       .def("stats", &Engine::stats);
 }
 

@@ -29,7 +29,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_device_loader(m);
   bind_lines(m);
   bind_json(m);
-  bind_flight(m);
+  bind_history(m);
   bind_collate(m);
   bind_tuning(m);
   bind_stacks(m);

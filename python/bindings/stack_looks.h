@@ -1,5 +1,5 @@
 // StackLooks: where the Python code of a thread is, looked at now and then; what a sampling profiler does,
-// for the ledger's stages.
+// for the profile's stages.
 //
 // The main thread (a worker process has no other) looks at itself: a thread of ours ticks while a stretch is
 // open, enter() to leave(), and asks the interpreter for a pending call, which notes code object and

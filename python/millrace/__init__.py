@@ -9,9 +9,9 @@ from . import datasets, samplers, transforms
 from ._core import cpu_budget, empty_cache, nvtx
 from ._loader.states import gather_state, merge_states
 from ._tools.bench import bench
-from ._tools.drift import DriftAlarm, DriftError, DriftWarning, FeedOptions, FeedProfile, watch
+from ._tools.drift import DriftAlarm, DriftError, DriftOptions, DriftProfile, DriftWarning, watch
 from ._tools.estimate import Estimate, estimate
-from ._tools.history.recorder import FlightRecorder
+from ._tools.history.recorder import BatchHistory
 from ._tools.history.replaying import replay
 from ._tools.history.signals import dump_on_signal
 from ._tools.rank_report import rank_report
@@ -32,9 +32,9 @@ __all__ = [
     "DriftError",
     "DriftWarning",
     "Estimate",
-    "FeedOptions",
-    "FeedProfile",
-    "FlightRecorder",
+    "DriftOptions",
+    "DriftProfile",
+    "BatchHistory",
     "FrozenList",
     "Pad",
     "StateError",

@@ -538,7 +538,7 @@ class Loader:
         """
 
     @property
-    def holes(self) -> list[tuple[int, dict[str, Any]]]:
+    def skipped(self) -> list[tuple[int, dict[str, Any]]]:
         """(row, {index, path, offset, reason}) of samples that could not be read, in the batch that next()
         gave last: their rows have
         anything in them. With on_error="leave" only, which takes pipelines with a fixed shape.
@@ -553,7 +553,7 @@ class Loader:
         each the first).
         """
 
-    def moment(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """What it is doing: {"threads": [{doing: "idle", "read" or "make", seconds, index, sample_seconds,
         path}], the consumer's last,
         outstanding, claimed, complete: batches, unfinished_rows of the oldest, slots, free_slots}. Any
@@ -597,7 +597,7 @@ class DeviceLoader:
     def stats(self) -> dict[str, Any]: ...
     @property
     def keys(self) -> tuple[NDArray[np.int64], NDArray[np.uint32] | None]: ...
-    def moment(self) -> dict[str, Any]: ...
+    def snapshot(self) -> dict[str, Any]: ...
     def clocks(self) -> list[tuple[int, int, int, list[int], list[int]] | None]:
         """StageClock.read() of each of its threads, the one that feeds the device last."""
 
@@ -725,7 +725,7 @@ def int64_array(sequence: Any) -> NDArray[np.int64] | None:
     """The numbers of what RowGather.submit takes; None for anything else."""
 
 class BatchMemory:
-    """Memory for batches of some fields, each (shape of a row, dtype): `slots` tensors of each lent at a
+    """Memory for batches of some fields, each (shape of a row, dtype): `slots` tensors of each leased at a
     time; more come from memory of
     their own. Any thread.
     """
@@ -739,7 +739,7 @@ class BatchMemory:
         """
 
     def overflow_count(self) -> int:
-        """Tensors that found all slots lent."""
+        """Tensors that found all slots leased."""
 
 def are_indices(indices: Any, length: int) -> bool:
     """Whether `indices` is a dense int64 array of shape (n,), of numbers from 0 to length - 1."""
@@ -846,7 +846,7 @@ class StageClock:
     """
 
     enabled: bool
-    """Of the class. False where MILLRACE_LEDGER=0 is in the environment: what begins then is not counted. Set
+    """Of the class. False where MILLRACE_PROFILE=0 is in the environment: what begins then is not counted. Set
     by measurements of its cost.
     """
     def __init__(self) -> None: ...
@@ -920,10 +920,10 @@ class StageBoard:
         """Batches that all writers have answered."""
 
 class SharedRing:
-    """Memory of batches that worker processes fill and this process lends to tensors: slots in `files`
+    """Memory of batches that worker processes fill and this process leases to tensors: slots in `files`
     anonymous shared files.
 
-    The process that made it takes slots, gives them to tasks, and lends or gives them back; others only
+    The process that made it takes slots, gives them to tasks, and leases or gives them back; others only
     write.
     """
 
@@ -943,7 +943,7 @@ class SharedRing:
     @property
     def free_slots(self) -> int: ...
     @property
-    def lent_slots(self) -> int: ...
+    def leased_slots(self) -> int: ...
     @property
     def retired_slots(self) -> int:
         """Those that came back while forked children may still read them."""
@@ -975,8 +975,8 @@ class SharedRing:
         """
 
     def get(self, slot: int, offset: int, bytes: int) -> bytes: ...
-    def lend(self, slot: int) -> SlotLoan:
-        """A taken slot, which is free again when the last reference to the loan and to what was made of it is
+    def lease(self, slot: int) -> SlotLease:
+        """A taken slot, which is free again when the last reference to the lease and to what was made of it is
         gone.
         """
 
@@ -1005,9 +1005,9 @@ class SlotFile:
     def reserved(self) -> int: ...
 
 class SlotPart:
-    """A buffer over part of a lent slot, not writable; any consumer of buffers takes it."""
+    """A buffer over part of a leased slot, not writable; any consumer of buffers takes it."""
 
-class SlotLoan:
+class SlotLease:
     def part(self, offset: int, bytes: int) -> SlotPart: ...
 
 class TurnGate:
@@ -1049,8 +1049,8 @@ class BatchFields:
     """
 
     def __init__(self, fields: list[tuple], by_rows: bool) -> None: ...
-    def tensors(self, loan: SlotLoan, rows: int, copy: bool) -> list[torch.Tensor]:
-        """Tensors over the slot, which share its loan; with `copy` in memory of their own."""
+    def tensors(self, lease: SlotLease, rows: int, copy: bool) -> list[torch.Tensor]:
+        """Tensors over the slot, which share its lease; with `copy` in memory of their own."""
 
     def copies(self, ring: SharedRing, slot: int, rows: int) -> list[torch.Tensor]:
         """Tensors in memory of their own, in any process that has the ring."""
@@ -1259,7 +1259,7 @@ class BatchCopier:
     def hand_out(self, ticket: CopyTicket, tensors: list[torch.Tensor]) -> None:
         """The current stream waits for the ticket, and the tensors are marked as used there."""
 
-    def moment(self) -> CopyTicket:
+    def snapshot(self) -> CopyTicket:
         """The moment behind what was queued on the device's current stream so far."""
 
     def wait_for(self, ticket: CopyTicket) -> None: ...
@@ -1385,8 +1385,8 @@ def wake_on_signal(signal: int, fd: int) -> None:
 def unwake_on_signal(signal: int) -> bool:
     """The reverse; True: the handler that was there before is back."""
 
-class FeedStats:
-    """Statistics of a feed: what millrace._tools.drift.FeedProfile holds."""
+class DriftStats:
+    """Statistics of a feed: what millrace._tools.drift.DriftProfile holds."""
 
     def __init__(self, dict: dict[str, Any]) -> None:
         """What to_dict() returned; ValueError, KeyError or RuntimeError for anything else."""
@@ -1394,15 +1394,15 @@ class FeedStats:
     def to_dict(self) -> dict[str, Any]:
         """JSON's types, but for repeats.registers, which are bytes."""
 
-    def merge(self, other: FeedStats) -> None:
+    def merge(self, other: DriftStats) -> None:
         """Adds the other's samples; ValueError where fields of one name are of different kinds."""
 
-class FeedExaminer:
-    """A thread that looks at batches: src/tuning/feed_examiner.h."""
+class DriftExaminer:
+    """A thread that looks at batches: src/tuning/drift_examiner.h."""
 
     def __init__(
         self,
-        reference: FeedStats | None = None,
+        reference: DriftStats | None = None,
         queue: int = 2,
         rows: int = 256,
         values: int = 256,
@@ -1425,7 +1425,7 @@ class FeedExaminer:
     def finish(self) -> None:
         """Waits for all that was submitted; raises what it came to."""
 
-    def statistics(self) -> FeedStats:
+    def statistics(self) -> DriftStats:
         """A copy of what has been seen so far."""
 
     def take_alarms(self) -> list[dict[str, Any]]:

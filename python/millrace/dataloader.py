@@ -33,11 +33,11 @@ from ._loader.tuning import (
     tuning_lines,
     tuning_of,
 )
-from ._profiling import Ledger, settings_of
+from ._profiling import Profiler, settings_of
 from ._tools.advice import Advice, advice_of
 from ._tools.history.dump import known
 from ._tools.history.methods import Recorded
-from ._tools.history.recorder import FlightRecorder, recorder_of
+from ._tools.history.recorder import BatchHistory, recorder_of
 from ._tools.report import Report, report_of
 from .errors import UnavailableError
 from .installation import Replaceable
@@ -107,7 +107,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         do, and errors are the CPU's. UnavailableError at `iter()` where it cannot be. "auto": the GPU gets a
         share that keeps both sides busy, or nothing where it cannot be, and `explain()` says why.
 
-    flight: what is remembered of the batches handed out, for replay() and seen(): a FlightRecorder with
+    history: what is remembered of the batches handed out, for replay() and seen(): a BatchHistory with
         settings of your own; True: one with the usual ones; False: nothing.
 
     The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types,
@@ -178,11 +178,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         device: None | str | int | torch.device = None,
         prefetch_to_device: int = 2,
         decode: Literal["cpu", "gpu", "auto"] = "cpu",
-        flight: bool | FlightRecorder = True,
+        history: bool | BatchHistory = True,
         memory_budget: None | int | float = None,
         tune_file: None | str | os.PathLike = None,
     ) -> None:
-        checked_arguments(native, on_error, worker_method, equal_steps, device, decode, flight)
+        checked_arguments(native, on_error, worker_method, equal_steps, device, decode, history)
         if process_group is not None or mesh_dim is not None:
             sampler, shuffle = sampler_of_part(
                 dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim)
@@ -209,7 +209,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             self.device = self._device_argument
         self.prefetch_to_device = checked_depth(prefetch_to_device)
         self.decode = decode
-        self.flight = flight
+        self.history = history
         self.memory_budget = checked_memory(memory_budget)
         self.tune_file = tune_file
         self._millrace_run = self._millrace_tuning = None
@@ -278,11 +278,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         return self._millrace_wrapped_for if own is None else torch.device(own)
 
     def _get_iterator(self) -> Any:
-        ledger = Ledger(settings_of(self))
-        with ledger.starting():
-            return self._new_iterator(ledger)
+        profiler = Profiler(settings_of(self))
+        with profiler.starting():
+            return self._new_iterator(profiler)
 
-    def _new_iterator(self, ledger: Ledger) -> Any:
+    def _new_iterator(self, profiler: Profiler) -> Any:
         plan = make_plan(self)
         self._refuse_what_torch_cannot(plan)
         if advice := order_advice(self):
@@ -290,8 +290,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         if self.num_workers > 0:
             self.check_worker_number_rationality()
         recorder_of(self)  # here: what follows may see a copy of this loader
-        record = RunRecord(self._engine_name(plan), ledger)
-        ledger.native = plan.job is not None
+        record = RunRecord(self._engine_name(plan), profiler)
+        profiler.native = plan.job is not None
         record.tuning = self._millrace_tuning = tuning_of(self, plan, record.engine)
         saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved, verify=False)
         streams = isinstance(plan.job, StreamJob)
@@ -306,7 +306,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
                 record.engine
             ]
             iterator = python_class(self, record, progress)
-        ledger.ends_with(iterator)
+        profiler.ends_with(iterator)
         self._millrace_run, self._millrace_progress, self._millrace_saved = record, progress, None
         return iterator
 
@@ -360,7 +360,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         return "\n".join([str(plan), *tuning_lines(self, plan, self._engine_name(plan)), *advice])
 
     def report(self) -> Report:
-        """The ledger and its steps, to be printed, or saved as a page: report().save("report.html").
+        """The profile and its steps, to be printed, or saved as a page: report().save("report.html").
         docs/report.md has the rest.
         """
         return report_of(self)
@@ -374,27 +374,29 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             them; bytes read (native) or moved (processes). Of native
         iterators only, else zero: seconds {read, decode, transform, collate} summed over threads. With
         decode="gpu" or "auto" also
-        left_to_device: pictures that the threads have left to the device's decoder so far. "ledger": what
-            ledger(steps) returns.
+        left_to_device: pictures that the threads have left to the device's decoder so far. "profile": what
+            profile(steps) returns.
         "tuned", where an argument is "auto": what was chosen, within which budget, when and why.
         """
         record = self._latest_run()
         tuned = {} if self._millrace_tuning is None else {"tuned": self._millrace_tuning.report()}
-        return {**record.stats(), **tuned, "ledger": record.ledger_now(steps)}
+        return {**record.stats(), **tuned, "profile": record.profile_now(steps)}
 
-    def ledger(self, steps: bool = False) -> dict[str, Any] | None:
+    def profile(self, steps: bool = False) -> dict[str, Any] | None:
         """Where each second of the latest iterator's epoch went, in the training loop's thread and in each
         worker: a dict of JSON's types.
 
         consumer: seconds by what next() and the loop did, which sum to wall_seconds; workers: the same for
         each thread or process; stages: wall and CPU seconds; blame: the seconds that the loop lost, by stage;
         bottleneck: the stage to improve first, or "consumer". `steps`: also when each next() was called and
-            returned. docs/ledger.md explains every key.
+            returned. docs/profile.md explains every key.
         """
-        return self._latest_run().ledger_now(steps)
+        return self._latest_run().profile_now(steps)
 
     def _latest_run(self) -> RunRecord:
-        return self._millrace_run or RunRecord(self._engine_name(make_plan(self)), Ledger(settings_of(self)))
+        return self._millrace_run or RunRecord(
+            self._engine_name(make_plan(self)), Profiler(settings_of(self))
+        )
 
     def advice(self) -> Advice:
         """What to change so that the loop waits less: a list of millrace._tools.advice.Suggestion, each with

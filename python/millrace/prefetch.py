@@ -176,7 +176,7 @@ class DeviceIterator(_Passing):
         self._device = device
         self._prefetch = checked_depth(prefetch)
         self._progress = progress
-        self._ledger = getattr(getattr(batches, "_record", None), "ledger", None)  # of a loader of ours
+        self._profile = getattr(getattr(batches, "_record", None), "profile", None)  # of a loader of ours
         self._ahead: deque[_Ahead] = deque()
         self._asked = 0  # grows with the first steps, so that the first batch waits for no other
         self._ended = False
@@ -190,16 +190,16 @@ class DeviceIterator(_Passing):
                 f"this iterator belongs to process {self._owner_pid}, whose device cannot be used after a"
                 " fork. Make a new iterator here, in a process that was started by spawn"
             )
-        if self._ledger is None:
+        if self._profile is None:
             return self._next()
-        before = self._ledger.begin(COPY)
+        before = self._profile.begin(COPY)
         try:
             return self._next()
         except StopIteration:
-            self._ledger.finish(before)
+            self._profile.finish(before)
             raise
         finally:
-            self._ledger.leave(before)
+            self._profile.leave(before)
 
     def _next(self) -> Any:
         self._asked = min(self._asked + 1, self._prefetch)
@@ -288,7 +288,7 @@ class DeviceIterator(_Passing):
         from the device: memory of
         batches that the loop has dropped comes back only when the device is through with them.
         """
-        self._handed.append((self._copier.moment(), read))
+        self._handed.append((self._copier.snapshot(), read))
         while len(self._handed) > max(_LEAST_QUEUED, self._prefetch):
             with during(STEP, "wait for the device"):  # it computes what the loop gave it
                 self._copier.wait_for(self._handed[0][0])

@@ -28,7 +28,7 @@ void check_slots(int slots) {
 
 }  // namespace
 
-// Owned by its lease alone while lent: only the lease's holder touches it, so it needs no lock. The
+// Owned by its lease alone while leased: only the lease's holder touches it, so it needs no lock. The
 // generation is compared before anything else: in a forked child `ring` must not be locked, not even counted
 // down (its end could lock).
 struct Lease::Slot {
@@ -56,7 +56,7 @@ struct BatchRing::State {
   std::mutex mutex;  // guards everything below
   bool closed = false;
   int slots;
-  int lent = 0;
+  int leased = 0;
   std::vector<MemoryBlock> free;  // the one that came back last is at the end
 
   // Under the lock: the free block that suits best, or an empty one for the caller to fill.
@@ -65,7 +65,7 @@ struct BatchRing::State {
     const auto fits = [bytes](const MemoryBlock& block) { return block.size_bytes() >= bytes; };
     auto best = std::find_if(free.rbegin(), free.rend(), fits);
     // None is large enough: while the ring may still grow, add one; else one of the small ones goes.
-    if (best == free.rend() && lent + static_cast<int>(free.size()) < slots) return {};
+    if (best == free.rend() && leased + static_cast<int>(free.size()) < slots) return {};
     if (best == free.rend()) best = free.rbegin();
     MemoryBlock block = std::move(*best);
     free.erase(std::next(best).base());
@@ -75,8 +75,8 @@ struct BatchRing::State {
   void give_back(MemoryBlock block) {
     {
       const std::lock_guard lock(mutex);
-      --lent;
-      if (!closed && block.owner() == nullptr && lent + static_cast<int>(free.size()) < slots)
+      --leased;
+      if (!closed && block.owner() == nullptr && leased + static_cast<int>(free.size()) < slots)
         free.push_back(std::move(block));
     }
     if (block.data() != nullptr) cache_block(std::move(block));
@@ -172,9 +172,9 @@ std::optional<Lease> BatchRing::try_acquire(size_t bytes) {
   slot->source = state_->source;
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->lent >= state_->slots) return std::nullopt;
+    if (state_->leased >= state_->slots) return std::nullopt;
     slot->pages = state_->take_free(bytes);
-    ++state_->lent;
+    ++state_->leased;
   }
   Lease lease(std::move(slot));
   try {
@@ -182,7 +182,7 @@ std::optional<Lease> BatchRing::try_acquire(size_t bytes) {
   } catch (...) {
     // Not through the lease: the caller may hold the lock that its release callback takes.
     const std::lock_guard lock(state_->mutex);
-    --state_->lent;
+    --state_->leased;
     throw;
   }
   lease.slot_->ring = state_;
@@ -206,7 +206,7 @@ void BatchRing::set_slots(int slots) {
   {
     const std::lock_guard lock(state_->mutex);
     state_->slots = slots;
-    while (!state_->free.empty() && state_->lent + static_cast<int>(state_->free.size()) > slots) {
+    while (!state_->free.empty() && state_->leased + static_cast<int>(state_->free.size()) > slots) {
       gone.push_back(std::move(state_->free.back()));
       state_->free.pop_back();
     }
@@ -219,9 +219,9 @@ int BatchRing::slots() const {
   return state_->slots;
 }
 
-int BatchRing::lent() const {
+int BatchRing::leased() const {
   const std::lock_guard lock(of_this_process(*state_).mutex);
-  return state_->lent;
+  return state_->leased;
 }
 
 int64_t BatchRing::overflow_count() const { return state_->overflow_count.load(std::memory_order_relaxed); }

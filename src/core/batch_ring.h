@@ -1,9 +1,9 @@
-// BatchRing: the memory of batches. Slots are used again and again; a Lease lends one to whoever holds the
+// BatchRing: the memory of batches. Slots are used again and again; a Lease leases one to whoever holds the
 // tensor.
 //
 // A slot is one field of one batch: free -> filling -> leased -> free. Its pages stay mapped between batches,
 // so a batch costs no allocation and no page fault once the ring is warm; the slot that came back last is
-// lent first. Bound: `slots` slots; set_slots() changes it while the ring is in use. When all are lent,
+// leased first. Bound: `slots` slots; set_slots() changes it while the ring is in use. When all are leased,
 // acquire_overflow() hands out memory of its own, given back to the system on return and counted; so a user
 // who keeps every batch gets every batch, and nobody waits for ever. Threads: all members may be called from
 // any thread; a Lease may be dropped on any thread, also after the ring is gone (the slots live until the
@@ -68,16 +68,16 @@ class BatchRing {
   BatchRing(const BatchRing&) = delete;
   BatchRing& operator=(const BatchRing&) = delete;
 
-  // A free slot of at least `bytes`, or nothing when all are lent.
+  // A free slot of at least `bytes`, or nothing when all are leased.
   std::optional<Lease> try_acquire(size_t bytes);
   Lease acquire_overflow(size_t bytes);
 
-  // At least 1. A lower bound takes nothing back: leases that are out stay good, and no slot is lent until
+  // At least 1. A lower bound takes nothing back: leases that are out stay good, and no slot is leased until
   // enough of them are back. Free blocks beyond the bound go to the cache. A higher one calls no on_release:
   // who raises it wakes whoever waits.
   void set_slots(int slots);
   int slots() const;
-  int lent() const;                // slots, at this moment
+  int leased() const;              // slots, at this moment
   int64_t overflow_count() const;  // since construction
 
  private:

@@ -86,7 +86,7 @@ void SharedRing::State::put(int slot) {
   {
     std::unique_lock lock(mutex);
     Slot& mine = all[static_cast<size_t>(slot)];
-    if (std::exchange(mine.lent, false)) --lent;
+    if (std::exchange(mine.leased, false)) --leased;
     if (mine.retired_for > 0) {  // a forked child may still read it
       mine.came_back = true;
       ++came_back;
@@ -135,10 +135,10 @@ void SharedRing::State::punch_free() {
 }
 
 // One of the tensors' right to a slot.
-struct SharedRing::Loan {
+struct SharedRing::Lease {
   std::shared_ptr<State> state;
   int slot;
-  ~Loan() {
+  ~Lease() {
     if (state->owner())
       state->put(slot);  // else inherited by a forked child: not ours, and no lock may be touched
   }
@@ -263,9 +263,9 @@ size_t SharedRing::reserved(int slot) const {
   return state_->all[static_cast<size_t>(slot)].reserved;
 }
 
-std::shared_ptr<const void> SharedRing::lend(int slot) {
+std::shared_ptr<const void> SharedRing::lease(int slot) {
   // Allocated before the slot is marked, so that a failure here changes nothing.
-  auto loan = std::shared_ptr<Loan>(new Loan{state_, slot});
+  auto lease = std::shared_ptr<Lease>(new Lease{state_, slot});
   State::Slot& mine = state_->all[static_cast<size_t>(slot)];
   std::unique_lock lock(state_->mutex);
   // No device can copy what begins in locked pages and ends behind them.
@@ -274,9 +274,9 @@ std::shared_ptr<const void> SharedRing::lend(int slot) {
     state_->unlock(slot);
     lock.lock();
   }
-  mine.lent = true;
-  ++state_->lent;
-  return loan;
+  mine.leased = true;
+  ++state_->leased;
+  return lease;
 }
 
 void SharedRing::prefer_node(int node) {
@@ -311,9 +311,9 @@ int SharedRing::retired_slots() const {
   return state_->came_back;
 }
 
-int SharedRing::lent_slots() const {
+int SharedRing::leased_slots() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->lent;
+  return state_->leased;
 }
 
 size_t SharedRing::memory_bytes() const {

@@ -1,24 +1,24 @@
-// SharedRing: batches' memory that worker processes fill and the process that made it lends to tensors.
+// SharedRing: batches' memory that worker processes fill and the process that made it leases to tensors.
 //
 // One anonymous file (memfd) or a few, mapped whole into every process. They are cut into ranges of equal
 // stride, the slots, most of which never get a page: a slot takes memory as far as a batch in it reached, and
 // keeps it, because fresh pages cost more than the batch. So there is no size to agree on, and a batch may be
 // longer than the last.
 //
-//   free -> filling (taken for a task) -> lent (while tensors over it live) -> free
+//   free -> filling (taken for a task) -> leased (while tensors over it live) -> free
 //
 // Invariant: only the process that made the ring changes which slot is free; nothing of that lies in shared
 // memory, so a killed worker leaves nothing to repair: its slot is simply not accepted. A worker writes to a
-// slot between the task that names it and the answer, at no other time. Fork: a child may read what was lent
-// when it was forked, for as long as it lives. Those slots are retired: they are used again when the child,
-// and all that it forked, have ended or execute another program (fork_witness.h). That is asked when such a
-// slot comes back, and when a slot without memory is taken instead, so children that have ended cost at most
-// a working set. crowded() says when those that live on keep so much that batches should be copied: what is
-// not lent at a fork is not retired. In the child itself ending a loan does nothing. Processes that are
-// cloned without fork()'s handlers are not known, and must not read batches. Bound: `slots` slots, of which
-// at most `warm` free ones keep their memory; 16 descriptors for all forks. Threads: the owner's calls from
-// any thread (one lock). Ends: with the ring and the last loan; the kernel frees the pages when the workers'
-// mappings are gone too, free slots at once.
+// slot between the task that names it and the answer, at no other time. Fork: a child may read what was
+// leased when it was forked, for as long as it lives. Those slots are retired: they are used again when the
+// child, and all that it forked, have ended or execute another program (fork_witness.h). That is asked when
+// such a slot comes back, and when a slot without memory is taken instead, so children that have ended cost
+// at most a working set. crowded() says when those that live on keep so much that batches should be copied:
+// what is not leased at a fork is not retired. In the child itself ending a lease does nothing. Processes
+// that are cloned without fork()'s handlers are not known, and must not read batches. Bound: `slots` slots,
+// of which at most `warm` free ones keep their memory; 16 descriptors for all forks. Threads: the owner's
+// calls from any thread (one lock). Ends: with the ring and the last lease; the kernel frees the pages when
+// the workers' mappings are gone too, free slots at once.
 #pragma once
 
 #include <cstddef>
@@ -80,27 +80,27 @@ class SharedRing {
 
   // Owner:
   int take();                // a free slot, the one that came back last; -1 when there is none
-  void give_back(int slot);  // taken, not lent
+  void give_back(int slot);  // taken, not leased
   void set_reserved(int slot, size_t bytes);
   size_t reserved(int slot) const;
-  std::shared_ptr<const void> lend(
-      int slot);               // taken -> lent; free again when the last copy dies, on any thread
+  std::shared_ptr<const void> lease(
+      int slot);               // taken -> leased; free again when the last copy dies, on any thread
   void prefer_node(int node);  // where fresh pages come from, whichever process touches them first; numa.h
-  // Taken: locks the memory that the slot has, once, until that is given to the system, or lent when it has
+  // Taken: locks the memory that the slot has, once, until that is given to the system, or leased when it has
   // grown and was not locked again. Returns why it failed; empty: it is locked. The first locker is the
-  // ring's; it may be called until the last loan ends, on any thread.
+  // ring's; it may be called until the last lease ends, on any thread.
   std::string lock_pages(int slot, const PageLocker& locker);
   int free_slots() const;
-  int lent_slots() const;
+  int leased_slots() const;
   int retired_slots() const;  // that came back, and a child may still read
-  // Whether a batch should be copied out of its slot rather than lent: fewer than `working_set` slots are
+  // Whether a batch should be copied out of its slot rather than leased: fewer than `working_set` slots are
   // free, or children keep as many.
   bool crowded(int working_set);
   size_t memory_bytes() const;  // reserved in all slots
 
  private:
-  struct Loan;
-  std::shared_ptr<State> state_;  // shared with the loans, which may outlive the ring
+  struct Lease;
+  std::shared_ptr<State> state_;  // shared with the leases, which may outlive the ring
 };
 
 }  // namespace millrace::core

@@ -1,4 +1,4 @@
-// What a fork does to the rings of this process: lent slots are retired, until a witness says that no child
+// What a fork does to the rings of this process: leased slots are retired, until a witness says that no child
 // is left.
 #include <pthread.h>
 
@@ -47,18 +47,18 @@ struct Registry {
   }
 
   // The rings' locks are held, too.
-  void retire_lent() {
-    std::vector<RetiredSlot> lent;
+  void retire_leased() {
+    std::vector<RetiredSlot> leased;
     std::vector<State*>
         whose;  // not through the weak pointers: the end of what they lock would take this lock again
     for (State* ring : rings)
       for (int slot = 0; slot < static_cast<int>(ring->all.size()); ++slot)
-        if (ring->all[static_cast<size_t>(slot)].lent) {
-          lent.push_back({ring->weak_from_this(), slot});
+        if (ring->all[static_cast<size_t>(slot)].leased) {
+          leased.push_back({ring->weak_from_this(), slot});
           whose.push_back(ring);
         }
-    if (lent.empty()) return;
-    if (!forks.empty() && forks.back()->slots == lent && forks.back()->witness.appear()) {
+    if (leased.empty()) return;
+    if (!forks.empty() && forks.back()->slots == leased && forks.back()->witness.appear()) {
       present = &forks.back()->witness;
       return;
     }
@@ -73,23 +73,24 @@ struct Registry {
     }
     if (fork == nullptr && !forks.empty() && forks.back()->witness.appear()) fork = forks.back().get();
     if (fork != nullptr) present = &fork->witness;
-    for (size_t i = 0; i < lent.size(); ++i) {
-      if (fork != nullptr && std::find(fork->slots.begin(), fork->slots.end(), lent[i]) != fork->slots.end())
+    for (size_t i = 0; i < leased.size(); ++i) {
+      if (fork != nullptr &&
+          std::find(fork->slots.begin(), fork->slots.end(), leased[i]) != fork->slots.end())
         continue;
-      ++whose[i]->all[static_cast<size_t>(lent[i].slot)].retired_for;  // without a witness: for ever
-      if (fork != nullptr) fork->slots.push_back(std::move(lent[i]));
+      ++whose[i]->all[static_cast<size_t>(leased[i].slot)].retired_for;  // without a witness: for ever
+      if (fork != nullptr) fork->slots.push_back(std::move(leased[i]));
     }
   }
 };
 Registry& registry =
-    *new Registry;  // made at load time and never destroyed: loans may end after static destructors ran
+    *new Registry;  // made at load time and never destroyed: leases may end after static destructors ran
 
 // Locks are held over fork() so that no list is seen half changed; the child never takes a ring's lock again
 // (owner()).
 void before_fork() {
   registry.mutex.lock();
   for (State* ring : registry.rings) ring->mutex.lock();
-  registry.retire_lent();
+  registry.retire_leased();
 }
 
 void unlock_all() {

@@ -1,4 +1,4 @@
-// What a SharedRing and its loans share, and what a fork does to all rings of a process. For the two
+// What a SharedRing and its leases share, and what a fork does to all rings of a process. For the two
 // shared_ring*.cpp alone.
 #pragma once
 
@@ -27,13 +27,13 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   struct Slot {
     size_t reserved = 0;
     size_t locked = 0;  // bytes whose pages are locked
-    bool lent = false;
+    bool leased = false;
     int retired_for = 0;     // forks whose children may still read it
     bool came_back = false;  // while it was retired
   };
   std::vector<Slot> all;
   std::vector<int> free;  // the one that came back last is at the end
-  int lent = 0;
+  int leased = 0;
   int came_back = 0;  // slots that only a child may still read
   bool closed = false;
   PageLocker locker;
@@ -56,13 +56,13 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   void child_ended(int slot);
 };
 
-// Every ring that this process made, so that a fork can retire what is lent, and the forks whose children may
-// still read something.
+// Every ring that this process made, so that a fork can retire what is leased, and the forks whose children
+// may still read something.
 //
 // Invariant: a slot's `retired_for` is the number of entries below that name it. A fork that finds the same
-// slots lent as the newest entry joins it, which loses nothing: they come back when the last child has ended
-// in either case. So does a fork that finds kMostForks entries, or no descriptor: then slots come back later
-// than they could. Bound: kMostForks descriptors in the process.
+// slots leased as the newest entry joins it, which loses nothing: they come back when the last child has
+// ended in either case. So does a fork that finds kMostForks entries, or no descriptor: then slots come back
+// later than they could. Bound: kMostForks descriptors in the process.
 class SharedRingForks {
  public:
   static constexpr size_t kMostForks = 16;

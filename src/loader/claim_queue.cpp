@@ -111,10 +111,10 @@ bool ClaimQueue::empty() const {
   return tasks_.empty();
 }
 
-LoaderMoment ClaimQueue::moment() const {
-  LoaderMoment result;
+LoaderSnapshot ClaimQueue::snapshot() const {
+  LoaderSnapshot result;
   result.slots = ring_->slots();
-  result.free_slots = result.slots - ring_->lent();
+  result.free_slots = result.slots - ring_->leased();
   const Lock lock(mutex_);
   result.outstanding = static_cast<int64_t>(tasks_.size());
   result.claimed = static_cast<int64_t>(claim_);

@@ -60,7 +60,7 @@ class ClaimQueue {
   void discard_all();
   void close();
   bool empty() const;
-  LoaderMoment moment() const;  // without threads
+  LoaderSnapshot snapshot() const;  // without threads
   // Any thread. At least 1 each.
   void set_limits(int active_workers, int slots);
 

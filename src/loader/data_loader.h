@@ -30,9 +30,9 @@ namespace millrace::loader {
 
 enum class ErrorPolicy : uint8_t {
   raise,    // next() throws the first error of the batch, by row; the following batch can still be had
-  skip,     // the hole is filled from the epoch's end; the epoch gets shorter (hole_filler.h has the rule)
+  skip,     // the hole is filled from the epoch's end; the epoch gets shorter (backfill.h has the rule)
   replace,  // the next readable index (i + 1 mod n) takes the row, as its occurrence 0
-  leave,    // the row has anything in it and is listed in Batch::holes; only where all rows have one shape
+  leave,    // the row has anything in it and is listed in Batch::skipped; only where all rows have one shape
 };
 // Only samples that cannot be read are left out. Wrong indices, rows of different shapes
 // (Error(shape_mismatch)), lack of memory or descriptors, and an epoch (`skip`) or dataset (`replace`) with
@@ -53,7 +53,7 @@ struct SampleError {
   std::string reason;
 };
 
-struct Hole {
+struct SkippedRow {
   int64_t row = 0;
   SampleError error;
 };
@@ -65,7 +65,7 @@ struct Batch {
   base::DType type = base::DType::f32;
   core::Lease images;  // rows x shape elements, dense
   std::vector<int64_t> labels;
-  std::vector<Hole> holes;   // by row; `leave` only
+  std::vector<SkippedRow> skipped;  // by row; `leave` only
   std::vector<RowKey> keys;  // which sample each row became in the end, and as which occurrence of its index
 };
 
@@ -85,7 +85,7 @@ struct LoaderStats {
 };
 
 // What a loader is doing at this moment.
-struct LoaderMoment {
+struct LoaderSnapshot {
   struct Thread {
     trace::Doing doing = trace::Doing::nothing;
     int64_t index = -1;
@@ -129,7 +129,7 @@ class DataLoader {
   virtual void set_limits(int active_threads, int slots) = 0;
   virtual void close() = 0;
   virtual LoaderStats stats() const = 0;
-  virtual LoaderMoment moment() const = 0;                      // any thread; waits for no sample
+  virtual LoaderSnapshot snapshot() const = 0;                  // any thread; waits for no sample
   virtual std::vector<trace::StageReading> clocks() const = 0;  // where the time of each of its threads went
 };
 

@@ -143,8 +143,8 @@ class DeviceLoader::Impl {
         static_cast<double>(waited_ns_) * 1e-9;  // the engine knows only how long the device thread waited
     return result;
   }
-  LoaderMoment moment() const {
-    LoaderMoment result = engine_.moment();
+  LoaderSnapshot snapshot() const {
+    LoaderSnapshot result = engine_.snapshot();
     const std::lock_guard lock(mutex_);
     result.outstanding = submitted_ - handed_out_;
     result.complete = static_cast<int64_t>(ready_.size());
@@ -311,7 +311,7 @@ void DeviceLoader::close() {
   if (!in_child()) impl_->close();
 }
 LoaderStats DeviceLoader::stats() const { return impl().stats(); }
-LoaderMoment DeviceLoader::moment() const { return impl().moment(); }
+LoaderSnapshot DeviceLoader::snapshot() const { return impl().snapshot(); }
 std::vector<trace::StageReading> DeviceLoader::clocks() const {
   return in_child() ? std::vector<trace::StageReading>{} : impl_->clocks();
 }

@@ -93,7 +93,7 @@ class DeviceLoader {
   Status next(DeviceBatch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
-  LoaderMoment moment() const;                      // of the engine, whose consumer is the device thread
+  LoaderSnapshot snapshot() const;                  // of the engine, whose consumer is the device thread
   std::vector<trace::StageReading> clocks() const;  // the device thread's is the last
   int64_t left_to_device() const;                   // pictures so far
 

@@ -149,17 +149,17 @@ void Engine::finish_asides() {
 bool Engine::settle(int64_t deadline_ns) {
   if (filler_ && !filler_->fill(deadline_ns)) return false;
   filler_.reset();
-  if (options_.on_error == ErrorPolicy::leave) list_holes();
+  if (options_.on_error == ErrorPolicy::leave) list_skipped();
   record_failures();
   return true;
 }
 
-void Engine::list_holes() {
-  holes_.clear();
+void Engine::list_skipped() {
+  skipped_.clear();
   current_->row_shapes.resize(current_->keys.size(), *current_->shape);
   for (const RowFailure& failure : current_->failures) {
     if (failure.error || failure.left_out.empty()) continue;
-    holes_.push_back({failure.row, failure.left_out.back()});
+    skipped_.push_back({failure.row, failure.left_out.back()});
     current_->row_shapes[static_cast<size_t>(failure.row)] = *current_->shape;
   }
 }
@@ -227,7 +227,7 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
   out.shape = *task.shape;
   out.type = task.type;
   out.labels.clear();
-  out.holes = std::exchange(holes_, {});
+  out.skipped = std::exchange(skipped_, {});
   for (int64_t row = 0; row < task.rows; ++row)
     out.labels.push_back(
         source_.labels.empty()
@@ -272,8 +272,8 @@ LoaderStats Engine::stats() const {
   return result;
 }
 
-LoaderMoment Engine::moment() const {
-  LoaderMoment result = queue_->moment();
+LoaderSnapshot Engine::snapshot() const {
+  LoaderSnapshot result = queue_->snapshot();
   const int64_t now = base::now_ns();
   const auto add = [&](const RowWorker& worker) {
     const trace::Activity::Moment doing = worker.doing();

@@ -1,12 +1,12 @@
 // Engine: the consumer's side of a loader and its worker threads, in the process that made it.
 //
-//   submit() -> EpochKeys -> ClaimQueue -> RowWorkers (one per thread) -> next(): fill holes, check shapes,
+//   submit() -> EpochKeys -> ClaimQueue -> RowWorkers (one per thread) -> next(): fill skipped, check shapes,
 //   hand out
 //
 // With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same
 // code, hence the same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule
 // for forked children. Threads: the consumer's calls from one thread at a time, but submit() and end_epoch()
-// also while another is in next(); stats() and moment() and set_limits() from any (their own locks), and
+// also while another is in next(); stats() and snapshot() and set_limits() from any (their own locks), and
 // close() from any at any moment. Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit.
 // It empties the queue (ClaimQueue's lock makes that safe beside whoever looks into it), workers come out
 // behind their row, and a consumer inside next() behind its row, with Error(unavailable); then it joins, and
@@ -27,7 +27,7 @@
 #include "loader/claim_queue.h"
 #include "loader/data_loader.h"
 #include "loader/epoch_keys.h"
-#include "loader/hole_filler.h"
+#include "loader/backfill.h"
 #include "loader/row_source.h"
 #include "loader/row_worker.h"
 #include "trace/stage_clock.h"
@@ -48,7 +48,7 @@ class Engine {
   DataLoader::Status next(Batch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
-  LoaderMoment moment() const;
+  LoaderSnapshot snapshot() const;
   void set_limits(int active_threads, int slots) { queue_->set_limits(active_threads, slots); }
   std::vector<trace::StageReading> clocks() const;  // of its threads
   // A garbage collection inside a Python decoder can end a loader on one of its own threads: then close()
@@ -62,7 +62,7 @@ class Engine {
   bool settle(int64_t deadline_ns);
   void finish_asides();
   void remake_if_shape_changed(BatchTask& task);
-  void list_holes();
+  void list_skipped();
   void record_failures();
   void hand_over(BatchTask& task, Batch& out);
 
@@ -82,8 +82,8 @@ class Engine {
   Claim claim_;  // of the consumer as the only worker
   RowFailure failure_;
   std::shared_ptr<BatchTask> current_;  // complete, on its way to be handed out
-  std::optional<HoleFiller> filler_;    // of current_, under `skip`
-  std::vector<Hole> holes_;             // of current_, under `leave`
+  std::optional<Backfill> filler_;      // of current_, under `skip`
+  std::vector<SkippedRow> skipped_;     // of current_, under `leave`
 
   mutable std::mutex stats_mutex_;  // guards counted_
   LoaderStats counted_;             // without the stages' times, which the workers count

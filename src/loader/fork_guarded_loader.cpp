@@ -45,7 +45,7 @@ class ForkGuardedLoader final : public DataLoader {
     if (!in_child()) engine_->close();
   }
   LoaderStats stats() const override { return engine().stats(); }
-  LoaderMoment moment() const override { return engine().moment(); }
+  LoaderSnapshot snapshot() const override { return engine().snapshot(); }
   std::vector<trace::StageReading> clocks() const override {
     return in_child() ? std::vector<trace::StageReading>{} : engine_->clocks();
   }

@@ -90,7 +90,7 @@ PyObject* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, 
     std::memcpy(tensor.data_ptr(), data, bytes);
     return THPVariable_Wrap(tensor);
   }
-  // The deleter is dropped, and with it the loan, when the storage goes: on any thread, without the GIL.
+  // The deleter is dropped, and with it the lease, when the storage goes: on any thread, without the GIL.
   const auto release = [keeper = keeper](void*) {};
   at::Tensor view = field.strides.empty() ? at::from_blob(data, field.sizes, release, options)
                                           : at::from_blob(data, field.sizes, field.strides, release, options);

@@ -142,7 +142,7 @@ StageClock::StageClock(StageRow& row, std::shared_ptr<const void> owner)
 StageClock::~StageClock() = default;
 
 std::atomic<bool> StageClock::enabled_ = [] {
-  const char* value = std::getenv("MILLRACE_LEDGER");
+  const char* value = std::getenv("MILLRACE_PROFILE");
   return value == nullptr || std::string_view(value) != "0";
 }();
 

@@ -93,7 +93,7 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   StageClock(const StageClock&) = delete;
   StageClock& operator=(const StageClock&) = delete;
 
-  // False: MILLRACE_LEDGER=0 in the environment, or a measurement of what clocks cost. Nothing is attached
+  // False: MILLRACE_PROFILE=0 in the environment, or a measurement of what clocks cost. Nothing is attached
   // then.
   static bool enabled() { return enabled_.load(std::memory_order_relaxed); }
   static void enable(bool on) { enabled_ = on; }
@@ -117,7 +117,7 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   void end_when_left() { ends_ = true; }  // by the outermost leave()
   int64_t first_wait_ns() const {
     return first_wait_ns_.load(std::memory_order_relaxed);
-  }                                               // for batches, until the first step's end
+  }  // for batches, until the first step's end
   void note_ready(int count) { ready_ = count; }  // batches that were there when the present begin() came
 
   struct Step {

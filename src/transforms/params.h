@@ -47,9 +47,9 @@ struct OpParams {
     erase
   };
   Kind kind{};
-  uint32_t op = 0;   // position in the chain
-  base::Rect box{};  // resized_crop, crop: in the coordinates of the picture at that point (crop: after
-                     // padding) erase: in the output
+  uint32_t op = 0;       // position in the chain
+  base::Rect box{};      // resized_crop, crop: in the coordinates of the picture at that point (crop: after
+                         // padding) erase: in the output
   bool applied = false;  // flips, grayscale, erase, color_jitter, blur
   int orientation = 1;   // orientation
   ColorJitterParams color{};

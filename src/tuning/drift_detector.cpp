@@ -18,7 +18,7 @@ double samples_of(const SeriesStats& stats) { return static_cast<double>(stats.s
 
 }  // namespace
 
-DriftDetector::DriftDetector(const FeedStats& reference, const DriftOptions& options)
+DriftDetector::DriftDetector(const DriftStats& reference, const DriftOptions& options)
     : options_(options), steps_(FeatureTracker::kLongest) {
   for (const auto& [name, stats] : reference.fields) {
     if (!stats.begun()) continue;

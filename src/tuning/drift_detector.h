@@ -45,7 +45,7 @@ class DriftDetector {
  public:
   static constexpr int kQuiet = 16;
 
-  DriftDetector(const FeedStats& reference, const DriftOptions& options);
+  DriftDetector(const DriftStats& reference, const DriftOptions& options);
   const FieldReference* reference(const std::string& field) const;
 
   void begin_batch(int64_t step);

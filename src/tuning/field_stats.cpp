@@ -183,11 +183,11 @@ FieldReference FieldStats::reference() const {
   return result;
 }
 
-void FeedStats::settle() {
+void DriftStats::settle() {
   for (auto& entry : fields) entry.second.settle();
 }
 
-void FeedStats::merge(const FeedStats& other) {
+void DriftStats::merge(const DriftStats& other) {
   for (const auto& [name, field] : other.fields) fields[name].merge(field);
   repeats.merge(other.repeats);
   batches += other.batches;

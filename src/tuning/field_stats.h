@@ -1,4 +1,4 @@
-// FieldStats: the statistics of one field of a feed (a tensor of the batches), and FeedStats: of all fields.
+// FieldStats: the statistics of one field of a feed (a tensor of the batches), and DriftStats: of all fields.
 //
 // Built from the numbers that sample_rows() chose. The first kOpeningRows samples are kept until the frames
 // can be chosen from them; whoever reads before that calls settle(). Merged over workers, epochs and ranks.
@@ -82,13 +82,13 @@ class FieldStats {
   size_t opening_rows_ = 0;
 };
 
-struct FeedStats {
+struct DriftStats {
   std::map<std::string, FieldStats> fields;
   Repeats repeats;
   int64_t batches = 0, samples = 0;  // looked at
 
   void settle();
-  void merge(const FeedStats& other);  // both settled
+  void merge(const DriftStats& other);  // both settled
 };
 
 }  // namespace millrace::tuning

@@ -74,9 +74,9 @@ class Case:
             for _ in loader:
                 if self.step:
                     time.sleep(self.step)
-        ledger = loader.ledger()
+        profile = loader.profile()
         return (
-            ledger["samples"] / ledger["wall_seconds"] if self.whole else throughput(ledger)
+            profile["samples"] / profile["wall_seconds"] if self.whole else throughput(profile)
         ), loader.advice()
 
 

@@ -1,4 +1,4 @@
-"""Pipelines whose bottleneck is known because it was built in: what the ledger has to find, on every engine.
+"""Pipelines whose bottleneck is known because it was built in: what the profile has to find, on every engine.
 
 A case makes a loader; `step` is what the training loop does with each batch. Slow things either wait, as a
 disk or a network does, or compute for as long as they say, by the thread's own CPU time, so that a busy
@@ -364,10 +364,10 @@ CASES = [
 
 
 def run(case: Case, made: Made) -> dict[str, Any]:
-    """One epoch; its ledger."""
+    """One epoch; its profile."""
     with contextlib.ExitStack() as stack:
         loader = case.make(made, stack)
         for _ in loader:
             if case.step:
                 time.sleep(case.step)
-        return loader.stats()["ledger"]
+        return loader.stats()["profile"]

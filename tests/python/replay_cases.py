@@ -1,4 +1,4 @@
-"""What the tests of the flight recorder share: runs with replays in between, and what is run."""
+"""What the tests of the history recorder share: runs with replays in between, and what is run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 import numpy as np
 import torch
 from loader_data import generator_states
-from millrace import FlightRecorder, transforms
+from millrace import BatchHistory, transforms
 from shard_data import same
 
 AUGMENTED = transforms.Compose(
@@ -31,7 +31,7 @@ def run_with_replays(make, epochs=1, each=4, **recorder):
     expected = [list(plain) for _ in range(epochs)]
     seed()
     loader = make()
-    loader.flight = FlightRecorder(**recorder)
+    loader.history = BatchHistory(**recorder)
     for epoch in range(epochs):
         given = []
         for step, batch in enumerate(loader):

@@ -11,7 +11,7 @@ from millrace._tools.advice import Facts, advise, throughput
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0"),
+    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]
 
 
@@ -33,7 +33,7 @@ def test_what_is_foretold_comes_true():
 # ------------------------------------------------------------------ the model alone
 
 
-def ledger(
+def profile(
     engine="processes",
     native=False,
     workers=2,
@@ -44,7 +44,7 @@ def ledger(
     cores=8.0,
     **more,
 ):
-    """A ledger of `batches` batches of 8: seconds per batch, of one worker by stage and of the consumer."""
+    """A profile of `batches` batches of 8: seconds per batch, of one worker by stage and of the consumer."""
     per_batch, cpu = per_batch or {"decode": 0.04}, cpu or {}
     consumer = {name: seconds * batches for name, seconds in (consumer or {"step": 0.005}).items()}
     made = sum(per_batch.values()) * batches
@@ -107,7 +107,7 @@ def named(advice, argument):
 
 
 def test_workers_up_to_what_the_loop_can_use():
-    advice = advise(ledger())
+    advice = advise(profile())
     assert advice.samples_per_second == pytest.approx(8 / 0.02)
     assert advice[0].arguments == {"num_workers": 10}  # eight that are never late could do it
     assert advice[0].samples_per_second == pytest.approx(8 / 0.005)
@@ -115,45 +115,45 @@ def test_workers_up_to_what_the_loop_can_use():
 
 
 def test_workers_no_more_than_there_are_cpus_for():
-    advice = advise(ledger(cpu={"decode": 0.04}, cores=4.0))
+    advice = advise(profile(cpu={"decode": 0.04}, cores=4.0))
     assert advice[0].arguments == {"num_workers": 4}
     assert advice[0].gain == pytest.approx(2)
-    assert not advise(ledger(cpu={"decode": 0.04}, cores=2.0))
+    assert not advise(profile(cpu={"decode": 0.04}, cores=2.0))
 
 
 def test_the_loops_own_cpu_time_is_not_the_workers():
-    free = advise(ledger(workers=1, cpu={"decode": 0.04}, cores=2.0))
+    free = advise(profile(workers=1, cpu={"decode": 0.04}, cores=2.0))
     assert free[0].gain == pytest.approx(2)
-    shared = advise(ledger(workers=1, cpu={"decode": 0.04}, cores=2.0, process_cpu_seconds=100 * 0.01))
+    shared = advise(profile(workers=1, cpu={"decode": 0.04}, cores=2.0, process_cpu_seconds=100 * 0.01))
     assert shared[0].gain == pytest.approx(2 / (0.04 + 0.01) * 0.04)
-    threads = ledger(
+    threads = profile(
         "threads", True, workers=1, cpu={"decode": 0.04}, cores=2.0, process_cpu_seconds=100 * 0.04
     )
     assert advise(threads)[0].gain == pytest.approx(2), "theirs is part of the process's"
 
 
 def test_a_wait_for_a_cpu_is_no_wait_that_more_workers_fill():
-    found = ledger(cpu={"decode": 0.01}, cores=4.0)
+    found = profile(cpu={"decode": 0.01}, cores=4.0)
     assert advise(found)[0].arguments["num_workers"] > 4
     assert advise({**found, "contention": 0.75})[0].arguments == {"num_workers": 4}
 
 
 def test_other_programs_get_their_share_of_the_cpus():
-    found = ledger(workers=1, cpu={"decode": 0.02}, cores=2.0, contention=0.5)  # three others on two CPUs
+    found = profile(workers=1, cpu={"decode": 0.02}, cores=2.0, contention=0.5)  # three others on two CPUs
     assert advise(found)[0].gain == pytest.approx(2 * (1 + 3) / (2 + 3))
     assert advise({**found, "contention": 0.05})[0].gain == pytest.approx(2)
 
 
 def test_a_loop_that_is_the_bottleneck_has_nothing_to_gain():
     advice = advise(
-        ledger(consumer={"step": 0.03}), Facts(python=("transform: python — a function",), files=True)
+        profile(consumer={"step": 0.03}), Facts(python=("transform: python — a function",), files=True)
     )
     assert not advice
     assert "nothing to gain" in advice.line
 
 
 def test_threads_that_take_turns_are_told_to_be_processes():
-    found = ledger(
+    found = profile(
         "threads", per_batch={"transform": 0.04}, cpu={"transform": 0.02}, consumer={"step": 0.001}
     )
     assert named(advise(found), "process").gain == pytest.approx(2, rel=0.05)
@@ -161,7 +161,7 @@ def test_threads_that_take_turns_are_told_to_be_processes():
 
 
 def test_packing_a_gpu_and_a_cache_where_there_is_something_for_them():
-    found = ledger(
+    found = profile(
         "threads",
         True,
         per_batch={"fetch": 0.02, "decode": 0.02},
@@ -175,7 +175,7 @@ def test_packing_a_gpu_and_a_cache_where_there_is_something_for_them():
 
 
 def test_a_line_of_the_users_is_named():
-    found = ledger(per_batch={"sample": 0.04}, cpu={"sample": 0.04}, cores=2.0)
+    found = profile(per_batch={"sample": 0.04}, cpu={"sample": 0.04}, cores=2.0)
     found["hot"] = [{"stage": "sample", "where": "mine.Data.__getitem__ (mine.py:7)", "share": 0.75}]
     (suggestion,) = advise(found)
     assert "mine.py:7" in suggestion.code
@@ -184,20 +184,20 @@ def test_a_line_of_the_users_is_named():
 
 def test_copies_and_small_batches():
     costs = {"step": 0.001, "copy": 0.01, "handover": 0.001}
-    found = ledger(consumer=costs, per_batch={"decode": 0.002}, blame={"copy": 1.0, "handover": 0.1})
+    found = profile(consumer=costs, per_batch={"decode": 0.002}, blame={"copy": 1.0, "handover": 0.1})
     assert named(advise(found), "device").at_most
-    found = ledger(
+    found = profile(
         consumer={"step": 0.0001, "handover": 0.0004}, per_batch={"decode": 0.0001}, blame={"handover": 0.04}
     )
     assert named(advise(found), "batch_size").arguments == {"batch_size": 32}
 
 
 def test_little_or_nothing_measured():
-    assert "iterate" in advise(ledger(batches=2)).line
-    assert "MILLRACE_LEDGER" in advise(None).line
+    assert "iterate" in advise(profile(batches=2)).line
+    assert "MILLRACE_PROFILE" in advise(None).line
     loader = DataLoader(Sleeps(8, 0.0), 8)
     assert loader.advice() == []
-    assert throughput(loader.ledger()) == 0.0
+    assert throughput(loader.profile()) == 0.0
 
 
 def test_advice_is_of_jsons_types_and_readable():

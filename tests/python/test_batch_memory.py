@@ -1,4 +1,4 @@
-"""BatchMemory lends slots to tensors; copy_rows puts rows into them and refuses what does not fit."""
+"""BatchMemory leases slots to tensors; copy_rows puts rows into them and refuses what does not fit."""
 
 from __future__ import annotations
 

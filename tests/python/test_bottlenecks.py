@@ -1,4 +1,4 @@
-"""The ledger names the bottleneck of pipelines that have a known one, and its seconds sum to the wall
+"""The profile names the bottleneck of pipelines that have a known one, and its seconds sum to the wall
 time.
 """
 
@@ -8,7 +8,7 @@ from millrace import _core
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0"),
+    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]
 
 
@@ -19,17 +19,17 @@ def made(tmp_path_factory):
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_bottleneck(case, made):
-    ledger = run(case, made)
-    assert ledger["bottleneck"] == case.stage, ledger
-    wall = ledger["wall_seconds"]
-    assert sum(ledger["consumer"].values()) == pytest.approx(wall, rel=0.02)
-    assert sum(ledger["blame"].values()) == pytest.approx(wall - ledger["consumer"]["step"], rel=0.02)
-    for worker in ledger["workers"]:
+    profile = run(case, made)
+    assert profile["bottleneck"] == case.stage, profile
+    wall = profile["wall_seconds"]
+    assert sum(profile["consumer"].values()) == pytest.approx(wall, rel=0.02)
+    assert sum(profile["blame"].values()) == pytest.approx(wall - profile["consumer"]["step"], rel=0.02)
+    for worker in profile["workers"]:
         assert sum(worker["seconds"].values()) == pytest.approx(worker["wall_seconds"], rel=0.02)
-    shares = sum(place["share"] for place in ledger["hot"])
-    assert not ledger["hot"] or shares == pytest.approx(1, abs=0.01)
+    shares = sum(place["share"] for place in profile["hot"])
+    assert not profile["hot"] or shares == pytest.approx(1, abs=0.01)
     if case.hot:
-        assert case.hot in ledger["hot"][0]["where"], ledger["hot"]
+        assert case.hot in profile["hot"][0]["where"], profile["hot"]
 
 
 def test_enough_of_them():

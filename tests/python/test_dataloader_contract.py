@@ -32,7 +32,7 @@ RANKS = (
     "device",
     "prefetch_to_device",
     "decode",
-    "flight",
+    "history",
 )
 T = TypeVar("T")
 
@@ -281,7 +281,7 @@ def test_stats_after_the_iterator_is_gone(dataset):
     list(loader)
     stats = loader.stats()
     counts = {"samples", "batches", "bytes", "slots", "overflow_slots", "left_out"}
-    assert set(stats) == {"engine", "seconds", "wait_seconds", "errors", "ledger", *counts}
+    assert set(stats) == {"engine", "seconds", "wait_seconds", "errors", "profile", *counts}
     assert set(stats["seconds"]) == {"read", "decode", "transform", "collate"}
     assert (stats["engine"], stats["samples"], stats["batches"], stats["errors"]) == ("threads", COUNT, 3, [])
     assert millrace.DataLoader(dataset).stats()["engine"] == "inline"

@@ -313,7 +313,7 @@ def test_a_sample_that_takes_too_long_is_warned_of_once(tmp_path, caplog, method
         2,
         num_workers=1,
         worker_method=method,
-        flight=millrace.FlightRecorder(stuck_after=0.2),
+        history=millrace.BatchHistory(stuck_after=0.2),
     )
     iterator = iter(loader)
     next(iterator), next(iterator)
@@ -329,4 +329,4 @@ def test_a_sample_that_takes_too_long_is_warned_of_once(tmp_path, caplog, method
 
 def test_patience_is_positive():
     with pytest.raises(ValueError, match="stuck_after=0"):
-        millrace.FlightRecorder(stuck_after=0)
+        millrace.BatchHistory(stuck_after=0)

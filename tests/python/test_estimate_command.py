@@ -1,4 +1,4 @@
-"""millrace estimate: measures datasets and loaders, reads ledgers, and says what is wrong with its
+"""millrace estimate: measures datasets and loaders, reads profiles, and says what is wrong with its
 arguments.
 """
 
@@ -14,7 +14,7 @@ import time
 import pytest
 import torch
 from millrace.__main__ import main as command_line
-from millrace._tools.measured_rate import loader_of, measure, rate_of_ledger, samples_in
+from millrace._tools.measured_rate import loader_of, measure, rate_of_profile, samples_in
 
 NUMBERS = ["--step-ms", "100", "--batch-size", "8"]
 MODULE = """
@@ -136,7 +136,7 @@ WRONG = [
     (["--dataset", "no_name"], "write module:name"),
     (["--dataset", "a:b", "--seconds", "inf"], "--seconds=inf"),
     (["--dataset", "a:b", "--ranks-per-node", "0"], "--ranks-per-node=0"),
-    (["--ledger", "missing.json"], "missing.json"),
+    (["--profile", "missing.json"], "missing.json"),
 ]
 
 
@@ -154,7 +154,7 @@ def test_units_are_refused_and_what_is_missing_is_named(capsys):
     assert "--batch-size is needed" in estimate(capsys, "--step-ms", 3)[2]
 
 
-def ledger(**changes):
+def profile(**changes):
     """100 batches of 8 in 10 s of work behind 2 s of start; 2 workers."""
     workers = [{"name": f"thread {i}", "wall_seconds": 10.0, "seconds": {"decode": 10.0}} for i in range(2)]
     made = {
@@ -171,9 +171,9 @@ def ledger(**changes):
     return {**made, **changes}
 
 
-def test_a_ledger_of_a_loop_that_waited(tmp_path, capsys):
-    (tmp_path / "stats.json").write_text(json.dumps({"engine": "threads", "ledger": ledger()}))
-    status, text, _ = estimate(capsys, "--ledger", tmp_path / "stats.json", "--json")
+def test_a_profile_of_a_loop_that_waited(tmp_path, capsys):
+    (tmp_path / "stats.json").write_text(json.dumps({"engine": "threads", "profile": profile()}))
+    status, text, _ = estimate(capsys, "--profile", tmp_path / "stats.json", "--json")
     found = json.loads(text)
     assert (
         status == 0
@@ -186,22 +186,22 @@ def test_a_ledger_of_a_loop_that_waited(tmp_path, capsys):
         and "names decode" in found["measured_by"]
     )
     assert (
-        json.loads(estimate(capsys, "--ledger", tmp_path / "stats.json", "--step-ms", 200, "--json")[1])[
+        json.loads(estimate(capsys, "--profile", tmp_path / "stats.json", "--step-ms", 200, "--json")[1])[
             "bottleneck"
         ]
         == "model"
     )
 
 
-def test_a_ledger_of_idle_workers_and_of_none():
+def test_a_profile_of_idle_workers_and_of_none():
     idle = [{"name": "thread 0", "wall_seconds": 10.0, "seconds": {"decode": 2.5, "idle": 7.5}}]
-    assert rate_of_ledger(ledger(workers=idle)).per_rank == pytest.approx(320), (
+    assert rate_of_profile(profile(workers=idle)).per_rank == pytest.approx(320), (
         "a quarter of their time gave 80 a second"
     )
-    assert rate_of_ledger(
-        ledger(workers=[], consumer={"start": 0.5, "make": 5.0, "step": 5.0})
+    assert rate_of_profile(
+        profile(workers=[], consumer={"start": 0.5, "make": 5.0, "step": 5.0})
     ).per_rank == pytest.approx(160)
-    whole = rate_of_ledger(ledger(settings={"batch_size": None}, first_wait=11.0))
+    whole = rate_of_profile(profile(settings={"batch_size": None}, first_wait=11.0))
     assert whole.batch_size == 8 and whole.per_rank == pytest.approx(800 / 12), (
         "what is mostly start is taken as it is"
     )
@@ -211,16 +211,16 @@ def test_a_ledger_of_idle_workers_and_of_none():
     ("content", "message"),
     [
         ("not json", "is no JSON"),
-        ("[]", "no ledger"),
-        ("{}", "no ledger"),
-        (json.dumps(ledger(version=7)), "version 7"),
-        (json.dumps(ledger(samples=0)), "0 samples"),
-        (json.dumps(ledger(workers=3)), "no ledger"),
+        ("[]", "no profile"),
+        ("{}", "no profile"),
+        (json.dumps(profile(version=7)), "version 7"),
+        (json.dumps(profile(samples=0)), "0 samples"),
+        (json.dumps(profile(workers=3)), "no profile"),
     ],
 )
-def test_files_that_are_no_ledger(tmp_path, capsys, content, message):
+def test_files_that_are_no_profile(tmp_path, capsys, content, message):
     (tmp_path / "stats.json").write_text(content)
-    status, text, error = estimate(capsys, "--ledger", tmp_path / "stats.json")
+    status, text, error = estimate(capsys, "--profile", tmp_path / "stats.json")
     assert status == 2 and text == "" and message in error and "stats.json" in error
 
 

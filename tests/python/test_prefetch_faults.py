@@ -149,7 +149,7 @@ def test_an_error_does_not_keep_the_iterator(fake):
 # ---------------------------------------------------------------- what batches move by themselves
 
 
-class LentByARing:
+class LeasedByARing:
     """A batch over memory that is used again as soon as it dies, and whose to() reads that memory late, as
     copies from pages do that
     are locked but not torch's own.
@@ -171,7 +171,7 @@ def test_memory_that_a_batch_reads_late_is_kept_until_then(seed, stop_after, mon
     fake.install(monkeypatch)
     memory = [torch.empty(1000) for _ in range(12)]
     iterator = iter(
-        DevicePrefetcher((LentByARing(part, i, fake.device) for i, part in enumerate(memory)), "fake", 2)
+        DevicePrefetcher((LeasedByARing(part, i, fake.device) for i, part in enumerate(memory)), "fake", 2)
     )
     for step, batch in enumerate(iterator):
         assert batch == "moved"

@@ -133,7 +133,7 @@ def test_bytes_that_are_kept_hold_no_slot(collate):
     )
     kept = [next(iterator)]
     for batch in iterator:
-        assert iterator._ring.lent_slots == 0
+        assert iterator._ring.leased_slots == 0
         kept.append(batch)
     assert [sample for batch in kept for sample in batch] == list(Values(f"{FRAME + 1} bytes", 400))
 
@@ -201,7 +201,7 @@ def test_batches_with_errors_lose_no_slot(how, error, collate):
         except StopIteration:
             break
         free = iterator._ring.free_slots + sum(end.outstanding for end in iterator._ends)
-        assert free == free_of(iterator) and iterator._ring.lent_slots == 0
+        assert free == free_of(iterator) and iterator._ring.leased_slots == 0
     assert failed == 5 and seen == [content(100_000, i) for i in range(40) if i % 8 != 3]
 
 
@@ -232,7 +232,7 @@ def shortened(sink, stride=1 << 20):
 
 def again(sink, packed, copy=False):
     sink.ring.set_reserved(sink.slot, sink.reserved)
-    return unpack_value(sink.ring.lend(sink.slot), *packed, copy)
+    return unpack_value(sink.ring.lease(sink.slot), *packed, copy)
 
 
 @pytest.mark.parametrize("length", [0, 1, 4000, FRAME, 5_000_000])
@@ -305,14 +305,14 @@ def test_a_file_begins_where_it_is_told_and_takes_any_buffer():
 def test_a_part_holds_its_slot_and_cannot_be_written_to():
     sink = opened()
     sink.ring.put(sink.slot, 0, b"some text", 0)
-    loan = sink.ring.lend(sink.slot)
+    lease = sink.ring.lease(sink.slot)
     with pytest.raises(IndexError, match="outside slot"):
-        loan.part(sink.ring.stride, 1)
-    view = memoryview(loan.part(5, 4))
-    del loan
-    assert sink.ring.lent_slots == 1 and view.readonly and view == b"text"
+        lease.part(sink.ring.stride, 1)
+    view = memoryview(lease.part(5, 4))
+    del lease
+    assert sink.ring.leased_slots == 1 and view.readonly and view == b"text"
     del view
-    assert sink.ring.lent_slots == 0 and sink.ring.free_slots == sink.ring.slots
+    assert sink.ring.leased_slots == 0 and sink.ring.free_slots == sink.ring.slots
 
 
 def test_what_is_read_from_a_slot_does_not_refer_to_it():
@@ -327,10 +327,10 @@ def test_what_is_read_from_a_slot_does_not_refer_to_it():
     ]
     end, places = pack_value(sink, value)
     assert places == 0
-    loan = sink.ring.lend(sink.slot)
-    made = read_pickle(loan, 0, end)
-    del loan
-    assert sink.ring.lent_slots == 0
+    lease = sink.ring.lease(sink.slot)
+    made = read_pickle(lease, 0, end)
+    del lease
+    assert sink.ring.leased_slots == 0
     assert sink.ring.take() == sink.slot
     sink.ring.put(sink.slot, 0, b"\xff" * end, sink.reserved)
     assert made == value and type(made[1]) is bytearray

@@ -52,7 +52,7 @@ def test_objects_of_a_script(capsys, script, tmp_path, name):
         and "1: 4 different numbers" in text
         and f"written to {out}" in text
     )
-    profile = millrace.FeedProfile.load(out)
+    profile = millrace.DriftProfile.load(out)
     assert profile.fields["0"]["series"][0]["mean"] == pytest.approx(148.5)
     assert profile.about["dataset"] == f"{script}:{name}"
     dataset = torch.utils.data.TensorDataset(torch.arange(300.0).reshape(100, 3), torch.arange(100) % 4)
@@ -139,7 +139,7 @@ def test_ctrl_c(capsys, script, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(millrace.FeedProfile, "of", interrupted)
+    monkeypatch.setattr(millrace.DriftProfile, "of", interrupted)
     status, _, errors = run(capsys, f"{script}:dataset", "--workers", 0)
     assert status == 130 and "stopped" in errors
 

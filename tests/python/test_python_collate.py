@@ -419,9 +419,9 @@ def test_resumed_and_replayed_batches(dataset, workers, collate_fn):
 
 
 def test_replay_of_later_epochs(dataset):
-    flight = millrace.FlightRecorder(hashes=True)
+    history = millrace.BatchHistory(hashes=True)
     loader = millrace.DataLoader(
-        dataset, 4, True, collate_fn=drawing, num_workers=2, persistent_workers=True, flight=flight
+        dataset, 4, True, collate_fn=drawing, num_workers=2, persistent_workers=True, history=history
     )
     epochs = [list(loader), list(loader)]
     for number, batches in enumerate(epochs):

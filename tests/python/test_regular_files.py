@@ -43,9 +43,9 @@ FORMATS = {
     "arrow": ("arrow", "ArrowFile(path)"),
     "h5": ("h5", "HDF5(path)[0]"),
     "zarr": ("zarr", "Zarr(path)[0]"),
-    "profile": ("json", "FeedProfile.load(path)"),
+    "profile": ("json", "DriftProfile.load(path)"),
     "tune file": ("json", "tune_file._runs(Path(path), strict=True)"),
-    "ledger": ("json", "_rate(argparse.Namespace(ledger=path))"),
+    "stage profile": ("json", "_rate(argparse.Namespace(profile=path))"),
     "source": ("any", "millrace.stores.open_source(path)"),
 }
 # Where a folder has a meaning of its own: it is an error, too, in other words.
@@ -72,7 +72,7 @@ from millrace import DataLoader, transforms
 from millrace._tools.commands.estimate import _rate
 from millrace.datasets import HDF5, JSONL, ArrowFile, Arrays, ImageFolder, JSONLStream, Lines, Parquet
 from millrace.datasets import Tokens, WebDataset, Zarr
-from millrace._tools.drift.profile import FeedProfile
+from millrace._tools.drift.profile import DriftProfile
 from millrace._tools.pack import pack
 from millrace._tools.pack.parquet_source import ParquetSource
 from millrace._tools.pack.survey import survey

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from loader_data import make_folder, pictures
-from millrace import DataLoader, FlightRecorder
+from millrace import BatchHistory, DataLoader
 from millrace.datasets import WebDataset
 from process_data import Noisy
 from replay_cases import AUGMENTED, run_with_replays
@@ -57,7 +57,7 @@ def test_ranks():
 
     loader, expected = run_with_replays(make, epochs=3)
     assert not same(expected[0], expected[1])
-    loader.flight.epochs[0].steps.clear()  # forgotten: the sampler's epoch has to be gone back to
+    loader.history.epochs[0].steps.clear()  # forgotten: the sampler's epoch has to be gone back to
     assert same(loader.replay(2, 0), expected[0][2])
     assert loader.sampler.epoch == 2
 
@@ -201,7 +201,7 @@ class OwnGenerator(Noisy):
 
 
 def test_a_hash_tells_what_is_approximate():
-    loader = DataLoader(OwnGenerator(), 3, flight=FlightRecorder(hashes=True))
+    loader = DataLoader(OwnGenerator(), 3, history=BatchHistory(hashes=True))
     given = list(loader)
     with pytest.warns(
         UserWarning,
@@ -256,8 +256,8 @@ def test_states_are_thinned_out():
                 yield self.at
             self.at = 0
 
-    loader = DataLoader(Long(), 2, flight=FlightRecorder(states_every=1, steps=3))
+    loader = DataLoader(Long(), 2, history=BatchHistory(states_every=1, steps=3))
     given = list(loader)
-    log = loader.flight.epochs[0]
+    log = loader.history.epochs[0]
     assert len(log.states) <= 128 and len(log.steps) == 3
     assert all(same(loader.replay(step), given[step]) for step in (0, 499, 998))

@@ -13,48 +13,48 @@ import urllib.request
 from typing import Any
 
 import pytest
-from ledger_fixture import ledger
 from millrace._tools.report import Report, prometheus, serve_metrics
 from millrace._tools.report.summary import CONSUMER, step_times, throughput
 from millrace._tools.report.trace import trace_events
+from profile_fixture import profile
 
 ODD = {
-    "no ledger": {},
-    "no steps": ledger(0),
-    "one step": ledger(1),
-    "running": ledger(20, running=True),
-    "inline": ledger(30, workers=0, engine="inline"),
-    "without the steps": {key: value for key, value in ledger(30).items() if key != "steps"},
-    "unknown queue": {**ledger(5), "steps": {**ledger(5)["steps"], "ready": [-1] * 5}},
+    "no profile": {},
+    "no steps": profile(0),
+    "one step": profile(1),
+    "running": profile(20, running=True),
+    "inline": profile(30, workers=0, engine="inline"),
+    "without the steps": {key: value for key, value in profile(30).items() if key != "steps"},
+    "unknown queue": {**profile(5), "steps": {**profile(5)["steps"], "ready": [-1] * 5}},
     "inside next()": {
-        **ledger(5),
-        "steps": {**ledger(5)["steps"], "enter": [*ledger(5)["steps"]["enter"], 99.0]},
+        **profile(5),
+        "steps": {**profile(5)["steps"], "enter": [*profile(5)["steps"]["enter"], 99.0]},
     },
     "no seconds": {
-        **ledger(3),
+        **profile(3),
         "wall_seconds": 0.0,
         "consumer": {},
         "blame": {},
         "workers": [],
         "stages": {},
     },
-    "other stages": {**ledger(9), "blame": {"gpu": 0.1}, "consumer": {**ledger(9)["consumer"], "gpu": 0.1}},
-    "100 processes": ledger(9, workers=100, engine="processes"),
+    "other stages": {**profile(9), "blame": {"gpu": 0.1}, "consumer": {**profile(9)["consumer"], "gpu": 0.1}},
+    "100 processes": profile(9, workers=100, engine="processes"),
 }
 
 
 class Loader:
-    """Stands for a DataLoader: `ledger()` is what reports ask."""
+    """Stands for a DataLoader: `profile()` is what reports ask."""
 
     def __init__(self, found: dict[str, Any]) -> None:
         self.found = found
 
-    def ledger(self, steps: bool = False) -> dict[str, Any]:
+    def profile(self, steps: bool = False) -> dict[str, Any]:
         return self.found if steps else {key: value for key, value in self.found.items() if key != "steps"}
 
 
 @pytest.mark.parametrize("case", ODD)
-def test_every_form_of_every_ledger(case: str, tmp_path) -> None:
+def test_every_form_of_every_profile(case: str, tmp_path) -> None:
     report = Report(ODD[case], "do that")
     assert "do that" in str(report) and str(report) == repr(report)
     assert all(line == line.rstrip() and len(line) < 160 for line in str(report).splitlines())
@@ -66,7 +66,7 @@ def test_every_form_of_every_ledger(case: str, tmp_path) -> None:
 
 
 def test_lines_say_who_waited_and_for_what() -> None:
-    found = ledger(400)
+    found = profile(400)
     lines = str(Report(found)).splitlines()
     lost = 1 - found["consumer"]["step"] / found["wall_seconds"]
     assert (
@@ -82,19 +82,19 @@ def test_lines_say_who_waited_and_for_what() -> None:
 
 
 def test_a_loop_that_sets_the_pace_is_told_so() -> None:
-    found = {**ledger(100, wait_seconds=1e-5), "bottleneck": "consumer"}
+    found = {**profile(100, wait_seconds=1e-5), "bottleneck": "consumer"}
     assert "the training loop sets the pace" in str(Report(found))
 
 
 def test_the_largest_loss_is_named_beside_the_bottleneck() -> None:
-    assert "most of it to start; the slowest stage is decode" in str(Report(ledger(1)))
+    assert "most of it to start; the slowest stage is decode" in str(Report(profile(1)))
 
 
 def test_rich_table() -> None:
     rich_console = pytest.importorskip("rich.console")
     out = io.StringIO()
     rich_console.Console(file=out, width=120, color_system=None).print(
-        Report(ledger(50), "[bold]not a mark-up[/bold]")
+        Report(profile(50), "[bold]not a mark-up[/bold]")
     )
     text = out.getvalue()
     assert (
@@ -103,7 +103,7 @@ def test_rich_table() -> None:
 
 
 def test_show_prints_lines_where_there_is_no_terminal(capsys) -> None:
-    report = Report(ledger(3))
+    report = Report(profile(3))
     report.show()
     assert capsys.readouterr().out == f"{report}\n"
 
@@ -117,7 +117,7 @@ def test_show_uses_rich_in_a_terminal(monkeypatch) -> None:
 
     out = Terminal()
     monkeypatch.setattr("sys.stdout", out)
-    Report(ledger(3)).show()
+    Report(profile(3)).show()
     assert "█" in out.getvalue()
 
 
@@ -129,21 +129,21 @@ def test_show_without_rich_prints_lines(monkeypatch) -> None:
     out = Terminal()
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    report = Report(ledger(3))
+    report = Report(profile(3))
     report.show()
     assert out.getvalue() == f"{report}\n"
 
 
-def test_the_page_has_the_ledger_to_the_microsecond() -> None:
-    found = ledger(100)
-    text = re.search(r'id="ledger">(.*?)</script>', Report(found).html())[1]  # type: ignore[index]
+def test_the_page_has_the_profile_to_the_microsecond() -> None:
+    found = profile(100)
+    text = re.search(r'id="profile">(.*?)</script>', Report(found).html())[1]  # type: ignore[index]
     assert json.loads(text)["steps"]["leave"] == pytest.approx(found["steps"]["leave"], abs=1e-6)
 
 
 def test_names_of_functions_are_harmless() -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
     found = {
-        **ledger(3),
+        **profile(3),
         "hot": [{"stage": evil, "where": evil, "share": 1.0}],
         "settings": {evil: evil},
         "blame": {evil: 1.0},
@@ -153,7 +153,7 @@ def test_names_of_functions_are_harmless() -> None:
 
 
 def test_a_page_of_65536_steps_is_bounded(tmp_path) -> None:
-    page = Report(ledger(70_000)).save(tmp_path / "report.html")
+    page = Report(profile(70_000)).save(tmp_path / "report.html")
     assert page.stat().st_size < 3_000_000
     assert "65,536 of 70,000 steps" in page.read_text(encoding="utf-8")
 
@@ -161,7 +161,7 @@ def test_a_page_of_65536_steps_is_bounded(tmp_path) -> None:
 @pytest.mark.parametrize("method", ["save", "save_trace"])
 def test_a_missing_folder_is_an_error_that_says_so(method: str, tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match="cannot write .*none.*give a path in a folder that exists"):
-        getattr(Report(ledger(2)), method)(tmp_path / "none" / "file")
+        getattr(Report(profile(2)), method)(tmp_path / "none" / "file")
 
 
 def test_step_times() -> None:
@@ -176,7 +176,7 @@ def test_throughput_counts_every_batch() -> None:
 
 
 def test_trace_has_each_step_and_what_was_ready() -> None:
-    found = ledger(40)
+    found = profile(40)
     made = trace_events(found)["traceEvents"]
     waits = [e for e in made if e["name"] == "wait" and e["pid"] == 1]
     assert len(waits) == 40 and [e["args"]["step"] for e in waits] == list(range(40))
@@ -190,7 +190,7 @@ def test_trace_has_each_step_and_what_was_ready() -> None:
 
 def test_prometheus_text_is_what_its_own_parser_reads() -> None:
     parser = pytest.importorskip("prometheus_client.parser")
-    found = ledger(50)
+    found = profile(50)
     families = {
         f.name: f
         for f in parser.text_string_to_metric_families(prometheus(Loader(found), {"loader": 'train "a"\\\n'}))
@@ -210,7 +210,7 @@ def test_prometheus_text_is_what_its_own_parser_reads() -> None:
 
 
 def test_metrics_are_served_on_this_machine_only() -> None:
-    loader = Loader(ledger(5))
+    loader = Loader(profile(5))
     with serve_metrics(loader) as server:
         assert server.url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(server.url, timeout=10) as answer:
@@ -239,7 +239,7 @@ def test_scalars_go_to_any_writer() -> None:
             self.got[tag] = (value, step)
 
     writer = Writer()
-    Report(ledger(50)).to_tensorboard(writer, 7)
+    Report(profile(50)).to_tensorboard(writer, 7)
     assert writer.got["millrace/samples_per_second"][0] > 0 and all(
         step == 7 for _, step in writer.got.values()
     )

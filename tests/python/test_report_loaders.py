@@ -16,7 +16,7 @@ import torch
 from millrace import DataLoader
 from millrace._tools.report import Report, prometheus, serve_metrics
 from millrace._tools.report.summary import Summary
-from torch.profiler import ProfilerActivity, profile
+from torch.profile import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 
 
@@ -49,7 +49,7 @@ def test_a_report_of_every_engine(engine: str, tmp_path) -> None:
     assert isinstance(report, Report) and report.summary.batches == 12 and not report.summary.running
     assert sum(report.summary.consumer.values()) == pytest.approx(report.summary.wall, rel=0.02, abs=1e-3)
     assert "12 batches, 48 samples" in str(report)
-    assert len(report.ledger["steps"]["enter"]) >= 12
+    assert len(report.profile["steps"]["enter"]) >= 12
     trace = json.loads(report.save_trace(tmp_path / "trace.json").read_text())
     assert sum(event["name"] == "step" for event in trace["traceEvents"]) >= 12
     assert report.save(tmp_path / "report.html").stat().st_size > 10_000
@@ -81,7 +81,7 @@ def test_numbers_are_read_by_another_thread_while_the_loop_runs() -> None:
         try:
             while not over.is_set():
                 assert "millrace_wall_seconds_total" in prometheus(loader)
-                Summary(loader.ledger(steps=True) or {})
+                Summary(loader.profile(steps=True) or {})
         except BaseException as failure:
             failures.append(failure)
 

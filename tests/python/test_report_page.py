@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from browser import Seen, browser_or_skip, look
-from ledger_fixture import ledger
 from millrace._tools.report import Report
 from millrace._tools.report.colours import COLOURS
 from millrace._tools.report.loader_page import loader_page
 from millrace._tools.report.page import Page
+from profile_fixture import profile
 
 pytestmark = [pytest.mark.slow]
 
@@ -46,7 +46,7 @@ def colours_of(seen: Seen) -> Counter:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_run_can_be_seen(dark: bool, tmp_path: Path) -> None:
-    seen = look(Report(ledger(400), "add 3 threads").save(tmp_path / "report.html"), dark=dark, height=3200)
+    seen = look(Report(profile(400), "add 3 threads").save(tmp_path / "report.html"), dark=dark, height=3200)
     assert seen.console == []
     drawn = marks(seen.elements)
     assert set(drawn) == {"loop", "seconds", "ready", "rate"}
@@ -73,7 +73,7 @@ def test_a_run_can_be_seen(dark: bool, tmp_path: Path) -> None:
     ids=str,
 )
 def test_any_run_opens_without_an_error(case: dict[str, Any], tmp_path: Path) -> None:
-    seen = look(Report(ledger(**case)).save(tmp_path / "report.html"))
+    seen = look(Report(profile(**case)).save(tmp_path / "report.html"))
     assert seen.console == []
     assert "Where the time went" in seen.elements
     assert len(colours_of(seen)) > 20
@@ -93,7 +93,7 @@ say(`${box.dataset.from} ${box.dataset.to}`);
 
 
 def test_dragging_zooms_all_charts_and_hovering_tells_the_step(tmp_path: Path) -> None:
-    found = ledger(400)
+    found = profile(400)
     wall = found["wall_seconds"]
     page = loader_page(found, None)
     page.script(ZOOM)
@@ -111,7 +111,7 @@ def test_dragging_zooms_all_charts_and_hovering_tells_the_step(tmp_path: Path) -
 
 @pytest.mark.parametrize("key", ["-", "ArrowLeft"])
 def test_keys_zoom_the_longest_run(key: str, tmp_path: Path) -> None:
-    page = loader_page(ledger(70_000), None)
+    page = loader_page(profile(70_000), None)
     page.script(f"""
         const box = document.querySelector(".zoomable");
         for (const key of ["+", "+", "+", "{key}"]) box.dispatchEvent(new KeyboardEvent("keydown", {{key}}));
@@ -125,13 +125,13 @@ def test_keys_zoom_the_longest_run(key: str, tmp_path: Path) -> None:
 
 
 def test_the_numbers_can_be_saved(tmp_path: Path) -> None:
-    found = ledger(50)
+    found = profile(50)
     page = loader_page(found, None)
     page.script('document.querySelector("button[data-save]").click()')
     seen = look(page.save(tmp_path / "report.html"))
     assert (
         seen.console == []
-        and json.loads(seen.saved["ledger.json"])["steps"]["ready"] == found["steps"]["ready"]
+        and json.loads(seen.saved["profile.json"])["steps"]["ready"] == found["steps"]["ready"]
     )
 
 

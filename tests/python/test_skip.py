@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from loader_data import make_folder, pictures
-from millrace._loader.engines.holes import Holes, Mending, Positions, failure
+from millrace._loader.engines.backfill import Backfill, Positions, Skipped, failure
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, RandomSampler
 
 HOW = [
@@ -94,7 +94,7 @@ def test_the_policy_follows_the_rule_however_much_is_made_ahead(ahead):
 
         def fetch(rows, failing=failing):
             bad = {row: failure(index, KeyError()) for row, index in enumerate(rows) if index in failing}
-            return Holes(bad) if bad else list(rows)
+            return Skipped(bad) if bad else list(rows)
 
         def make_ahead(positions=positions, made=made, fetch=fetch):
             while len(made) < ahead:
@@ -107,13 +107,13 @@ def test_the_policy_follows_the_rule_however_much_is_made_ahead(ahead):
         make_ahead()
         while made:
             number, value = made.pop(0)
-            mending = Mending(positions, number)
-            while mending.is_unfinished(value, errors):
-                value = fetch(mending.rows)
-            if mending.rows:
+            backfill = Backfill(positions, number)
+            while backfill.is_unfinished(value, errors):
+                value = fetch(backfill.rows)
+            if backfill.rows:
                 batches.append(value)
             try:
-                mending.end()
+                backfill.end()
             except millrace.CorruptDataError:
                 assert failing == set(range(count))
             make_ahead()

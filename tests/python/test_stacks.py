@@ -22,7 +22,7 @@ from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0"),
+    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]
 
 
@@ -216,7 +216,7 @@ def look(work, thread=False, **more):
         loader = DataLoader(dataset, None)
         for _ in loader:
             pass
-        notes.append(loader.ledger())
+        notes.append(loader.profile())
 
     if thread:
         other = threading.Thread(target=epoch)
@@ -233,10 +233,10 @@ def long_call(value):
 
 @pytest.mark.parametrize("thread", [False, True])
 def test_a_long_call_with_the_gil_counts_for_all_of_its_time(thread):
-    ledger = look(lambda index: time.sleep(0.03) or index, thread, transform=long_call)
-    made = ledger["stages"]
-    assert made["transform"]["wall"] > 0.6 * ledger["consumer"]["make"], made
-    assert "long_call" in ledger["hot"][0]["where"]
+    profile = look(lambda index: time.sleep(0.03) or index, thread, transform=long_call)
+    made = profile["stages"]
+    assert made["transform"]["wall"] > 0.6 * profile["consumer"]["make"], made
+    assert "long_call" in profile["hot"][0]["where"]
 
 
 def test_waiting_and_computing_have_their_own_cpu_time():
@@ -244,8 +244,8 @@ def test_waiting_and_computing_have_their_own_cpu_time():
         time.sleep(0.2)
         return 1
 
-    ledger = look(read, transform=lambda value: compute(0.2))
-    fetch, transform = ledger["stages"]["fetch"], ledger["stages"]["transform"]
+    profile = look(read, transform=lambda value: compute(0.2))
+    fetch, transform = profile["stages"]["fetch"], profile["stages"]["transform"]
     assert fetch["cpu"] < 0.5 * fetch["wall"]
     assert transform["cpu"] > fetch["cpu"]
 
@@ -317,8 +317,8 @@ def test_a_forked_child_may_use_a_loader_itself():
     def inner(index):
         child = os.fork()
         if child == 0:
-            ledger = look(lambda _: compute(0.1) or 1)
-            os._exit(0 if ledger["hot"] else 1)
+            profile = look(lambda _: compute(0.1) or 1)
+            os._exit(0 if profile["hot"] else 1)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     assert list(DataLoader(Sampled(inner, 2), None)) == [0, 0]
@@ -390,8 +390,8 @@ def test_workers_that_are_soon_gone_are_not_looked_at():
     loader = DataLoader(Sampled(lambda index: compute(0.02) or index, 2), 2, num_workers=1)
     for _ in loader:
         pass
-    ledger = loader.ledger()
-    assert ledger["hot"] == [] and ledger["stages"]["sample"]["wall"] > 0.03
+    profile = loader.profile()
+    assert profile["hot"] == [] and profile["stages"]["sample"]["wall"] > 0.03
 
 
 def test_patience_ends_with_long_batches_or_many_short_ones(monkeypatch):

@@ -68,7 +68,7 @@ def test_a_batch_is_torchs_own_memory(torchs):
         storage.resizable()
         and storage.data_ptr() == batch.data_ptr() == batch[:3].untyped_storage().data_ptr()
     )
-    with pytest.raises(RuntimeError, match="resize"):  # unlike memory that is lent
+    with pytest.raises(RuntimeError, match="resize"):  # unlike memory that is leased
         next(iter(TensorDataset(torch.from_numpy(batch.numpy()))))[0].untyped_storage().resize_(0)
 
 

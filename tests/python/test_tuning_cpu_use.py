@@ -15,7 +15,7 @@ from millrace._loader.tuning.cpu_use import CpuUse
 from torch.utils.data import Dataset
 
 AUTO = {"num_workers": "auto", "prefetch_factor": "auto"}
-counted = pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0")
+counted = pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0")
 
 
 @pytest.fixture(autouse=True)

@@ -106,8 +106,8 @@ _PY_ALLOWED = {
     # What is written, by a name of ours or the user's, who may want a terminal.
     "stores/cache_entry.py": {"open": 1},
     "packing/shard_writer.py": {"open": 1},
-    "flight/recorder.py": {"open": 1},
-    "flight/dump_text.py": {"open": 1},
+    "history/recorder.py": {"open": 1},
+    "history/dump_text.py": {"open": 1},
     "commands/bench.py": {"open": 2},
     "datasets/webdataset/stages.py": {"open": 1, "pickle.load": 1},  # which loads from a stream
     "datasets/webdataset/cache.py": {"open": 1},
@@ -117,8 +117,8 @@ _PY_ALLOWED = {
     "doctor/system_files.py": {"read_text": 1},
     "benching/processes.py": {"open": 3},
     "benching/server.py": {"open": 2},
-    "ledger/contention.py": {"open": 1},
-    "flight/dump.py": {"open": 2},
+    "profile/contention.py": {"open": 1},
+    "history/dump.py": {"open": 2},
     "workers/process_worker.py": {"open": 1},
     "report/page.py": {"read_text": 2},
     "report/loader_page.py": {"read_text": 1},

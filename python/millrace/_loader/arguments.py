@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .._common.data_parallel import EQUAL_STEPS
-from .._tools.history.recorder import FlightRecorder
+from .._tools.history.recorder import BatchHistory
 from .plan import DECODE
 
 NATIVE = ("auto", "never", "require")
@@ -16,7 +16,7 @@ WORKER_METHODS = ("auto", "process", "thread")
 
 
 def checked_arguments(
-    native: Any, on_error: Any, worker_method: Any, equal_steps: Any, device: Any, decode: Any, flight: Any
+    native: Any, on_error: Any, worker_method: Any, equal_steps: Any, device: Any, decode: Any, history: Any
 ) -> None:
     """ValueError for what DataLoader does not know."""
     _one_of("native", native, NATIVE)
@@ -27,9 +27,9 @@ def checked_arguments(
             f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}"
         )
     _one_of("decode", decode, DECODE)
-    if not isinstance(flight, (bool, FlightRecorder)):
+    if not isinstance(history, (bool, BatchHistory)):
         raise ValueError(
-            f"flight={flight!r} is no FlightRecorder; use millrace.FlightRecorder(...), True or False"
+            f"history={history!r} is no BatchHistory; use millrace.BatchHistory(...), True or False"
         )
     if decode != "cpu" and (device is None or torch.device(device).type == "cpu"):
         raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')

@@ -32,11 +32,11 @@ from .._profiling.board import thread_rows
 from .._profiling.stages import COPY, HANDOVER, during, recorded, recording
 from .._tools.history.draws import DrawWatch
 from .endings import close_at_exit, closed_error, leave_if_ending
-from .engines.holes import drop_last
+from .engines.backfill import drop_last
 from .engines.torchs_next import TorchsNext
 from .plan import Engine, Job
 from .run_record import RunRecord
-from .states import FedSampler, Progress
+from .states import CursorSampler, Progress
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
@@ -78,14 +78,16 @@ class _NativeIter(TorchsNext):
         self._engine, self._shutdown = engine, False
         self._record.live = engine.stats
         last = "device thread" if self._job.on_device else None
-        self._record.ledger.watch(lambda: thread_rows(engine.clocks(), last))
+        self._record.profiler.watch(lambda: thread_rows(engine.clocks(), last))
         close_at_exit(self)
         if self._record.tuning is not None:
             self._record.tuning.attach(engine.set_limits, self._record)
         return engine
 
     def _next_of(self, engine: Engine, timeout: float) -> Any:
-        """engine.next(timeout), which tells the ledger itself what it does; torch's profiler is told here."""
+        """engine.next(timeout), which tells the profile itself what it does; torch's profiler is told
+        here.
+        """
         if not recording():
             return engine.next(timeout)
         with recorded("wait" if self._num_workers else "make"):  # type: ignore[attr-defined]
@@ -105,8 +107,8 @@ class _NativeIter(TorchsNext):
             )
 
     def __next__(self) -> Any:
-        ledger, tuning = self._record.ledger, self._record.tuning
-        before = ledger.begin(HANDOVER)
+        profiler, tuning = self._record.profiler, self._record.tuning
+        before = profiler.begin(HANDOVER)
         try:
             batch = self._torchs_next() if tuning is None else tuning.next(self._torchs_next)
             if self._progress.log is not None:
@@ -114,17 +116,18 @@ class _NativeIter(TorchsNext):
             return batch
         except StopIteration:
             self._progress.finish()
-            ledger.finish(before)
+            profiler.finish(before)
             raise
         except Exception:
             if self._shutdown:
                 leave_if_ending()
             raise
         finally:
-            ledger.leave(before)
+            profiler.leave(before)
 
     def _keys(self) -> Any:
-        """Which samples the batch came to be made of, for the flight recorder; None where the index list says
+        """Which samples the batch came to be made of, for the history recorder; None where the index list
+        says
         it.
         """
         engine = self._engine
@@ -169,7 +172,7 @@ class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
         if self._num_workers != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
-        self._sampler_iter = progress.feed(self._index_sampler, self._sampler_iter)
+        self._sampler_iter = progress.cursor(self._index_sampler, self._sampler_iter)
         self._num_yielded = progress.yielded
         self._outstanding = False  # submitted but not handed out: next() was interrupted
         self._watch: DrawWatch | None = None
@@ -238,12 +241,12 @@ class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
             raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
         if self._prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
-        self._index_sampler = FedSampler(self._index_sampler, progress.feed)
+        self._index_sampler = CursorSampler(self._index_sampler, progress.cursor)
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         stays = not first_iter and self._engine is not None and os.getpid() == self._owner_pid
-        with self._record.ledger.starting(self._record.stats() if stays else None, first_iter):
+        with self._record.profiler.starting(self._record.stats() if stays else None, first_iter):
             self._begin_epoch(loader, first_iter)
 
     def _begin_epoch(self, loader: Any, first_iter: bool) -> None:

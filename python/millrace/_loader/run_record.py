@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from .._profiling import Ledger, snapshot
+from .._profiling import Profiler, snapshot
 
 # that stats() lists; behind them a data set that is largely unreadable would fill the memory, epoch by epoch
 MOST_ERRORS = 1000
@@ -38,15 +38,15 @@ class RunRecord:
     `counters` is counted up by torch's iterators; `live`, when set, asks a running native engine instead.
     """
 
-    def __init__(self, engine: str, ledger: Ledger | None = None) -> None:
+    def __init__(self, engine: str, profile: Profiler | None = None) -> None:
         self.engine = engine
         self.seed: int | None = None
         self.epoch = 0
         self.counters = empty_counters()
         self.live: Callable[[], dict[str, Any]] | None = None
-        self.ledger: Ledger | None = ledger or Ledger({})
+        self.profiler: Profiler | None = profile or Profiler({})
         self.tuning: Any | None = None  # the loader's Tuning, while an iterator is told by it
-        self.frozen_ledger: dict[str, Any] | None = None  # of a copy
+        self.frozen_profile: dict[str, Any] | None = None  # of a copy
 
     def add_errors(self, errors: list[dict[str, Any]]) -> None:
         """Counts samples left out, and lists them as long as the list is short."""
@@ -58,7 +58,7 @@ class RunRecord:
         counters = self.live() if self.live is not None else copy.deepcopy(self.counters)
         return {"engine": self.engine, **counters}
 
-    def ledger_now(self, steps: bool = False) -> dict[str, Any] | None:
+    def profile_now(self, steps: bool = False) -> dict[str, Any] | None:
         return snapshot(self, steps)
 
     def left_out(self) -> int:
@@ -71,8 +71,8 @@ class RunRecord:
             self.counters, self.live = self.live(), None
         if self.tuning is not None:
             self.tuning.detach(self)
-        if self.ledger is not None:
-            self.ledger.freeze()
+        if self.profiler is not None:
+            self.profiler.freeze()
 
     def __getstate__(self) -> dict[str, Any]:
         counters = self.live() if self.live is not None else self.counters
@@ -81,6 +81,6 @@ class RunRecord:
             "counters": counters,
             "live": None,
             "tuning": None,
-            "ledger": None,
-            "frozen_ledger": snapshot(self),
+            "profile": None,
+            "frozen_profile": snapshot(self),
         }

@@ -44,7 +44,7 @@ class Row(NamedTuple):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The worker's entry in the ledger."""
+        """The worker's entry in the profile."""
         _, born, until, wall, cpu = self.reading
         own = range(IDLE)
         seconds = {NAMES[stage]: wall[stage] * 1e-9 for stage in own if wall[stage]}

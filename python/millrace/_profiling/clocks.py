@@ -1,4 +1,6 @@
-"""Ledger: the clocks of one iterator, the consumer's and its workers', and where its epochs begin and end."""
+"""Profiler: the clocks of one iterator, the consumer's and its workers', and where its epochs begin and
+end.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from .stages import START, STEP
 _COUNTS = ("samples", "batches", "bytes")
 
 
-class Ledger:
+class Profiler:
     """Lives as long as the loader wants to know of its latest iterator, which may be gone.
 
     The consumer's clock is in exactly one stage at any moment between `iter()` and the end, so its stages sum

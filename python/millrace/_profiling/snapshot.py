@@ -1,4 +1,4 @@
-"""The ledger as one dict of JSON's types, and what follows from it: who is to blame for the consumer's lost
+"""The profile as one dict of JSON's types, and what follows from it: who is to blame for the consumer's lost
 time.
 
 What the consumer lost is all of its wall time but `step`. What it spent itself (start, draw, copy, handover,
@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _core
 from .board import notes_of
-from .clocks import Ledger
+from .clocks import Profiler
 from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, WAIT
 
 VERSION = 1
@@ -29,20 +29,20 @@ _OWN = [NAMES[stage] for stage in (*range(START, STEP + 1),) if stage != WAIT]
 
 
 def snapshot(record: Any, steps: bool = False) -> dict[str, Any] | None:
-    """The ledger of a RunRecord's iterator, as docs/ledger.md has it; None where MILLRACE_LEDGER=0 keeps
+    """The profile of a RunRecord's iterator, as docs/profile.md has it; None where MILLRACE_PROFILE=0 keeps
     none.
     """
-    if record.ledger is None:
-        return record.frozen_ledger
+    if record.profiler is None:
+        return record.frozen_profile
     if not _core.StageClock.enabled:
         return None
-    return _of(record, record.ledger, steps)
+    return _of(record, record.profiler, steps)
 
 
-def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
-    reading = ledger.clock.read()
+def _of(record: Any, profiler: Profiler, steps: bool) -> dict[str, Any]:
+    reading = profiler.clock.read()
     stage, born, until, wall, cpu = reading or (ENDED, 0, 0, [0] * len(NAMES), [0] * len(NAMES))
-    rows = ledger.rows()
+    rows = profiler.rows()
     consumer = {
         "start": wall[START] * 1e-9,
         "draw": wall[NAMES.index("draw")] * 1e-9,
@@ -54,7 +54,7 @@ def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
     }
     wall_seconds = (until - born) * 1e-9
     split = _Split()
-    made = _made_by_consumer(wall, cpu, split, ledger.clock.read_note())
+    made = _made_by_consumer(wall, cpu, split, profiler.clock.read_note())
     stages = {name: {"wall": made[name][0], "cpu": made[name][1]} for name in MAKING}
     busy = dict.fromkeys(MAKING, 0.0)
     workers = []
@@ -74,17 +74,17 @@ def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
     result = {
         "version": VERSION,
         "engine": record.engine,
-        "native": ledger.native,
+        "native": profile.native,
         "running": stage != ENDED and reading is not None,
         "epoch": record.epoch,
-        "settings": {**ledger.settings, "cores": _core.cpu_budget()["cpus"]},
-        "started": ledger.started,
+        "settings": {**profiler.settings, "cores": _core.cpu_budget()["cpus"]},
+        "started": profiler.started,
         "wall_seconds": wall_seconds,
-        "process_cpu_seconds": ledger.process_cpu(),
-        "contention": ledger.contention(),
-        **ledger.counts(counters),
+        "process_cpu_seconds": profile.process_cpu(),
+        "contention": profile.contention(),
+        **profiler.counts(counters),
         "consumer": consumer,
-        "first_wait": ledger.clock.first_wait_ns * 1e-9,
+        "first_wait": profiler.clock.first_wait_ns * 1e-9,
         "workers": workers,
         "stages": stages,
         "hot": split.hot(),
@@ -93,7 +93,7 @@ def _of(record: Any, ledger: Ledger, steps: bool) -> dict[str, Any]:
         "queue": {"slots": counters["slots"], "overflow_slots": counters["overflow_slots"]},
     }
     if steps:
-        kept_from, enter, leave, ready = ledger.clock.steps()
+        kept_from, enter, leave, ready = profiler.clock.steps()
         result["steps"] = {
             "kept_from": kept_from,
             "enter": [(moment - born) * 1e-9 for moment in enter],

@@ -3,7 +3,7 @@
 A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. While it
 is entered, around one batch's dataset[i], next() and collate_fn, the stack is looked at about 200 times per
 second at first, then 40, at jittered times; each look stands for the time since the one before, so shares are
-unbiased, whatever the batch's rhythm. How long all of it took, the ledger's clocks say: snapshot.py divides
+unbiased, whatever the batch's rhythm. How long all of it took, the profile's clocks say: snapshot.py divides
 their `sample` by these shares.
 
 The main thread of a process looks at itself, in C, between two instructions (python/bindings/stack_looks.h).
@@ -106,9 +106,9 @@ class StackSampler:
         take 2 ms or less, two of 5 ms, or the first of 7 ms; one that only lost its CPU for a moment is not
         taken for a long one.
 
-    What it finds is written beside the worker's row of the ledger, as JSON: "split", seconds that looks stand
-    for by stage, of the time that the clock knows as `sample`; "cpu", the part of them with a CPU; "hot",
-    [stage, where, seconds] of the hottest places.
+    What it finds is written beside the worker's row of the profile, as JSON: "split", seconds that looks
+    stand for by stage, of the time that the clock knows as `sample`; "cpu", the part of them with a CPU;
+    "hot", [stage, where, seconds] of the hottest places.
     """
 
     def __init__(self, dataset: Any, clock: _core.StageClock, patient: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What a loader gives: measured for some seconds, or read from the ledger of a run that was."""
+"""What a loader gives: measured for some seconds, or read from the profile of a run that was."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch.utils.data import IterableDataset
 from .._common.batch_tree import leaves
 from ..dataloader import DataLoader
 
-_LEDGER_VERSION = 1
+_PROFILE_VERSION = 1
 
 
 @dataclass(frozen=True)
 class MeasuredRate:
     """`per_rank`: samples per second of one process's loader. The rest is None where it is not known: the
     batch size, the step's own
-    time, and the stage that the ledger named. overlaps: whether batches are made while the loop does
+    time, and the stage that the profile named. overlaps: whether batches are made while the loop does
     something else.
     """
 
@@ -100,38 +100,38 @@ def samples_in(batch: Any, batched: bool = True) -> int:
     return sizes.pop() if len(sizes) == 1 and -1 not in sizes and len(tensors) > 1 else 1
 
 
-def rate_of_ledger(stats: Mapping[str, Any]) -> MeasuredRate:
-    """What the loader of a run could give, by `loader.stats()` or its "ledger".
+def rate_of_profile(stats: Mapping[str, Any]) -> MeasuredRate:
+    """What the loader of a run could give, by `loader.stats()` or its "profile".
 
     Where the loop waited, samples over time is what the loader gives. Where it did not, workers were idle,
     and could give as much more: samples / time / busy share of the workers. Making the iterator and its first
     batch do not count. ValueError for other dicts, and for runs of no batch.
     """
     try:
-        ledger = stats.get("ledger", stats)
-        version, samples, batches = ledger["version"], int(ledger["samples"]), int(ledger["batches"])
-        wall, consumer, settings = float(ledger["wall_seconds"]), ledger["consumer"], ledger["settings"]
-        start = float(consumer.get("start", 0)) + float(ledger.get("first_wait", 0))
+        profile = stats.get("profile", stats)
+        version, samples, batches = profile["version"], int(profile["samples"]), int(profile["batches"])
+        wall, consumer, settings = float(profile["wall_seconds"]), profile["consumer"], profile["settings"]
+        start = float(consumer.get("start", 0)) + float(profile.get("first_wait", 0))
         step, workers = (
             float(consumer["step"]),
-            [(float(w["wall_seconds"]), float(w["seconds"].get("idle", 0))) for w in ledger["workers"]],
+            [(float(w["wall_seconds"]), float(w["seconds"].get("idle", 0))) for w in profile["workers"]],
         )
         batch_size = settings.get("batch_size")
-        stage = ledger.get("bottleneck")
+        stage = profile.get("bottleneck")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(
-            f'this is no ledger: it should be loader.stats(), or its "ledger", as JSON ({what})'
+            f'this is no profile: it should be loader.stats(), or its "profile", as JSON ({what})'
         ) from None
-    if version != _LEDGER_VERSION:
+    if version != _PROFILE_VERSION:
         raise ValueError(
-            f"this ledger is of version {version!r}, and version {_LEDGER_VERSION} is read; take it anew with"
+            f"this profile is of version {version!r}, and version {_PROFILE_VERSION} is read; take it anew with"
             " this millrace"
         )
     running = wall - start
     if samples <= 0 or batches <= 0 or not wall > 0:
         raise ValueError(
-            f"this ledger has {samples} samples in {wall:g} s: take it behind some hundred batches"
+            f"this profile has {samples} samples in {wall:g} s: take it behind some hundred batches"
         )
     if running < 0.2 * wall:  # a short run: mostly start
         running = wall

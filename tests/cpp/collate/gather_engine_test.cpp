@@ -1,5 +1,5 @@
-// Batches in order and whole, with and without threads; slots lent, kept and come back at any time; ends and
-// forks.
+// Batches in order and whole, with and without threads; slots leased, kept and come back at any time; ends
+// and forks.
 #include "collate/gather_engine.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Leases: lent last-in first-out, never more than the ring has, valid after its end, harmless in a forked
+// Leases: leased last-in first-out, never more than the ring has, valid after its end, harmless in a forked
 // child.
 #include "core/batch_ring.h"
 
@@ -27,7 +27,7 @@ class Ring : public ::testing::Test {
   void TearDown() override { empty_slot_cache(); }
 };
 
-TEST_F(Ring, LendsNoMoreThanItsSlots) {
+TEST_F(Ring, LeasesNoMoreThanItsSlots) {
   BatchRing ring(2);
   auto a = ring.try_acquire(kBytes), b = ring.try_acquire(kBytes);
   ASSERT_TRUE(a && b);
@@ -42,7 +42,7 @@ TEST_F(Ring, LendsNoMoreThanItsSlots) {
 
 TEST_F(Ring, NeedsASlot) { EXPECT_THROW(BatchRing(0), Error); }
 
-TEST_F(Ring, LendsTheSlotThatCameBackLast) {
+TEST_F(Ring, LeasesTheSlotThatCameBackLast) {
   BatchRing ring(3);
   std::vector<Lease> leases;
   for (int i = 0; i < 3; ++i) leases.push_back(*ring.try_acquire(kBytes));
@@ -175,7 +175,7 @@ TEST_F(Ring, AForkedChildReadsItsLeasesAndGivesNothingBack) {
     count_refusal([&] { ring->try_acquire(1); });
     count_refusal([&] { ring->set_slots(3); });
     count_refusal([&] { ring->slots(); });
-    count_refusal([&] { ring->lent(); });
+    count_refusal([&] { ring->leased(); });
     if (refused != 4) _exit(8);
     ring.reset();
     BatchRing own(1);
@@ -197,7 +197,7 @@ TEST_F(Ring, ManyThreadsNeverShareASlot) {
   constexpr int kSlots = 4, kThreads = 4, kRounds = 2000;
   std::atomic<int> released{0};
   auto ring = std::make_unique<BatchRing>(kSlots, [&released] { ++released; });
-  std::atomic<int> lent{0}, acquired{0};
+  std::atomic<int> leased{0}, acquired{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
@@ -206,18 +206,18 @@ TEST_F(Ring, ManyThreadsNeverShareASlot) {
       for (int i = 0; i < kRounds; ++i) {
         const size_t bytes = 1000 + random() % 200'000;
         if (auto lease = ring->try_acquire(bytes)) {
-          ASSERT_LE(++lent, kSlots);
+          ASSERT_LE(++leased, kSlots);
           ++acquired;
           std::memset(lease->data(), t + 1, 1000);
           held.push_back(std::move(*lease));
         }
         if (!held.empty() && random() % 2) {
           for (int b = 0; b < 1000; ++b) ASSERT_EQ(held.front().data()[b], t + 1);
-          --lent;
+          --leased;
           held.erase(held.begin());
         }
       }
-      lent -= static_cast<int>(held.size());
+      leased -= static_cast<int>(held.size());
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(released, acquired);

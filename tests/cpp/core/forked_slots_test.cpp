@@ -91,15 +91,15 @@ TEST(ForkedSlots, OfAThousandShortLivedChildrenComeBack) {
   const size_t before = descriptors();
   uint8_t value = 0;
   int held = filled(ring, value);
-  auto loan = ring.lend(held);
+  auto lease = ring.lease(held);
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(in_child([&] { return ring.data(held)[kBytes - 1] == value; })) << i;
     const int next = filled(ring, ++value);  // always one left
     ASSERT_GE(next, 0) << i;
-    loan = ring.lend(next);
+    lease = ring.lease(next);
     held = next;
   }
-  loan.reset();
+  lease.reset();
   EXPECT_EQ(ring.free_slots(), 8);
   EXPECT_LE(pages_of(ring), 4 * kBytes);
   EXPECT_LE(descriptors(), before + 1);
@@ -108,11 +108,11 @@ TEST(ForkedSlots, OfAThousandShortLivedChildrenComeBack) {
 TEST(ForkedSlots, ComeBackWhenTheLastChildThatMayReadThemEnds) {
   SharedRing ring(8, 8);
   const int slot = filled(ring, 3), other = filled(ring, 4);
-  auto loan = ring.lend(slot);
+  auto lease = ring.lease(slot);
   Child first([&] { return ring.data(slot)[9] == 3; });
-  auto second = ring.lend(other);
+  auto second = ring.lease(other);
   Child later([&] { return ring.data(slot)[9] == 3 && ring.data(other)[9] == 4; });
-  loan.reset();
+  lease.reset();
   second.reset();
   EXPECT_EQ(ring.free_slots(), 6);
   EXPECT_EQ(ring.retired_slots(), 2);
@@ -129,9 +129,9 @@ TEST(ForkedSlots, ComeBackWhenTheLastChildThatMayReadThemEnds) {
 TEST(ForkedSlots, AChildIsKnownThoughItClosesAllDescriptors) {
   SharedRing ring(2, 2);
   const int slot = filled(ring, 3);
-  auto loan = ring.lend(slot);
+  auto lease = ring.lease(slot);
   Child daemon([&] { return ring.data(slot)[9] == 3; }, true);
-  loan.reset();
+  lease.reset();
   ring.give_back(filled(ring, 99));
   EXPECT_EQ(ring.free_slots(), 1);
   EXPECT_TRUE(daemon.end());
@@ -141,7 +141,7 @@ TEST(ForkedSlots, AChildIsKnownThoughItClosesAllDescriptors) {
 TEST(ForkedSlots, AGrandchildMayReadLongerThanTheChild) {
   SharedRing ring(2, 2);
   const int slot = filled(ring, 3);
-  auto loan = ring.lend(slot);
+  auto lease = ring.lease(slot);
   int go[2], answer[2];
   ASSERT_EQ(pipe(go) | pipe(answer), 0);
   ASSERT_TRUE(in_child([&] {
@@ -156,7 +156,7 @@ TEST(ForkedSlots, AGrandchildMayReadLongerThanTheChild) {
     }
     return true;
   }));
-  loan.reset();
+  lease.reset();
   ring.give_back(filled(ring, 99));
   EXPECT_EQ(ring.free_slots(), 1);
   close(go[1]);
@@ -173,7 +173,7 @@ TEST(ForkedSlots, AGrandchildMayReadLongerThanTheChild) {
 
 TEST(ForkedSlots, AChildThatExecutesAnotherProgramReadsNothingAnyMore) {
   SharedRing ring(2, 2);
-  auto loan = ring.lend(filled(ring, 3));
+  auto lease = ring.lease(filled(ring, 3));
   int closes_at_exec[2];
   ASSERT_EQ(pipe2(closes_at_exec, O_CLOEXEC), 0);
   const pid_t child = fork();
@@ -184,7 +184,7 @@ TEST(ForkedSlots, AChildThatExecutesAnotherProgramReadsNothingAnyMore) {
   close(closes_at_exec[1]);
   char byte;
   EXPECT_EQ(read(closes_at_exec[0], &byte, 1), 0);
-  loan.reset();
+  lease.reset();
   for (int i = 0; i < 2000 && ring.crowded(2); ++i) usleep(1000);
   EXPECT_EQ(ring.free_slots(), 2);
   EXPECT_EQ(waitpid(child, nullptr, WNOHANG), 0);  // it lives
@@ -195,12 +195,12 @@ TEST(ForkedSlots, AChildThatExecutesAnotherProgramReadsNothingAnyMore) {
 
 TEST(ForkedSlots, SpawnedProgramsRetireNothing) {
   SharedRing ring(2, 2);
-  auto loan = ring.lend(filled(ring, 3));
+  auto lease = ring.lease(filled(ring, 3));
   std::string sleep = "sleep", seconds = "60";
   char* words[] = {sleep.data(), seconds.data(), nullptr};
   pid_t child = -1;
   ASSERT_EQ(posix_spawn(&child, "/bin/sleep", nullptr, nullptr, words, environ), 0);
-  loan.reset();
+  lease.reset();
   EXPECT_EQ(ring.free_slots(), 2);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -209,10 +209,10 @@ TEST(ForkedSlots, SpawnedProgramsRetireNothing) {
 TEST(ForkedSlots, AForkOnAnotherThreadCounts) {
   SharedRing ring(2, 2);
   const int slot = filled(ring, 3);
-  auto loan = ring.lend(slot);
+  auto lease = ring.lease(slot);
   std::unique_ptr<Child> child;
   std::thread([&] { child = std::make_unique<Child>([&] { return ring.data(slot)[9] == 3; }); }).join();
-  loan.reset();
+  lease.reset();
   ring.give_back(filled(ring, 99));
   EXPECT_EQ(ring.free_slots(), 1);
   EXPECT_TRUE(child->end());
@@ -221,15 +221,15 @@ TEST(ForkedSlots, AForkOnAnotherThreadCounts) {
 
 TEST(ForkedSlots, AChildMakesARingAndForksLikeAnybody) {
   SharedRing ring(2, 2);
-  auto loan = ring.lend(filled(ring, 3));
+  auto lease = ring.lease(filled(ring, 3));
   EXPECT_TRUE(in_child([] {
     SharedRing own(4, 4);
-    auto mine = own.lend(filled(own, 5));
+    auto mine = own.lease(filled(own, 5));
     const bool fine = in_child([] { return true; });
     mine.reset();
     return fine && own.free_slots() == 4;
   }));
-  loan.reset();
+  lease.reset();
   EXPECT_EQ(ring.free_slots(), 2);
 }
 
@@ -248,7 +248,7 @@ TEST(ForkedSlots, ManyLongLivedChildrenCostABoundedNumberOfDescriptorsAndSlots) 
       children.push_back(std::make_unique<Child>());
       continue;
     }
-    auto loan = ring.lend(slot);
+    auto lease = ring.lease(slot);
     children.push_back(std::make_unique<Child>([&ring, slot, i] { return ring.data(slot)[9] == i; }));
   }
   EXPECT_EQ(ring.retired_slots(), kWorkingSet);
@@ -263,7 +263,7 @@ TEST(ForkedSlots, ManyLongLivedChildrenCostABoundedNumberOfDescriptorsAndSlots) 
   children.clear();
   for (int i = 0; i < 40; ++i) {
     const int slot = filled(ring, static_cast<uint8_t>(i));
-    auto loan = ring.lend(slot);
+    auto lease = ring.lease(slot);
     children.push_back(std::make_unique<Child>([&ring, slot, i] { return ring.data(slot)[9] == i; }));
   }
   EXPECT_EQ(ring.retired_slots(), 40);
@@ -277,14 +277,14 @@ TEST(ForkedSlots, ManyLongLivedChildrenCostABoundedNumberOfDescriptorsAndSlots) 
 TEST(ForkedSlots, WithoutADescriptorTheyStayRetired) {
   SharedRing ring(4, 4);
   const int slot = filled(ring, 3);
-  auto loan = ring.lend(slot);
+  auto lease = ring.lease(slot);
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none{0, before.rlim_max};
   setrlimit(RLIMIT_NOFILE, &none);
   EXPECT_TRUE(in_child([&] { return ring.data(slot)[9] == 3; }));
   setrlimit(RLIMIT_NOFILE, &before);
-  loan.reset();
+  lease.reset();
   EXPECT_EQ(ring.retired_slots(), 1);  // rather than overwritten
   EXPECT_EQ(ring.free_slots(), 3);
 }
@@ -292,10 +292,10 @@ TEST(ForkedSlots, WithoutADescriptorTheyStayRetired) {
 TEST(ForkedSlots, AClosedRingKeepsNoPagesForChildrenThatEnded) {
   auto ring = std::make_unique<SharedRing>(4, 4);
   const int file = dup(ring->fds()[0]);  // as another child would have it
-  auto loan = ring->lend(filled(*ring, 3));
+  auto lease = ring->lease(filled(*ring, 3));
   {
     Child child;
-    loan.reset();
+    lease.reset();
     EXPECT_EQ(ring->retired_slots(), 1);
   }
   ring.reset();
@@ -321,7 +321,7 @@ TEST(ForkedSlots, PrivateMemoryNeedsNoRetirement) {
     auto next = *ring.try_acquire(kBytes);
     std::memset(next.data(), 7, kBytes);
     held = std::move(next);
-    ASSERT_EQ(ring.lent(), 1);
+    ASSERT_EQ(ring.leased(), 1);
   }
   std::memset(held.data(), 8, kBytes);
   held = Lease();

@@ -1,5 +1,5 @@
-// The shared ring: slots go round, keep their memory, outlive the ring while lent, and a fork changes nothing
-// it should not.
+// The shared ring: slots go round, keep their memory, outlive the ring while leased, and a fork changes
+// nothing it should not.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,16 +70,16 @@ TEST(SharedRing, FreeSlotsBeyondTheWorkingSetGiveTheirMemoryBack) {
   EXPECT_EQ(ring.take(), slots.back());
 }
 
-TEST(SharedRing, LoansOutliveTheRing) {
+TEST(SharedRing, LeasesOutliveTheRing) {
   auto ring = std::make_unique<SharedRing>(4, 4);
   const int slot = ring->take();
   fill(*ring, slot, 4096, 7);
   const uint8_t* data = ring->data(slot);
-  auto loan = ring->lend(slot);
-  auto second = loan;
+  auto lease = ring->lease(slot);
+  auto second = lease;
   const int fd = dup(ring->fds()[0]);
   ring.reset();
-  loan.reset();
+  lease.reset();
   EXPECT_EQ(data[4095], 7);
   second.reset();
   struct stat status{};
@@ -163,24 +163,24 @@ TEST(SharedRing, PagesAreLockedOnceAndUnlockedBeforeTheyGo) {
     fill(ring, slot, 20'000, 1);
     EXPECT_EQ(ring.lock_pages(slot, pages.locker()), "");
     EXPECT_EQ(pages.locked[ring.data(slot)], 20'480u);
-    const auto loan = ring.lend(slot);
+    const auto lease = ring.lease(slot);
     EXPECT_TRUE(
         in_child([&] { return pages.locked.size() == 2; }));  // whose copy of the ring unlocks nothing
   }
   EXPECT_TRUE(pages.locked.empty());
 }
 
-TEST(SharedRing, ASlotThatHasGrownBeyondItsLockedPagesIsLentUnlocked) {
+TEST(SharedRing, ASlotThatHasGrownBeyondItsLockedPagesIsLeasedUnlocked) {
   LockedPages pages;
   SharedRing ring(4, 4);
   const int slot = ring.take();
   fill(ring, slot, 8192, 1);
   EXPECT_EQ(ring.lock_pages(slot, pages.locker()), "");
-  ring.lend(slot);
+  ring.lease(slot);
   EXPECT_EQ(pages.locked.size(), 1u);
   EXPECT_EQ(ring.take(), slot);
   fill(ring, slot, 20'000, 1);  // and nobody asks for its pages any more
-  const auto large = ring.lend(slot);
+  const auto large = ring.lease(slot);
   EXPECT_TRUE(pages.locked.empty());
 }
 
@@ -209,7 +209,7 @@ TEST(SharedRing, AForkedChildKeepsWhatItInherited) {
   SharedRing ring(8, 8);
   const int slot = ring.take();
   fill(ring, slot, 4096, 3);
-  auto loan = ring.lend(slot);
+  auto lease = ring.lease(slot);
   int to_child[2], to_parent[2];
   ASSERT_EQ(pipe(to_child) | pipe(to_parent), 0);
   const pid_t child = fork();
@@ -218,10 +218,10 @@ TEST(SharedRing, AForkedChildKeepsWhatItInherited) {
     char go;
     const bool told = read(to_child[0], &go, 1) == 1;  // after the parent has gone on
     const bool intact = ring.data(slot)[100] == 3;
-    loan.reset();  // nobody's slot
+    lease.reset();  // nobody's slot
     _exit(told && intact ? 0 : 1);
   }
-  loan.reset();
+  lease.reset();
   EXPECT_EQ(ring.free_slots(), 7);  // retired
   for (int i = 0; i < 20; ++i) {
     const int next = ring.take();
@@ -247,7 +247,7 @@ TEST(SharedRing, SlotsAreTakenAndDroppedOnManyThreadsWhileProcessesFork) {
         if (slot < 0) continue;
         fill(ring, slot, 1 + random() % 20000, static_cast<uint8_t>(t));
         if (random() % 2) {
-          auto loan = ring.lend(slot);
+          auto lease = ring.lease(slot);
           EXPECT_EQ(ring.data(slot)[0], t);
         } else {
           ring.give_back(slot);
@@ -257,7 +257,7 @@ TEST(SharedRing, SlotsAreTakenAndDroppedOnManyThreadsWhileProcessesFork) {
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(in_child([] { return true; }));
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(ring.lent_slots(), 0);
+  EXPECT_EQ(ring.leased_slots(), 0);
 }
 
 TEST(SharedRing, TooLongABatchAndTooLittleMemoryAreSentences) {

@@ -26,7 +26,7 @@ size_t bytes_of(Kind kind) { return kind == Kind::staged_large ? 20'000 : kBytes
 struct HostSlots {
   size_t bytes = kBytes;
   std::vector<std::shared_ptr<std::vector<uint8_t>>> free;
-  std::shared_ptr<const void> lend(uint8_t value, const void** data) {
+  std::shared_ptr<const void> lease(uint8_t value, const void** data) {
     if (free.empty()) free.push_back(std::make_shared<std::vector<uint8_t>>(bytes));
     auto slot = free.back();
     free.pop_back();
@@ -80,7 +80,7 @@ Outcome train(uint32_t seed, Kind kind, Guard forgotten = Guard::none, bool thre
       for (HostBlock& block : blocks) {
         block.bytes = slots.bytes;
         block.page_locked = kind == Kind::page_locked;
-        block.keeper = slots.lend(value, &block.data);
+        block.keeper = slots.lease(value, &block.data);
       }
       auto copied = copier.copy(blocks);
       blocks.clear();
@@ -142,7 +142,7 @@ TEST(BatchCopier, ItsEndWaitsForTheCopiesUnderWay) {
       {
         BatchCopier copier(std::make_shared<Forgetful>(fake, guard));
         HostBlock block{nullptr, kBytes, nullptr, true};
-        block.keeper = slots.lend(1, &block.data);
+        block.keeper = slots.lease(1, &block.data);
         copier.copy({&block, 1});  // not even sealed
       }
       fake->finish();
@@ -182,7 +182,7 @@ TEST(BatchCopier, AMomentStaysWhereItWas) {
   std::vector<BatchCopier::Ticket> moments;
   for (int i = 0; i < 5; ++i) {
     fake->launch(consumer, [&steps] { ++steps; });
-    moments.push_back(copier.moment(consumer));
+    moments.push_back(copier.snapshot(consumer));
   }
   for (int i = 0; i < 5; ++i) {
     copier.wait_for(moments[static_cast<size_t>(i)]);

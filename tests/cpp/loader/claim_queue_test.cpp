@@ -51,7 +51,7 @@ TEST_F(Queue, ClaimsRowsInOrderOfBatchAndRow) {
   EXPECT_NE(a.task->lease.data(), c.task->lease.data());
 }
 
-TEST_F(Queue, TheOldestBatchGetsAnOverflowSlotOnlyWhenAllAreLent) {
+TEST_F(Queue, TheOldestBatchGetsAnOverflowSlotOnlyWhenAllAreLeased) {
   push(1);
   EXPECT_EQ(queue_->pop_complete(0), nullptr);  // nobody works
   Claim first = claim();

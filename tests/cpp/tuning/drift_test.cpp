@@ -47,9 +47,9 @@ struct Feed {
   }
 };
 
-FeedStats profile(Feed feed, int batches, uint64_t seed) {
+DriftStats profile(Feed feed, int batches, uint64_t seed) {
   std::mt19937_64 random(seed);
-  FeedStats stats;
+  DriftStats stats;
   FieldStats& field = stats.fields["x"];
   for (int b = 0; b < batches; ++b) {
     SampledBatch batch = feed.next(random, static_cast<uint64_t>(b));
@@ -60,7 +60,7 @@ FeedStats profile(Feed feed, int batches, uint64_t seed) {
   return stats;
 }
 
-std::vector<DriftAlarm> watched(const FeedStats& reference, Feed feed, int batches, uint64_t seed) {
+std::vector<DriftAlarm> watched(const DriftStats& reference, Feed feed, int batches, uint64_t seed) {
   std::mt19937_64 random(seed);
   DriftDetector detector(reference, {});
   FieldStats field;
@@ -113,7 +113,7 @@ TEST(Drift, CleanFeedsRaiseNothing) {
 }
 
 TEST(Drift, EachChangeIsFoundOnce) {
-  const FeedStats reference = profile(Feed(base::DType::f32, {32, 4}, normal), 64, 1);
+  const DriftStats reference = profile(Feed(base::DType::f32, {32, 4}, normal), 64, 1);
   const std::vector<std::pair<std::string, Draw>> changes{
       {"mean", [](std::mt19937_64& r, int64_t s) { return normal(r, s) + (s == 2) * 0.5; }},
       {"spread", [](std::mt19937_64& r, int64_t s) { return normal(r, s) * (s == 2 ? 1.6 : 1); }},
@@ -146,7 +146,7 @@ TEST(Drift, ClassesThatComeGoAndAppear) {
   const Feed clean(base::DType::i64, {32}, [](std::mt19937_64& r, int64_t) {
     return std::discrete_distribution<int>({80, 15, 4, 1})(r);
   });
-  const FeedStats reference = profile(clean, 64, 1);
+  const DriftStats reference = profile(clean, 64, 1);
   const auto balance = [](std::initializer_list<double> weights) {
     return Feed(base::DType::i64, {32}, [shares = std::vector<double>(weights)](auto& r, int64_t) {
       return std::discrete_distribution<int>(shares.begin(), shares.end())(r);
@@ -167,7 +167,7 @@ TEST(Drift, SwappedChannels) {
       return means[static_cast<size_t>(c)] + 0.25 * normal(r, c);
     });
   };
-  const FeedStats reference = profile(picture({0.485, 0.456, 0.406}), 64, 1);
+  const DriftStats reference = profile(picture({0.485, 0.456, 0.406}), 64, 1);
   EXPECT_TRUE(watched(reference, picture({0.485, 0.456, 0.406}), 300, 2).empty());
   const auto swapped = watched(reference, picture({0.406, 0.456, 0.485}), 200, 3);
   ASSERT_FALSE(swapped.empty());
@@ -180,7 +180,7 @@ TEST(Drift, SwappedChannels) {
 }
 
 TEST(Drift, AnEndedOneMayComeAgain) {
-  const FeedStats reference = profile(Feed(base::DType::f32, {32, 1}, normal), 64, 1);
+  const DriftStats reference = profile(Feed(base::DType::f32, {32, 1}, normal), 64, 1);
   auto count = std::make_shared<int>(0);
   const Feed feed(base::DType::f32, {32, 1}, [count](std::mt19937_64& r, int64_t s) {
     const int batch = (*count)++ / 32;

@@ -67,11 +67,11 @@ def write_pickle(
     return file.end, made
 
 
-def read_pickle(loan: _core.SlotLoan, begin: int, length: int, buffers: Any = ()) -> Any:
+def read_pickle(lease: _core.SlotLease, begin: int, length: int, buffers: Any = ()) -> Any:
     """Reads a pickle where it lies: the values are copies, and nothing refers to the slot afterwards but
     `buffers`.
     """
-    return pickle.loads(loan.part(begin, length), buffers=buffers)
+    return pickle.loads(lease.part(begin, length), buffers=buffers)
 
 
 def pack_value(sink: Any, value: Any) -> tuple[int, int] | None:
@@ -96,16 +96,16 @@ def pack_value(sink: Any, value: Any) -> tuple[int, int] | None:
     return end, len(places)
 
 
-def unpack_value(loan: _core.SlotLoan, end: int, length: int, copy: bool) -> Any:
-    """The value that `pack_value` put in; lends the slot to its tensors and arrays, or copies them."""
+def unpack_value(lease: _core.SlotLease, end: int, length: int, copy: bool) -> Any:
+    """The value that `pack_value` put in; leases the slot to its tensors and arrays, or copies them."""
     if not length:
-        return read_pickle(loan, 0, end)
-    fields, n_tensors = read_pickle(loan, end, length)
-    tensors = _core.BatchFields(fields, False).tensors(loan, 0, copy)
+        return read_pickle(lease, 0, end)
+    fields, n_tensors = read_pickle(lease, end, length)
+    tensors = _core.BatchFields(fields, False).tensors(lease, 0, copy)
     outer = getattr(_unpacking, "tensors", None)
     _unpacking.tensors = tensors[:n_tensors]
     try:
-        return read_pickle(loan, 0, end, [tensor.numpy() for tensor in tensors[n_tensors:]])
+        return read_pickle(lease, 0, end, [tensor.numpy() for tensor in tensors[n_tensors:]])
     finally:
         _unpacking.tensors = outer
 
@@ -123,9 +123,9 @@ class Layout:
         self._assemble = _assembler(description, fields)
         self._fields = _core.BatchFields(fields, True)
 
-    def batch(self, loan: _core.SlotLoan, rows: int, objects: Any, copy: bool) -> Any:
-        """What default_collate returns for these rows; lends the slot to its tensors, or copies them."""
-        return self._assemble(self._fields.tensors(loan, rows, copy), objects)
+    def batch(self, lease: _core.SlotLease, rows: int, objects: Any, copy: bool) -> Any:
+        """What default_collate returns for these rows; leases the slot to its tensors, or copies them."""
+        return self._assemble(self._fields.tensors(lease, rows, copy), objects)
 
 
 def _assembler(node: tuple, fields: list[tuple]) -> Assemble:

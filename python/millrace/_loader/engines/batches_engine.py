@@ -274,8 +274,8 @@ class PoolEngine:
             self._threads = []
             self._maker.close()
 
-    def moment(self) -> dict[str, Any]:
-        """What it is doing, as `_core.Loader.moment()` says it; "threads" are those that make a batch. Any
+    def snapshot(self) -> dict[str, Any]:
+        """What it is doing, as `_core.Loader.snapshot()` says it; "threads" are those that make a batch. Any
         thread.
         """
         shared, now = self._shared, time.monotonic()

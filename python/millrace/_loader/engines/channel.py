@@ -80,7 +80,7 @@ def _attached(duplicates: list[Any], slots: int, stride: int) -> RingHandle:
 
 
 #: Ends of pipes that belong to this process as a parent: a forked worker closes them first of all, because a
-#: pipe whose other end is held by a brother does not end when its owner does.
+#: pipe whose other end is held by a sibling does not end when its owner does.
 parents_ends: set[int] = set()
 
 

@@ -38,23 +38,23 @@ class Counted(TorchsNext):
         self._profile_name = f"enumerate(DataLoader)#{torch_class}.__next__"
 
     def __next__(self) -> Any:
-        counters, ledger, tuning = self._record.counters, self._record.ledger, self._record.tuning
+        counters, profiler, tuning = self._record.counters, self._record.profiler, self._record.tuning
         started = time.perf_counter()
-        before = ledger.begin(HANDOVER)
+        before = profiler.begin(HANDOVER)
         try:
             batch = self._torchs_next() if tuning is None else tuning.next(self._torchs_next)
             if self._progress.log is not None:
                 self._progress.log.hash(batch)
         except StopIteration:
             self._progress.finish()
-            ledger.finish(before)
+            profiler.finish(before)
             raise
         except Exception:
             if self._is_closed():
                 leave_if_ending()
             raise
         finally:
-            ledger.leave(before)
+            profiler.leave(before)
             counters["wait_seconds"] += time.perf_counter() - started
         counters["batches"] += 1
         return batch

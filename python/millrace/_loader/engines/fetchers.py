@@ -1,7 +1,7 @@
 """Fetching one batch in a worker: torch's fetchers, but samples are written into the batch as they come.
 
 A fetcher returns either `Rows` (the writer holds the collated batch), whatever collate_fn returned, or
-`Holes`. Without batching, with a collate_fn of the user's, or with samples that are not plain, it does what
+`Skipped`. Without batching, with a collate_fn of the user's, or with samples that are not plain, it does what
 torch's fetcher does.
 """
 
@@ -20,8 +20,8 @@ from ... import _core
 from ..._common.collation import as_shipped
 from ..._profiling.stages import collating
 from ..states import dataset_parts, put_back
+from .backfill import Skipped, failure, is_of_sample
 from .batches import samples_again
-from .holes import Holes, failure, is_of_sample
 
 
 class Rows:
@@ -118,7 +118,7 @@ class MapFetcher(_Fetcher):
             return self.collate(self._readable(index), len(index))
         except _Incomplete as incomplete:
             self.sink.samples = 0
-            return Holes(incomplete.failures)
+            return Skipped(incomplete.failures)
 
     def _readable(self, indices: Any) -> Iterator[Any]:
         """on_error="skip": all samples; _Incomplete after the last one when some cannot be had."""
@@ -192,7 +192,7 @@ class IterableFetcher(_Fetcher):
 
 
 class _Incomplete(Exception):
-    """A batch has holes: `failures` as in Holes."""
+    """A batch has holes: `failures` as in Skipped."""
 
     def __init__(self, failures: dict[int, dict[str, Any]]) -> None:
         super().__init__()

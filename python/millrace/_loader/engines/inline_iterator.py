@@ -15,9 +15,9 @@ from ..._profiling.stages import COPY, SAMPLE, collating, during, enter
 from ..._tools.history.draws import DrawWatch
 from ..run_record import RunRecord
 from ..states import Progress, SavedState, put_back
+from .backfill import Backfill, Positions
 from .counted import Counted
 from .fetchers import Sink, make_fetcher
-from .holes import Mending, Positions
 
 
 class InlineIter(Counted, _SingleProcessDataLoaderIter):
@@ -46,7 +46,7 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
         if saved is not None and saved.shared_seed is not None and not saved.finished:
             seeded = torch.Generator().manual_seed(self._shared_seed)
             self._dataset = torch.utils.data.graph_settings.apply_random_seed(self._dataset, seeded)
-        self._sampler_iter = progress.feed(self._index_sampler, self._sampler_iter)
+        self._sampler_iter = progress.cursor(self._index_sampler, self._sampler_iter)
         self._num_yielded = progress.yielded
         if saved is not None and not saved.finished:
             put_back(
@@ -133,24 +133,24 @@ class InlineIter(Counted, _SingleProcessDataLoaderIter):
             self._sampler_iter = Positions(self._sampler_iter, self._progress.left_out_before)
         while True:
             number, rows = self._sampler_iter.given, self._next_index()
-            mending, errors = Mending(self._sampler_iter, number), []  # type: ignore[var-annotated]
+            backfill, errors = Backfill(self._sampler_iter, number), []  # type: ignore[var-annotated]
             try:
                 batch = self._fetched(rows)
-                while mending.is_unfinished(batch, errors):
+                while backfill.is_unfinished(batch, errors):
                     self._draws = None if self._watch is None else self._watch.before()
-                    batch = self._fetched(mending.rows)
+                    batch = self._fetched(backfill.rows)
             except Exception:  # of collate_fn
-                mending.give_up()
+                backfill.give_up()
                 raise
             finally:
                 self._record.add_errors(errors)
-            self._asked, self._rows = mending.end(), list(mending.rows)
+            self._asked, self._rows = backfill.end(), list(backfill.rows)
             if self._asked >= max(1, self._least):
                 return self._pinned(batch) if self._pin_memory else batch
 
     def _fetched(self, index: Any) -> Any:
         if self._stacks is None or not self._stacks.is_of_this_thread:
-            self._stacks = StackSampler(self._dataset, self._record.ledger.clock)
+            self._stacks = StackSampler(self._dataset, self._record.profiler.clock)
         before = enter(SAMPLE)
         try:
             with self._stacks:

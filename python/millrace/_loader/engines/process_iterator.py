@@ -48,9 +48,9 @@ from ..endings import closed_error, is_ending
 from ..run_record import RunRecord
 from ..states import Progress
 from . import channel
+from .backfill import Backfilled
 from .batches import Layout, read_pickle, unpack_value
 from .channel import MESSAGE, RingHandle
-from .holes import Mended
 from .process_worker import WorkerJob, run_worker
 from .resumed import Answer, Resumed
 from .worker_end import MOST_OUTSTANDING, Wake, WantOfMemory, WorkerEnd, end_workers, is_stopped, start
@@ -60,7 +60,7 @@ _MOST_FILES = 8  # of the ring, each a descriptor in every worker
 _NO_PIDFD_TICK_S = 0.1
 
 
-class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
+class ProcessIter(Backfilled, Resumed, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by worker processes."""
 
     def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
@@ -100,7 +100,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             self._shutdown_workers()
             raise
         board, pids = self._board, [worker.pid for worker in self._workers]
-        record.ledger.watch(lambda: board.rows(pids), pids)
+        record.profiler.watch(lambda: board.rows(pids), pids)
         self._index_queues = self._ends  # where torch's logic puts tasks
         _utils.signal_handling._set_worker_pids(id(self), tuple(w.pid for w in self._workers))
         _utils.signal_handling._set_SIGCHLD_handler()
@@ -193,7 +193,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
 
     def _tear_down(self) -> None:
         self._shutdown = True
-        self._record.ledger.workers_end()
+        self._record.profiler.workers_end()
         if self._turns is not None:
             self._turns.close()
         try:
@@ -206,7 +206,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
             self._end_workers()
             for number in range(len(self._workers)):
                 self._board.end(number)
-            self._record.ledger.freeze()
+            self._record.profiler.freeze()
             for end in self._ends:
                 end.close()
             self._arrived.clear()
@@ -355,7 +355,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         errors, state, draws = [], None, None  # type: ignore[var-annotated]
         try:
             batch, errors, state, draws = self._batch(
-                end, kind, ring.lend(slot), begin, length, samples, copy
+                end, kind, ring.lease(slot), begin, length, samples, copy
             )
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
@@ -385,7 +385,7 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         self,
         end: WorkerEnd,
         kind: int,
-        loan: _core.SlotLoan,
+        lease: _core.SlotLease,
         begin: int,
         length: int,
         samples: int,
@@ -399,20 +399,20 @@ class ProcessIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         """
         if kind != channel.ROWS:
             return (
-                unpack_value(loan, begin, length, copy)
+                unpack_value(lease, begin, length, copy)
                 if kind == channel.TREE
-                else read_pickle(loan, begin, length)
+                else read_pickle(lease, begin, length)
             )
         description, objects, errors, state, draws = None, None, [], None, None
         if length:
             try:
-                description, objects, errors, state, draws = read_pickle(loan, begin, length)
+                description, objects, errors, state, draws = read_pickle(lease, begin, length)
             except Exception:
                 end.layout = None  # what was to replace it is lost
                 raise
         if description is not None:
             end.layout = Layout(description)  # until the worker says otherwise: it answers in order
-        return end.layout.batch(loan, samples, objects, copy), errors, state, draws
+        return end.layout.batch(lease, samples, objects, copy), errors, state, draws
 
     def _pinned(self, batch: Any) -> Any:
         try:

@@ -12,7 +12,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ... import _core
 from ..run_record import RunRecord
-from ..states import FedSampler, Progress
+from ..states import CursorSampler, Progress
 from .task_gate import EVERYBODY, TaskGate
 
 
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
     errors: list[dict[str, Any]]  # of samples that on_error replaced
     batch: Any
     state: Any  # the worker's behind it, or None
-    draws: Any = None  # of its generators before it, as flight/draws.py has them
+    draws: Any = None  # of its generators before it, as history/draws.py has them
     rows: Any = None  # indices that it was made of, where they are not those of its task
 
 
@@ -51,7 +51,7 @@ class Resumed:
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
 
     def _fed(self) -> None:
-        self._index_sampler = FedSampler(self._index_sampler, self._progress.feed)
+        self._index_sampler = CursorSampler(self._index_sampler, self._progress.cursor)
         if (tuning := self._record.tuning) is not None:  # type: ignore[attr-defined]
             gate = self._gate = TaskGate(self._index_queues, self._turns)  # type: ignore[has-type]
             self._index_queues = gate.queues
@@ -69,7 +69,7 @@ class Resumed:
             self._progress.epoch = self._record.epoch  # type: ignore[attr-defined]
             self._progress.workers_begin(loader.dataset, resumes=False)
         self._in_position, self._are_new = False, first_iter
-        with self._record.ledger.starting(None if first_iter else self._record.stats(), first_iter):  # type: ignore[attr-defined]
+        with self._record.profiler.starting(None if first_iter else self._record.stats(), first_iter):  # type: ignore[attr-defined]
             super()._reset(loader, first_iter)  # type: ignore[misc]
             if first_iter:
                 self._drop_steps()  # type: ignore[attr-defined]

@@ -43,7 +43,7 @@ def fetcher_of(
     """What makes the batches of one epoch. `convert`: the loader's collate_fn, for batches that the dataset
     made.
     """
-    return (StreamFetcher if job.handler is None else MendingFetcher)(
+    return (StreamFetcher if job.handler is None else BackfillingFetcher)(
         job, threads, memory, seed, timeout, convert
     )
 
@@ -203,7 +203,7 @@ class _Piece:
     states: list[State]
 
 
-class MendingFetcher(StreamFetcher):
+class BackfillingFetcher(StreamFetcher):
     """With a handler for pictures that cannot be decoded: the others close up, so that batches are full and
     in the stream's order.
 
@@ -267,14 +267,14 @@ class MendingFetcher(StreamFetcher):
         if made is None:
             return None
         pictures, drawn = made
-        holes = dict(self.engine.holes)
+        skipped = dict(self.engine.skipped)
         kept = []
         for row, state in enumerate(drawn.states):
             if self._ended is not None and state.get("repetition") == self._ended:
                 continue
-            if row not in holes:
+            if row not in skipped:
                 kept.append(row)
-            elif not self._goes_on_behind(holes[row]):
+            elif not self._goes_on_behind(skipped[row]):
                 self._ended = state.get("repetition")
         if len(kept) == len(drawn.samples):
             return _Piece(pictures, drawn.samples, drawn.states)

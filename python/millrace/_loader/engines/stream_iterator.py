@@ -59,7 +59,7 @@ class StreamIter(InlineIter):
         )
         self._record.live = self._stream.engine.stats
         engine = self._stream.engine
-        self._record.ledger.watch(lambda: thread_rows(engine.clocks()))
+        self._record.profiler.watch(lambda: thread_rows(engine.clocks()))
         close_at_exit(self)
         if self._record.tuning is not None:
             self._record.tuning.attach(self._stream.engine.set_limits, self._record)

@@ -35,8 +35,8 @@ from ..plan.refusal import NotLowered
 from ..plan.seeding import recognise_worker_init
 from ..run_record import RunRecord
 from ..states import Progress
+from .backfill import Backfilled
 from .fetchers import Sink, begin_at, make_fetcher, worker_state, wrapped_error
-from .holes import Mended
 from .resumed import Answer, Resumed
 from .thread_info import as_no_worker, enter_worker
 
@@ -206,7 +206,7 @@ def _own_copy(dataset: Any) -> Any:
         ) from error
 
 
-class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
+class ThreadIter(Backfilled, Resumed, _MultiProcessingDataLoaderIter):
     """Batches of a Python dataset, made by threads of this process."""
 
     def __init__(self, loader: Any, record: RunRecord, progress: Progress) -> None:
@@ -225,7 +225,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         for worker in self._workers:
             worker.start()
         clocks = [worker.clock for worker in self._workers]
-        record.ledger.watch(lambda: clock_rows(clocks))
+        record.profiler.watch(lambda: clock_rows(clocks))
         self._fed()
         self._reset(loader, first_iter=True)
 
@@ -283,7 +283,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         if self._shutdown or os.getpid() != self._owner_pid:
             return
         self._shutdown = True
-        self._record.ledger.workers_end()
+        self._record.profiler.workers_end()
         if self._turns is not None:
             self._turns.close()
         for worker in self._workers:
@@ -292,7 +292,7 @@ class ThreadIter(Mended, Resumed, _MultiProcessingDataLoaderIter):
         for worker in self._workers:
             if worker is not threading.current_thread() and worker.ident is not None:
                 worker.join(max(0.0, deadline - time.monotonic()))
-        self._record.ledger.freeze()
+        self._record.profiler.freeze()
 
     def __del__(self) -> None:
         self._shutdown_workers()

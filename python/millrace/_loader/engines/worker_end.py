@@ -54,7 +54,7 @@ class WorkerEnd:
         # (task, index list) of those messages; (-1, None): an epoch's beginning
         self.sent: deque[tuple[int, Any]] = deque()
         self.since = time.monotonic()  # when it began with the first of them, if not later
-        self.stacks = stacks  # where it writes its Python stacks when it gets flight.stacks.SIGNAL
+        self.stacks = stacks  # where it writes its Python stacks when it gets history.stacks.SIGNAL
         os.set_blocking(answers.fd, False)
         self.pidfd = -1
         with contextlib.suppress(

@@ -30,8 +30,8 @@ class Engine(Protocol):
     """What makes batches: index lists in, batches out, in order. `_core.Loader` is one; its stub documents
     the calls.
 
-    next() says itself to the ledger when it waits, and what it makes in the calling thread
-    (ledger/stages.py).
+    next() says itself to the profile when it waits, and what it makes in the calling thread
+    (profile/stages.py).
     """
 
     def start_epoch(self, seed: int, epoch: int) -> None: ...
@@ -40,7 +40,7 @@ class Engine(Protocol):
     def next(self, timeout: float = 0.0) -> Any: ...
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
-    def moment(self) -> dict[str, Any]: ...
+    def snapshot(self) -> dict[str, Any]: ...
     def set_limits(self, threads: int, slots: int) -> None: ...
     def clocks(self) -> list[Any]: ...
 
@@ -299,7 +299,7 @@ class RowsEngine:
         self._gather.close()
         self._turns.clear()
 
-    def moment(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """What it is doing, as far as it is known: batches that were asked for."""
         return {"threads": [], "outstanding": len(self._turns)}
 

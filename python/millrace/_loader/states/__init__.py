@@ -1,15 +1,15 @@
 """Resume: what a loader's state is made of, and how an epoch goes on from it."""
 
 from .before_first import before_first_epoch
-from .index_feed import FedSampler, IndexFeed
+from .index_cursor import CursorSampler, IndexCursor
 from .merging import gather_state, merge_states
 from .progress import Progress
 from .saved import SavedState, fingerprint
 from .stateful import dataset_parts, is_stateful, put_back, state_of
 
 __all__ = [
-    "FedSampler",
-    "IndexFeed",
+    "CursorSampler",
+    "IndexCursor",
     "Progress",
     "SavedState",
     "before_first_epoch",

@@ -9,9 +9,9 @@ import torch
 from ..._common.generator_state import packed
 from .dataset_epochs import epoch_of
 from .generators import draw_base_seed, generator_states, global_generator_at
-from .index_feed import IndexFeed
+from .index_cursor import IndexCursor
 from .progress import Progress
-from .saved import FeedStart
+from .saved import CursorStart
 from .stateful import state_of
 
 
@@ -19,7 +19,7 @@ def before_first_epoch(loader: Any) -> Progress:
     """What an iterator made now would begin with. Nothing is started, and no generator moves."""
     progress = Progress(loader)
     generators = progress._generators
-    start = FeedStart()
+    start = CursorStart()
     if progress._draws_unknown:  # before the base seed or behind it
         states = generator_states(generators, pythons=True)
         start.generators = {name: packed(state) for name, state in states.items()}
@@ -36,7 +36,7 @@ def before_first_epoch(loader: Any) -> Progress:
     if "sampler" in generators and not start.drew_when_made:
         start.generators["sampler"] = packed(generators["sampler"].get_state())
     progress._dataset_epoch = epoch_of(loader.dataset)
-    progress._feed = IndexFeed(loader._index_sampler, None, generators, start)
+    progress._cursor = IndexCursor(loader._index_sampler, None, generators, start)
     progress._snapshot = progress._now() if progress._every != 1 else None
     unread = {"dataset_iter_state": None, "fetcher_ended": False} if progress.streams else None
     progress._parts = (state_of(loader.dataset), unread)

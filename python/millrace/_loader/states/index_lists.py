@@ -25,7 +25,7 @@ from ...samplers import BatchSampler as OurBatchSampler
 from ...samplers import native
 from ...samplers.native import inner_sampler
 from .fields import REMEDY, Fields
-from .saved import FeedStart
+from .saved import CursorStart
 from .stateful import is_stateful, put_back, state_of
 
 DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
@@ -50,9 +50,9 @@ class Lists(NamedTuple):
     begins_anew: bool = False  # the state that was to start from is of another epoch
 
 
-def open_lists(index_sampler: Any, made: Iterator[Any] | None, start: FeedStart, as_arrays: bool) -> Lists:
+def open_lists(index_sampler: Any, made: Iterator[Any] | None, start: CursorStart, as_arrays: bool) -> Lists:
     """The lists behind `start`. `made`: torch's iterator over `index_sampler`, if there is one; `as_arrays`:
-    as IndexFeed has it.
+    as IndexCursor has it.
     """
     known = known_sampler(index_sampler)
     if known is not None:
@@ -69,7 +69,7 @@ def open_lists(index_sampler: Any, made: Iterator[Any] | None, start: FeedStart,
     return Lists(iterator)
 
 
-def _of_known(known: Any, start: FeedStart, as_arrays: bool) -> Lists:
+def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
     inner, begins_anew = inner_sampler(known), False
     saved = start.iterator_state
     if saved is None and start.lists:
@@ -103,7 +103,7 @@ def _of_known(known: Any, start: FeedStart, as_arrays: bool) -> Lists:
     )
 
 
-def _of_batches(batches: BatchSampler, start: FeedStart) -> Lists:
+def _of_batches(batches: BatchSampler, start: CursorStart) -> Lists:
     """torch's batches of a sampler of the user's, whose iterator is not to be seen through torch's."""
     sampler = batches.sampler
     saved = start.iterator_state if isinstance(start.iterator_state, dict) else {}

@@ -89,6 +89,6 @@ def _merged(states: Sequence[dict[str, Any]], first: SavedState) -> dict[str, An
 
 
 def _place(saved: SavedState) -> Any:
-    state = saved.feed.iterator_state
+    state = saved.cursor.iterator_state
     state = state.get("sampler", state) if isinstance(state, dict) else {}
-    return state.get("position", saved.feed.samples)
+    return state.get("position", saved.cursor.samples)

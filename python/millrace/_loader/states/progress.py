@@ -1,7 +1,7 @@
 """How far a loader's latest iterator has come, kept where the loader can be asked for it after the iterator
 has gone.
 
-Told by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` behind them, `feed`
+Told by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` behind them, `cursor`
 at the start of each epoch, `turn` for each batch that goes to the consumer (or ends in an error), `finish`
 behind the last.
 """
@@ -24,17 +24,17 @@ from ..._common.generator_state import packed, unpacked
 from ...errors import UnavailableError
 from .dataset_epochs import declared_steps, own_steps, tell_workers
 from .generators import EarlyDraws, draw_base_seed, global_generator_at, own_generators
-from .index_feed import IndexFeed, Steps
+from .index_cursor import IndexCursor, Steps
 from .index_lists import draws_unknown
 from .remembering import Remembering
 from .sampler_epochs import SamplerEpochs
-from .saved import VERSION, FeedStart, SavedState, fingerprint
+from .saved import VERSION, CursorStart, SavedState, fingerprint
 from .stateful import dataset_parts, is_stateful
 from .worker_places import WorkerPlaces
 
 _logger = logging.getLogger(__name__)
 
-_FEED_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
+_CURSOR_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
 _ORDER_KEYS = (
     "samples",
     "ranks",
@@ -81,12 +81,12 @@ class Progress(Remembering):
         self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
         self._dataset_epoch: int | None = None  # of a dataset that counts them
         self._base_seed = self._shared_seed = cast(int | None, None)
-        self._start: FeedStart | None = None  # of the first epoch
-        self._feed: IndexFeed | None = None
+        self._start: CursorStart | None = None  # of the first epoch
+        self._cursor: IndexCursor | None = None
         self._left_out_before_epoch = 0
         self._length: int | None = None  # of the epoch, in index lists
         self._yielded = self._resumed_at = 0  # batches handed out in this epoch
-        self._behind: dict[str, Any] | None = None  # the feed's state behind the epoch
+        self._behind: dict[str, Any] | None = None  # the cursor's state behind the epoch
         self._snapshot: dict[str, Any] | None = None  # the last one, where not every step has one
         left, ended = (None, ()) if saved is None else (saved.workers, saved.ended_workers)
         self.places = WorkerPlaces(self.workers, self.streams, left, ended)
@@ -101,7 +101,7 @@ class Progress(Remembering):
         if saved is not None:
             saved.check_workers(self.workers, self.streams)
             self.epoch = saved.epoch
-            self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.feed
+            self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.cursor
             self._takes_second = self._draws_unknown and self.workers == 0 and saved.is_of_second_iterator
             if saved.workers_then != self.workers:
                 saved.last_worker = -1
@@ -116,13 +116,13 @@ class Progress(Remembering):
         """Before torch's draws. A state from behind an epoch becomes the start of the next one."""
         if self.saved is not None and self.saved.finished:
             self._prepare_next_epoch(self.saved)
-        again = self.saved is not None and self.saved.feed.drew_when_made
+        again = self.saved is not None and self.saved.cursor.drew_when_made
         if self._draws_unknown and (again or self.workers == 0):
-            self._early = EarlyDraws(self._generators, self.saved.feed.generators if again else None)
+            self._early = EarlyDraws(self._generators, self.saved.cursor.generators if again else None)
 
     def _prepare_next_epoch(self, saved: SavedState) -> None:
-        self._start = FeedStart(
-            index_sampler_state=saved.feed.index_sampler_state, iterator_state=saved.feed.iterator_state
+        self._start = CursorStart(
+            index_sampler_state=saved.cursor.index_sampler_state, iterator_state=saved.cursor.iterator_state
         )
         if self._persistent and self.workers > 0:
             self.epoch += 1
@@ -130,9 +130,9 @@ class Progress(Remembering):
             self._base_seed = None  # drawn below or by torch
             self.places.forget()
         self._shared_seed = None  # torch draws one for each epoch
-        if saved.feed.drew_when_made:
+        if saved.cursor.drew_when_made:
             return
-        generators = dict(saved.feed.generators)
+        generators = dict(saved.cursor.generators)
         for name, generator in self._generators.items():
             if (text := generators.get(name)) is not None:
                 generator.set_state(unpacked(text))
@@ -177,8 +177,8 @@ class Progress(Remembering):
             weakref.ref(iterator),
         )
 
-    def feed(self, index_sampler: Any, made: Any) -> IndexFeed:
-        """The index lists of the epoch that begins; IndexFeed says what `made` is."""
+    def cursor(self, index_sampler: Any, made: Any) -> IndexCursor:
+        """The index lists of the epoch that begins; IndexCursor says what `made` is."""
         start, self._start = self._start, None
         goes_on = (
             start is not None and not self.saved.finished and not (self.streams and self.saved.reads_again)
@@ -196,7 +196,7 @@ class Progress(Remembering):
         elastic = goes_on and start.elastic
         steps = self._agreed(index_sampler) if self._equal_steps is not None and not elastic else None
         made = None if anew else made
-        self._feed = IndexFeed(
+        self._cursor = IndexCursor(
             index_sampler,
             made,
             self._generators,
@@ -206,13 +206,13 @@ class Progress(Remembering):
             steps,
             self._before_made,
         )
-        self._feed.iterated_anew = anew
+        self._cursor.iterated_anew = anew
         if goes_on and start.lists:
-            self._feed.open()  # now: what draws further on begins behind the sampler's draws
+            self._cursor.open()  # now: what draws further on begins behind the sampler's draws
         self._begin_log(start, steps)
         if self._asks_workers and not self.streams:
             self._length = len(index_sampler) if hasattr(index_sampler, "__len__") else None
-        return self._feed
+        return self._cursor
 
     def starts(self, shared_seed: int | None) -> None:
         """All workers are at the start of the epoch. `shared_seed`: what data pipes are seeded with anew in
@@ -230,7 +230,7 @@ class Progress(Remembering):
         draws: Any = None,
     ) -> None:
         """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free.
-        For the flight recorder:
+        For the history recorder:
         `rows`, its samples, where they are not those of the list, and what was drawn before it.
         """
         if self.log is not None:
@@ -256,7 +256,7 @@ class Progress(Remembering):
         self._left_out_then = left_out
         if not self._asks_workers and self.log is not None and self.log.start is None:
             self.remember_start()  # where the samplers stood when the first list was drawn
-        item = self._feed.handed_out(number)
+        item = self._cursor.handed_out(number)
         if worker is not None:
             self.places.handed_out(worker, state)
         self._yielded += 1
@@ -287,14 +287,14 @@ class Progress(Remembering):
         """Without workers: an error goes to the consumer, of the list drawn last; or of the sampler, which
         gave none.
         """
-        if self._feed.lists_out > self.held:
+        if self._cursor.lists_out > self.held:
             self.turn(draws=draws)
 
     def drawing(self) -> None:
         """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C; this
         iterator does not make it again.
         """
-        if self._feed.lists_out > self.held:
+        if self._cursor.lists_out > self.held:
             self.turn()
 
     def finish(self) -> None:
@@ -309,8 +309,8 @@ class Progress(Remembering):
         if parts is not None:
             self._parts = parts
         self._left_out_then = left_out
-        if self._feed is not None and not self.finished:
-            self.finished, self._behind = True, self._feed.state_at_end()
+        if self._cursor is not None and not self.finished:
+            self.finished, self._behind = True, self._cursor.state_at_end()
             if self._draws_unknown and not (self._persistent and self.workers > 0):
                 self._behind["drew_when_made"] = True  # it may, in the next epoch's iter()
             self._loader_epochs.finish()
@@ -371,7 +371,7 @@ class Progress(Remembering):
     @property
     def is_under_way(self) -> bool:
         """Whether an iterator has begun; not so in a copy of the loader."""
-        return self._feed is not None
+        return self._cursor is not None
 
     def steps_to_drop(self) -> int:
         """Batches that a new iterator makes and drops: those behind the last snapshot, or all where nothing
@@ -393,7 +393,7 @@ class Progress(Remembering):
         """What an epoch that begins in its middle has handed out already, where that matters to what comes;
         else None.
         """
-        return self._feed.indices_before() if self._resumed_at else None
+        return self._cursor.indices_before() if self._resumed_at else None
 
     @property
     def left_out_before(self) -> int:
@@ -411,7 +411,7 @@ class Progress(Remembering):
         put into it is.
         """
         # else it has what users made
-        of_json = not self._asks_workers and not self._keeps_items and self._feed.known_throughout
+        of_json = not self._asks_workers and not self._keeps_items and self._cursor.known_throughout
         state = self._shared_state() if of_json else self._state()
         state["millrace"]["fingerprint"] = fingerprint(loader)
         return signed(state, of_json)
@@ -432,42 +432,42 @@ class Progress(Remembering):
         }
 
     def _inline_state(self) -> dict[str, Any]:
-        feed = self._behind or self._feed.state()
+        cursor = self._behind or self._cursor.state()
         live = self._inline() is not None and self._held is None
         dataset_state, fetcher_state = (
             dataset_parts(self._inline()._dataset_fetcher, self.streams) if live else self._parts
         )
         return {
-            **{key: feed[key] for key in _FEED_KEYS},
+            **{key: cursor[key] for key in _CURSOR_KEYS},
             "_num_yielded": self._yielded,
             "_IterableDataset_len_called": None,
             "_shared_seed": self._shared_seed,
             "fetcher_state": fetcher_state,
             "dataset_state": dataset_state,
             "_iterator_finished": self.finished,
-            "millrace": self._own(feed),
+            "millrace": self._own(cursor),
         }
 
     def _now(self) -> dict[str, Any]:
         """A snapshot of the step that the consumer is at."""
-        feed = self._behind or self._feed.state()
+        cursor = self._behind or self._cursor.state()
         return {
             "_snapshot_step": self._yielded,
             "_last_yielded_worker_id": self.places.last,
             "_main_snapshot": {
                 "_num_workers": self.workers,
-                **{key: feed[key] for key in _FEED_KEYS},
+                **{key: cursor[key] for key in _CURSOR_KEYS},
                 "_IterableDataset_len_called": None,
                 "_shared_seed": self._shared_seed,
                 "_base_seed": self._base_seed,
             },
             "_worker_snapshots": self.places.states(),
-            "millrace": self._own(feed),
+            "millrace": self._own(cursor),
         }
 
-    def _own(self, feed: dict[str, Any]) -> dict[str, Any]:
+    def _own(self, cursor: dict[str, Any]) -> dict[str, Any]:
         """What torchdata's keys have no place for."""
-        order = {key: feed[key] for key in _ORDER_KEYS if key in feed}
+        order = {key: cursor[key] for key in _ORDER_KEYS if key in cursor}
         own = {
             "version": VERSION,
             "base_seed": self._base_seed,
@@ -488,7 +488,7 @@ class Progress(Remembering):
         """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
         return {
             **self.__dict__,
-            "_feed": None,
+            "_cursor": None,
             "_inline": _nothing,
             "left_out": int,
             "_start": None,

@@ -1,4 +1,4 @@
-"""What a Progress tells the flight recorder: each epoch's beginning, and of each batch which samples it was
+"""What a Progress tells the history recorder: each epoch's beginning, and of each batch which samples it was
 made of.
 """
 
@@ -14,7 +14,7 @@ from ..._tools.history.recorder import EpochLog, recorder_of
 class Remembering:
     """Base of Progress. `number`: of the epoch, counted over all iterators of the loader, also before it was
     resumed; -1 before the first.
-    `log` is None where nothing is remembered (flight=False).
+    `log` is None where nothing is remembered (history=False).
     """
 
     saved: Any

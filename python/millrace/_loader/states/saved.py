@@ -17,8 +17,10 @@ _INLINE_KEY, _WORKERS_KEY, _LAST_KEY = "_num_yielded", "_snapshot", "_last_yield
 
 
 @dataclass
-class FeedStart:
-    """Where a feed of index lists begins: `lists` and `samples` handed out before, and how to come there."""
+class CursorStart:
+    """Where a cursor over index lists begins: `lists` and `samples` handed out before, and how to come
+    there.
+    """
 
     lists: int = 0
     samples: int = 0
@@ -28,7 +30,7 @@ class FeedStart:
     pending: list[Any] = field(default_factory=list)
     again: list[Any] = field(default_factory=list)
     elastic: bool = False  # the state is of all ranks, who may have been others
-    iterated_anew: bool = False  # without workers, and as IndexFeed has it
+    iterated_anew: bool = False  # without workers, and as IndexCursor has it
     drew_when_made: bool = (
         False  # in iter(), before torch drew the base seed: `generators` are from before both
     )
@@ -45,7 +47,7 @@ class SavedState:
     shared_seed: int | None
     epoch: int
     yielded: int
-    feed: FeedStart
+    cursor: CursorStart
     workers: dict[int, dict[str, Any]]
     ended_workers: list[int]
     dataset_state: Any
@@ -95,7 +97,7 @@ class SavedState:
         """Whether its lists are not of the iterator that torch makes first of a sampler, before the base
         seed.
         """
-        return not self.finished and (self.workers_then > 0 or self.feed.iterated_anew)
+        return not self.finished and (self.workers_then > 0 or self.cursor.iterated_anew)
 
     @property
     def reads_again(self) -> bool:
@@ -152,7 +154,9 @@ class SavedState:
                     f"the state was saved for {what}: {then[key]}, and this loader has {now.get(key)}; a"
                     " resumed order would be wrong. Give the loader what it had then, or start anew"
                 )
-        for key in ("dataset", "drop_last") if self.feed.elastic else ("dataset", "batch_size", "drop_last"):
+        for key in (
+            ("dataset", "drop_last") if self.cursor.elastic else ("dataset", "batch_size", "drop_last")
+        ):
             if key in then and then[key] != now.get(key):
                 warnings.warn(
                     f"the loader's {key} was {then[key]!r} when its state was saved and is {now.get(key)!r}"
@@ -187,7 +191,7 @@ def _read(state: Fields, own: Fields, order: Fields) -> SavedState:
         shared_seed=main.number("_shared_seed", None, least=-(2**63), optional=True),
         epoch=own.number("epoch", 0),
         yielded=state.number(_INLINE_KEY) if inline else snapshot.number("_snapshot_step"),
-        feed=FeedStart(
+        cursor=CursorStart(
             lists=lists,
             samples=order.number("samples", samples),
             index_sampler_state=main.any("_index_sampler_state"),

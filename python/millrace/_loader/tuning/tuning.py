@@ -123,9 +123,9 @@ class Tuning:
             self.room.tunes_threads
             and self.room.cpus < self.room.workers
             and _core.StageClock.enabled
-            and owner.ledger is not None
+            and owner.profiler is not None
         ):
-            self._readings = owner.ledger.readings
+            self._readings = owner.profiler.readings
             self.cpu_use.restart()
         self._put_in_force()
 

@@ -1,7 +1,7 @@
 """What to change so that the training loop waits less, and what that would bring: `DataLoader.advice()`.
 
-model.py foretells batches per second from what the ledger measured; suggestions.py has the changes that it is
-asked about.
+model.py foretells batches per second from what the profile measured; suggestions.py has the changes that it
+is asked about.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ class Advice(list[Suggestion]):
         }
 
 
-def advise(ledger: Mapping[str, Any] | None, facts: Facts = Facts()) -> Advice:
-    """Advice from a ledger (DataLoader.ledger(steps=True), or a stored one)."""
-    if ledger is None:
-        return Advice("nothing is known: MILLRACE_LEDGER=0 keeps no ledger", 0.0, 0.0)
-    found = measured(ledger)
+def advise(profile: Mapping[str, Any] | None, facts: Facts = Facts()) -> Advice:
+    """Advice from a profile (DataLoader.profile(steps=True), or a stored one)."""
+    if profile is None:
+        return Advice("nothing is known: MILLRACE_PROFILE=0 keeps no profile", 0.0, 0.0)
+    found = measured(profile)
     if found is None:
         return Advice("nothing is known: iterate over a few batches first", 0.0, 0.0)
     costs, rate, per_batch = found
-    wall = ledger["wall_seconds"] - ledger["blame"].get("start", 0.0)
-    lost = max(0.0, 1 - ledger["consumer"]["step"] / wall) if wall > 0 else 0.0
-    suggestions = Suggestions(costs, rate, per_batch, ledger, facts)
+    wall = profile["wall_seconds"] - profile["blame"].get("start", 0.0)
+    lost = max(0.0, 1 - profile["consumer"]["step"] / wall) if wall > 0 else 0.0
+    suggestions = Suggestions(costs, rate, per_batch, profile, facts)
     if lost > _SMALL_LOSS:
         for propose in RULES:
             propose(suggestions)
     persistent(suggestions)
     best = sorted(suggestions.found, key=lambda suggestion: (suggestion.at_most, -suggestion.gain))
-    return Advice(_line(ledger, lost, best), rate * per_batch, lost, best)
+    return Advice(_line(profile, lost, best), rate * per_batch, lost, best)
 
 
-def _line(ledger: Mapping[str, Any], lost: float, suggestions: list[Suggestion]) -> str:
+def _line(profile: Mapping[str, Any], lost: float, suggestions: list[Suggestion]) -> str:
     if lost <= _SMALL_LOSS:
         line = f"the loop is the bottleneck ({1 - lost:.0%} of the time): nothing to gain here"
         return (
@@ -77,15 +77,15 @@ def _line(ledger: Mapping[str, Any], lost: float, suggestions: list[Suggestion])
             if not suggestions
             else f"{line}, but {suggestions[0].what} (+{suggestions[0].gain:.2g}x per epoch)"
         )
-    stage = ledger["bottleneck"]
-    times = ledger["stages"]
+    stage = profile["bottleneck"]
+    times = profile["stages"]
     total = sum(time["wall"] for time in times.values())
     if stage in times and total > 0:
-        who = "worker time" if ledger["workers"] else "the time in next()"
+        who = "worker time" if profile["workers"] else "the time in next()"
         found = f"{stage} takes {times[stage]['wall'] / total:.0%} of {who}"
     else:
-        of = sum(seconds for name, seconds in ledger["blame"].items() if name != "start") or 1.0
-        found = f"{stage} takes {ledger['blame'].get(stage, 0.0) / of:.0%} of it, in the loop's own thread"
+        of = sum(seconds for name, seconds in profile["blame"].items() if name != "start") or 1.0
+        found = f"{stage} takes {profile['blame'].get(stage, 0.0) / of:.0%} of it, in the loop's own thread"
     cures = [
         f"{suggestion.what} ({'up to ' if suggestion.at_most else ''}{suggestion.gain:.2g}x)"
         if suggestion.gain < 100
@@ -139,4 +139,4 @@ def facts_of(loader: Any) -> Facts:
 
 
 def advice_of(loader: Any) -> Advice:
-    return advise(loader.ledger(steps=True), facts_of(loader))
+    return advise(loader.profile(steps=True), facts_of(loader))

@@ -79,27 +79,27 @@ class Costs:
         return min(1 / max(self.consumer, 1e-9), self.of_workers)
 
 
-def measured(ledger: Mapping[str, Any]) -> tuple[Costs, float, float] | None:
+def measured(profile: Mapping[str, Any]) -> tuple[Costs, float, float] | None:
     """(costs, batches per second behind the first one, samples per batch); None when there were too few
     batches to tell.
     """
-    batches, consumer = ledger["batches"], ledger["consumer"]
-    filling = min(ledger["first_wait"], consumer["wait"] + consumer["make"])
-    seconds = ledger["wall_seconds"] - consumer["start"] - filling
-    if batches < 3 or seconds <= 0 or ledger["samples"] <= 0:
+    batches, consumer = profile["batches"], profile["consumer"]
+    filling = min(profile["first_wait"], consumer["wait"] + consumer["make"])
+    seconds = profile["wall_seconds"] - consumer["start"] - filling
+    if batches < 3 or seconds <= 0 or profile["samples"] <= 0:
         return None
-    workers = ledger["workers"]
-    made = batches + _ready(ledger)
+    workers = profile["workers"]
+    made = batches + _ready(profile)
     work = (
         sum(seconds for worker in workers for stage, seconds in worker["seconds"].items() if stage != "idle")
         / made
     )
     cpu = sum(seconds for worker in workers for seconds in worker["cpu_seconds"].values()) / made
     inline = not workers
-    own = ledger.get("process_cpu_seconds", 0.0) / batches
+    own = profile.get("process_cpu_seconds", 0.0) / batches
     if inline:
-        own -= sum(times["cpu"] for times in ledger["stages"].values()) / batches
-    elif ledger["engine"] == "threads":
+        own -= sum(times["cpu"] for times in profile["stages"].values()) / batches
+    elif profile["engine"] == "threads":
         own -= cpu * made / batches
     costs = Costs(
         **{name: consumer[name] / batches for name in ("step", "draw", "copy", "handover")},
@@ -107,24 +107,24 @@ def measured(ledger: Mapping[str, Any]) -> tuple[Costs, float, float] | None:
         work=work,
         cpu=min(cpu, work),
         workers=len(workers),
-        cores=max(1.0, float(ledger["settings"].get("cores") or 1)),
+        cores=max(1.0, float(profile["settings"].get("cores") or 1)),
         own_cpu=max(0.0, own),
-        contention=min(0.99, ledger.get("contention", 0.0)),
+        contention=min(0.99, profile.get("contention", 0.0)),
     )
     rate = (batches - (0 if not filling else 1)) / seconds
     model = costs.rate
     if costs.of_workers <= model and model > 0:
         costs = replace(costs, efficiency=min(1.0, max(0.3, rate / model)))
-    return costs, rate, ledger["samples"] / batches
+    return costs, rate, profile["samples"] / batches
 
 
-def _ready(ledger: Mapping[str, Any]) -> float:
+def _ready(profile: Mapping[str, Any]) -> float:
     """Batches made and not handed out: while it runs, the workers are ahead of the consumer."""
-    ready = [number for number in (ledger.get("steps") or {}).get("ready", ())[-8:] if number >= 0]
-    return sum(ready) / len(ready) if ready and ledger["running"] else 0.0
+    ready = [number for number in (profile.get("steps") or {}).get("ready", ())[-8:] if number >= 0]
+    return sum(ready) / len(ready) if ready and profile["running"] else 0.0
 
 
-def throughput(ledger: Mapping[str, Any]) -> float:
+def throughput(profile: Mapping[str, Any]) -> float:
     """Samples per second behind the first batch: what suggestions are compared with."""
-    found = measured(ledger)
+    found = measured(profile)
     return 0.0 if found is None else found[1] * found[2]

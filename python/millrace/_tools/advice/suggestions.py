@@ -41,7 +41,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Facts:
-    """What advice needs to know of a loader and its machine beside the ledger."""
+    """What advice needs to know of a loader and its machine beside the profile."""
 
     python: tuple[str, ...] = ()  # stages that run in Python, and why: lines of explain()
     iterable: bool = False
@@ -56,11 +56,17 @@ class Facts:
 
 class Suggestions:
     def __init__(
-        self, costs: Costs, rate: float, per_batch: float, ledger: Mapping[str, Any], facts: Facts
+        self, costs: Costs, rate: float, per_batch: float, profile: Mapping[str, Any], facts: Facts
     ) -> None:
-        self.costs, self.rate, self.per_batch, self.ledger, self.facts = costs, rate, per_batch, ledger, facts
-        self.settings = ledger["settings"]
-        self.blame = {name: seconds for name, seconds in ledger["blame"].items() if name != "start"}
+        self.costs, self.rate, self.per_batch, self.profile, self.facts = (
+            costs,
+            rate,
+            per_batch,
+            profile,
+            facts,
+        )
+        self.settings = profile["settings"]
+        self.blame = {name: seconds for name, seconds in profile["blame"].items() if name != "start"}
         self.found: list[Suggestion] = []
 
     def share(self, *stages: str) -> float:
@@ -70,8 +76,8 @@ class Suggestions:
 
     def of_work(self, *stages: str) -> float:
         """Of the time that making batches takes."""
-        total = sum(times["wall"] for times in self.ledger["stages"].values())
-        return sum(self.ledger["stages"][stage]["wall"] for stage in stages) / total if total > 0 else 0.0
+        total = sum(times["wall"] for times in self.profile["stages"].values())
+        return sum(self.profile["stages"][stage]["wall"] for stage in stages) / total if total > 0 else 0.0
 
     def without(self, share: float) -> Costs:
         """With this share of the work gone."""
@@ -92,7 +98,7 @@ def _workers(to: Suggestions) -> None:
     """More workers, or the first ones: as many as the loop or the CPUs can use."""
     now, facts = to.costs, to.facts
     if now.workers == 0:
-        stages = to.ledger["stages"]
+        stages = to.profile["stages"]
         cpu = (
             sum(times["cpu"] for times in stages.values())
             / max(1e-9, sum(times["wall"] for times in stages.values()))
@@ -105,8 +111,8 @@ def _workers(to: Suggestions) -> None:
     most = _MOST_WORKERS if now.waits else max(1, math.ceil(now.cores))
     if (
         facts.gil
-        and to.ledger["engine"] == "threads"
-        and not to.ledger["native"]
+        and to.profile["engine"] == "threads"
+        and not to.profile["native"]
         and now.cpu > 0
         and _holds_the_gil(to)
     ):
@@ -133,17 +139,17 @@ def _workers(to: Suggestions) -> None:
 
 def _holds_the_gil(to: Suggestions) -> bool:
     """Threads whose Python code takes turns: all of them together compute no more than one CPU does."""
-    workers = to.ledger["workers"]
+    workers = to.profile["workers"]
     cpu = sum(seconds for worker in workers for seconds in worker["cpu_seconds"].values())
-    return len(workers) > 1 and 0.6 < cpu / to.ledger["wall_seconds"] < 1.15 and to.of_work("fetch") < 0.5
+    return len(workers) > 1 and 0.6 < cpu / to.profile["wall_seconds"] < 1.15 and to.of_work("fetch") < 0.5
 
 
 def _processes(to: Suggestions) -> None:
     """Threads that wait for the GIL."""
     now = to.costs
     if (
-        to.ledger["engine"] != "threads"
-        or to.ledger["native"]
+        to.profile["engine"] != "threads"
+        or to.profile["native"]
         or not to.facts.gil
         or not _holds_the_gil(to)
         or now.cores < 2
@@ -161,8 +167,8 @@ def _processes(to: Suggestions) -> None:
 
 def _prefetch(to: Suggestions) -> None:
     """Batches that are not alike: workers that are idle while the loop waits."""
-    workers, depth = to.ledger["workers"], to.settings.get("prefetch_factor")
-    if not workers or not depth or to.ledger["native"]:
+    workers, depth = to.profile["workers"], to.settings.get("prefetch_factor")
+    if not workers or not depth or to.profile["native"]:
         return
     idle = sum(worker["seconds"].get("idle", 0.0) for worker in workers) / sum(
         worker["wall_seconds"] for worker in workers
@@ -170,7 +176,7 @@ def _prefetch(to: Suggestions) -> None:
     even = replace(to.costs, efficiency=1.0)
     if (
         idle < 0.2
-        or to.ledger["consumer"]["wait"] < 0.05 * to.ledger["wall_seconds"]
+        or to.profile["consumer"]["wait"] < 0.05 * to.profile["wall_seconds"]
         or even.rate < 1.1 * to.rate
     ):
         return
@@ -204,7 +210,7 @@ def _device(to: Suggestions) -> None:
 
 
 def _native(to: Suggestions) -> None:
-    if to.ledger["native"] or not to.facts.python:
+    if to.profile["native"] or not to.facts.python:
         return
     share = 1 - to.of_work("fetch")
     why = "; ".join(to.facts.python[:3])
@@ -240,8 +246,8 @@ def _cache(to: Suggestions) -> None:
 
 def _hot(to: Suggestions) -> None:
     """The line of the user's that takes the most."""
-    hot = to.ledger["hot"]
-    if not hot or to.ledger["native"]:
+    hot = to.profile["hot"]
+    if not hot or to.profile["native"]:
         return
     python = (
         to.of_work(*_MADE)
@@ -269,22 +275,22 @@ def _bigger_batches(to: Suggestions) -> None:
 
 def persistent(to: Suggestions) -> None:
     """An epoch that is largely its own start; told by the epoch, not by the batch."""
-    ledger = to.ledger
-    start = ledger["blame"].get("start", 0.0)
+    profile = to.profile
+    start = profile["blame"].get("start", 0.0)
     if (
         to.facts.persistent
-        or not ledger["workers"]
-        or ledger["native"]
-        or start < 0.1 * ledger["wall_seconds"]
+        or not profile["workers"]
+        or profile["native"]
+        or start < 0.1 * profile["wall_seconds"]
     ):
         return
-    gain = ledger["wall_seconds"] / (ledger["wall_seconds"] - start)
+    gain = profile["wall_seconds"] / (profile["wall_seconds"] - start)
     if gain >= LEAST_GAIN:
         why = (
-            f"starting the workers takes {start / ledger['wall_seconds']:.0%} of each epoch; gain and rate"
+            f"starting the workers takes {start / profile['wall_seconds']:.0%} of each epoch; gain and rate"
             " are those of whole epochs"
         )
-        rate = ledger["samples"] / (ledger["wall_seconds"] - start)
+        rate = profile["samples"] / (profile["wall_seconds"] - start)
         to.found.append(
             Suggestion(
                 "workers that stay",

@@ -37,7 +37,7 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
 
     ways = [
         name
-        for name in ("measured", "measured_tokens", "dataset", "loader", "ledger")
+        for name in ("measured", "measured_tokens", "dataset", "loader", "profile")
         if getattr(given, name) is not None
     ]
     if len(ways) > 1:
@@ -65,15 +65,17 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
     # What is wrong with the numbers shows before anything is measured.
     checked = {
         **values,
-        "step_ms": 1.0 if given.step_ms is None and given.ledger else given.step_ms,
-        "batch_size": 1 if given.batch_size is None and (given.ledger or given.loader) else given.batch_size,
+        "step_ms": 1.0 if given.step_ms is None and given.profile else given.step_ms,
+        "batch_size": 1
+        if given.batch_size is None and (given.profile or given.loader)
+        else given.batch_size,
     }
     for name in ("step_ms", "batch_size"):
         if checked[name] is None:
             more = (
-                ", or a --ledger, which has it"
+                ", or a --profile, which has it"
                 if name == "step_ms"
-                else ", or a --ledger or --loader, which has it"
+                else ", or a --profile or --loader, which has it"
             )
             raise ValueError(f"--{name.replace('_', '-')} is needed{more}")
     estimate(**checked)
@@ -92,23 +94,23 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
         if made.world_size > 1 and "LOCAL_WORLD_SIZE" not in os.environ
         else ""
     )
-    return made, rate.what + where + (shared if not given.ledger else "")
+    return made, rate.what + where + (shared if not given.profile else "")
 
 
 def _rate(given: argparse.Namespace) -> Any | None:
-    """A MeasuredRate by --dataset, --loader or --ledger; None for the others."""
-    if given.ledger is not None:
-        from millrace._tools.measured_rate import rate_of_ledger
+    """A MeasuredRate by --dataset, --loader or --profile; None for the others."""
+    if given.profile is not None:
+        from millrace._tools.measured_rate import rate_of_profile
 
-        with open_regular(given.ledger, encoding="utf-8") as file:
+        with open_regular(given.profile, encoding="utf-8") as file:
             try:
                 stats = json.load(file)
             except ValueError as error:
-                raise ValueError(f"{given.ledger} is no JSON: {error}") from None
+                raise ValueError(f"{given.profile} is no JSON: {error}") from None
         try:
-            return rate_of_ledger(stats)
+            return rate_of_profile(stats)
         except ValueError as error:
-            raise ValueError(f"{given.ledger}: {error}") from None
+            raise ValueError(f"{given.profile}: {error}") from None
     text = given.loader if given.dataset is None else given.dataset
     if text is None:
         return None
@@ -177,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
         help="measure this loader, millrace's or another, or a function that makes it",
     )
     what.add_argument(
-        "--ledger",
+        "--profile",
         metavar="FILE",
         help="the JSON of a run's loader.stats(); step time and batch size come from it, too, unless given",
     )

@@ -13,7 +13,7 @@ from .frame import command
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
     given = _parser().parse_args(arguments)
-    from millrace._tools.drift import FeedOptions, FeedProfile
+    from millrace._tools.drift import DriftOptions, DriftProfile
     from millrace._tools.drift.guess import batches_of
     from millrace._tools.pack.progress import Progress
 
@@ -24,8 +24,8 @@ def main(arguments: list[str]) -> int:
         )
         total = given.samples if count is None else min(count, given.samples or count)
         progress = Progress("looking at samples", total) if not given.json else None
-        options = FeedOptions(fields=given.field or None)
-        profile = FeedProfile.of(
+        options = DriftOptions(fields=given.field or None)
+        profile = DriftProfile.of(
             batches,
             given.samples or None,
             options=options,  # fmt: skip

@@ -1,13 +1,21 @@
 """What a loader feeds: statistics of the batches that were really handed out, and alarms when they are no
 longer what they were.
 
-`watch()` looks at batches while a training loop goes on; `FeedProfile` is what was seen, as a file;
+`watch()` looks at batches while a training loop goes on; `DriftProfile` is what was seen, as a file;
 docs/drift.md explains both.
 """
 
 from .alarms import DriftAlarm, DriftError, DriftWarning
-from .options import FeedOptions
-from .profile import FeedProfile
+from .options import DriftOptions
+from .profile import DriftProfile
 from .watch import WatchedLoader, watch
 
-__all__ = ["DriftAlarm", "DriftError", "DriftWarning", "FeedOptions", "FeedProfile", "WatchedLoader", "watch"]
+__all__ = [
+    "DriftAlarm",
+    "DriftError",
+    "DriftWarning",
+    "DriftOptions",
+    "DriftProfile",
+    "WatchedLoader",
+    "watch",
+]

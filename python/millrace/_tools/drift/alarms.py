@@ -50,7 +50,7 @@ class DriftAlarm:
 
 
 def alarm_of(native: dict[str, Any], field: dict[str, Any] | None) -> DriftAlarm:
-    """`field`: what the reference says of it, as FeedProfile.to_dict() has it."""
+    """`field`: what the reference says of it, as DriftProfile.to_dict() has it."""
     kind, series = native["kind"], native["series"]
     part = _part(field, series) if field and kind not in ("lengths", "channels", "duplicates") else ""
     expected, seen = native["expected"], native["seen"]

@@ -21,7 +21,7 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class FeedOptions:
+class DriftOptions:
     """How `watch()` looks at batches.
 
     every: each so-manieth batch is looked at; those whose number (from 0, counted over epochs) divides by it,

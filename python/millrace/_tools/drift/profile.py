@@ -1,4 +1,4 @@
-"""FeedProfile: the statistics of a feed, as an object and as a file."""
+"""DriftProfile: the statistics of a feed, as an object and as a file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from millrace._common.regular_files import open_regular
 from millrace.errors import corrupt_data
 
 from .fields import fields_of
-from .options import FeedOptions
+from .options import DriftOptions
 from .table import table
 
 VERSION = 1
 Path = Union[str, os.PathLike]
 
 
-class FeedProfile:
+class DriftProfile:
     """What was seen of a feed: per field moments, extremes, NaN, zeros, histogram, classes, lengths, and
     repeated samples.
 
@@ -38,15 +38,15 @@ class FeedProfile:
     are added up by `merge()`.
     """
 
-    def __init__(self, native: _core.FeedStats, about: dict[str, Any] | None = None) -> None:
+    def __init__(self, native: _core.DriftStats, about: dict[str, Any] | None = None) -> None:
         self._native = native
         self.about = dict(about or {})  # how it was made; goes into the file as it is
 
     @classmethod
     def of(
-        cls, batches: Iterable[Any], samples: int | None = None, *, options: FeedOptions | None = None,
+        cls, batches: Iterable[Any], samples: int | None = None, *, options: DriftOptions | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> FeedProfile:  # fmt: skip
+    ) -> DriftProfile:  # fmt: skip
         """Of what `batches` (a loader) gives: all of it, or the first so many `samples`, looking at every
         batch.
 
@@ -54,8 +54,8 @@ class FeedProfile:
         is called with the number of samples after each batch. ValueError when there is nothing in them that
         has statistics.
         """
-        options = options or FeedOptions()
-        examiner = _core.FeedExaminer(None, 4, options.rows, options.values)
+        options = options or DriftOptions()
+        examiner = _core.DriftExaminer(None, 4, options.rows, options.values)
         seen = 0
         try:
             for step, batch in enumerate(batches):
@@ -83,7 +83,7 @@ class FeedProfile:
             examiner.close()
 
     @classmethod
-    def load(cls, path: Path) -> FeedProfile:
+    def load(cls, path: Path) -> DriftProfile:
         """What `save()` wrote. CorruptDataError for a damaged file, ValueError for one of a later version of
         millrace.
         """
@@ -91,7 +91,7 @@ class FeedProfile:
             text = file.read()
         try:
             data = json.loads(text)
-            version = data["millrace_feed_profile"]
+            version = data["millrace_drift_profile"]
         except (ValueError, KeyError, TypeError) as error:
             raise corrupt_data(
                 os.fspath(path), f"this is no profile of a feed ({error!r}); make one with millrace profile"
@@ -108,10 +108,10 @@ class FeedProfile:
             raise corrupt_data(os.fspath(path), message) from None
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> FeedProfile:
+    def from_dict(cls, data: dict[str, Any]) -> DriftProfile:
         """What `to_dict()` returned."""
         repeats = {**data["repeats"], "registers": base64.b64decode(data["repeats"]["registers"])}
-        return cls(_core.FeedStats({**data, "repeats": repeats}), data.get("about"))
+        return cls(_core.DriftStats({**data, "repeats": repeats}), data.get("about"))
 
     def save(self, path: Path) -> None:
         """The file appears whole or not at all."""
@@ -129,9 +129,9 @@ class FeedProfile:
             os.unlink(temporary)
             raise
 
-    def merge(self, *others: FeedProfile) -> FeedProfile:
+    def merge(self, *others: DriftProfile) -> DriftProfile:
         """One of all samples together. ValueError when fields of one name are of different kinds."""
-        merged = FeedProfile(_core.FeedStats(self._raw()), self.about)
+        merged = DriftProfile(_core.DriftStats(self._raw()), self.about)
         for other in others:
             merged._native.merge(other._native)
         return merged
@@ -150,7 +150,7 @@ class FeedProfile:
                 series["std"] = math.sqrt(series["m2"] / series["count"]) if series["count"] else None
         data["repeats"]["registers"] = base64.b64encode(data["repeats"]["registers"]).decode()
         about = {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **self.about}
-        return {"millrace_feed_profile": VERSION, "about": about, **data}
+        return {"millrace_drift_profile": VERSION, "about": about, **data}
 
     def _raw(self) -> dict[str, Any]:
         return self._native.to_dict()
@@ -170,8 +170,8 @@ class FeedProfile:
 
     def __repr__(self) -> str:
         raw = self._raw()
-        return f"FeedProfile({raw['samples']} samples, fields: {', '.join(raw['fields'])})"
+        return f"DriftProfile({raw['samples']} samples, fields: {', '.join(raw['fields'])})"
 
 
-def chosen(fields: list[Any], options: FeedOptions) -> list[Any]:
+def chosen(fields: list[Any], options: DriftOptions) -> list[Any]:
     return fields if options.fields is None else [field for field in fields if field.name in options.fields]

@@ -9,7 +9,7 @@ _HEAD = ("field", "count", "mean", "std", "min", "median", "max", "NaN", "zeros"
 
 
 def table(data: dict[str, Any]) -> str:
-    """`data`: FeedProfile.to_dict()."""
+    """`data`: DriftProfile.to_dict()."""
     rows = [_HEAD]
     notes = []
     for name, field in data["fields"].items():

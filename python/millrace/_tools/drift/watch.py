@@ -20,8 +20,8 @@ from ... import _core
 from ..._common.around import Around
 from .alarms import DriftAlarm, DriftError, DriftWarning, alarm_of
 from .fields import Field, fields_of
-from .options import FeedOptions
-from .profile import FeedProfile, Path, chosen
+from .options import DriftOptions
+from .profile import DriftProfile, Path, chosen
 
 T_co = TypeVar("T_co", covariant=True)
 OnDrift = Union[Literal["warn", "raise"], Callable[[DriftAlarm], Any], None]
@@ -31,19 +31,19 @@ _DEVICE_ROWS = 32  # of a batch on a device that are copied back
 
 
 def watch(
-    loader: Iterable[T_co], reference: FeedProfile | Path | None = None, on_drift: OnDrift = "warn",
-    options: FeedOptions | None = None,
+    loader: Iterable[T_co], reference: DriftProfile | Path | None = None, on_drift: OnDrift = "warn",
+    options: DriftOptions | None = None,
 ) -> WatchedLoader[T_co]:  # fmt: skip
     """`loader`, with statistics of the batches that it hands out, and alarms when they are no longer what
     `reference` says.
 
     loader: a millrace.DataLoader, torch's, or anything that gives batches of tensors, arrays, texts in any
         nesting.
-    reference: a FeedProfile or a file of one (`millrace profile`, or `watch(loader)` over good data and
+    reference: a DriftProfile or a file of one (`millrace profile`, or `watch(loader)` over good data and
         `.profile().save()`). None: only statistics.
     on_drift: "warn" (a DriftWarning), "raise" (a DriftError out of `next()`, which loses no batch), or a
         function of the DriftAlarm, called in the loop's thread. None: alarms are only kept, in `.alarms`.
-    options: which batches are looked at, how closely, and what is no drift; see FeedOptions.
+    options: which batches are looked at, how closely, and what is no drift; see DriftOptions.
 
     Batches on a device are looked at before they are copied there, where the loader is millrace's and makes
     them on the host; of others 32 samples are copied back without waiting for them. ValueError at the first
@@ -51,9 +51,9 @@ def watch(
     """
     if on_drift not in ("warn", "raise", None) and not callable(on_drift):
         raise ValueError(f'on_drift={on_drift!r} is neither "warn" nor "raise", and no function')
-    if reference is not None and not isinstance(reference, FeedProfile):
-        reference = FeedProfile.load(reference)
-    return WatchedLoader(loader, reference, on_drift, options or FeedOptions())
+    if reference is not None and not isinstance(reference, DriftProfile):
+        reference = DriftProfile.load(reference)
+    return WatchedLoader(loader, reference, on_drift, options or DriftOptions())
 
 
 class WatchedLoader(Generic[T_co]):
@@ -66,24 +66,24 @@ class WatchedLoader(Generic[T_co]):
     def __init__(
         self,
         loader: Iterable[T_co],
-        reference: FeedProfile | None,
+        reference: DriftProfile | None,
         on_drift: OnDrift,
-        options: FeedOptions,
+        options: DriftOptions,
     ) -> None:
         self.loader = loader
         self.reference, self.on_drift, self.options = reference, on_drift, options
-        self._feed: _Feed | None = None
+        self._watch: _Watch | None = None
 
     def __iter__(self) -> Iterator[T_co]:
-        if self._feed is None or self._feed.process != os.getpid():
-            self._feed = _Feed(self.reference, self.on_drift, self.options)
-        feed = self._feed
-        feed.new_epoch = True
+        if self._watch is None or self._watch.process != os.getpid():
+            self._watch = _Watch(self.reference, self.on_drift, self.options)
+        watch = self._watch
+        watch.new_epoch = True
         tapped = getattr(type(self.loader), "_tapped", None)
         return (
-            tapped(self.loader, lambda batches: _Watching(batches, feed))
+            tapped(self.loader, lambda batches: _Watching(batches, watch))
             if tapped
-            else _Watching(iter(self.loader), feed)
+            else _Watching(iter(self.loader), watch)
         )
 
     def __len__(self) -> int:
@@ -97,31 +97,31 @@ class WatchedLoader(Generic[T_co]):
     def __getstate__(self) -> dict[str, Any]:
         return {
             **self.__dict__,
-            "_feed": None,
+            "_watch": None,
             "reference": None if self.reference is None else self.reference.to_dict(),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if self.reference is not None:
-            self.reference = FeedProfile.from_dict(self.reference)
+            self.reference = DriftProfile.from_dict(self.reference)
 
     @property
     def alarms(self) -> list[DriftAlarm]:
-        return [] if self._feed is None else list(self._feed.alarms)
+        return [] if self._watch is None else list(self._watch.alarms)
 
-    def profile(self) -> FeedProfile:
+    def profile(self) -> DriftProfile:
         """What has been seen so far. ValueError before the first batch has been looked at."""
-        if self._feed is None or self._feed.steps == 0:
+        if self._watch is None or self._watch.steps == 0:
             raise ValueError("no batch has been looked at yet: iterate over the loader first")
-        return self._feed.profile()
+        return self._watch.profile()
 
-    def feed_stats(self) -> dict[str, Any]:
+    def drift_stats(self) -> dict[str, Any]:
         """batches: handed out; examined; dropped: passed over because the thread was behind; every: [batch,
         every] from when on each
         so-manieth was looked at; seconds: CPU time of the looking thread; handing_seconds: of the loop's.
         """
-        if self._feed is None:
+        if self._watch is None:
             return {
                 "batches": 0,
                 "examined": 0,
@@ -130,15 +130,15 @@ class WatchedLoader(Generic[T_co]):
                 "seconds": 0.0,
                 "handing_seconds": 0.0,
             }
-        return self._feed.stats()
+        return self._watch.stats()
 
 
 class _Watching(Around):
     """One pass over the batches of a loader."""
 
-    def __init__(self, batches: Iterator[Any], feed: _Feed) -> None:
+    def __init__(self, batches: Iterator[Any], watch: _Watch) -> None:
         super().__init__(batches)
-        self._feed = feed
+        self._watch = watch
         self._kept: list[Any] = []  # a batch in whose place an error was raised
 
     def __next__(self) -> Any:
@@ -147,25 +147,25 @@ class _Watching(Around):
         try:
             batch = next(self._batches)
         except StopIteration:
-            self._feed.end_epoch()
+            self._watch.end_epoch()
             raise
-        feed = self._feed
-        feed.steps = step = feed.steps + 1
-        if step > feed.next:
+        watch = self._watch
+        watch.steps = step = watch.steps + 1
+        if step > watch.next:
             try:
-                feed.look_at(batch, step - 1)
+                watch.look_at(batch, step - 1)
             except Exception:
                 self._kept.append(batch)
                 raise
         return batch
 
 
-class _Feed:
+class _Watch:
     """The statistics of all passes, and which batches are looked at: those from `next` on that divide by
     `every`.
     """
 
-    def __init__(self, reference: FeedProfile | None, on_drift: OnDrift, options: FeedOptions) -> None:
+    def __init__(self, reference: DriftProfile | None, on_drift: OnDrift, options: DriftOptions) -> None:
         self.process = os.getpid()
         self._reference = None if reference is None else reference.to_dict()["fields"]
         if self._reference is not None and options.fields is not None:
@@ -174,7 +174,7 @@ class _Feed:
             }
         self._on_drift, self._options = on_drift, options
         native = None if reference is None else reference._native
-        self._examiner = _core.FeedExaminer(
+        self._examiner = _core.DriftExaminer(
             native, 2, options.rows, options.values, options.false_alarms, options.least
         )
         self._end = weakref.finalize(
@@ -218,10 +218,10 @@ class _Feed:
         self._begun = None  # what is done between epochs is not the loop's time
         self._tell()
 
-    def profile(self) -> FeedProfile:
+    def profile(self) -> DriftProfile:
         self._send_copied(wait=True)
         self._examiner.finish()
-        return FeedProfile(self._examiner.statistics())
+        return DriftProfile(self._examiner.statistics())
 
     def stats(self) -> dict[str, Any]:
         return {
@@ -331,9 +331,9 @@ def _check_fields(fields: list[Field], reference: dict[str, dict[str, Any]]) -> 
         parts += [f"the batches have {_quoted(extra)}, which it has not"] * bool(extra)
         raise ValueError(
             # fmt: skip
-            f"the reference profile is of other fields: {', and '.join(parts)}. Make one of this feed with"
+            f"the reference profile is of other fields: {', and '.join(parts)}. Make one of this watch with"
             " `millrace profile` or watch(loader).profile(), or name the fields to compare in"
-            " FeedOptions(fields=[...])"
+            " DriftOptions(fields=[...])"
         )
     for field in fields:
         sizes, expected = list(field.tensors[0].shape), reference[field.name]["layout"]

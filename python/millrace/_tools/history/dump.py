@@ -33,14 +33,14 @@ _loaders: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 def known(loader: Any) -> None:
     """It has an iterator now."""
     _loaders[id(loader)] = loader
-    if getattr(loader.flight, "stuck_after", None):
+    if getattr(loader.history, "stuck_after", None):
         watch(_ask)
 
 
 def _ask() -> list[tuple[Any, dict[str, Any]]]:
     """For watch(): the loaders that want to be looked at, each with what its workers are doing."""
-    wanted = [loader for loader in known_loaders() if getattr(loader.flight, "stuck_after", None)]
-    return [(loader, moment_of(loader, stacks=False)) for loader in wanted]
+    wanted = [loader for loader in known_loaders() if getattr(loader.history, "stuck_after", None)]
+    return [(loader, snapshot_of(loader, stacks=False)) for loader in wanted]
 
 
 def known_loaders() -> list[Any]:
@@ -50,19 +50,19 @@ def known_loaders() -> list[Any]:
     return known_loaders()
 
 
-def moment_of_process(loaders: list[Any]) -> dict[str, Any]:
+def snapshot_of_process(loaders: list[Any]) -> dict[str, Any]:
     """Of this process and these loaders."""
     return {
         "version": 1,
         "pid": os.getpid(),
         "time": time.time(),
-        "loaders": [moment_of(loader) for loader in loaders],
+        "loaders": [snapshot_of(loader) for loader in loaders],
         "python_threads": python_threads(),
         "transfers": _transfers(),
     }
 
 
-def moment_of(loader: Any, stacks: bool = True) -> dict[str, Any]:
+def snapshot_of(loader: Any, stacks: bool = True) -> dict[str, Any]:
     """Of one loader: an error in finding it out is part of the answer. `stacks`: of worker processes, whom
     that interrupts.
     """
@@ -102,7 +102,7 @@ def _of_iterator(iterator: Any, stacks: bool) -> dict[str, Any]:
     if engine is None:  # Python in the training process: its stack says where it is
         doing = getattr(iterator, "doing", None)
         return {} if doing is None else {"indices": _indices(doing)}
-    moment = dict(engine.moment())
+    moment = dict(engine.snapshot())
     threads = [{"name": f"thread {number}", **thread} for number, thread in enumerate(moment.pop("threads"))]
     if isinstance(engine, (_core.Loader, _core.DeviceLoader)):
         for thread, reading in zip(threads[:-1], engine.clocks()):
@@ -238,7 +238,7 @@ def _transfers() -> list[dict[str, Any]]:
 
 def dumped(loader: Any, file: Any) -> dict[str, Any]:
     """DataLoader.dump_state()."""
-    moment = moment_of_process([loader])
+    moment = snapshot_of_process([loader])
     if file is None:
         return moment
     from .dump_text import as_text, written

@@ -10,9 +10,9 @@ from typing import Any
 
 from ..._common.generator_state import unpacked
 from ..._loader.states.generators import draw_base_seed, generators_at, own_generators
-from ..._loader.states.index_feed import IndexFeed
+from ..._loader.states.index_cursor import IndexCursor
 from ..._loader.states.index_lists import known_sampler
-from ..._loader.states.saved import FeedStart, SavedState
+from ..._loader.states.saved import CursorStart, SavedState
 from ..._loader.states.stateful import is_stateful
 from ...errors import UnavailableError
 from .shadow import copied_order, view
@@ -28,10 +28,10 @@ def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any 
     sampler, changes = copied_order(loader)
     twin = view(loader, **changes)
     saved.set_sampler_epoch(twin)
-    start = _rewound(saved.feed, sampler)
+    start = _rewound(saved.cursor, sampler)
     generators = own_generators(twin)
     if not start.drew_when_made:
-        yield from IndexFeed(sampler, None, generators, start, False, as_arrays, steps)
+        yield from IndexCursor(sampler, None, generators, start, False, as_arrays, steps)
         return
     then = {name: unpacked(start.generators.get(name)) for name in (*generators, "global", "python")}
     for name, generator in generators.items():
@@ -54,7 +54,7 @@ def _drawn_when_made(sampler: Any, twin: Any, then: dict[str, Any]) -> Iterator[
             yield from lists
 
 
-def _rewound(start: FeedStart, sampler: Any) -> FeedStart:
+def _rewound(start: CursorStart, sampler: Any) -> CursorStart:
     """The epoch's beginning."""
     if not start.lists and not start.samples:
         return start

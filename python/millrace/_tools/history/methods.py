@@ -1,16 +1,16 @@
-"""What the flight recorder adds to millrace.DataLoader."""
+"""What the history recorder adds to millrace.DataLoader."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .recorder import FlightRecorder
+from .recorder import BatchHistory
 
 
 class Recorded:
     """Base of millrace.DataLoader."""
 
-    flight: bool | FlightRecorder = True
+    history: bool | BatchHistory = True
 
     def replay(self, step: int, epoch: int | None = None, *, verify: bool = True) -> Any:
         """The batch that `next()` gave as step `step` (from 0) of epoch `epoch` (from 0; None: the latest),
@@ -24,7 +24,7 @@ class Recorded:
         what Python datasets make, whose draws from torch's, numpy's and random's global generators are
         repeated. Approximate: Python datasets that draw random numbers in worker threads, from generators of
         their own, or at a step that is not remembered any more; what has changed since in files and tensors;
-        and streams whose Python code draws. With FlightRecorder(hashes=True) the hash is compared (`verify`),
+        and streams whose Python code draws. With BatchHistory(hashes=True) the hash is compared (`verify`),
         and a warning says which field differs, and from which row on. decode="gpu": on the GPU again. What a
         DevicePrefetcher does on its device is not repeated.
 
@@ -41,7 +41,7 @@ class Recorded:
         indices: as the sampler gave them; of pictures in files, those of the files, after on_error put others
         in their places, with "occurrences" where an index came before in the epoch, and "paths". Of native
         streams "samples": [shard, key] of each. worker: whose process or thread made it, -1: none of one's
-        own. hash, and "fields" by their place in the batch: with FlightRecorder(hashes=True).
+        own. hash, and "fields" by their place in the batch: with BatchHistory(hashes=True).
         approximate: why replay() may not give quite this batch, where that is known.
         draws: adds the parameters that the native transforms drew, for each picture, as `ds.draw()` has them.
         """
@@ -55,7 +55,7 @@ class Recorded:
 
         file: a path to write it to, as JSON if it ends in .json, else as text; or an open text file. The
         keys: "loaders", of this one: its engine, epoch, step, "queue" (batches outstanding and ready, slots
-        and free slots), "workers": what each does ("idle", "sample", or a stage of the ledger), with which
+        and free slots), "workers": what each does ("idle", "sample", or a stage of the profile), with which
         index and path or index list, for how many seconds, and, of worker processes, whether they live, what
         the system says of them, and their Python stacks (innermost call first), also where they are stuck in
         C; "python_threads": of this process, with stacks; "transfers": what is read from stores.

@@ -1,4 +1,4 @@
-"""FlightRecorder: which samples the latest batches were made of, and where the run stood, in bounded memory.
+"""BatchHistory: which samples the latest batches were made of, and where the run stood, in bounded memory.
 
 Written by the consumer's thread, in the iterators' bookkeeping (state/progress.py); read by replay() and
 dump_state(), from any thread for the latter. Costs a few microseconds for each batch, and with `hashes` one
@@ -66,7 +66,7 @@ class EpochLog:
 
     def __init__(
         self,
-        recorder: FlightRecorder,
+        recorder: BatchHistory,
         number: int,
         progress: Any,
         iterator_seed: int,
@@ -154,8 +154,8 @@ class Names(list):
     """(shard, key) of each sample of a batch."""
 
 
-class FlightRecorder:
-    """What a loader remembers of the batches it has handed out; for `DataLoader(flight=...)`, one of its own
+class BatchHistory:
+    """What a loader remembers of the batches it has handed out; for `DataLoader(history=...)`, one of its own
     for each loader.
 
     steps: how many of the latest batches keep their index lists; memory: bytes that these lists may take,
@@ -270,12 +270,12 @@ def told(log: EpochLog, number: int, step: Step) -> dict[str, Any]:
     return result
 
 
-def recorder_of(loader: Any) -> FlightRecorder | None:
-    """The one of a loader, made when it is first asked for; None with flight=False."""
-    setting = getattr(loader, "flight", None)
+def recorder_of(loader: Any) -> BatchHistory | None:
+    """The one of a loader, made when it is first asked for; None with history=False."""
+    setting = getattr(loader, "history", None)
     if setting is True:
-        setting = loader.__dict__["flight"] = FlightRecorder()
-    return setting if isinstance(setting, FlightRecorder) else None
+        setting = loader.__dict__["history"] = BatchHistory()
+    return setting if isinstance(setting, BatchHistory) else None
 
 
 def _compact(rows: Any) -> Any:

@@ -29,7 +29,7 @@ from ...prefetch import prefetched
 from .draws import put_back
 from .hashes import BatchHash
 from .lists_again import lists_again
-from .recorder import EpochLog, FlightRecorder, Step, told
+from .recorder import BatchHistory, EpochLog, Step, told
 from .shadow import PastProgress, copied_order, dataset_of_epoch, undisturbed, view, view_of_list
 
 
@@ -49,7 +49,7 @@ def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
     number = _checked(step)
     if saved.finished or _has_place(loader):
         return _on_device(loader, _run_again(loader, state, number))
-    log = EpochLog(FlightRecorder(0), saved.number, _Seeds(saved), saved.base_seed or 0, 0, loader.dataset)
+    log = EpochLog(BatchHistory(0), saved.number, _Seeds(saved), saved.base_seed or 0, 0, loader.dataset)
     log.dataset_epoch, log.workers, log.start = None, saved.workers_then, state
     with undisturbed():
         return _on_device(loader, _from_list(loader, log, number))
@@ -147,13 +147,13 @@ def _checked(step: Any) -> int:
 
 
 def _find(loader: Any, step: Any, epoch: int | None) -> tuple[EpochLog, int]:
-    number, recorder = _checked(step), loader.flight
+    number, recorder = _checked(step), loader.history
     if recorder is False:
         raise UnavailableError(
-            "flight=False: this loader remembers nothing of its past; leave it out, or give a"
-            " millrace.FlightRecorder"
+            "history=False: this loader remembers nothing of its past; leave it out, or give a"
+            " millrace.BatchHistory"
         )
-    epochs = recorder.epochs if isinstance(recorder, FlightRecorder) else {}
+    epochs = recorder.epochs if isinstance(recorder, BatchHistory) else {}
     if not epochs:
         raise IndexError(
             "no step has been taken yet; iterate over the loader first, or use millrace.replay(loader, state,"
@@ -210,7 +210,7 @@ def _list(loader: Any, log: EpochLog, number: int) -> Any:
     if loader.on_error == "skip":
         raise UnavailableError(
             f"step {number} is not remembered, and with on_error='skip' a list alone does not say what filled"
-            " its holes; FlightRecorder(steps=...) says how many steps are, and millrace.replay(loader,"
+            " its holes; BatchHistory(steps=...) says how many steps are, and millrace.replay(loader,"
             " state, step) goes on from a state"
         )
     with contextlib.closing(

@@ -20,7 +20,7 @@ from .recorder import EpochLog, Step
 
 _FRESH = {
     "_iterator": None,
-    "flight": False,
+    "history": False,
     "persistent_workers": False,
     "timeout": 0,
     "pin_memory": False,
@@ -86,7 +86,7 @@ def copied_order(loader: Any) -> tuple[Any, dict[str, Any]]:
         raise UnavailableError(
             f"the sampler {type(inner).__name__} cannot be copied ({error!r}), and without a copy its draws"
             " cannot be repeated; only the latest steps can be replayed, whose indices are remembered:"
-            " FlightRecorder(steps=...) says how many"
+            " BatchHistory(steps=...) says how many"
         ) from error
     which = "batch_sampler" if loader._auto_collation else "sampler"
     generator = loader.generator

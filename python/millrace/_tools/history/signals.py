@@ -18,7 +18,7 @@ import traceback
 from typing import Any
 
 from ... import _core
-from .dump import known_loaders, moment_of_process
+from .dump import known_loaders, snapshot_of_process
 from .dump_text import as_text, written
 
 _installed: dict[int, _Watcher] = {}
@@ -100,7 +100,7 @@ class _Watcher:
             if b"\0" in byte:
                 break
             try:
-                moment = moment_of_process(known_loaders())
+                moment = snapshot_of_process(known_loaders())
                 if self._path is not None:
                     written(moment, self._path)
                 else:

@@ -1,4 +1,4 @@
-"""Warns of samples that take too long: FlightRecorder(stuck_after=seconds).
+"""Warns of samples that take too long: BatchHistory(stuck_after=seconds).
 
 One daemon thread in a process looks at all loaders that asked for it, four times in the shortest of their
 times; it disturbs nobody, and ends when none of them is left. Warnings go to the logger "millrace", once for
@@ -54,9 +54,9 @@ def _look(ask: Ask, warned: set[Any]) -> float | None:
     global _thread
     found = []
     for loader, moment in ask():
-        found.append(loader.flight.stuck_after)
+        found.append(loader.history.stuck_after)
         for worker in moment.get("workers", ()):
-            _judge(loader, worker, loader.flight.stuck_after, warned)
+            _judge(loader, worker, loader.history.stuck_after, warned)
     with _lock:
         if not found:
             _thread = None

@@ -1,4 +1,4 @@
-"""Reports on what a loader did: plain lines, a page, a trace, metrics, all made of the ledger in
+"""Reports on what a loader did: plain lines, a page, a trace, metrics, all made of the profile in
 `loader.stats()`.
 
 print(loader.report())                        # millrace._tools.report.Report
@@ -13,7 +13,7 @@ from typing import Any
 
 from .metrics import prometheus
 from .report import Report
-from .summary import ledger_of
+from .summary import profile_of
 
 __all__ = ["Report", "prometheus", "report_of", "serve_metrics"]
 
@@ -21,7 +21,7 @@ __all__ = ["Report", "prometheus", "report_of", "serve_metrics"]
 def report_of(loader: Any) -> Report:
     """What `loader.report()` returns."""
     advice = getattr(loader, "advice", None)
-    return Report(ledger_of(loader, steps=True), (str(advice()) or None) if callable(advice) else None)
+    return Report(profile_of(loader, steps=True), (str(advice()) or None) if callable(advice) else None)
 
 
 def serve_metrics(loader: Any, port: int = 0, labels: Mapping[str, str] | None = None) -> Any:

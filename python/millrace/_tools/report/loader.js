@@ -1,22 +1,22 @@
 // The time line of a loader's report: hovering says what a step took, dragging zooms all its charts to the same stretch of time.
 //
-// The charts are drawn already; here they are drawn anew, from the ledger in the page, for another stretch. svg.py draws the same way:
+// The charts are drawn already; here they are drawn anew, from the profile in the page, for another stretch. svg.py draws the same way:
 // where a pixel has several steps it shows their shares, or their mean in a band from the lowest to the highest.
 "use strict";
 (() => {
   const box = document.querySelector(".zoomable");
-  const source = document.getElementById("ledger");
-  const ledger = source ? JSON.parse(source.textContent) : {};
-  const { enter = [], leave = [], ready = [], kept_from: keptFrom = 0 } = ledger.steps || {};
+  const source = document.getElementById("profile");
+  const profile = source ? JSON.parse(source.textContent) : {};
+  const { enter = [], leave = [], ready = [], kept_from: keptFrom = 0 } = profile.steps || {};
   const count = Math.min(enter.length, leave.length);
   if (!box || count === 0) return;
 
   const WIDTH = 960;
-  const ends = leave.slice(0, count).map((moment, i) => Math.max(moment, i + 1 < enter.length ? enter[i + 1] : ledger.wall_seconds || 0));
+  const ends = leave.slice(0, count).map((moment, i) => Math.max(moment, i + 1 < enter.length ? enter[i + 1] : profile.wall_seconds || 0));
   const waits = ends.map((_, i) => Math.max(0, leave[i] - enter[i]));
   const own = ends.map((end, i) => end - leave[i]);
-  const perBatch = ledger.batches ? ledger.samples / ledger.batches : 0;
-  const batches = Math.min(count, Math.max(1, ledger.batches - keptFrom));  // the last next() may have found the end
+  const perBatch = profile.batches ? profile.samples / profile.batches : 0;
+  const batches = Math.min(count, Math.max(1, profile.batches - keptFrom));  // the last next() may have found the end
 
   const charts = [...box.querySelectorAll("svg[data-zoom]")].map((svg) => {
     const number = (name) => Number(svg.getAttribute(`data-${name}`));
@@ -71,7 +71,7 @@
   function drawLoop(chart) {
     const columns = Math.floor(chart.right - chart.left), floor = chart.bottom - 6, lane = floor - chart.top;
     const [begin, end] = visible();
-    const start = (ledger.consumer || {}).start || 0;
+    const start = (profile.consumer || {}).start || 0;
     const spans = {
       start: [[0], [Math.min(start, enter[0])], 0, keptFrom === 0 ? 1 : 0], wait: [enter, leave, begin, end], step: [leave, ends, begin, end],
     };

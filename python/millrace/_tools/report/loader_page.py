@@ -23,8 +23,8 @@ _TOOLS = (
 )
 
 
-def loader_page(ledger: Mapping[str, Any], advice: str | None) -> Page:
-    summary = Summary(ledger)
+def loader_page(profile: Mapping[str, Any], advice: str | None) -> Page:
+    summary = Summary(profile)
     page = Page("Where the time went", summary.headline())
     first, _, more = (advice or summary.verdict()).partition("\n")
     page.callout(first, bad=summary.batches > 0 and summary.lost_share > 0.1)
@@ -40,11 +40,11 @@ def loader_page(ledger: Mapping[str, Any], advice: str | None) -> Page:
         }
     )
     _loop(page, summary)
-    _time(page, ledger, summary)
+    _time(page, profile, summary)
     _workers(page, summary)
     _hot(page, summary)
-    _settings(page, ledger, summary)
-    page.data("ledger", rounded(ledger))
+    _settings(page, profile, summary)
+    page.data("profile", rounded(profile))
     page.script((Path(__file__).parent / "loader.js").read_text(encoding="utf-8"))
     return page
 
@@ -84,13 +84,13 @@ def _loop(page: Page, summary: Summary) -> None:
     )
 
 
-def _time(page: Page, ledger: Mapping[str, Any], summary: Summary) -> None:
-    steps = ledger.get("steps") or {}
+def _time(page: Page, profile: Mapping[str, Any], summary: Summary) -> None:
+    steps = profile.get("steps") or {}
     enter, leave, waits, own = step_times(steps, summary.wall)
     if not enter:
         page.section(
             "Over time",
-            note="No step was taken, or the ledger was asked for without its steps: stats(steps=True).",
+            note="No step was taken, or the profile was asked for without its steps: stats(steps=True).",
         )
         return
     kept_from = int(steps.get("kept_from") or 0)
@@ -203,17 +203,17 @@ def _hot(page: Page, summary: Summary) -> None:
         )
 
 
-def _settings(page: Page, ledger: Mapping[str, Any], summary: Summary) -> None:
+def _settings(page: Page, profile: Mapping[str, Any], summary: Summary) -> None:
     settings = [
         (str(name), "–" if value is None else str(value))
-        for name, value in (ledger.get("settings") or {}).items()
+        for name, value in (profile.get("settings") or {}).items()
     ]
     settings += [
         ("engine", summary.engine),
         ("slots", str(summary.queue.get("slots", "–"))),
         ("batches beyond the slots", str(summary.queue.get("overflow_slots", "–"))),
     ]
-    if started := ledger.get("started"):
+    if started := profile.get("started"):
         moment = datetime.datetime.fromtimestamp(float(started), datetime.timezone.utc)
         settings.append(("started", moment.strftime("%Y-%m-%d %H:%M:%S UTC")))
     page.section("Settings", table(settings))

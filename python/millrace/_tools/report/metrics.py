@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .summary import Summary, ledger_of, ordered
+from .summary import Summary, ordered, profile_of
 
 
 def scalars(summary: Summary) -> dict[str, float]:
@@ -33,8 +33,8 @@ def prometheus(loader: Any, labels: Mapping[str, str] | None = None) -> str:
     Counters begin at 0 with each iterator, as Prometheus expects of a process that begins anew. labels: put
     on each of them, to tell loaders apart. May be called from any thread.
     """
-    ledger = ledger_of(loader, steps=False)
-    summary = Summary(ledger)
+    profile = profile_of(loader, steps=False)
+    summary = Summary(profile)
     lines: list[str] = []
 
     def family(name: str, kind: str, text: str, values: Mapping[tuple[tuple[str, str], ...], float]) -> None:

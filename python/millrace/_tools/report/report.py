@@ -1,4 +1,4 @@
-"""What `loader.report()` returns: a ledger that prints itself, and that can be saved as a page, a trace or
+"""What `loader.report()` returns: a profile that prints itself, and that can be saved as a page, a trace or
 numbers.
 """
 
@@ -25,15 +25,15 @@ PathLike = Union[str, os.PathLike[str]]
 class Report:
     """Where a loader's time went, up to the moment of the call.
 
-    `ledger` is what `loader.ledger(steps=True)` returns; `advice` what to change, whose first line is the
-    verdict at the top (None: one that follows from the ledger alone). str() and print() give plain lines;
+    `profile` is what `loader.profile(steps=True)` returns; `advice` what to change, whose first line is the
+    verdict at the top (None: one that follows from the profile alone). str() and print() give plain lines;
     show() a table of rich's, where rich is installed and the output is a terminal; notebooks draw it.
     """
 
-    def __init__(self, ledger: Mapping[str, Any], advice: str | None = None) -> None:
-        self.ledger = ledger
+    def __init__(self, profile: Mapping[str, Any], advice: str | None = None) -> None:
+        self.profile = profile
         self.advice = advice
-        self.summary = Summary(ledger)
+        self.summary = Summary(profile)
 
     def __str__(self) -> str:
         return text.plain(self.summary, self.advice)
@@ -60,7 +60,7 @@ class Report:
 
     def html(self) -> str:
         """The page that save() writes."""
-        return loader_page(self.ledger, self.advice).html()
+        return loader_page(self.profile, self.advice).html()
 
     def save(self, path: PathLike = "report.html") -> Path:
         """Writes a page, one file with everything in it. OSError: the folder is missing or cannot be written
@@ -72,7 +72,7 @@ class Report:
         """Writes the steps as Chrome's trace events, which ui.perfetto.dev and chrome://tracing draw. OSError
         as save().
         """
-        return write_file(path, json.dumps(trace_events(self.ledger), separators=(",", ":")))
+        return write_file(path, json.dumps(trace_events(self.profile), separators=(",", ":")))
 
     def to_tensorboard(self, writer: Any, step: int, prefix: str = "millrace") -> None:
         """Gives the numbers to anything with add_scalar(tag, value, step), as torch.utils.tensorboard's

@@ -1,6 +1,6 @@
-"""What a ledger comes to: the few numbers and sentences that every kind of report shows.
+"""What a profile comes to: the few numbers and sentences that every kind of report shows.
 
-A ledger is `loader.stats()["ledger"]`. Parts that are missing, or an epoch without steps, come to zeros and
+A profile is `loader.stats()["profile"]`. Parts that are missing, or an epoch without steps, come to zeros and
 to nothing shown.
 """
 
@@ -39,37 +39,37 @@ def ordered(seconds: Mapping[str, float], order: Sequence[str]) -> dict[str, flo
     return {name: float(seconds[name]) for name in names if (seconds.get(name) or 0) > 0}
 
 
-def ledger_of(loader: Any, steps: bool) -> dict[str, Any]:
-    """The ledger of a loader's latest iterator; {} where none is kept (MILLRACE_LEDGER=0)."""
-    return loader.ledger(steps=steps) or {}
+def profile_of(loader: Any, steps: bool) -> dict[str, Any]:
+    """The profile of a loader's latest iterator; {} where none is kept (MILLRACE_PROFILE=0)."""
+    return loader.profile(steps=steps) or {}
 
 
 class Summary:
-    """A ledger's numbers, derived once."""
+    """A profile's numbers, derived once."""
 
-    def __init__(self, ledger: Mapping[str, Any]) -> None:
-        self.wall = float(ledger.get("wall_seconds") or 0)
-        self.consumer = ordered(ledger.get("consumer") or {}, CONSUMER)
-        self.blame = ordered(ledger.get("blame") or {}, WORKER)
+    def __init__(self, profile: Mapping[str, Any]) -> None:
+        self.wall = float(profile.get("wall_seconds") or 0)
+        self.consumer = ordered(profile.get("consumer") or {}, CONSUMER)
+        self.blame = ordered(profile.get("blame") or {}, WORKER)
         self.lost = max(0.0, self.wall - self.consumer.get("step", 0.0)) if self.consumer else 0.0
         self.lost_share = self.lost / self.wall if self.wall > 0 else 0.0
         self.batches, self.samples, self.bytes = (
-            int(ledger.get(key) or 0) for key in ("batches", "samples", "bytes")
+            int(profile.get(key) or 0) for key in ("batches", "samples", "bytes")
         )
         self.samples_per_second = self.samples / self.wall if self.wall > 0 else 0.0
         self.bytes_per_second = self.bytes / self.wall if self.wall > 0 else 0.0
-        self.workers = {w["name"]: ordered(w["seconds"], WORKER) for w in ledger.get("workers") or []}
-        stages = ledger.get("stages") or {}
+        self.workers = {w["name"]: ordered(w["seconds"], WORKER) for w in profile.get("workers") or []}
+        stages = profile.get("stages") or {}
         self.stages_wall = ordered({stage: times.get("wall") or 0 for stage, times in stages.items()}, WORKER)
         self.stages_cpu = ordered({stage: times.get("cpu") or 0 for stage, times in stages.items()}, WORKER)
         self.idle = sum(parts.get("idle", 0.0) for parts in self.workers.values())
         self.worker_seconds = sum(sum(parts.values()) for parts in self.workers.values())
-        self.hot = list(ledger.get("hot") or [])
-        self.first_wait = float(ledger.get("first_wait") or 0)
-        self.bottleneck = str(ledger.get("bottleneck") or "")
-        self.queue = ledger.get("queue") or {}
-        self.running, self.epoch = bool(ledger.get("running")), int(ledger.get("epoch") or 0)
-        self.engine = _engine(ledger, len(self.workers))
+        self.hot = list(profile.get("hot") or [])
+        self.first_wait = float(profile.get("first_wait") or 0)
+        self.bottleneck = str(profile.get("bottleneck") or "")
+        self.queue = profile.get("queue") or {}
+        self.running, self.epoch = bool(profile.get("running")), int(profile.get("epoch") or 0)
+        self.engine = _engine(profile, len(self.workers))
 
     def headline(self) -> str:
         """How far the run is and how fast it went."""
@@ -95,9 +95,9 @@ class Summary:
         )
 
 
-def _engine(ledger: Mapping[str, Any], workers: int) -> str:
-    kind = "native" if ledger.get("native") else "Python"
-    name = str(ledger.get("engine") or "inline")
+def _engine(profile: Mapping[str, Any], workers: int) -> str:
+    kind = "native" if profile.get("native") else "Python"
+    name = str(profile.get("engine") or "inline")
     if name == "inline":
         return f"{kind}, in the training loop's thread"
     one = {"threads": "thread", "processes": "worker process"}.get(name, name)

@@ -1,4 +1,4 @@
-"""A ledger as Chrome's trace events: the JSON that Perfetto and chrome://tracing draw.
+"""A profile as Chrome's trace events: the JSON that Perfetto and chrome://tracing draw.
 
 Track 1 is the training loop: one event for each time in next() and for each step of its own. Counters show
 how many batches were ready.
@@ -17,9 +17,9 @@ from .summary import Summary, step_times
 _LOOP, _WORKERS = 1, 2  # pids
 
 
-def trace_events(ledger: Mapping[str, Any]) -> dict[str, Any]:
-    summary = Summary(ledger)
-    steps = ledger.get("steps") or {}
+def trace_events(profile: Mapping[str, Any]) -> dict[str, Any]:
+    summary = Summary(profile)
+    steps = profile.get("steps") or {}
     enter, leave, waits, own = step_times(steps, summary.wall)
     kept_from, ready = int(steps.get("kept_from") or 0), list(steps.get("ready") or [])
     events = [_named(_LOOP, "millrace loader"), _named(_LOOP, "training loop", 1)]
@@ -54,7 +54,7 @@ def trace_events(ledger: Mapping[str, Any]) -> dict[str, Any]:
             )
             begin += seconds
     about = {
-        key: ledger.get(key) for key in ("engine", "epoch", "batches", "samples", "bottleneck", "settings")
+        key: profile.get(key) for key in ("engine", "epoch", "batches", "samples", "bottleneck", "settings")
     }
     return {"displayTimeUnit": "ms", "otherData": about, "traceEvents": events}
 

@@ -1,9 +1,9 @@
 """One epoch's index lists: drawn ahead of what the consumer has, and able to say where the consumer is.
 
-Workers run ahead, so a sampler stands further on than the training loop. A feed remembers, for each list that
-was drawn and not yet handed out, where the sampler stood behind it. Samplers without a state of their own are
-described by what torch's generators looked like when the epoch's first index was drawn, and by how many
-indices have been handed out: drawn again from there, they come to the same place.
+Workers run ahead, so a sampler stands further on than the training loop. A cursor remembers, for each list
+that was drawn and not yet handed out, where the sampler stood behind it. Samplers without a state of their
+own are described by what torch's generators looked like when the epoch's first index was drawn, and by how
+many indices have been handed out: drawn again from there, they come to the same place.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .index_lists import (
     never_repeats,
     open_lists,
 )
-from .saved import FeedStart
+from .saved import CursorStart
 from .stateful import is_stateful, state_of
 
 _END = object()
@@ -56,7 +56,7 @@ class Steps(NamedTuple):
     repeats_first: bool
 
 
-class IndexFeed:
+class IndexCursor:
     """An iterator over the lists of `index_sampler`. One thread, the consumer's.
 
     `made`: the iterator that torch made of it, or None: it is made by open(). `generators`: those of the
@@ -75,7 +75,7 @@ class IndexFeed:
         index_sampler: Any,
         made: Iterator[Any] | None,
         generators: dict[str, torch.Generator],
-        start: FeedStart | None = None,
+        start: CursorStart | None = None,
         keep_items: bool = False,
         as_arrays: bool = False,
         steps: Steps | None = None,
@@ -86,7 +86,7 @@ class IndexFeed:
         self._as_arrays = as_arrays
         self._steps = steps
         self._generators = generators
-        self._start = start or FeedStart()
+        self._start = start or CursorStart()
         self._keep_items = keep_items
         self._known = known_sampler(index_sampler)
         self._lists: Iterator[Any] | None = None
@@ -108,7 +108,7 @@ class IndexFeed:
         self._items: dict[int, Any] = {}
         self._drawn, self._reached = 0, -1
 
-    def __iter__(self) -> IndexFeed:
+    def __iter__(self) -> IndexCursor:
         return self
 
     def __next__(self) -> Any:
@@ -339,22 +339,22 @@ class IndexFeed:
             self._last = self._at = self._last._replace(note=self._note(self._last.samples))
 
 
-class FedSampler:
-    """In place of an iterator's index sampler: each iter() is a new epoch's feed, and iterates over the
+class CursorSampler:
+    """In place of an iterator's index sampler: each iter() is a new epoch's cursor, and iterates over the
     sampler at that moment.
     """
 
-    def __init__(self, index_sampler: Any, feed: Callable[[Any, None], IndexFeed]) -> None:
+    def __init__(self, index_sampler: Any, cursor: Callable[[Any, None], IndexCursor]) -> None:
         self._index_sampler = index_sampler
-        self._feed = feed
+        self._cursor = cursor
 
     def __len__(self) -> int:
         return len(self._index_sampler)
 
-    def __iter__(self) -> IndexFeed:
-        feed = self._feed(self._index_sampler, None)
-        feed.open()
-        return feed
+    def __iter__(self) -> IndexCursor:
+        cursor = self._cursor(self._index_sampler, None)
+        cursor.open()
+        return cursor
 
 
 def _size(item: Any) -> int:

@@ -1,4 +1,4 @@
-// FeedExaminer: a thread that looks at batches while the training loop goes on.
+// DriftExaminer: a thread that looks at batches while the training loop goes on.
 //
 // Invariant: `mutex_` guards the queue, the alarms and the counts, and is held for moments; `stats_mutex_`
 // the statistics. The thread takes a job out under the first, samples its numbers under none (they are the
@@ -46,22 +46,22 @@ struct ExaminerCounts {
   double seconds = 0;  // of CPU
 };
 
-class FeedExaminer {
+class DriftExaminer {
  public:
   // Without `reference` nothing is compared.
-  FeedExaminer(const SampleLimits& limits, size_t queue, const FeedStats* reference,
-               const DriftOptions& options);
-  ~FeedExaminer() { close(); }
-  FeedExaminer(const FeedExaminer&) = delete;
-  FeedExaminer& operator=(const FeedExaminer&) = delete;
+  DriftExaminer(const SampleLimits& limits, size_t queue, const DriftStats* reference,
+                const DriftOptions& options);
+  ~DriftExaminer() { close(); }
+  DriftExaminer(const DriftExaminer&) = delete;
+  DriftExaminer& operator=(const DriftExaminer&) = delete;
 
   struct End {  // of an owner that may be forked
-    void operator()(FeedExaminer* examiner) const noexcept;
+    void operator()(DriftExaminer* examiner) const noexcept;
   };
 
   bool submit(ExamJob job, bool wait);
-  void finish();           // waits until all that was submitted has been looked at
-  FeedStats statistics();  // a copy, settled
+  void finish();            // waits until all that was submitted has been looked at
+  DriftStats statistics();  // a copy, settled
   std::vector<DriftAlarm> take_alarms();
   ExaminerCounts counts();
   void close();
@@ -85,7 +85,7 @@ class FeedExaminer {
   std::exception_ptr failure_;
 
   std::mutex stats_mutex_;
-  FeedStats stats_;
+  DriftStats stats_;
 
   core::ThreadGroup thread_;
 };

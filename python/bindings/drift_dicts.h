@@ -9,9 +9,9 @@
 namespace millrace::python {
 
 pybind11::dict to_dict(const tuning::FieldLayout& layout);
-pybind11::dict to_dict(const tuning::FeedStats& stats);
+pybind11::dict to_dict(const tuning::DriftStats& stats);
 pybind11::dict to_dict(const tuning::DriftAlarm& alarm);
 // Throws KeyError, cast errors or Error(invalid_argument) for what to_dict() has not made.
-tuning::FeedStats feed_stats_of(const pybind11::dict& dict);
+tuning::DriftStats drift_stats_of(const pybind11::dict& dict);
 
 }  // namespace millrace::python

@@ -1,4 +1,4 @@
-"""FeedProfile: its numbers are numpy's, its parts add up, its file comes back or says what is wrong with
+"""DriftProfile: its numbers are numpy's, its parts add up, its file comes back or says what is wrong with
 it.
 """
 
@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from millrace import CorruptDataError, FeedOptions, FeedProfile
+from millrace import CorruptDataError, DriftOptions, DriftProfile
 from PIL import Image
 
 FLOATS = st.floats(-1e12, 1e12) | st.sampled_from([0.0, -0.0, 1e-30, np.nan, np.inf, -np.inf])
@@ -24,7 +24,7 @@ FLOATS = st.floats(-1e12, 1e12) | st.sampled_from([0.0, -0.0, 1e-30, np.nan, np.
     st.integers(1, 20),
 )
 def test_moments_are_numpys(data, rows):
-    profile = FeedProfile.of(torch.from_numpy(data).split(rows))
+    profile = DriftProfile.of(torch.from_numpy(data).split(rows))
     for number, series in enumerate(profile.fields["batch"]["series"]):
         column = data[:, number]
         finite = column[np.isfinite(column)]
@@ -40,7 +40,7 @@ def test_moments_are_numpys(data, rows):
 
 def test_far_from_zero():
     data = 1e9 + np.random.default_rng(0).normal(0, 1, (4000, 1))
-    (series,) = FeedProfile.of(torch.from_numpy(data).split(7)).fields["batch"]["series"]
+    (series,) = DriftProfile.of(torch.from_numpy(data).split(7)).fields["batch"]["series"]
     assert series["std"] == pytest.approx(data.std(), rel=1e-9)
     assert series["quantiles"][3] == pytest.approx(np.median(data), abs=0.1)  # the origin is taken off first
 
@@ -52,7 +52,7 @@ def test_types(dtype):
     data = torch.randint(
         0, 2 if dtype is torch.bool else 100, (300, 3), generator=torch.Generator().manual_seed(0)
     ).to(dtype)
-    for number, series in enumerate(FeedProfile.of(data.split(32)).fields["batch"]["series"]):
+    for number, series in enumerate(DriftProfile.of(data.split(32)).fields["batch"]["series"]):
         assert series["mean"] == pytest.approx(data[:, number].double().mean().item(), rel=1e-12)
 
 
@@ -64,7 +64,7 @@ def test_pictures_by_channel_in_any_layout():
         images.permute(0, 2, 3, 1).contiguous(),
         images.permute(0, 2, 3, 1),
     ):
-        field = FeedProfile.of(feed.split(16)).fields["batch"]
+        field = DriftProfile.of(feed.split(16)).fields["batch"]
         assert field["layout"]["channels"]
         assert [s["mean"] for s in field["series"]] == pytest.approx(
             images.double().mean((0, 2, 3)).tolist(), rel=1e-12
@@ -81,7 +81,7 @@ def test_fields_of_any_nesting():
     one, two = torch.zeros(6, 2), torch.ones(6, dtype=torch.int64)
 
     def names(batch):
-        return {name: field["type"] for name, field in FeedProfile.of([batch]).fields.items()}
+        return {name: field["type"] for name, field in DriftProfile.of([batch]).fields.items()}
 
     assert names([one, two]) == {"0": "float32", "1": "int64"}
     assert names({"a": {"b": (one, two)}, "text": ["x", "yy"] * 3}) == {
@@ -115,7 +115,7 @@ def test_classes_lengths_and_ragged_rows():
         "text": ["a", "", "abc", "ab", "x" * 10],
     }
     batch["ids"][2, 30:] = 0
-    fields = FeedProfile.of([batch]).fields
+    fields = DriftProfile.of([batch]).fields
     assert fields["label"]["counts"][0]["counts"] == [(3, 3), (-7, 1), (1, 1)]
     assert (fields["ids"]["lengths"]["min"], fields["ids"]["lengths"]["max"]) == (30, 40)
     assert (
@@ -127,7 +127,7 @@ def test_classes_lengths_and_ragged_rows():
 
 def test_repeated_samples_are_counted():
     data = torch.rand(500, 16, generator=torch.Generator().manual_seed(0))
-    repeats = FeedProfile.of(torch.cat([data, data[:100]]).split(50)).to_dict()["repeats"]
+    repeats = DriftProfile.of(torch.cat([data, data[:100]]).split(50)).to_dict()["repeats"]
     assert repeats["samples"] == 600 and repeats["distinct"] == pytest.approx(500, rel=0.05)
     assert (
         95 <= repeats["repeated"] <= 100
@@ -139,11 +139,11 @@ def test_parts_add_up(tmp_path):
     data = drawn * torch.tensor([1, 100, 1e-3]) + torch.tensor([0, 7, 0])
     labels = torch.randint(0, 5, (4000,))
     batches = list(zip(data.split(50), labels.split(50)))
-    whole = FeedProfile.of(batches)
+    whole = DriftProfile.of(batches)
     for number in range(3):
-        FeedProfile.of(batches[number::3]).save(tmp_path / f"{number}.json")
-    merged = FeedProfile.load(tmp_path / "0.json").merge(
-        *(FeedProfile.load(tmp_path / f"{n}.json") for n in (1, 2))
+        DriftProfile.of(batches[number::3]).save(tmp_path / f"{number}.json")
+    merged = DriftProfile.load(tmp_path / "0.json").merge(
+        *(DriftProfile.load(tmp_path / f"{n}.json") for n in (1, 2))
     )
     assert merged.samples == 4000 and "4,000 samples" in str(merged)
     for a, b in zip(whole.fields["0"]["series"], merged.fields["0"]["series"]):
@@ -159,16 +159,16 @@ def test_parts_add_up(tmp_path):
     )
     assert merged.to_dict()["repeats"]["distinct"] == pytest.approx(4000, rel=0.05)
     with pytest.raises(ValueError, match="same kinds of shapes"):
-        whole.merge(FeedProfile.of([(torch.rand(4, 2), labels[:4])]))
+        whole.merge(DriftProfile.of([(torch.rand(4, 2), labels[:4])]))
 
 
 def test_files_come_back(tmp_path):
-    profile = FeedProfile.of(
+    profile = DriftProfile.of(
         [{"x": torch.randn(100, 4), "text": ["a", "bb"] * 50, "y": torch.full((100,), float("nan"))}]
     )
     profile.about = {"dataset": "mine"}
     profile.save(tmp_path / "profile.json")
-    again = FeedProfile.load(tmp_path / "profile.json")
+    again = DriftProfile.load(tmp_path / "profile.json")
     assert again.fields == profile.fields and again.about["dataset"] == "mine" and again.samples == 100
     assert "text" in str(again)
     assert str(again).splitlines()[2].split() == [
@@ -187,18 +187,18 @@ def test_files_come_back(tmp_path):
 
 def test_damaged_files_say_so(tmp_path):
     path = tmp_path / "profile.json"
-    FeedProfile.of([torch.randn(100, 2)]).save(path)
+    DriftProfile.of([torch.randn(100, 2)]).save(path)
     sound = json.loads(path.read_text())
 
     def load(data):
         path.write_text(data if isinstance(data, str) else json.dumps(data))
-        return FeedProfile.load(path)
+        return DriftProfile.load(path)
 
     for text in ("", "{}", "[1]", "no JSON"):
         with pytest.raises(CorruptDataError, match="no profile of a feed"):
             load(text)
     with pytest.raises(ValueError, match="version 99"):
-        load({**sound, "millrace_feed_profile": 99})
+        load({**sound, "millrace_drift_profile": 99})
     for damage in ({"fields": {"batch": {}}}, {"repeats": {}}, {"fields": 3}, {"samples": "many"}):
         with pytest.raises(CorruptDataError, match="damaged"):
             load({**sound, **damage})
@@ -209,18 +209,18 @@ def test_damaged_files_say_so(tmp_path):
                 {**sound, "fields": {"batch": {**field, "series": [{**field["series"][0], name: value}] * 2}}}
             )
     with pytest.raises(FileNotFoundError):
-        FeedProfile.load(tmp_path / "none.json")
+        DriftProfile.load(tmp_path / "none.json")
 
 
 def test_nothing_to_look_at():
     with pytest.raises(ValueError, match="no samples"):
-        FeedProfile.of([])
+        DriftProfile.of([])
     with pytest.raises(ValueError, match="no field with numbers"):
-        FeedProfile.of([object()])
+        DriftProfile.of([object()])
     with pytest.raises(ValueError, match=r"among \['z'\]"):
-        FeedProfile.of([{"x": torch.rand(3)}], options=FeedOptions(fields=["z"]))
+        DriftProfile.of([{"x": torch.rand(3)}], options=DriftOptions(fields=["z"]))
 
 
 def test_a_limit_of_samples():
-    assert FeedProfile.of(torch.rand(100, 3).split(10), samples=25).samples == 30
-    assert millrace.FeedProfile is FeedProfile
+    assert DriftProfile.of(torch.rand(100, 3).split(10), samples=25).samples == 30
+    assert millrace.DriftProfile is DriftProfile

@@ -1,4 +1,4 @@
-#include "tuning/feed_examiner.h"
+#include "tuning/drift_examiner.h"
 
 #include <time.h>
 
@@ -66,18 +66,18 @@ std::vector<uint64_t> sample_hashes(const std::vector<Sampled>& fields, const st
 
 }  // namespace
 
-FeedExaminer::FeedExaminer(const SampleLimits& limits, size_t queue, const FeedStats* reference,
-                           const DriftOptions& options)
+DriftExaminer::DriftExaminer(const SampleLimits& limits, size_t queue, const DriftStats* reference,
+                             const DriftOptions& options)
     : limits_(limits), queue_(std::max<size_t>(queue, 1)), generation_(core::fork_generation()) {
   if (reference) detector_ = std::make_unique<DriftDetector>(*reference, options);
-  thread_.start("millrace feed", [this] { run(); });
+  thread_.start("millrace drift", [this] { run(); });
 }
 
-void FeedExaminer::End::operator()(FeedExaminer* examiner) const noexcept {
+void DriftExaminer::End::operator()(DriftExaminer* examiner) const noexcept {
   if (examiner->generation_ == core::fork_generation()) delete examiner;
 }
 
-bool FeedExaminer::submit(ExamJob job, bool wait) {
+bool DriftExaminer::submit(ExamJob job, bool wait) {
   if (generation_ != core::fork_generation()) return false;
   std::unique_lock lock(mutex_);
   rethrow();
@@ -92,34 +92,34 @@ bool FeedExaminer::submit(ExamJob job, bool wait) {
   return true;
 }
 
-void FeedExaminer::finish() {
+void DriftExaminer::finish() {
   if (generation_ != core::fork_generation()) return;
   std::unique_lock lock(mutex_);
   room_.wait(lock, [this] { return closed_ || (jobs_.empty() && !busy_); });
   rethrow();
 }
 
-FeedStats FeedExaminer::statistics() {
+DriftStats DriftExaminer::statistics() {
   if (generation_ != core::fork_generation()) return {};
   const std::lock_guard lock(stats_mutex_);
-  FeedStats copy = stats_;
+  DriftStats copy = stats_;
   copy.settle();
   return copy;
 }
 
-std::vector<DriftAlarm> FeedExaminer::take_alarms() {
+std::vector<DriftAlarm> DriftExaminer::take_alarms() {
   if (generation_ != core::fork_generation()) return {};
   const std::lock_guard lock(mutex_);
   return std::exchange(alarms_, {});
 }
 
-ExaminerCounts FeedExaminer::counts() {
+ExaminerCounts DriftExaminer::counts() {
   if (generation_ != core::fork_generation()) return {};
   const std::lock_guard lock(mutex_);
   return counts_;
 }
 
-void FeedExaminer::close() {
+void DriftExaminer::close() {
   if (generation_ != core::fork_generation()) return;
   std::deque<ExamJob> dropped;
   {
@@ -133,11 +133,11 @@ void FeedExaminer::close() {
   thread_.join();
 }
 
-void FeedExaminer::rethrow() {
+void DriftExaminer::rethrow() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void FeedExaminer::run() {
+void DriftExaminer::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     work_.wait(lock, [this] { return closed_ || !jobs_.empty(); });
@@ -159,7 +159,7 @@ void FeedExaminer::run() {
   }
 }
 
-void FeedExaminer::examine(ExamJob job) {
+void DriftExaminer::examine(ExamJob job) {
   const double begin = cpu_seconds();
   std::vector<Sampled> fields;
   for (const ExamField& field : job.fields)

@@ -80,7 +80,7 @@ def imbalanced(rng, rows):
     ]
 
 
-FEEDS = {
+STREAMS = {
     "pictures_uint8": (pictures_uint8, 16),
     "pictures_float": (pictures_float, 16),
     "table_heavy": (table_heavy, 64),

@@ -1,4 +1,4 @@
-"""The stall ledger, however an epoch ends and whoever holds the loader: errors, dead workers, workers that
+"""The stall profile, however an epoch ends and whoever holds the loader: errors, dead workers, workers that
 stay, copies, forks, devices.
 """
 
@@ -14,13 +14,13 @@ import time
 
 import pytest
 from fake_device import Fake
-from ledger_cases import Data, Sleepy, check, in_memory, pictures, run
 from millrace import DataLoader, _core
+from profile_cases import Data, Sleepy, check, in_memory, pictures, run
 from torch.utils.data import Dataset
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0"),
+    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]
 
 
@@ -50,9 +50,9 @@ def test_an_error_in_a_sample_is_booked_as_any_other(of, case):
         next(iterator)
     assert len(list(iterator)) == 2
     wall = time.perf_counter() - started
-    ledger = loader.ledger(steps=True)
-    check(ledger, wall)
-    assert len(ledger["steps"]["enter"]) == 5
+    profile = loader.profile(steps=True)
+    check(profile, wall)
+    assert len(profile["steps"]["enter"]) == 5
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -62,10 +62,10 @@ def test_a_killed_worker_leaves_its_time(method):
         for _ in loader:
             pass
     gc.collect()
-    ledger = loader.ledger()
-    check(ledger)
-    assert len(ledger["workers"]) == 2 and not ledger["running"]
-    assert min(worker["seconds"]["sample"] for worker in ledger["workers"]) > 0.003
+    profile = loader.profile()
+    check(profile)
+    assert len(profile["workers"]) == 2 and not profile["running"]
+    assert min(worker["seconds"]["sample"] for worker in profile["workers"]) > 0.003
 
 
 @pytest.mark.parametrize("case", ["processes", "worker threads", "images", "rows"])
@@ -88,7 +88,7 @@ def test_workers_that_stay_are_counted_epoch_by_epoch(of, case):
     assert fourth["batches"] == count
 
 
-def test_epochs_have_ledgers_of_their_own():
+def test_epochs_have_profiles_of_their_own():
     loader = DataLoader(Sleepy(), 4, num_workers=2)
     first, wall, _ = run(loader)
     again, wall, count = run(loader)
@@ -99,8 +99,8 @@ def test_epochs_have_ledgers_of_their_own():
 def test_a_clock_that_jumps_changes_nothing(monkeypatch):
     jumped = iter(range(10**9, 0, -(10**6)))
     monkeypatch.setattr(time, "time", lambda: float(next(jumped)))
-    ledger, wall, _ = run(DataLoader(Sleepy(), 4, num_workers=2))
-    check(ledger, wall)
+    profile, wall, _ = run(DataLoader(Sleepy(), 4, num_workers=2))
+    check(profile, wall)
 
 
 def test_ctrl_c_in_next_is_booked():
@@ -114,8 +114,8 @@ def test_ctrl_c_in_next_is_booked():
     wall = time.perf_counter() - started
     timer.join()
     gc.collect()
-    check(loader.ledger())
-    assert loader.ledger()["consumer"]["wait"] >= 0.1 and loader.ledger()["wall_seconds"] <= wall + 0.5
+    check(loader.profile())
+    assert loader.profile()["consumer"]["wait"] >= 0.1 and loader.profile()["wall_seconds"] <= wall + 0.5
 
 
 def test_copies_of_a_loader_keep_what_was_counted():
@@ -123,11 +123,11 @@ def test_copies_of_a_loader_keep_what_was_counted():
     iterator = iter(loader)
     next(iterator)
     for copied in (pickle.loads(pickle.dumps(loader)), copy.deepcopy(loader)):
-        ledger = copied.ledger()
-        check(ledger)
-        assert ledger["batches"] == 1
+        profile = copied.profile()
+        check(profile)
+        assert profile["batches"] == 1
         time.sleep(0.01)
-        assert copied.ledger() == ledger, "a snapshot in plain values"
+        assert copied.profile() == profile, "a snapshot in plain values"
     del iterator
 
 
@@ -141,11 +141,11 @@ def test_a_loader_inside_a_dataset_counts_for_itself():
             return list(self.loader)[0][1]
 
     dataset = Nested()
-    ledger, wall, _ = run(DataLoader(dataset, 2))
-    check(ledger, wall)
-    check(dataset.loader.ledger())
-    assert ledger["stages"]["sample"]["wall"] > 0.07
-    assert 0.02 <= dataset.loader.ledger()["stages"]["sample"]["wall"] < 0.06
+    profile, wall, _ = run(DataLoader(dataset, 2))
+    check(profile, wall)
+    check(dataset.loader.profile())
+    assert profile["stages"]["sample"]["wall"] > 0.07
+    assert 0.02 <= dataset.loader.profile()["stages"]["sample"]["wall"] < 0.06
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
@@ -155,9 +155,9 @@ def test_a_forked_child_counts_its_own():
     pid = os.fork()
     if pid == 0:
         try:
-            ledger, wall, count = run(loader)
-            check(ledger, wall)
-            os._exit(0 if ledger["batches"] == count else 1)
+            profile, wall, count = run(loader)
+            check(profile, wall)
+            os._exit(0 if profile["batches"] == count else 1)
         except BaseException:
             os._exit(2)
     assert os.waitpid(pid, 0)[1] == 0
@@ -173,11 +173,11 @@ def test_copies_to_a_device_are_booked(monkeypatch, workers):
         time.sleep(0.002)
         count += 1
     wall = time.perf_counter() - started
-    ledger = loader.ledger(steps=True)
-    check(ledger, wall)
-    assert ledger["consumer"]["copy"] > 0
-    assert len(ledger["steps"]["enter"]) == count + 1
-    assert not ledger["running"]
+    profile = loader.profile(steps=True)
+    check(profile, wall)
+    assert profile["consumer"]["copy"] > 0
+    assert len(profile["steps"]["enter"]) == count + 1
+    assert not profile["running"]
 
 
 def test_nothing_is_left_open_or_alive():
@@ -198,5 +198,5 @@ def test_stats_are_what_they_were():
     loader = DataLoader(in_memory(), 64)
     list(loader)
     stats = loader.stats()
-    assert stats["ledger"]["batches"] == stats["batches"] == 8
+    assert stats["profile"]["batches"] == stats["batches"] == 8
     assert set(stats["seconds"]) == {"read", "decode", "transform", "collate"}

@@ -1,9 +1,9 @@
-"""What the stall ledger costs: the same epochs with its clocks on and off, in one process, taking turns.
+"""What the stall profile costs: the same epochs with its clocks on and off, in one process, taking turns.
 
-    python -m benchmarks.ledger [--scenario jpegs tiny_rows ...] [--rounds 15] [--out FILE.jsonl]
+    python -m benchmarks.profile [--scenario jpegs tiny_rows ...] [--rounds 15] [--out FILE.jsonl]
 
-Before anything is timed, both sides' batches must be equal, and the ledger of the one that has it must sum to
-its wall time. Each repeat is one line of JSON, as harness.py stores them. CPU seconds, of this process and
+Before anything is timed, both sides' batches must be equal, and the profile of the one that has it must sum
+to its wall time. Each repeat is one line of JSON, as harness.py stores them. CPU seconds, of this process and
 its workers, are what to look at: wall time has more noise.
 """
 
@@ -31,7 +31,7 @@ from benchmarks.harness import quiet_rounds, run_facts
 from benchmarks.runs import run_scenarios
 
 _TICK = 0.01  # seconds, in which the system counts CPU time
-SIDES = {"without": False, "ledger": True}
+SIDES = {"without": False, "profile": True}
 
 
 class Short(Dataset):
@@ -51,7 +51,7 @@ class Short(Dataset):
 
 
 @dataclass(frozen=True)
-class LedgerScenario:
+class ProfileScenario:
     """`make(folder)`: the loader, whose order is fixed."""
 
     name: str
@@ -87,18 +87,18 @@ def short(count: int, **options: Any) -> Callable[[str], DataLoader]:
 SCENARIOS = {
     s.name: s
     for s in (
-        LedgerScenario("jpegs", jpegs),
-        LedgerScenario("tiny_rows", rows(1_000_000, 16, 0)),
-        LedgerScenario("wide_rows", rows(1280, 150_528, 2)),
-        LedgerScenario("short_samples_processes", short(40_000, num_workers=2)),
-        LedgerScenario("short_samples_threads", short(40_000, num_workers=2, worker_method="thread")),
-        LedgerScenario("short_samples_inline", short(40_000)),
+        ProfileScenario("jpegs", jpegs),
+        ProfileScenario("tiny_rows", rows(1_000_000, 16, 0)),
+        ProfileScenario("wide_rows", rows(1280, 150_528, 2)),
+        ProfileScenario("short_samples_processes", short(40_000, num_workers=2)),
+        ProfileScenario("short_samples_threads", short(40_000, num_workers=2, worker_method="thread")),
+        ProfileScenario("short_samples_inline", short(40_000)),
     )
 }
 
 
 def check(loader: DataLoader) -> None:
-    """Both sides give the same batches, and the ledger is whole. Raises AssertionError."""
+    """Both sides give the same batches, and the profile is whole. Raises AssertionError."""
     first: list[Any] = []
     for on in SIDES.values():
         _core.StageClock.enabled = on
@@ -108,13 +108,13 @@ def check(loader: DataLoader) -> None:
         assert len(batches) == len(first) > 0
         for mine, other in zip(batches, first):
             assert all(torch.equal(a, b) for a, b in zip(mine, other)), "the sides' batches differ"
-    ledger = loader.ledger()
-    assert abs(sum(ledger["consumer"].values()) - ledger["wall_seconds"]) <= 0.02 * ledger["wall_seconds"], (
-        "the ledger does not sum up"
-    )
+    profile = loader.profile()
+    assert (
+        abs(sum(profile["consumer"].values()) - profile["wall_seconds"]) <= 0.02 * profile["wall_seconds"]
+    ), "the profile does not sum up"
 
 
-def measure(scenario: LedgerScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
+def measure(scenario: ProfileScenario, rounds: int, cpus: list[int]) -> Iterator[dict]:
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
     common = {"scenario": scenario.name, "cpus": len(cpus), **run_facts(("torch",))}
     with tempfile.TemporaryDirectory() as folder:
@@ -146,13 +146,13 @@ def measure(scenario: LedgerScenario, rounds: int, cpus: list[int]) -> Iterator[
 
 
 def costs(records: list[dict], measured: str) -> list[float]:
-    """How many percent more of it the side with the ledger took, round by round."""
+    """How many percent more of it the side with the profile took, round by round."""
     kept = [r for r in records if r["quiet"]] or records
     by_round: dict[int, dict[str, float]] = {}
     for record in kept:
         by_round.setdefault(record["repeat"], {})[record["loader"]] = record[measured]
     pairs = (
-        (sides["ledger"], max(sides["without"], _TICK)) for sides in by_round.values() if len(sides) == 2
+        (sides["profile"], max(sides["without"], _TICK)) for sides in by_round.values() if len(sides) == 2
     )
     return [(with_it / without - 1) * 100 for with_it, without in pairs]
 
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument(
-        "--out", default="benchmarks/results/ledger/local.jsonl", help="results are appended to this file"
+        "--out", default="benchmarks/results/profile/local.jsonl", help="results are appended to this file"
     )
     arguments = parser.parse_args()
     run_scenarios(

@@ -1,4 +1,4 @@
-// What the flight recorder needs: hashes of rows, and a byte when a signal comes.
+// What the history recorder needs: hashes of rows, and a byte when a signal comes.
 #include "base/xxh64.h"
 #include "bindings.h"
 #include "core/signal_wake.h"
@@ -6,7 +6,7 @@
 
 namespace millrace::python {
 
-void bind_flight(py::module_& m) {
+void bind_history(py::module_& m) {
   using Bytes = py::array_t<uint8_t, py::array::c_style>;
   m.def(
       "hash_rows",

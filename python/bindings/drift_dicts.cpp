@@ -1,4 +1,4 @@
-#include "feed_dicts.h"
+#include "drift_dicts.h"
 
 #include <pybind11/stl.h>
 
@@ -171,7 +171,7 @@ py::dict to_dict(const tuning::FieldLayout& layout) {
   return dict;
 }
 
-py::dict to_dict(const tuning::FeedStats& stats) {
+py::dict to_dict(const tuning::DriftStats& stats) {
   py::dict dict, fields, repeats;
   dict["samples"] = stats.samples;
   dict["batches"] = stats.batches;
@@ -189,8 +189,8 @@ py::dict to_dict(const tuning::FeedStats& stats) {
   return dict;
 }
 
-tuning::FeedStats feed_stats_of(const py::dict& dict) {
-  tuning::FeedStats stats;
+tuning::DriftStats drift_stats_of(const py::dict& dict) {
+  tuning::DriftStats stats;
   stats.samples = value_of<int64_t>(dict, "samples");
   stats.batches = value_of<int64_t>(dict, "batches");
   for (const auto& [name, field] : value_of<py::dict>(dict, "fields"))

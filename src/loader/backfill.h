@@ -1,6 +1,6 @@
-// HoleFiller: the rule of ErrorPolicy::skip, for one complete batch.
+// Backfill: the rule of ErrorPolicy::skip, for one complete batch.
 //
-// A row that could not be read is a hole. Holes are met in the order of (batch, row); each takes the last
+// A row that could not be read is a hole. Skipped are met in the order of (batch, row); each takes the last
 // position not yet used of everything submitted in this epoch, again and again while that one cannot be read
 // either. So the other rows stay where they are, the epoch ends early, and the last batches shrink or vanish.
 // A filler keeps the key it was submitted with. Runs in the consumer, on batches in order: the result does
@@ -16,11 +16,11 @@
 
 namespace millrace::loader {
 
-class HoleFiller {
+class Backfill {
  public:
   // `task` is complete, was taken out of `queue`, and its failures are sorted by row, none behind its rows.
   // All outlive this.
-  HoleFiller(BatchTask& task, ClaimQueue& queue, RowWorker& worker)
+  Backfill(BatchTask& task, ClaimQueue& queue, RowWorker& worker)
       : task_(task), queue_(queue), worker_(worker) {}
 
   // Works until all holes are filled (true) or the deadline has passed (false: call again). Afterwards

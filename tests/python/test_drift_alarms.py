@@ -8,17 +8,17 @@ import millrace
 import numpy as np
 import pytest
 import torch
-from feed_cases import FEEDS, SHIFTS, Feed
-from millrace import DriftError, DriftWarning, FeedOptions, FeedProfile
+from drift_cases import SHIFTS, STREAMS, Feed
+from millrace import DriftError, DriftOptions, DriftProfile, DriftWarning
 
-_profiles: dict[str, FeedProfile] = {}
+_profiles: dict[str, DriftProfile] = {}
 
 
 def reference(name):
     """Of about 2,000 samples."""
     if name not in _profiles:
-        draw, rows = FEEDS[name]
-        _profiles[name] = FeedProfile.of(Feed(draw, rows, max(64, 2000 // rows), seed=1000))
+        draw, rows = STREAMS[name]
+        _profiles[name] = DriftProfile.of(Feed(draw, rows, max(64, 2000 // rows), seed=1000))
     return _profiles[name]
 
 
@@ -28,16 +28,16 @@ def run(loader):
     return loader
 
 
-@pytest.mark.parametrize("name", FEEDS)
+@pytest.mark.parametrize("name", STREAMS)
 def test_clean_runs_raise_no_alarm(name):
     """Eight runs of 400 batches for each of the seven kinds: 56 in all, each batch looked at."""
-    draw, rows = FEEDS[name]
+    draw, rows = STREAMS[name]
     for seed in range(8):
         watched = millrace.watch(
-            Feed(draw, rows, 400, seed), reference(name), "raise", FeedOptions(every=1, exact=True)
+            Feed(draw, rows, 400, seed), reference(name), "raise", DriftOptions(every=1, exact=True)
         )
         run(watched)
-        assert watched.feed_stats()["examined"] == 400 and not watched.alarms
+        assert watched.drift_stats()["examined"] == 400 and not watched.alarms
 
 
 @pytest.mark.parametrize("every", [1, 8])
@@ -46,11 +46,11 @@ def test_shifts_are_caught_within_200_batches(shift, every):
     if every > 1 and "small" in shift:
         pytest.skip("25 batches of 3 samples are too few to know")
     name, change, field, kinds = SHIFTS[shift]
-    draw, rows = FEEDS[name]
+    draw, rows = STREAMS[name]
     since = 104
     for seed in range(2):
         feed = Feed(draw, rows, since + 200, seed, change, since)
-        watched = run(millrace.watch(feed, reference(name), None, FeedOptions(every=every, exact=True)))
+        watched = run(millrace.watch(feed, reference(name), None, DriftOptions(every=every, exact=True)))
         found = [alarm for alarm in watched.alarms if alarm.field == field and alarm.kind in kinds]
         assert found, [str(alarm) for alarm in watched.alarms]
         assert since <= found[0].step < since + 200
@@ -70,10 +70,10 @@ def test_sequential_order_of_correlated_batches():
     def walk(rng, rows):
         return torch.from_numpy(rng.normal(rng.normal(0, 0.7), 1, (rows, 2)))
 
-    profile = FeedProfile.of(Feed(walk, 32, 200, 1))
+    profile = DriftProfile.of(Feed(walk, 32, 200, 1))
     for seed in range(4):
         assert not run(
-            millrace.watch(Feed(walk, 32, 400, seed + 2), profile, None, FeedOptions(every=1, exact=True))
+            millrace.watch(Feed(walk, 32, 400, seed + 2), profile, None, DriftOptions(every=1, exact=True))
         ).alarms
 
 
@@ -83,27 +83,27 @@ def test_more_numbers_than_are_counted_one_by_one():
     def windows(rng, rows):
         return torch.from_numpy(np.minimum(rng.zipf(1.2, (rows, 512)), 50_000))
 
-    profile = FeedProfile.of(Feed(windows, 16, 200, 1))
+    profile = DriftProfile.of(Feed(windows, 16, 200, 1))
     for seed in range(3):
         assert not run(
-            millrace.watch(Feed(windows, 16, 300, seed + 2), profile, None, FeedOptions(every=1, exact=True))
+            millrace.watch(Feed(windows, 16, 300, seed + 2), profile, None, DriftOptions(every=1, exact=True))
         ).alarms
 
     def shifted(rng, rows):
         return torch.where(torch.rand(rows, 512) < 0.1, torch.tensor(7), windows(rng, rows))
 
-    watched = run(millrace.watch(Feed(shifted, 16, 200, 9), profile, None, FeedOptions(every=1, exact=True)))
+    watched = run(millrace.watch(Feed(shifted, 16, 200, 9), profile, None, DriftOptions(every=1, exact=True)))
     assert any(alarm.kind == "classes" for alarm in watched.alarms)
 
 
 def test_ways_to_be_told():
-    draw, rows = FEEDS["table_heavy"]
+    draw, rows = STREAMS["table_heavy"]
     change = SHIFTS["NaN rows"][1]
 
     def watched(on_drift, **options):
         feed = Feed(draw, rows, 60, 1, change, 20)
         return millrace.watch(
-            feed, reference("table_heavy"), on_drift, FeedOptions(every=1, exact=True, **options)
+            feed, reference("table_heavy"), on_drift, DriftOptions(every=1, exact=True, **options)
         )
 
     with pytest.warns(
@@ -123,11 +123,11 @@ def test_ways_to_be_told():
 
 
 def test_an_error_loses_no_batch():
-    draw, rows = FEEDS["table_heavy"]
+    draw, rows = STREAMS["table_heavy"]
     feed = Feed(draw, rows, 60, 1, SHIFTS["NaN rows"][1], 20)
     plain = [batch["y"] for batch in feed]
     iterator, got, errors = (
-        iter(millrace.watch(feed, reference("table_heavy"), "raise", FeedOptions(every=1, exact=True))),
+        iter(millrace.watch(feed, reference("table_heavy"), "raise", DriftOptions(every=1, exact=True))),
         [],
         [],
     )
@@ -143,13 +143,13 @@ def test_an_error_loses_no_batch():
 
 
 def test_numbers_in_the_messages_are_those_of_the_data():
-    profile = FeedProfile.of(
+    profile = DriftProfile.of(
         Feed(lambda rng, rows: torch.from_numpy(rng.normal(50, 4, (rows, 2))), 64, 64, 0)
     )
     feed = Feed(lambda rng, rows: torch.from_numpy(rng.normal([50, 53], [4, 4], (rows, 2))), 64, 64, 1)
     (alarm,) = [
         a
-        for a in run(millrace.watch(feed, profile, None, FeedOptions(every=1, exact=True))).alarms
+        for a in run(millrace.watch(feed, profile, None, DriftOptions(every=1, exact=True))).alarms
         if a.kind == "mean"
     ]
     assert (alarm.field, alarm.part) == ("batch", "column 1")
@@ -161,7 +161,7 @@ def test_a_swap_names_the_order():
     name, change, _, _ = SHIFTS["swapped float"]
     watched = run(
         millrace.watch(
-            Feed(*FEEDS[name], 100, 5, change), reference(name), None, FeedOptions(every=1, exact=True)
+            Feed(*STREAMS[name], 100, 5, change), reference(name), None, DriftOptions(every=1, exact=True)
         )
     )
     (alarm,) = [a for a in watched.alarms if a.kind == "channels"]

@@ -1,4 +1,4 @@
-"""The stall ledger: on every engine each second is booked once, to what it was spent on."""
+"""The stall profile: on every engine each second is booked once, to what it was spent on."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 
 import numpy as np
 import pytest
-from ledger_cases import CASES, Data, Sleepy, busy, check, run, slow_collate
 from millrace import DataLoader, _core
 from millrace._profiling.contention import contention
+from profile_cases import CASES, Data, Sleepy, busy, check, run, slow_collate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_LEDGER=0"),
+    pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]
 
 
@@ -37,30 +37,30 @@ EXPECTED |= {
 @pytest.mark.parametrize("case", CASES)
 def test_every_second_is_booked_on_every_engine(of, case):
     loader = CASES[case](of)
-    ledger, wall, count = run(loader, step=0.002)
-    check(ledger, wall)
-    assert not ledger["running"]
-    assert ledger["batches"] == count and ledger["samples"] > 0
-    assert ledger["consumer"]["step"] >= 0.002 * count
-    assert ledger["engine"] == loader.stats()["engine"] and ledger["native"] == (
+    profile, wall, count = run(loader, step=0.002)
+    check(profile, wall)
+    assert not profile["running"]
+    assert profile["batches"] == count and profile["samples"] > 0
+    assert profile["consumer"]["step"] >= 0.002 * count
+    assert profile["engine"] == loader.stats()["engine"] and profile["native"] == (
         "native: require" in f"native: {loader.native}"
     )
-    steps = ledger["steps"]
+    steps = profile["steps"]
     assert (
         steps["kept_from"] == 0
         and len(steps["enter"]) == len(steps["leave"]) == len(steps["ready"]) == count + 1
     )  # the end, too
     assert all(a <= b for a, b in zip(steps["enter"], steps["leave"]))
-    assert steps["leave"][-1] <= ledger["wall_seconds"] + 1e-6
-    assert {name for name, times in ledger["stages"].items() if times["wall"] > 0} >= EXPECTED[
+    assert steps["leave"][-1] <= profile["wall_seconds"] + 1e-6
+    assert {name for name, times in profile["stages"].items() if times["wall"] > 0} >= EXPECTED[
         case.split(",")[0]
     ]
     if "inline" not in case and "rows" not in case:
-        assert len(ledger["workers"]) == 2
+        assert len(profile["workers"]) == 2
     if "inline" in case:
-        assert ledger["workers"] == [] and ledger["consumer"]["make"] > 0
-    later = loader.ledger()
-    assert later["consumer"] == ledger["consumer"] and later["workers"] == ledger["workers"], (
+        assert profile["workers"] == [] and profile["consumer"]["make"] > 0
+    later = loader.profile()
+    assert later["consumer"] == profile["consumer"] and later["workers"] == profile["workers"], (
         "an epoch that is over stays as it was"
     )
 
@@ -79,13 +79,13 @@ LEFT = [
 @pytest.mark.parametrize("case", LEFT)
 def test_a_loop_that_is_left_ends_there(of, case):
     loader = CASES[case](of)
-    ledger, wall, _ = run(loader, step=0.01, stop_after=3)
+    profile, wall, _ = run(loader, step=0.01, stop_after=3)
     gc.collect()
     time.sleep(0.05)
-    ledger = loader.ledger()
-    check(ledger)
-    assert not ledger["running"]
-    assert wall * 0.98 - 0.05 <= ledger["wall_seconds"] <= wall + 0.04
+    profile = loader.profile()
+    check(profile)
+    assert not profile["running"]
+    assert wall * 0.98 - 0.05 <= profile["wall_seconds"] <= wall + 0.04
 
 
 def test_while_it_runs_it_says_so_far():
@@ -94,36 +94,36 @@ def test_while_it_runs_it_says_so_far():
     started = time.perf_counter()
     next(iterator)
     time.sleep(0.05)
-    ledger = loader.ledger()
-    check(ledger)
-    assert ledger["running"] and ledger["batches"] == 1
-    assert ledger["wall_seconds"] >= time.perf_counter() - started - 0.01
-    assert any(worker["seconds"].get("sample", 0) > 0.01 for worker in ledger["workers"]), (
+    profile = loader.profile()
+    check(profile)
+    assert profile["running"] and profile["batches"] == 1
+    assert profile["wall_seconds"] >= time.perf_counter() - started - 0.01
+    assert any(worker["seconds"].get("sample", 0) > 0.01 for worker in profile["workers"]), (
         "the stage that is under way counts"
     )
     time.sleep(0.02)
-    assert loader.ledger()["wall_seconds"] > ledger["wall_seconds"]
+    assert loader.profile()["wall_seconds"] > profile["wall_seconds"]
     del iterator
 
 
 def test_before_the_first_epoch_all_is_zero():
     loader = DataLoader(Sleepy(), 4, num_workers=2)
-    ledger = loader.ledger()
-    check(ledger)
-    assert ledger["wall_seconds"] == 0 and ledger["workers"] == [] and not ledger["running"]
-    assert ledger["bottleneck"] == "consumer"
-    assert "steps" not in ledger and loader.stats(steps=True)["ledger"]["steps"]["enter"] == []
+    profile = loader.profile()
+    check(profile)
+    assert profile["wall_seconds"] == 0 and profile["workers"] == [] and not profile["running"]
+    assert profile["bottleneck"] == "consumer"
+    assert "steps" not in profile and loader.stats(steps=True)["profile"]["steps"]["enter"] == []
 
 
 @pytest.mark.parametrize("engine", [dict(native="never"), dict(native="never", worker_method="thread")])
 def test_stages_are_told_apart_in_workers(engine):
     loader = DataLoader(Sleepy(seconds=0.002), 4, num_workers=2, collate_fn=slow_collate, **engine)
-    ledger, wall, count = run(loader)
-    check(ledger, wall)
-    assert 48 * 0.002 <= ledger["stages"]["sample"]["wall"] < ledger["stages"]["collate"]["wall"]
-    assert ledger["stages"]["collate"]["wall"] >= count * 0.02
-    assert ledger["stages"]["collate"]["cpu"] < 0.5 * ledger["stages"]["collate"]["wall"], "it sleeps"
-    assert ledger["bottleneck"] == "collate"
+    profile, wall, count = run(loader)
+    check(profile, wall)
+    assert 48 * 0.002 <= profile["stages"]["sample"]["wall"] < profile["stages"]["collate"]["wall"]
+    assert profile["stages"]["collate"]["wall"] >= count * 0.02
+    assert profile["stages"]["collate"]["cpu"] < 0.5 * profile["stages"]["collate"]["wall"], "it sleeps"
+    assert profile["bottleneck"] == "collate"
 
 
 class Computing(Sleepy):
@@ -134,15 +134,15 @@ class Computing(Sleepy):
 
 @pytest.mark.parametrize("engine", [dict(num_workers=1), dict(num_workers=1, worker_method="thread"), dict()])
 def test_cpu_time_is_counted_where_it_is_used(engine):
-    ledger, wall, _ = run(DataLoader(Computing(), 4, **engine))
-    check(ledger, wall)
-    assert ledger["stages"]["sample"]["cpu"] == pytest.approx(48 * 0.002, rel=0.2)
+    profile, wall, _ = run(DataLoader(Computing(), 4, **engine))
+    check(profile, wall)
+    assert profile["stages"]["sample"]["cpu"] == pytest.approx(48 * 0.002, rel=0.2)
 
 
 def test_a_slow_consumer_is_the_bottleneck():
-    ledger, _, _ = run(DataLoader(Sleepy(200), 4, num_workers=2, persistent_workers=True), step=0.06)
-    assert ledger["bottleneck"] == "consumer"
-    ready = ledger["steps"]["ready"]
+    profile, _, _ = run(DataLoader(Sleepy(200), 4, num_workers=2, persistent_workers=True), step=0.06)
+    assert profile["bottleneck"] == "consumer"
+    ready = profile["steps"]["ready"]
     assert np.median(ready[5:-5]) >= 2, ready
 
 
@@ -156,10 +156,10 @@ def test_a_sampler_that_is_slow_is_to_blame():
         def __len__(self):
             return 12
 
-    ledger, wall, _ = run(DataLoader(Sleepy(seconds=0), batch_sampler=Slow()))
-    check(ledger, wall)
-    assert ledger["consumer"]["draw"] > 0.11
-    assert ledger["bottleneck"] == "draw"
+    profile, wall, _ = run(DataLoader(Sleepy(seconds=0), batch_sampler=Slow()))
+    check(profile, wall)
+    assert profile["consumer"]["draw"] > 0.11
+    assert profile["bottleneck"] == "draw"
 
 
 def test_who_had_the_cpu_is_what_the_kernel_says(tmp_path):
@@ -181,6 +181,6 @@ def test_it_knows_the_processes_cpu_time_and_who_else_used_the_cpus(options):
         end = time.thread_time() + 0.005
         while time.thread_time() < end:
             pass
-    ledger = loader.ledger()
-    assert 0.04 <= ledger["process_cpu_seconds"] <= ledger["wall_seconds"] * 8
-    assert 0.0 <= ledger["contention"] <= 1.0 and loader.ledger()["contention"] == ledger["contention"]
+    profile = loader.profile()
+    assert 0.04 <= profile["process_cpu_seconds"] <= profile["wall_seconds"] * 8
+    assert 0.0 <= profile["contention"] <= 1.0 and loader.profile()["contention"] == profile["contention"]

@@ -28,7 +28,7 @@ from .counted import Counted
 from .resumed import Answer
 
 
-class Holes:
+class Skipped:
     """What a fetcher returns instead of a batch. `failures`: for each row that could not be had, its entry in
     stats()["errors"].
     """
@@ -128,7 +128,7 @@ def drop_last(lists: list[Any], rows: int) -> list[Any]:
     return lists
 
 
-class Mending:
+class Backfill:
     """One batch from its turn on, until it is whole. `rows`: its indices, as far as known."""
 
     def __init__(self, positions: Positions, number: int, worker: int = 0) -> None:
@@ -145,7 +145,7 @@ class Mending:
         """
         if self._positions.was_shortened(self.number):
             return bool(self.rows)
-        if not isinstance(value, Holes):
+        if not isinstance(value, Skipped):
             return False
         failures = [value.failures[row] for row in sorted(value.failures)]
         errors += failures
@@ -193,17 +193,17 @@ class Mending:
         return rows
 
 
-class Mended(Counted):
+class Backfilled(Counted):
     """Mixin before torch's iterator over workers. `_process_data` gets an Answer, and passes its batch on.
 
-    A time-out or Ctrl-C while a batch is mended leaves it to the next call, like any batch that is still to
-    come.
+    A time-out or Ctrl-C while a batch is backfilled leaves it to the next call, like any batch that is still
+    to come.
     """
 
-    _mending: Any = None
+    _backfill: Any = None
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        self._mending = None
+        self._backfill = None
         self._least = loader.batch_size if loader.drop_last else 1
         super()._reset(loader, first_iter)  # type: ignore[misc]
 
@@ -217,17 +217,17 @@ class Mended(Counted):
         stored = sum(len(info) == 2 for info in self._task_info.values())  # type: ignore[attr-defined]
         note_ready(stored + self._on_their_way())  # type: ignore[attr-defined]
         # it has died, and its batch is lost
-        if self._mending is not None and not self._workers_status[self._mending.worker]:
-            self._mending.give_up()
-            self._mending = None
-        if self._mending is None:
+        if self._backfill is not None and not self._workers_status[self._backfill.worker]:
+            self._backfill.give_up()
+            self._backfill = None
+        if self._backfill is None:
             return super()._next_data()  # type: ignore[misc]
-        return self._mended(self._answer(self._mending.number))
+        return self._backfilled(self._answer(self._backfill.number))
 
     def _process_data(self, data: Answer, worker_idx: int) -> Any:
         if self._on_error == "skip":
-            self._mending = Mending(self._sampler_iter, data.number, worker_idx)
-            return self._mended(data)
+            self._backfill = Backfill(self._sampler_iter, data.number, worker_idx)
+            return self._backfilled(data)
         self._record.add_errors(data.errors)
         return self._hand_out(data, worker_idx)
 
@@ -236,24 +236,24 @@ class Mended(Counted):
         self._handed_out = answer
         return super()._process_data(answer.batch, worker)  # type: ignore[misc]
 
-    def _mended(self, answer: Answer) -> Any:
-        mending, errors = self._mending, []  # type: ignore[var-annotated]
-        while mending.is_unfinished(answer.batch, errors):
-            self._index_queues[mending.worker].put((mending.number, list(mending.rows)))
+    def _backfilled(self, answer: Answer) -> Any:
+        backfill, errors = self._backfill, []  # type: ignore[var-annotated]
+        while backfill.is_unfinished(answer.batch, errors):
+            self._index_queues[backfill.worker].put((backfill.number, list(backfill.rows)))
             self._record.add_errors(errors)
             errors.clear()
-            answer = self._answer(mending.number)
+            answer = self._answer(backfill.number)
         self._record.add_errors(errors)
-        self._mending = None
+        self._backfill = None
         try:
-            rows = mending.end()
+            rows = backfill.end()
         except CorruptDataError:
-            super()._process_data(None, mending.worker)  # type: ignore[misc]
+            super()._process_data(None, backfill.worker)  # type: ignore[misc]
             raise
         if rows == 0 or (rows < self._least and not isinstance(answer.batch, ExceptionWrapper)):
-            super()._process_data(None, mending.worker)  # type: ignore[misc]
+            super()._process_data(None, backfill.worker)  # type: ignore[misc]
             return self._next_data()
-        return self._hand_out(answer._replace(rows=list(mending.rows)), mending.worker)
+        return self._hand_out(answer._replace(rows=list(backfill.rows)), backfill.worker)
 
     def _answer(self, number: int) -> Answer:
         """Waits for the batch of one task; what else arrives is stored where torch's logic looks for it."""

@@ -1,4 +1,4 @@
-#include "loader/hole_filler.h"
+#include "loader/backfill.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,7 +9,7 @@
 
 namespace millrace::loader {
 
-bool HoleFiller::fill(int64_t deadline_ns) {
+bool Backfill::fill(int64_t deadline_ns) {
   const auto ends_batch = [](const RowFailure& failure) { return failure.error != nullptr; };
   if (task_.error || std::any_of(task_.failures.begin(), task_.failures.end(), ends_batch)) return true;
   while (next_ < task_.failures.size() && task_.failures[next_].row < task_.rows) {
@@ -34,7 +34,7 @@ bool HoleFiller::fill(int64_t deadline_ns) {
 }
 
 // Moves the key of the last position not yet used into the hole; false: the hole itself is the last.
-bool HoleFiller::take_last_row(int64_t hole) {
+bool Backfill::take_last_row(int64_t hole) {
   std::optional<RowKey> key = queue_.take_last_row();
   if (!key && task_.rows - 1 > hole) key = task_.keys[static_cast<size_t>(--task_.rows)];
   if (key) task_.keys[static_cast<size_t>(hole)] = *key;

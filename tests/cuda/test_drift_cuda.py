@@ -5,9 +5,9 @@ that come back.
 import millrace
 import pytest
 import torch
-from millrace import FeedOptions, watch
+from millrace import DriftOptions, watch
 
-EXACT = FeedOptions(every=1, exact=True)
+EXACT = DriftOptions(every=1, exact=True)
 
 
 def test_millraces_batches_before_they_are_copied():

@@ -14,14 +14,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.feed import FeedScenario, check, measure, table  # noqa: E402
+from benchmarks.drift import DriftScenario, check, measure, table  # noqa: E402
 
 
 @pytest.mark.parametrize(
     "name, samples, batch", [("pictures", 80, 16), ("rows", 4_000, 64), ("tokens", 2_000, 8)]
 )
 def test_both_sides_are_measured(name, samples, batch) -> None:
-    scenario = FeedScenario(name, samples, batch, 20)
+    scenario = DriftScenario(name, samples, batch, 20)
     records = list(measure(scenario, rounds=1, cpus=sorted(os.sched_getaffinity(0)), steps_ms=[0, 1]))
     assert {r["loader"] for r in records} == {"plain_0ms", "watched_0ms", "plain_1ms", "watched_1ms"}
     for record in records:

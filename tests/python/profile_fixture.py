@@ -1,4 +1,4 @@
-"""Ledgers as `loader.stats(steps=True)["ledger"]` gives them, made up but consistent: what each test of
+"""Profiles as `loader.stats(steps=True)["profile"]` gives them, made up but consistent: what each test of
 reports starts from.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 STAGES = {"fetch": 0.13, "decode": 0.46, "transform": 0.16, "collate": 0.03}
 
 
-def ledger(
+def profile(
     steps: int = 400,
     *,
     workers: int = 3,

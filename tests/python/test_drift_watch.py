@@ -14,10 +14,10 @@ import millrace
 import pytest
 import torch
 from loader_data import make_folder, pictures
-from millrace import FeedOptions, FeedProfile, watch
+from millrace import DriftOptions, DriftProfile, watch
 from test_rows_in_place import in_child
 
-EXACT = FeedOptions(every=1, exact=True)
+EXACT = DriftOptions(every=1, exact=True)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -31,7 +31,7 @@ def test_batches_pass_through(loader_class, workers):
     for _ in range(2):
         rows, numbers = (torch.cat(parts) for parts in zip(*watched))
         assert torch.equal(rows, data) and torch.equal(numbers, torch.arange(600))
-    assert watched.feed_stats()["examined"] == 60
+    assert watched.drift_stats()["examined"] == 60
     profile = watched.profile()
     assert profile.fields["0"]["series"][1]["mean"] == pytest.approx(
         data[:, 1].double().mean().item(), rel=1e-9
@@ -58,19 +58,19 @@ def test_a_profile_made_by_the_command_is_the_loaders(tmp_path):
     watched = watch(data, options=EXACT)
     for _ in watched:
         pass
-    assert watched.profile().fields == FeedProfile.of(data).fields
+    assert watched.profile().fields == DriftProfile.of(data).fields
 
 
 def test_every_so_manieth_batch_from_the_first_ones_on():
     data = [torch.full((4, 2), float(step)) for step in range(100)]
-    watched = watch(data, options=FeedOptions(every=16, first=3, exact=True))
+    watched = watch(data, options=DriftOptions(every=16, first=3, exact=True))
     for _ in watched:
         pass
     series, _ = watched.profile().fields["batch"]["series"]
     assert series["count"] == 4 * 9 and series["mean"] == pytest.approx(
         sum([0, 1, 2, 16, 32, 48, 64, 80, 96]) / 9
     )
-    assert watched.feed_stats()["every"] == [[0, 16]]
+    assert watched.drift_stats()["every"] == [[0, 16]]
     for _ in watched:  # numbers go on: 112 is the next, and the 12th of this epoch
         pass
     assert watched.profile().fields["batch"]["series"][0]["count"] == 4 * (9 + 6)
@@ -82,22 +82,22 @@ def test_every_adapts_to_the_cost():
     for _ in range(3):  # the thread has looked at some at the end of the first one at the latest
         for _ in watched:
             pass
-    stats = watched.feed_stats()
+    stats = watched.drift_stats()
     assert stats["every"][-1][1] > 8 and stats["examined"] + stats["dropped"] < 450
     slow = watch(data[:40])
     for _ in slow:
         time.sleep(0.01)
-    assert slow.feed_stats()["every"][-1][1] < stats["every"][-1][1]
+    assert slow.drift_stats()["every"][-1][1] < stats["every"][-1][1]
 
 
 def test_a_loader_goes_on_while_nobody_looks():
     """The thread is behind: batches are passed over, not waited for; slots of the ring come back."""
     loader = millrace.DataLoader(torch.utils.data.TensorDataset(torch.rand(20_000, 1024)), 128, num_workers=2)
-    watched = watch(loader, options=FeedOptions(every=1))
+    watched = watch(loader, options=DriftOptions(every=1))
     for _ in range(3):
         for _ in watched:
             pass
-    stats = watched.feed_stats()
+    stats = watched.drift_stats()
     assert stats["batches"] == 3 * 157 and stats["examined"] + stats["dropped"] == stats["batches"]
     assert watched.profile().to_dict()["batches"] == stats["examined"]
 
@@ -126,10 +126,10 @@ def test_tensors_are_let_go():
 
 
 def test_fields_of_another_kind_are_named():
-    profile = FeedProfile.of([{"image": torch.rand(8, 3, 9, 9), "label": torch.arange(8)}])
+    profile = DriftProfile.of([{"image": torch.rand(8, 3, 9, 9), "label": torch.arange(8)}])
 
     def first(batch, **options):
-        return next(iter(watch([batch], profile, options=FeedOptions(exact=True, **options))))
+        return next(iter(watch([batch], profile, options=DriftOptions(exact=True, **options))))
 
     first({"image": torch.rand(4, 3, 5, 5), "label": torch.arange(4)})
     with pytest.raises(
@@ -175,13 +175,13 @@ def test_a_batch_of_another_shape_is_passed_over():
 def test_wrong_arguments(arguments, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         if "options" in arguments:
-            arguments = {"options": FeedOptions(**arguments["options"])}
+            arguments = {"options": DriftOptions(**arguments["options"])}
         watch([], **arguments)
 
 
 def test_before_the_first_batch():
     watched = watch([])
-    assert watched.feed_stats()["examined"] == 0 and watched.alarms == []
+    assert watched.drift_stats()["examined"] == 0 and watched.alarms == []
     with pytest.raises(ValueError, match="no batch has been looked at"):
         watched.profile()
     assert list(watched) == []
@@ -189,18 +189,20 @@ def test_before_the_first_batch():
 
 def test_pickles_and_forks():
     data = [torch.rand(8, 3)] * 4
-    watched = watch(data, FeedProfile.of(data), options=EXACT)
+    watched = watch(data, DriftProfile.of(data), options=EXACT)
     list(watched)
     again = pickle.loads(pickle.dumps(watched))
     assert (
-        again.feed_stats()["examined"] == 0 and len(list(again)) == 4 and again.feed_stats()["examined"] == 4
+        again.drift_stats()["examined"] == 0
+        and len(list(again)) == 4
+        and again.drift_stats()["examined"] == 4
     )
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
 
     def child():
         list(watched)
-        queue.put(watched.feed_stats()["examined"])
+        queue.put(watched.drift_stats()["examined"])
 
     process = context.Process(target=child)
     process.start()
@@ -238,7 +240,7 @@ def test_the_interpreter_ends_while_batches_wait():
     script = """
 import torch, millrace
 loader = millrace.DataLoader(torch.utils.data.TensorDataset(torch.rand(4000, 64, 64)), 64, num_workers=2)
-iterator = iter(millrace.watch(loader, options=millrace.FeedOptions(every=1)))
+iterator = iter(millrace.watch(loader, options=millrace.DriftOptions(every=1)))
 kept = [next(iterator) for _ in range(20)]
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
@@ -247,10 +249,10 @@ kept = [next(iterator) for _ in range(20)]
 
 def test_two_threads_with_loaders_of_their_own():
     def loop():
-        watched = watch([torch.rand(64, 16)] * 100, options=FeedOptions(every=2))
+        watched = watch([torch.rand(64, 16)] * 100, options=DriftOptions(every=2))
         for _ in watched:
             pass
-        seen.append(watched.feed_stats()["batches"])
+        seen.append(watched.drift_stats()["batches"])
 
     seen = []
     threads = [threading.Thread(target=loop) for _ in range(3)]
@@ -267,7 +269,7 @@ def test_batches_that_give_their_memory_away():
     """
 
     def body():
-        examiner = millrace._core.FeedExaminer(queue=100)
+        examiner = millrace._core.DriftExaminer(queue=100)
         for step in range(8):
             batch = torch.full((64, 100_000), 7.0)
             assert examiner.submit(step, False, [("0", [batch], "float32", "data")])

@@ -1,4 +1,4 @@
-"""The flight recorder across resumed runs and processes, its bounds and files, and what it refuses."""
+"""The history recorder across resumed runs and processes, its bounds and files, and what it refuses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import millrace
 import pytest
 import torch
 from loader_data import pictures
-from millrace import DataLoader, FlightRecorder, samplers
+from millrace import BatchHistory, DataLoader, samplers
 from replay_cases import AUGMENTED, run_with_replays, seed
 from shard_data import same
 from stream_cases import stream
@@ -106,35 +106,35 @@ def test_steps_that_are_not_there():
 
 
 def test_without_a_recorder():
-    loader = DataLoader(DATA["rows"](), 4, flight=False)
+    loader = DataLoader(DATA["rows"](), 4, history=False)
     assert len(list(loader)) == 6
-    with pytest.raises(millrace.UnavailableError, match="flight=False"):
+    with pytest.raises(millrace.UnavailableError, match="history=False"):
         loader.replay(0)
-    with pytest.raises(ValueError, match="is no FlightRecorder"):
-        DataLoader(DATA["rows"](), 4, flight="yes")
+    with pytest.raises(ValueError, match="is no BatchHistory"):
+        DataLoader(DATA["rows"](), 4, history="yes")
     with pytest.raises(ValueError, match="steps=-1"):
-        FlightRecorder(-1)
+        BatchHistory(-1)
 
 
 def test_memory_is_bounded():
-    loader = DataLoader(TensorDataset(torch.arange(4000)), 4, flight=FlightRecorder(memory=20_000))
+    loader = DataLoader(TensorDataset(torch.arange(4000)), 4, history=BatchHistory(memory=20_000))
     given = list(loader)
-    assert loader.flight.bytes <= 20_000 and len(loader.flight.epochs[0].steps) < 100
+    assert loader.history.bytes <= 20_000 and len(loader.history.epochs[0].steps) < 100
     assert same(loader.replay(3), given[3]) and same(loader.replay(999), given[999])
 
 
 def test_copies_and_pickles_begin_anew():
-    loader = DataLoader(DATA["rows"](), 4, flight=FlightRecorder(7, hashes=True))
+    loader = DataLoader(DATA["rows"](), 4, history=BatchHistory(7, hashes=True))
     list(loader)
     for twin in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
-        assert (twin.flight.max_steps, twin.flight.hashes, twin.flight.epochs) == (7, True, {})
+        assert (twin.history.max_steps, twin.history.hashes, twin.history.epochs) == (7, True, {})
         given = list(twin)
         assert same(twin.replay(1), given[1])
 
 
 def test_lists_of_files(tmp_path):
-    log = tmp_path / "flight.jsonl"
-    loader = DataLoader(DATA["rows"](), 4, True, flight=FlightRecorder(hashes=True, file=log))
+    log = tmp_path / "history.jsonl"
+    loader = DataLoader(DATA["rows"](), 4, True, history=BatchHistory(hashes=True, file=log))
     list(loader)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["step"] for line in lines] == list(range(6))

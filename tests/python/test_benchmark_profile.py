@@ -1,4 +1,4 @@
-"""The benchmark of the ledger's cost: it refuses sides that differ, and measures both in turns."""
+"""The benchmark of the profile's cost: it refuses sides that differ, and measures both in turns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.utils.data import Dataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.profile import ProfileScenario, check, costs, measure, short, table  # noqa: E402
 from millrace import DataLoader, _core  # noqa: E402
 
-from benchmarks import ledger  # noqa: E402
-from benchmarks.ledger import LedgerScenario, check, costs, measure, short, table  # noqa: E402
+from benchmarks import profile  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -44,14 +44,14 @@ def test_sides_that_differ_are_refused():
 MAKE = {
     "process": short(200, num_workers=1),
     "inline": short(200),
-    "jpegs": lambda folder: ledger.jpegs(folder, 8),
+    "jpegs": lambda folder: profile.jpegs(folder, 8),
 }
 
 
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
 def test_both_sides_are_measured(make):
-    records = list(measure(LedgerScenario("small", make), rounds=1, cpus=sorted(os.sched_getaffinity(0))))
-    assert {r["loader"] for r in records} == {"ledger", "without"} and len(records) in (2, 4)
+    records = list(measure(ProfileScenario("small", make), rounds=1, cpus=sorted(os.sched_getaffinity(0))))
+    assert {r["loader"] for r in records} == {"profile", "without"} and len(records) in (2, 4)
     for record in records:
         assert json.loads(json.dumps(record)) == record
         assert record["batches"] > 0 and record["seconds"] > 0

@@ -1,6 +1,6 @@
-// FeedExaminer: results are those of the numbers, jobs are let go, a full queue drops, the end comes at any
+// DriftExaminer: results are those of the numbers, jobs are let go, a full queue drops, the end comes at any
 // time.
-#include "tuning/feed_examiner.h"
+#include "tuning/drift_examiner.h"
 
 #include <gtest/gtest.h>
 
@@ -25,9 +25,9 @@ ExamJob job_of(int64_t step, const std::shared_ptr<std::vector<float>>& data,
   return job;
 }
 
-TEST(FeedExaminer, AnyThreadMayCloseItAtAnyMoment) {
+TEST(DriftExaminer, AnyThreadMayCloseItAtAnyMoment) {
   for (int round = 0; round < 100; ++round) {
-    FeedExaminer examiner({}, 2, nullptr, {});
+    DriftExaminer examiner({}, 2, nullptr, {});
     std::atomic<int> taken{0};
     std::vector<std::thread> closers;
     for (int i = 0; i < 2; ++i)
@@ -44,8 +44,8 @@ TEST(FeedExaminer, AnyThreadMayCloseItAtAnyMoment) {
   }
 }
 
-TEST(FeedExaminer, ManySubmittersOneReader) {
-  FeedExaminer examiner({}, 2, nullptr, {});
+TEST(DriftExaminer, ManySubmittersOneReader) {
+  DriftExaminer examiner({}, 2, nullptr, {});
   std::atomic<int64_t> taken{0};
   std::vector<std::thread> submitters;
   for (int t = 0; t < 3; ++t)
@@ -64,15 +64,15 @@ TEST(FeedExaminer, ManySubmittersOneReader) {
   EXPECT_EQ(counts.examined, taken);
   EXPECT_EQ(counts.examined + counts.dropped, 150);
   EXPECT_GE(counts.examined, 75);
-  const FeedStats stats = examiner.statistics();
+  const DriftStats stats = examiner.statistics();
   EXPECT_EQ(stats.samples, counts.examined * 100);
   EXPECT_EQ(stats.fields.at("x").series.size(), 4u);
   EXPECT_EQ(stats.fields.at("x").series[3].values.count, counts.examined * 100);
   EXPECT_EQ(stats.fields.at("x").series[3].values.mean, 2);
 }
 
-TEST(FeedExaminer, LetsGoOfWhatItHasRead) {
-  FeedExaminer examiner({}, 2, nullptr, {});
+TEST(DriftExaminer, LetsGoOfWhatItHasRead) {
+  DriftExaminer examiner({}, 2, nullptr, {});
   auto data = std::make_shared<std::vector<float>>(4000);
   const std::weak_ptr<std::vector<float>> alive = data;
   examiner.submit(job_of(0, data), true);
@@ -81,8 +81,8 @@ TEST(FeedExaminer, LetsGoOfWhatItHasRead) {
   EXPECT_TRUE(alive.expired());
 }
 
-TEST(FeedExaminer, ErrorsComeWithTheNextCall) {
-  FeedExaminer examiner({}, 2, nullptr, {});
+TEST(DriftExaminer, ErrorsComeWithTheNextCall) {
+  DriftExaminer examiner({}, 2, nullptr, {});
   const auto data = std::make_shared<std::vector<float>>(400);
   examiner.submit(job_of(0, data, base::DType::c64), true);
   EXPECT_THROW(examiner.finish(), Error);
@@ -91,9 +91,9 @@ TEST(FeedExaminer, ErrorsComeWithTheNextCall) {
   EXPECT_EQ(examiner.statistics().fields.at("x").batches, 1);
 }
 
-TEST(FeedExaminer, ClosesAtAnyTime) {
+TEST(DriftExaminer, ClosesAtAnyTime) {
   for (int i = 0; i < 20; ++i) {
-    FeedExaminer examiner({}, 4, nullptr, {});
+    DriftExaminer examiner({}, 4, nullptr, {});
     const auto data = std::make_shared<std::vector<float>>(40'000, 1.0f);
     std::thread submitter([&] {
       for (int n = 0; n < 50; ++n) examiner.submit(job_of(n, data), true);
@@ -106,8 +106,8 @@ TEST(FeedExaminer, ClosesAtAnyTime) {
   }
 }
 
-TEST(FeedExaminer, AShiftIsReported) {
-  FeedExaminer before({}, 4, nullptr, {});
+TEST(DriftExaminer, AShiftIsReported) {
+  DriftExaminer before({}, 4, nullptr, {});
   std::vector<std::shared_ptr<std::vector<float>>> batches;
   for (int b = 0; b < 40; ++b) {
     batches.push_back(std::make_shared<std::vector<float>>(400));
@@ -116,8 +116,8 @@ TEST(FeedExaminer, AShiftIsReported) {
     before.submit(job_of(b, batches.back()), true);
   }
   before.finish();
-  const FeedStats reference = before.statistics();
-  FeedExaminer examiner({}, 4, &reference, {});
+  const DriftStats reference = before.statistics();
+  DriftExaminer examiner({}, 4, &reference, {});
   for (int b = 0; b < 40; ++b) {
     if (b >= 20)
       for (float& x : *batches[static_cast<size_t>(b)]) x += 1;

@@ -1,4 +1,4 @@
-"""Loaders on every engine, and what holds of every ledger."""
+"""Loaders on every engine, and what holds of every profile."""
 
 from __future__ import annotations
 
@@ -112,34 +112,34 @@ class Data:
         return str(path)
 
 
-def check(ledger, wall=None):
-    """What holds of every ledger, whatever the loader is and however it ended."""
-    json.dumps(ledger)
-    assert ledger["version"] == 1
-    total = ledger["wall_seconds"]
-    assert set(ledger["consumer"]) == CONSUMER
-    assert all(seconds >= 0 for seconds in ledger["consumer"].values())
-    assert sum(ledger["consumer"].values()) == pytest.approx(total, rel=0.02)
+def check(profile, wall=None):
+    """What holds of every profile, whatever the loader is and however it ended."""
+    json.dumps(profile)
+    assert profile["version"] == 1
+    total = profile["wall_seconds"]
+    assert set(profile["consumer"]) == CONSUMER
+    assert all(seconds >= 0 for seconds in profile["consumer"].values())
+    assert sum(profile["consumer"].values()) == pytest.approx(total, rel=0.02)
     if wall is not None:
         assert (
             wall * 0.98 - 0.05 <= total <= wall
         )  # the iterator's own end comes behind, on a machine that is busy
-    for worker in ledger["workers"]:
+    for worker in profile["workers"]:
         assert set(worker["seconds"]) <= STAGES | {"send", "idle"}
         assert set(worker["cpu_seconds"]) <= STAGES | {"send"}
         assert sum(worker["seconds"].values()) == pytest.approx(worker["wall_seconds"], rel=0.02, abs=1e-6)
         assert sum(worker["cpu_seconds"].values()) <= worker["wall_seconds"] * 1.02 + 0.01
         assert worker["wall_seconds"] <= total + 0.05
-    assert set(ledger["stages"]) == STAGES
-    lost = total - ledger["consumer"]["step"]
-    assert sum(ledger["blame"].values()) == pytest.approx(lost, rel=0.02, abs=1e-6)
-    assert set(ledger["blame"]) <= STAGES | {"start", "draw", "copy", "handover"}
-    assert ledger["bottleneck"] in BOTTLENECKS
-    assert ledger["first_wait"] <= ledger["consumer"]["wait"] + ledger["consumer"]["make"] + 1e-6
+    assert set(profile["stages"]) == STAGES
+    lost = total - profile["consumer"]["step"]
+    assert sum(profile["blame"].values()) == pytest.approx(lost, rel=0.02, abs=1e-6)
+    assert set(profile["blame"]) <= STAGES | {"start", "draw", "copy", "handover"}
+    assert profile["bottleneck"] in BOTTLENECKS
+    assert profile["first_wait"] <= profile["consumer"]["wait"] + profile["consumer"]["make"] + 1e-6
 
 
 def run(loader, step=0.0, stop_after=None):
-    """(ledger, seconds that it took as seen from here)"""
+    """(profile, seconds that it took as seen from here)"""
     started, count = time.perf_counter(), 0
     for _ in loader:
         if step:
@@ -148,4 +148,4 @@ def run(loader, step=0.0, stop_after=None):
         if count == stop_after:
             break
     wall = time.perf_counter() - started
-    return loader.ledger(steps=True), wall, count
+    return loader.profile(steps=True), wall, count

@@ -1,6 +1,6 @@
 """What looking at the feed costs: loops with and without millrace.watch(), taking turns within one process.
 
-    python -m benchmarks.feed [--scenario pictures rows tokens] [--step-ms 0 5] [--rounds 7] [--out
+    python -m benchmarks.drift [--scenario pictures rows tokens] [--step-ms 0 5] [--rounds 7] [--out
     FILE.jsonl]
 
 `pictures`: a folder of JPEGs, RandomResizedCrop to 224 and a flip, batches of 64; `rows`: 64 floats and a
@@ -33,7 +33,7 @@ from benchmarks.runs import run_scenarios
 
 
 @dataclass(frozen=True)
-class FeedScenario:
+class DriftScenario:
     """`samples` of the data, `epoch_batches` of a timed epoch at most."""
 
     name: str
@@ -46,14 +46,14 @@ _COUNTED = ("examined", "dropped", "seconds", "handing_seconds")
 SCENARIOS = {
     s.name: s
     for s in (
-        FeedScenario("pictures", 2_000, 64, 60),
-        FeedScenario("rows", 200_000, 256, 4_000),
-        FeedScenario("tokens", 20_000, 16, 2_000),
+        DriftScenario("pictures", 2_000, 64, 60),
+        DriftScenario("rows", 200_000, 256, 4_000),
+        DriftScenario("tokens", 20_000, 16, 2_000),
     )
 }
 
 
-def make_dataset(scenario: FeedScenario, folder: str) -> torch.utils.data.Dataset:
+def make_dataset(scenario: DriftScenario, folder: str) -> torch.utils.data.Dataset:
     import millrace
     from millrace import transforms
 
@@ -77,7 +77,7 @@ def make_dataset(scenario: FeedScenario, folder: str) -> torch.utils.data.Datase
     return millrace.datasets.ImageFolder(os.path.join(folder, "images"), transforms.Compose(chain))
 
 
-def loader_of(scenario: FeedScenario, dataset: Any) -> Any:
+def loader_of(scenario: DriftScenario, dataset: Any) -> Any:
     import millrace
 
     sampler = torch.utils.data.RandomSampler(
@@ -88,10 +88,10 @@ def loader_of(scenario: FeedScenario, dataset: Any) -> Any:
     )
 
 
-def sides(scenario: FeedScenario, dataset: Any) -> dict[str, Any]:
+def sides(scenario: DriftScenario, dataset: Any) -> dict[str, Any]:
     import millrace
 
-    profile = millrace.FeedProfile.of(loader_of(scenario, dataset), 4_000)
+    profile = millrace.DriftProfile.of(loader_of(scenario, dataset), 4_000)
     return {
         "plain": loader_of(scenario, dataset),
         "watched": millrace.watch(loader_of(scenario, dataset), profile),
@@ -119,7 +119,7 @@ def timed_epoch(batches: Iterable, cpus: list[int], step_s: float) -> dict:
 
 
 def measure(
-    scenario: FeedScenario, rounds: int, cpus: list[int], steps_ms: Iterable[float]
+    scenario: DriftScenario, rounds: int, cpus: list[int], steps_ms: Iterable[float]
 ) -> Iterator[dict]:
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
     with tempfile.TemporaryDirectory() as folder:
@@ -132,9 +132,9 @@ def measure(
             records = []
             for step_ms in steps_ms:
                 for name in list(made)[:: -1 if repeat % 2 else 1]:
-                    before = made["watched"].feed_stats()
+                    before = made["watched"].drift_stats()
                     times = timed_epoch(made[name], cpus, step_ms / 1000)
-                    after = made["watched"].feed_stats()
+                    after = made["watched"].drift_stats()
                     counted = {key: after[key] - before[key] for key in _COUNTED}
                     seen = {} if name == "plain" else {"every": after["every"][-1][1], **counted}
                     records.append(
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--step-ms", nargs="+", type=float, default=[0.0, 5.0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument(
-        "--out", default="benchmarks/results/feed/local.jsonl", help="results are appended to this file"
+        "--out", default="benchmarks/results/drift/local.jsonl", help="results are appended to this file"
     )
     arguments = parser.parse_args()
     run_scenarios(
