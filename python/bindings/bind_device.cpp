@@ -68,7 +68,7 @@ void bind_device(py::module_& m) {
           [](torch_bridge::TensorCopier& copier, const device::BatchCopier::Ticket& ticket,
              const py::list& tensors) { copier.hand_out(ticket, pointers(tensors)); },
           py::arg("ticket"), py::arg("tensors"))
-      .def("snapshot", &torch_bridge::TensorCopier::moment)
+      .def("record", &torch_bridge::TensorCopier::record)
       .def("wait_for", &torch_bridge::TensorCopier::wait_for, py::arg("ticket"))
       .def("enter", &torch_bridge::TensorCopier::enter)
       .def("leave", &torch_bridge::TensorCopier::leave)

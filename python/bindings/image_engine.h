@@ -117,7 +117,7 @@ void def_engine(py::class_<Engine>& engine) {
       .def("next", &Engine::next, py::arg("timeout") = 0.0)
       .def("close", &Engine::close)
       .def_property_readonly("keys", &Engine::last_keys)
-      .def("snapshot", &Engine::moment)
+      .def("snapshot", &Engine::snapshot)
       .def("stats", &Engine::stats);
 }
 

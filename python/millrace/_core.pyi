@@ -1259,7 +1259,7 @@ class BatchCopier:
     def hand_out(self, ticket: CopyTicket, tensors: list[torch.Tensor]) -> None:
         """The current stream waits for the ticket, and the tensors are marked as used there."""
 
-    def snapshot(self) -> CopyTicket:
+    def record(self) -> CopyTicket:
         """The moment behind what was queued on the device's current stream so far."""
 
     def wait_for(self, ticket: CopyTicket) -> None: ...

@@ -288,7 +288,7 @@ class DeviceIterator(_Passing):
         from the device: memory of
         batches that the loop has dropped comes back only when the device is through with them.
         """
-        self._handed.append((self._copier.snapshot(), read))
+        self._handed.append((self._copier.record(), read))
         while len(self._handed) > max(_LEAST_QUEUED, self._prefetch):
             with during(STEP, "wait for the device"):  # it computes what the loop gave it
                 self._copier.wait_for(self._handed[0][0])

@@ -80,13 +80,13 @@ std::vector<DeviceBlock> BatchCopier::copy(std::span<const HostBlock> blocks) {
 
 BatchCopier::Ticket BatchCopier::seal() {
   reap();
-  Ticket ticket = moment(stream_);
+  Ticket ticket = record(stream_);
   open_.event = ticket.event_;
   under_way_.push_back(std::exchange(open_, {}));
   return ticket;
 }
 
-BatchCopier::Ticket BatchCopier::moment(StreamId stream) {
+BatchCopier::Ticket BatchCopier::record(StreamId stream) {
   // An event whose ticket is still held would move the moment that its holder waits for.
   auto unused =
       std::find_if(events_.begin(), events_.end(), [](const auto& event) { return event.use_count() == 1; });

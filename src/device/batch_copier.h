@@ -72,7 +72,7 @@ class BatchCopier {
   };
   Ticket seal();
   // A moment behind what was queued on `stream` so far, whosesoever it is; and: waits until it is reached.
-  Ticket moment(StreamId stream);
+  Ticket record(StreamId stream);
   void wait_for(const Ticket& ticket) { device_->synchronize(*ticket.event_); }
 
   // From now on `consumer` may use what was copied before the ticket; the blocks are marked as used there.

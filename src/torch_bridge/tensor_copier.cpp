@@ -82,9 +82,9 @@ void TensorCopier::hand_out(const device::BatchCopier::Ticket& ticket,
   for (const at::Tensor& tensor : mine) impl_->device->used_on(tensor, consumer);
 }
 
-device::BatchCopier::Ticket TensorCopier::snapshot() {
+device::BatchCopier::Ticket TensorCopier::record() {
   const pybind11::gil_scoped_release release;
-  return impl_->copier.snapshot(impl_->device->current_stream());
+  return impl_->copier.record(impl_->device->current_stream());
 }
 
 void TensorCopier::wait_for(const device::BatchCopier::Ticket& ticket) {

@@ -35,7 +35,7 @@ class TensorCopier {
   // others passed over.
   void hand_out(const device::BatchCopier::Ticket& ticket, const std::vector<_object*>& tensors);
   // A moment behind what was queued on the current stream of the device; and: waits for it.
-  device::BatchCopier::Ticket snapshot();
+  device::BatchCopier::Ticket record();
   void wait_for(const device::BatchCopier::Ticket& ticket);
   void close();  // without the GIL
 

@@ -182,7 +182,7 @@ TEST(BatchCopier, AMomentStaysWhereItWas) {
   std::vector<BatchCopier::Ticket> moments;
   for (int i = 0; i < 5; ++i) {
     fake->launch(consumer, [&steps] { ++steps; });
-    moments.push_back(copier.snapshot(consumer));
+    moments.push_back(copier.record(consumer));
   }
   for (int i = 0; i < 5; ++i) {
     copier.wait_for(moments[static_cast<size_t>(i)]);
