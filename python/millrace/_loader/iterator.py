@@ -1,22 +1,20 @@
-"""Iterators over a native engine, as torch's users and frameworks expect iterators of a DataLoader to be.
+"""The iterator: index lists go to an engine, batches come back, in torch's order and with torch's draws.
 
-They derive from torch's two iterator classes, because frameworks test for these, and take from them what
-happens around a batch: the sampler, the draws, the profiler's range, the counts. Batches come from the job's
-engine instead of worker processes.
+    sampler ─▶ cursor ─▶ engine.submit() ... engine.next() ─▶ progress.turn() ─▶ the training loop
+
+One body, and two shells that derive from torch's two iterator classes, because frameworks test for these.
 
 Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced
-in it only.
-How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit, whichever
-comes first, closes the engine and joins its threads. Each may come twice, on a half-built iterator, or in a
-forked child, where the engine's threads do not exist and nothing is done. `_shutdown_workers()` may come from
-another thread beside next(): the engine's close() wakes the consumer and waits until it is out of the engine
-(endings.py); `_shutdown` is set before, so the consumer then knows why.
+in it only. How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit,
+whichever comes first, closes the engine. Each may come twice, on a half-built iterator, or in a forked child,
+where nothing is done. `_shutdown_workers()` may come from another thread beside next(): the engine wakes the
+consumer (endings.py); `_shutdown` is set before, so the consumer then knows why.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections import deque
 from typing import Any, NoReturn
 
 from torch.utils.data import _utils
@@ -26,85 +24,91 @@ from torch.utils.data.dataloader import (
     _SingleProcessDataLoaderIter,
 )
 
-from .._common.data_parallel import rank_of
+from .. import _core
 from .._common.devices import batch_memory
-from .._profiling.board import thread_rows
-from .._profiling.stages import COPY, HANDOVER, during, recorded, recording
-from .._tools.history.draws import DrawWatch
+from .._profiling.stages import COPY, HANDOVER, during
 from .endings import close_at_exit, closed_error, leave_if_ending
-from .engines.backfill import drop_last
-from .engines.torchs_next import TorchsNext
-from .plan import Engine, Job
+from .engine import NEEDS_INDEX, Delivered, Engine, EngineSpec, NeedsIndex, Setup
 from .run_record import RunRecord
-from .states import CursorSampler, Progress
+from .states import CursorSampler, Progress, put_back
+from .engines.backfill import drop_last
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
 
-class _NativeIter(TorchsNext):
-    """Mixin before one of torch's iterators: an engine, opened once and closed once.
+class LoaderIterator(_BaseDataLoaderIter):
+    """The body. Order at the start: the sampler's iter(), the base seed's draw, the engine."""
 
-    Order of `_begin`: torch's `iter(index sampler)`, then the base seed's draw.
-    """
-
-    def _begin(self, loader: Any, job: Job, record: RunRecord, progress: Progress, torch_class: type) -> None:
-        # First of all: __del__ runs even when the rest raises.
-        self._shutdown = False
+    def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
+        self._shutdown = False  # first of all: __del__ runs even when the rest raises
         self._engine: Engine | None = None
-        self._record = record
-        self._owner_pid = os.getpid()
-        self._workers: list[Any] = []
-        self._progress = progress
-        progress.as_arrays = True
+        self._owner_pid, self._workers = os.getpid(), []
+        self._spec, self._record, self._progress = spec, record, progress
+        self._ended = False
+        progress.as_arrays, saved = spec.native and not spec.streams, progress.saved
         progress.prepare()
-        _BaseDataLoaderIter.__init__(self, loader)  # type: ignore[arg-type]
+        self._before_draws(loader, saved)
+        _BaseDataLoaderIter.__init__(self, loader)
+        self._check_arguments(loader)
         progress.begun(self)
-        self._profile_name = f"enumerate(DataLoader)#{torch_class.__name__}.__next__"
-        self._job = job
-        self._rank = rank_of(loader)
-        self.millrace_on_device = job.on_device
-        self._batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
-        self._on_error = loader.on_error if job.leaves_out else "raise"
-        self._memory = batch_memory(loader)
         record.seed, record.epoch = self._base_seed, progress.epoch
-        if self._on_error == "skip":
-            progress.left_out = record.left_out
+        progress.left_out = record.left_out
+        # The profiler's range is named after the class that torch's users know.
+        self._profile_name = f"enumerate(DataLoader)#{self.torchs_class.__name__}.__next__"
+        self.millrace_on_device = spec.on_device
+        self._on_error = loader.on_error if spec.leaves_out else "raise"
 
-    def _open(self, threads: int) -> Engine:
-        engine = self._job.open(threads, self._batch_size, self._on_error, self._drop_last, self._memory)
-        engine.start_epoch(self._base_seed, self._record.epoch)
-        if self._job.counts_occurrences and (before := self._progress.indices_before()) is not None:
-            engine.skip(self._job.rows(before))
-        self._engine, self._shutdown = engine, False
-        self._record.live = engine.stats
-        last = "device thread" if self._job.on_device else None
-        self._record.profiler.watch(lambda: thread_rows(engine.clocks(), last))
+    torchs_class: type
+
+    def _before_draws(self, loader: Any, saved: Any) -> None:
+        raise NotImplementedError
+
+    def _check_arguments(self, loader: Any) -> None:
+        raise NotImplementedError
+
+    def _setup(self, loader: Any) -> Setup:
+        return Setup(
+            loader=loader,
+            dataset=self._dataset,
+            threads=self._num_workers,
+            on_error=self._on_error,
+            base_seed=self._base_seed,
+            shared_seed=self._shared_seed,
+            world=(self._world_size, self._rank),
+            progress=self._progress,
+            record=self._record,
+            memory=batch_memory(loader),
+            pin_device=self._pin_memory_device if self._pin_memory else None,
+        )
+
+    def _open(self, setup: Setup) -> Engine:
+        record = self._record
+        engine = self._engine = self._spec.open(setup)
+        self._workers, self._shutdown = engine.workers, False
+        record.live = engine.stats
+        if engine.rows() is not None:
+            record.profiler.watch(engine.rows, [pid for w in engine.workers if (pid := w.pid) is not None])
         close_at_exit(self)
-        if self._record.tuning is not None:
-            self._record.tuning.attach(engine.set_limits, self._record)
+        if record.tuning is not None and engine.set_limits is not None:
+            record.tuning.attach(engine.set_limits, record)
         return engine
 
-    def _next_of(self, engine: Engine, timeout: float) -> Any:
-        """engine.next(timeout), which tells the profile itself what it does; torch's profiler is told
-        here.
-        """
-        if not recording():
-            return engine.next(timeout)
-        with recorded("wait" if self._num_workers else "make"):  # type: ignore[attr-defined]
-            return engine.next(timeout)
+    # ---------------------------------------------------------------- index lists
 
-    def _submit_all(self) -> None:
-        """on_error="skip" fills holes from the epoch's end, which must therefore be known at its start."""
-        for index in drop_last(list(self._sampler_iter), self._progress.left_out_before):
-            self._engine.submit(self._job.rows(index))
-        self._engine.end_epoch()
+    def _submit_all(self, engine: Engine) -> None:
+        """on_error="skip" takes samples from the epoch's end, which must therefore be known at its start."""
+        for index in drop_last([*self._sampler_iter], self._progress.left_out_before):
+            engine.submit(index)
+        engine.end_epoch()
 
     def _check_owner(self) -> None:
-        if os.getpid() != self._owner_pid:
+        if os.getpid() != self._owner_pid and not self._spec.follows_forks:
             raise RuntimeError(
-                f"this iterator belongs to process {self._owner_pid}; its threads did not follow the fork"
+                f"this iterator belongs to process {self._owner_pid}; what works for it did not follow the fork"
                 f" into process {os.getpid()}. Make a new iterator here: iter(loader)"
             )
+
+    # ---------------------------------------------------------------- batches
 
     def __next__(self) -> Any:
         profiler, tuning = self._record.profiler, self._record.tuning
@@ -119,234 +123,218 @@ class _NativeIter(TorchsNext):
             profiler.finish(before)
             raise
         except Exception:
-            if self._shutdown:
-                leave_if_ending()
+            leave_if_ending()
+            raise
+        except (KeyboardInterrupt, SystemExit):
+            # As torch's workers, threads end with Ctrl-C: the traceback may keep the iterator for long.
+            if self._spec.native and (self._num_workers > 0 or self._spec.streams):
+                self._shutdown_workers()
             raise
         finally:
             profiler.leave(before)
 
-    def _keys(self) -> Any:
-        """Which samples the batch came to be made of, for the history recorder; None where the index list
-        says
-        it.
-        """
-        engine = self._engine
-        return (
-            engine.keys
-            if engine is not None and self._job.leaves_out and self._progress.log is not None
-            else None
-        )
+    def _torchs_next(self) -> Any:
+        """torch's, without the profiler's range around it where nobody listens: that is half of its cost."""
+        heard = _core.ranges_are_heard()
+        if heard or self._sampler_iter is None or self._IterableDataset_len_called is not None:
+            return super().__next__()
+        data = self._next_data()
+        self._num_yielded += 1
+        return data
 
-    def _batch(self, made: Any, step: int = -1) -> Any:
-        """`step`: of the epoch, where a collate_fn in Python draws as in a worker; -1: from the global
-        generators.
-        """
-        batch = self._job.collated(made)
-        if (collate := self._job.python_collate) is not None:
-            place = (self._base_seed, self._record.epoch, step, self._rank)
-            batch = collate(batch) if step < 0 else collate.seeded(batch, *place)
-        if not self._pin_memory or self._job.on_device:
+    def _next_data(self) -> Any:
+        self._check_owner()
+        if self._ended:
+            raise StopIteration
+        delivered = self._delivered()
+        if delivered is None:
+            self._end()
+        progress = self._progress
+        progress.turn(delivered.number, delivered.worker, delivered.state, delivered.rows, delivered.draws)
+        self._draw_ahead()
+        batch = delivered.value()
+        if not self._pin_memory or self._engine is None or self._engine.pins:
             return batch
         with during(COPY):
             return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
+
+    def _delivered(self) -> Delivered | None:
+        raise NotImplementedError
+
+    def _draw_ahead(self) -> None:
+        """Index lists that go out behind a batch."""
+
+    def _taken(self, engine: Engine) -> Delivered | NeedsIndex | None:
+        delivered = engine.next(self._timeout)
+        if delivered is None and self._shutdown:
+            raise closed_error()
+        return delivered
+
+    def _end(self) -> NoReturn:
+        self._ended = True
+        if not self._persistent_workers or self._num_workers == 0:
+            self._shutdown_workers()
+        raise StopIteration
+
+    def _drop_steps(self) -> None:
+        """Makes and drops the batches that a saved state is behind what it tells."""
+        count = self._progress.steps_to_drop()
+        for _ in range(count):
+            try:
+                next(self)
+            except StopIteration:
+                break
+            except Exception:  # the consumer had it the first time
+                continue
+        if count and self._engine is not None:
+            self._engine.counters |= {"samples": 0, "batches": 0}
+
+    # ---------------------------------------------------------------- the end
 
     def _shutdown_workers(self) -> None:
         if self._shutdown or os.getpid() != self._owner_pid:
             return
         self._shutdown = True
-        engine, self._engine = self._engine, None
+        engine = self._engine
         if engine is not None:
+            self._record.profiler.workers_end()
             engine.close()
             self._record.freeze()
+            if not hasattr(engine, "fetcher"):  # which says where the dataset stands
+                self._engine = None
 
     def __del__(self) -> None:
+        fetcher = getattr(self._engine, "fetcher", None)
+        if fetcher is not None:
+            with contextlib.suppress(Exception):  # a dataset that cannot say where it stands says so in state_dict()
+                self._progress.ends_inline(fetcher)
         self._shutdown_workers()
 
 
-class NativeInlineIter(_NativeIter, _SingleProcessDataLoaderIter):
-    """num_workers=0: every batch is asked for and made inside next(), in the calling thread."""
+class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
+    """num_workers=0, and streams: each list is drawn when its batch is asked for."""
 
-    def __init__(self, loader: Any, job: Job, record: RunRecord, progress: Progress) -> None:
-        self._begin(loader, job, record, progress, _SingleProcessDataLoaderIter)
+    torchs_class = _SingleProcessDataLoaderIter
+
+    def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
+        super().__init__(loader, spec, record, progress)
+        self._sampler_iter = progress.cursor(self._index_sampler, self._sampler_iter)
+        self._num_yielded = progress.yielded
+        self._submitted = False
+        self._first: Setup | None = self._setup(loader)
+        if not spec.lazy:
+            self._begin()
+            progress.runs_inline(self._engine)
+            self._drop_steps()
+
+    def _before_draws(self, loader: Any, saved: Any) -> None:
+        if saved is not None and saved.finished and not self._spec.lazy:
+            put_back(loader.dataset, saved.dataset_state)
+
+    def _check_arguments(self, loader: Any) -> None:
         if self._timeout != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
         if self._num_workers != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
-        self._sampler_iter = progress.cursor(self._index_sampler, self._sampler_iter)
-        self._num_yielded = progress.yielded
-        self._outstanding = False  # submitted but not handed out: next() was interrupted
-        self._watch: DrawWatch | None = None
-        if job.python_collate is not None and progress.log is not None:
-            self._watch = progress.log.recorder.watch = DrawWatch(progress.log.recorder.watch)
 
-    def _next_data(self) -> Any:
-        self._check_owner()
+    def _begin(self) -> Engine:
+        engine, self._first = self._open(self._first), None
+        engine.start_epoch(self._base_seed, self._record.epoch)
+        return engine
+
+    def _delivered(self) -> Delivered | None:
         engine = self._engine
         if self._on_error == "skip":
-            if engine is None:
-                engine = self._open(threads=0)
-                self._submit_all()
-        elif not self._outstanding:
+            if not self._submitted:
+                engine, self._submitted = engine or self._begin(), True
+                self._submit_all(engine)
+        elif engine is None or engine.outstanding == 0:
             self._progress.drawing()
             index = self._next_index()
-        try:
-            if self._on_error != "skip" and not self._outstanding:
-                rows = self._job.rows(index)
-                engine = engine or self._open(threads=0)
-                engine.submit(rows)
-                self._outstanding = True
-            batch = self._next_of(engine, 0.0)
-            if batch is None and self._shutdown:
-                raise closed_error()
-        except Exception:
-            self._outstanding = False
-            # closed: the batch was not given
-            if self._shutdown and engine is not None and self._engine is None:
-                raise
-            self._progress.turn()
-            raise
-        self._outstanding = False
-        if batch is None:
-            raise StopIteration
-        return self._collated(batch)
-
-    def _collated(self, made: Any) -> Any:
-        rows, watch, draws = self._keys(), self._watch, None
-        try:
-            if watch is not None:
-                draws = watch.before()
-            batch = self._batch(made)
-            if watch is not None:
-                draws = watch.after(draws)
-            return batch
-        finally:
-            self._progress.turn(rows=rows, draws=draws)
+            engine = engine or self._begin()
+            engine.submit(index)
+        return self._taken(engine)
 
 
-class NativeThreadIter(_NativeIter, _MultiProcessingDataLoaderIter):
-    """num_workers > 0: that many native threads work ahead, on the index lists torch's loader would have sent
-    by then.
-
-    `prefetch_factor * num_workers` lists are drawn from the sampler when the iterator is made, then one more
-    before each batch is returned or each error raised. A list that cannot be submitted is an error when its
-    turn comes.
+class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
+    """num_workers > 0: `prefetch_factor * num_workers` lists are drawn at an epoch's start, then one more
+    before each batch is returned or each error raised, as torch's loader would have sent them.
     """
 
-    def __init__(self, loader: Any, job: Job, record: RunRecord, progress: Progress) -> None:
-        self._begin(loader, job, record, progress, _MultiProcessingDataLoaderIter)
-        self._prefetch_factor = loader.prefetch_factor
-        self._in_order = loader.in_order
+    torchs_class = _MultiProcessingDataLoaderIter
+
+    def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
+        super().__init__(loader, spec, record, progress)
+        self._in_order, self._prefetch_factor = loader.in_order, loader.prefetch_factor
         self._worker_pids_set = False
-        if self._num_workers <= 0:
-            raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
-        if self._prefetch_factor <= 0:
-            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._open(self._setup(loader))
         self._index_sampler = CursorSampler(self._index_sampler, progress.cursor)
         self._reset(loader, first_iter=True)
 
-    def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        stays = not first_iter and self._engine is not None and os.getpid() == self._owner_pid
-        with self._record.profiler.starting(self._record.stats() if stays else None, first_iter):
-            self._begin_epoch(loader, first_iter)
+    def _before_draws(self, loader: Any, saved: Any) -> None:
+        if not self._spec.native:
+            self._progress.workers_begin(loader.dataset, resumes=True)
 
-    def _begin_epoch(self, loader: Any, first_iter: bool) -> None:
-        _BaseDataLoaderIter._reset(self, loader, first_iter)
-        self._num_yielded = self._step = self._progress.yielded
-        # One entry per index list that is out, in order: None for one in the engine, else the error it came
-        # to at once.
-        self._pending: deque[Exception | None] = deque()
-        self._lists_ahead = self._job.lists_ahead(self._batch_size)
-        if first_iter:
-            self._open(threads=self._num_workers)
-        else:
-            self._record.epoch += 1
-            self._progress.epoch = self._record.epoch
-            if self._engine is not None and os.getpid() == self._owner_pid:
-                self._engine.start_epoch(self._base_seed, self._record.epoch)
-            else:  # after an interrupt; or in a forked child, which leaves the parent's engine alone
-                self._owner_pid, self._shutdown = os.getpid(), False
-                self._open(threads=self._num_workers)
+    def _check_arguments(self, loader: Any) -> None:
+        if self._num_workers <= 0:
+            raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
+        if loader.prefetch_factor <= 0:
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        record, progress = self._record, self._progress
+        stays = not first_iter and self._engine is not None and os.getpid() == self._owner_pid
+        if not first_iter:
+            if not self._spec.native:
+                self._check_owner()
+                progress.workers_begin(loader.dataset, resumes=False)
+            record.epoch += 1
+            progress.epoch = record.epoch
+        with record.profiler.starting(record.stats() if stays else None, first_iter):
+            _BaseDataLoaderIter._reset(self, loader, first_iter)
+            self._num_yielded, self._ended = progress.yielded, False
+            if not first_iter and not stays:  # after an interrupt; or in a forked child, beside its parent's
+                self._owner_pid = os.getpid()
+                self._open(self._setup(loader))
+            self._begin_epoch(self._engine)
+            if first_iter:
+                self._drop_steps()
+
+    def _begin_epoch(self, engine: Engine) -> None:
+        engine.start_epoch(self._base_seed, self._record.epoch, self._shared_seed)
         if self._on_error == "skip":
-            self._submit_all()
-            self._pending.append(None)  # stands for whatever the engine still has
+            self._submit_all(engine)
             return
         for _ in range(self._prefetch_factor * self._num_workers):
-            self._try_put_index()
+            if not self._try_put_index():
+                break
 
     def _try_put_index(self) -> bool:
         """Whether there was one more."""
-        if self._on_error == "skip":
-            self._pending.append(None)
-            return True
         try:
             index = self._next_index()
         except StopIteration:
             return False
-        try:
-            if (engine := self._engine) is None:
-                raise closed_error()
-            engine.submit(self._job.rows(index))
-        except Exception as error:
-            self._pending.append(
-                error.with_traceback(None)
-            )  # a traceback would hold this frame, and with it the iterator
-        else:
-            self._pending.append(None)
-        return True
+        if (engine := self._engine) is not None:  # else another thread has closed it
+            engine.submit(index)
+        return engine is not None
 
-    def __next__(self) -> Any:
-        try:
-            return super().__next__()
-        except (KeyboardInterrupt, SystemExit):
-            # As torch's workers, the threads end with Ctrl-C: the traceback may keep this iterator for as
-            # long as it likes.
-            self._shutdown_workers()
-            raise
-
-    def _next_data(self) -> Any:
-        self._check_owner()
-        if not self._pending:
-            self._end()
+    def _delivered(self) -> Delivered | None:
         if self._shutdown:
             raise AssertionError(
                 "Invalid iterator state: shutdown or no outstanding tasks when fetching next data"
             )
-        batch, error, engine = None, self._pending[0], self._engine
-        if error is None:
-            try:
-                if engine is None:
-                    raise closed_error()
-                batch = self._next_of(engine, self._timeout)
-                if batch is None and self._shutdown:
-                    raise closed_error()
-            except Exception as failure:
-                if self._shutdown:  # by another thread: the batch was not given
-                    raise
-                # A TimeoutError with an errno is a file system's; the engine's own has none, and its batch is
-                # still to come.
-                if isinstance(failure, TimeoutError) and failure.errno is None:
-                    raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
-                error = failure
-        self._pending.popleft()
-        if error is None and batch is None:  # on_error="skip": no rows are left
-            self._end()
-        self._progress.turn(rows=self._keys() if error is None else None)
+        if (engine := self._engine) is None:
+            raise closed_error()
+        while (delivered := self._taken(engine)) is NEEDS_INDEX:
+            self._try_put_index()
+        return delivered
+
+    def _draw_ahead(self) -> None:
+        if self._on_error == "skip" or not self._try_put_index():
+            return
         # Step by step, because drawing them all at once would delay the first batch.
-        more = self._try_put_index() and min(
-            self._lists_ahead - len(self._pending), len(self._pending), _MOST_AT_ONCE
-        )
-        for _ in range(more):
+        out, ahead = self._engine.outstanding, self._engine.lists_ahead
+        for _ in range(min(ahead - out, out, _MOST_AT_ONCE)):
             if not self._try_put_index():
                 break
-        self._step += 1
-        if error is None:
-            return self._batch(batch, self._step - 1)
-        try:
-            raise error
-        finally:
-            del error  # its traceback holds this frame, and this frame would hold it
-
-    def _end(self) -> NoReturn:
-        if not self._persistent_workers:
-            self._shutdown_workers()
-        raise StopIteration

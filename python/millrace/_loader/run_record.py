@@ -31,6 +31,13 @@ def empty_counters() -> dict[str, Any]:
     }
 
 
+def add_errors(counters: dict[str, Any], errors: list[dict[str, Any]]) -> None:
+    """Counts samples left out, and lists them as long as the list is short."""
+    listed = counters["errors"]
+    listed += errors[: max(0, MOST_ERRORS - len(listed))]
+    counters["left_out"] += len(errors)
+
+
 class RunRecord:
     """`engine` ("threads", "processes" or "inline"), `seed` (None until drawn), `epoch`, and the counters
     behind `stats()`.
@@ -47,12 +54,6 @@ class RunRecord:
         self.profiler: Profiler | None = profile or Profiler({})
         self.tuning: Any | None = None  # the loader's Tuning, while an iterator is told by it
         self.frozen_profile: dict[str, Any] | None = None  # of a copy
-
-    def add_errors(self, errors: list[dict[str, Any]]) -> None:
-        """Counts samples left out, and lists them as long as the list is short."""
-        listed = self.counters["errors"]
-        listed += errors[: max(0, MOST_ERRORS - len(listed))]
-        self.counters["left_out"] += len(errors)
 
     def stats(self) -> dict[str, Any]:
         counters = self.live() if self.live is not None else copy.deepcopy(self.counters)

@@ -20,12 +20,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from torch._utils import ExceptionWrapper
-
-from ..._profiling.stages import note_ready
 from ...errors import CorruptDataError
-from .counted import Counted
-from .resumed import Answer
 
 
 class Skipped:
@@ -65,9 +60,8 @@ class Positions:
     used from its end.
     """
 
-    def __init__(self, lists: Iterable[Any], used_before: int = 0) -> None:
-        """`used_before`: indices at the end that filled holes before the epoch was resumed."""
-        self._lists = drop_last([list(indices) for indices in lists], used_before)
+    def __init__(self, lists: Iterable[Any]) -> None:
+        self._lists = [list(indices) for indices in lists]
         self._end = len(self._lists)
         self.given = 0  # lists that were taken from the front
         self._any_whole = False
@@ -191,75 +185,3 @@ class Backfill:
                 f"dataset[{self._last_failure['index']!r}], raised {self._last_failure['reason']}"
             )
         return rows
-
-
-class Backfilled(Counted):
-    """Mixin before torch's iterator over workers. `_process_data` gets an Answer, and passes its batch on.
-
-    A time-out or Ctrl-C while a batch is backfilled leaves it to the next call, like any batch that is still
-    to come.
-    """
-
-    _backfill: Any = None
-
-    def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        self._backfill = None
-        self._least = loader.batch_size if loader.drop_last else 1
-        super()._reset(loader, first_iter)  # type: ignore[misc]
-
-    def _next_index(self) -> Any:
-        if self._on_error == "skip" and type(self._sampler_iter) is not Positions:  # a new epoch
-            self._sampler_iter = Positions(self._sampler_iter, self._progress.left_out_before)
-        return super()._next_index()  # type: ignore[misc]
-
-    def _next_data(self) -> Any:
-        self._check_owner()
-        stored = sum(len(info) == 2 for info in self._task_info.values())  # type: ignore[attr-defined]
-        note_ready(stored + self._on_their_way())  # type: ignore[attr-defined]
-        # it has died, and its batch is lost
-        if self._backfill is not None and not self._workers_status[self._backfill.worker]:
-            self._backfill.give_up()
-            self._backfill = None
-        if self._backfill is None:
-            return super()._next_data()  # type: ignore[misc]
-        return self._backfilled(self._answer(self._backfill.number))
-
-    def _process_data(self, data: Answer, worker_idx: int) -> Any:
-        if self._on_error == "skip":
-            self._backfill = Backfill(self._sampler_iter, data.number, worker_idx)
-            return self._backfilled(data)
-        self._record.add_errors(data.errors)
-        return self._hand_out(data, worker_idx)
-
-    def _hand_out(self, answer: Answer, worker: int) -> Any:
-        self._record.counters["samples"] += answer.samples
-        self._handed_out = answer
-        return super()._process_data(answer.batch, worker)  # type: ignore[misc]
-
-    def _backfilled(self, answer: Answer) -> Any:
-        backfill, errors = self._backfill, []  # type: ignore[var-annotated]
-        while backfill.is_unfinished(answer.batch, errors):
-            self._index_queues[backfill.worker].put((backfill.number, list(backfill.rows)))
-            self._record.add_errors(errors)
-            errors.clear()
-            answer = self._answer(backfill.number)
-        self._record.add_errors(errors)
-        self._backfill = None
-        try:
-            rows = backfill.end()
-        except CorruptDataError:
-            super()._process_data(None, backfill.worker)  # type: ignore[misc]
-            raise
-        if rows == 0 or (rows < self._least and not isinstance(answer.batch, ExceptionWrapper)):
-            super()._process_data(None, backfill.worker)  # type: ignore[misc]
-            return self._next_data()
-        return self._hand_out(answer._replace(rows=list(backfill.rows)), backfill.worker)
-
-    def _answer(self, number: int) -> Answer:
-        """Waits for the batch of one task; what else arrives is stored where torch's logic looks for it."""
-        while True:
-            arrived, data = self._get_data()  # type: ignore[attr-defined]
-            if arrived == number:
-                return data
-            self._tasks_outstanding -= 1
-            self._task_info[arrived] += (data,)

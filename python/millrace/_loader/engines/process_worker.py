@@ -35,7 +35,7 @@ from ..._profiling.stages import IDLE, SAMPLE, SEND, START, enter
 from ..._tools.history.draws import DrawWatch, put_back
 from ..._tools.history.stacks import write_stacks_to
 from . import channel
-from .batches import pack_value, write_pickle
+from .packing import pack_value, write_pickle
 from .channel import MESSAGE, Descriptor, RingHandle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
 

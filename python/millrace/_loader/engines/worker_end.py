@@ -10,14 +10,13 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from torch.utils.data import _utils
 
 from ... import _core
 from . import channel
-from .batches import Layout
+from .packing import Layout
 from .channel import MESSAGE, Descriptor
 
 MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
@@ -26,11 +25,7 @@ _TICK_S = 0.005
 
 
 class WorkerEnd:
-    """Process, pipes, and the tasks that wait for a place in its pipe.
-
-    torch's logic puts tasks into it as into a queue: (number, index list), a _ResumeIteration, or None to
-    end; a TaskGate with the turn that a task's worker waits for.
-    """
+    """Process, pipes, and the tasks that wait for a slot or for room in its pipe."""
 
     def __init__(
         self,
@@ -39,39 +34,34 @@ class WorkerEnd:
         tasks: Descriptor,
         answers: Descriptor,
         number: int,
-        wants_state: Callable[[int], bool],
         stacks: Descriptor | None = None,
     ) -> None:
         self._ring = ring
         self.number = number
-        self._wants_state = wants_state
         self.process = process
         self.tasks = tasks
         self.answers = answers
         self.layout: Layout | None = None  # of the batches it collates row by row
         self.outstanding = 0  # messages sent and not answered
-        self._waiting: deque[Any] = deque()
+        self._waiting: deque[tuple[int, int, Any, bool, int]] = deque()
         # (task, index list) of those messages; (-1, None): an epoch's beginning
         self.sent: deque[tuple[int, Any]] = deque()
         self.since = time.monotonic()  # when it began with the first of them, if not later
         self.stacks = stacks  # where it writes its Python stacks when it gets history.stacks.SIGNAL
         os.set_blocking(answers.fd, False)
         self.pidfd = -1
-        with contextlib.suppress(
-            AttributeError, OSError
-        ):  # an old kernel, or a sandbox: then the iterator ticks
+        with contextlib.suppress(AttributeError, OSError):  # an old kernel, or a sandbox: then the engine ticks
             self.pidfd = os.pidfd_open(process.pid)
 
-    def put(self, item: Any, turn: int = -1) -> None:
-        if item is None:
-            with contextlib.suppress(
-                BrokenPipeError, BlockingIOError
-            ):  # it has ended, or its pipe is full and it is terminated later
-                os.set_blocking(self.tasks.fd, False)
-                os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
-            return
-        with_state = not isinstance(item, _utils.worker._ResumeIteration) and self._wants_state(item[0])
-        self._waiting.append((item, with_state, turn))
+    def stop(self) -> None:
+        """Tells it to end."""
+        with contextlib.suppress(BrokenPipeError, BlockingIOError):  # it has, or is terminated later
+            os.set_blocking(self.tasks.fd, False)
+            os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
+
+    def put(self, kind: int, task: int, payload: Any, with_state: bool = False, turn: int = -1) -> None:
+        """`payload`: an index list, or the shared seed of a new epoch. `turn`: what the worker waits for."""
+        self._waiting.append((kind, task, payload, with_state, turn))
         self.pump()
 
     def pump(self) -> None:
@@ -81,11 +71,7 @@ class WorkerEnd:
             slot = ring.take()
             if slot < 0:
                 return
-            item, with_state, turn = self._waiting.popleft()
-            if isinstance(item, _utils.worker._ResumeIteration):
-                kind, task, payload = channel.RESUME, 0, item.seed
-            else:
-                kind, (task, payload) = channel.TASK, item
+            kind, task, payload, with_state, turn = self._waiting.popleft()
             try:
                 data = pickle.dumps(payload, 5)
                 reserved = ring.put(slot, 0, data, ring.reserved(slot))
@@ -97,13 +83,24 @@ class WorkerEnd:
                 self.since = time.monotonic()
             self.outstanding += 1
             self.sent.append((task, payload) if kind == channel.TASK else (-1, None))
-            with contextlib.suppress(
-                BrokenPipeError
-            ):  # dead: the consumer is told so when it waits for the answer
-                os.write(
-                    self.tasks.fd,
-                    MESSAGE.pack(kind, slot, task, len(data), reserved, with_state, turn + 1, 0, 0),
-                )
+            message = MESSAGE.pack(kind, slot, task, len(data), reserved, with_state, turn + 1, 0, 0)
+            with contextlib.suppress(BrokenPipeError):  # dead: the consumer is told so when it waits
+                os.write(self.tasks.fd, message)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What it is doing, for dump_state()."""
+        sent, process = list(self.sent), self.process
+        alive, seconds = process.is_alive(), time.monotonic() - self.since
+        entry: dict[str, Any] = {"name": f"process {process.pid}", "pid": process.pid, "alive": alive}
+        entry["waiting_tasks"] = max(0, len(sent) - 1)
+        if not alive:
+            entry["exitcode"] = process.exitcode
+        elif sent:
+            task, indices = sent[0]
+            entry |= {"doing": "sample", "task": task, "indices": indices, "seconds": seconds}
+        else:
+            entry |= {"doing": "idle", "seconds": seconds}
+        return entry
 
     def answered(self) -> None:
         """One message less is outstanding."""

@@ -1,0 +1,149 @@
+"""The protocol between an iterator and what makes its batches.
+
+    iterator.py ── submit(index list) ──▶ Engine ── next() ──▶ Delivered ──▶ iterator.py
+
+An engine is made by its spec, which the planner found (plan/) or which runs the user's Python
+(engines/python.py). Adding one is a file with a spec and an engine, and a line in the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from .run_record import RunRecord
+from .states import Progress
+
+
+class Delivered(NamedTuple):
+    """One batch on its way to the consumer, or `error` in its place."""
+
+    batch: Any
+    error: Exception | None = None
+    number: int = -1  # of its index list, where batches come in any order
+    worker: int | None = None  # who made it, where workers have parts of the dataset
+    state: Any = None  # of that worker's dataset after the batch
+    rows: Any = None  # the samples it was made of, where they are not those of its index list
+    draws: Any = None  # what random generators were at before it, as history/draws.py has them
+    finish: Callable[[Any], Any] | None = None  # what is left to be done with the batch, by the consumer
+
+    def value(self) -> Any:
+        if self.error is None:
+            return self.batch if self.finish is None else self.finish(self.batch)
+        try:
+            raise self.error
+        finally:
+            del self  # the traceback holds this frame, and the frame would hold the error
+
+
+class NeedsIndex:
+    """Returned by Engine.next(): a worker's part of a stream has ended, so another one gets a further task."""
+
+
+NEEDS_INDEX = NeedsIndex()
+
+
+class Engine(Protocol):
+    """Makes batches: index lists in, batches out, in the order that torch's loader has.
+
+    All calls but close(), set_limits(), snapshot(), stats() and rows() come from the consumer's thread.
+    """
+
+    workers: list[Any]
+    """Processes or threads, as `iterator._workers` shows them; empty for native ones."""
+    outstanding: int
+    """Index lists that were submitted and not delivered."""
+    lists_ahead: int
+    """Index lists that the engine wants to know beforehand; 0: as many as torch would have sent."""
+    pins: bool
+    """Whether batches are where pin_memory=True wants them already."""
+
+    def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
+        """Forgets what is outstanding. `shared_seed`: what data pipes are seeded with."""
+
+    def submit(self, index: Any) -> None:
+        """One index list of the sampler."""
+
+    def end_epoch(self) -> None:
+        """No index list comes any more."""
+
+    def next(self, timeout: float) -> Delivered | NeedsIndex | None:
+        """The next batch; None at the end. Exceptions: nothing was delivered; RuntimeError after `timeout`
+        seconds (0: none), and the batch is still to come.
+        """
+
+    def close(self) -> None:
+        """Ends it, from any thread: marks and wakes; what the consumer uses goes after the consumer."""
+
+    def stats(self) -> dict[str, Any]:
+        """The counters of DataLoader.stats()."""
+
+    def snapshot(self, stacks: bool) -> dict[str, Any]:
+        """What everybody is doing, for dump_state(); `stacks`: of worker processes, whom that interrupts."""
+
+    def rows(self) -> list[Any] | None:
+        """The workers' clocks, as rows of the profile; None: there are no workers."""
+
+    @property
+    def set_limits(self) -> Callable[[int, int], None] | None:
+        """Called with how many work at a time, and how many batches may be in memory; None: fixed."""
+
+
+@dataclass
+class Setup:
+    """What an engine begins with: the iterator's parts, as torch's iterator has them, and its bookkeeping.
+
+    Not to be kept: the loader keeps the iterator.
+    """
+
+    loader: Any
+    dataset: Any
+    threads: int  # workers; 0: next() makes each batch
+    on_error: str
+    base_seed: int
+    shared_seed: int | None
+    world: tuple[int, int]  # size and rank, of data pipes
+    progress: Progress
+    record: RunRecord
+    memory: str  # of batches, as batch_memory() says it
+    pin_device: str | None  # of pin_memory=True, where batches are copied for it
+
+    @property
+    def drop_last(self) -> bool:
+        return bool(self.loader.drop_last)
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.loader.batch_size or getattr(self.loader.batch_sampler, "batch_size", None)
+
+
+class EngineSpec(Protocol):
+    """What the planner gives: which engine, over what."""
+
+    native: bool
+    streams: bool
+    """Whether it is a native stream, whose place is that of a dataset in this process."""
+    lazy: bool
+    """Without workers, the engine is made when the first batch is asked for."""
+    follows_forks: bool
+    """Whether a forked child may go on with it."""
+    leaves_out: bool
+    """Whether on_error has something to say."""
+    on_device: bool
+    """Whether batches are on the loader's device already."""
+
+    def open(self, setup: Setup) -> Engine: ...
+
+
+@dataclass(frozen=True)
+class PythonSpec:
+    """A dataset that is Python code, in `engine`: of threads, processes, or the training loop's thread."""
+
+    engine: Callable[[Setup], Engine]
+    follows_forks: bool = False
+    native = streams = lazy = on_device = False
+    leaves_out = True
+
+    def open(self, setup: Setup) -> Engine:
+        return self.engine(setup)

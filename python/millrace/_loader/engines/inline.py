@@ -1,0 +1,190 @@
+"""InlineEngine: a dataset that is Python code, in the training loop's own thread."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.data import IterDataPipe, MapDataPipe
+from torch.utils.data.dataloader import _DatasetKind
+
+from ..._profiling.stacks import StackSampler
+from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
+from ..engine import Delivered, Setup
+from ..run_record import add_errors, empty_counters
+from ..states import put_back
+from .backfill import Backfill, Positions
+from .fetchers import Sink, make_fetcher
+from .native import watch_of
+
+
+class InlineEngine:
+    """torch's fetcher in next(). `fetcher`: what is asked for the dataset's state."""
+
+    workers: list[Any] = []
+    lists_ahead = 0
+    pins = False
+
+    def __init__(self, setup: Setup) -> None:
+        loader, progress, saved = setup.loader, setup.progress, setup.progress.saved
+        self._profiler, self.counters = setup.record.profiler, empty_counters()
+        dataset = setup.dataset
+        if isinstance(dataset, (IterDataPipe, MapDataPipe)):
+            torch.utils.data.graph_settings.apply_sharding(dataset, *setup.world)
+        if saved is not None and not saved.finished:
+            if saved.shared_seed is not None:  # torch has just applied another
+                seeded = torch.Generator().manual_seed(setup.shared_seed)
+                dataset = torch.utils.data.graph_settings.apply_random_seed(dataset, seeded)
+            put_back(dataset, saved.dataset_state)  # after its epoch's draws: it may hold torch's generator
+        self._kind, self._batched = loader._dataset_kind, loader._auto_collation
+        self._skips, self._least = setup.on_error == "skip", loader.batch_size if loader.drop_last else 1
+        self._sink = None if setup.on_error == "raise" else Sink()
+        arguments = self._kind, dataset, self._batched
+        if self._sink is None:
+            collate = collating(loader.collate_fn)
+            self.fetcher = _DatasetKind.create_fetcher(*arguments, collate, loader.drop_last)
+        else:
+            self.fetcher = make_fetcher(
+                *arguments, loader.collate_fn, loader.drop_last, self._sink, setup.on_error
+            )
+        self._stacks: StackSampler | None = None  # of the thread that calls next()
+        self._watch = watch_of(progress) if self._kind == _DatasetKind.Map else None
+        self._lists: deque[Any] = deque()
+        self._positions: Positions | None = None
+        self.doing: Any = None  # the index list that was taken last
+        if saved is not None:
+            self._go_on(saved)
+
+    def _go_on(self, saved: Any) -> None:
+        fetcher, parts = self.fetcher, saved.fetcher_state
+        if parts is None or self._kind != _DatasetKind.Iterable:
+            return
+        if not saved.finished:
+            put_back(fetcher.dataset_iter, parts["dataset_iter_state"])
+            fetcher.ended = parts["fetcher_ended"]
+        elif fetcher.dataset_iter is fetcher.dataset:
+            put_back(fetcher.dataset, parts["dataset_iter_state"])
+            fetcher.dataset_iter = iter(fetcher.dataset)
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._lists)
+
+    def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
+        """An iterator without workers has one epoch."""
+
+    def submit(self, index: Any) -> None:
+        self._lists.append(index)
+
+    def end_epoch(self) -> None:
+        self._positions = Positions(self._lists)
+        self._lists = deque()
+
+    def next(self, timeout: float) -> Delivered | None:
+        began = time.perf_counter()
+        try:
+            delivered = self._next_whole() if self._positions is not None else self._next_list()
+        finally:
+            self.counters["wait_seconds"] += time.perf_counter() - began
+            if self._sink is not None:
+                add_errors(self.counters, self._sink.errors)
+                self._sink.errors = []
+        if delivered is not None and delivered.error is None:
+            self.counters["batches"] += 1
+        return delivered
+
+    def _next_list(self) -> Delivered | None:
+        index = self.doing = self._lists.popleft()
+        asked = operator.length_hint(index, 1) if self._batched else 1
+        draws = None if self._watch is None else self._watch.before()
+        try:
+            batch = self._fetched(index)
+        except StopIteration:
+            return None
+        except Exception as error:
+            return Delivered(None, error, draws=draws)
+        if self._watch is not None:
+            draws = self._watch.after(draws)
+        streams = self._batched and self._kind == _DatasetKind.Iterable
+        self.counters["samples"] += leading_length(batch) if streams else asked
+        return Delivered(batch, rows=getattr(self.fetcher, "names", None), draws=draws)
+
+    def _next_whole(self) -> Delivered | None:
+        """on_error="skip": the next batch that has a sample."""
+        positions = self._positions
+        while True:
+            number, rows = positions.given, next(positions, None)
+            if rows is None:
+                return None
+            self.doing, backfill, errors = rows, Backfill(positions, number), []
+            draws = None if self._watch is None else self._watch.before()
+            try:
+                batch = self._fetched(rows)
+                while backfill.is_unfinished(batch, errors):
+                    draws = None if self._watch is None else self._watch.before()
+                    batch = self._fetched(backfill.rows)
+            except Exception as error:  # of collate_fn
+                backfill.give_up()
+                return Delivered(None, error, draws=draws)
+            finally:
+                add_errors(self.counters, errors)
+            rows = list(backfill.rows)
+            try:
+                count = backfill.end()
+            except Exception as error:
+                return Delivered(None, error, draws=draws)
+            if count >= max(1, self._least):
+                self.counters["samples"] += count
+                if self._watch is not None:
+                    draws = self._watch.after(draws)
+                return Delivered(batch, rows=rows, draws=draws)
+
+    def _fetched(self, index: Any) -> Any:
+        if self._stacks is None or not self._stacks.is_of_this_thread:
+            self._stacks = StackSampler(self.fetcher.dataset, self._profiler.clock)
+        before = enter(SAMPLE)
+        try:
+            with self._stacks:
+                return _shown(self.fetcher.fetch, index)
+        finally:
+            enter(before)
+
+    def close(self) -> None:
+        """Nothing runs behind next()."""
+
+    def stats(self) -> dict[str, Any]:
+        return copy.deepcopy(self.counters)
+
+    def snapshot(self, stacks: bool) -> dict[str, Any]:
+        return {} if self.doing is None else {"indices": self.doing}
+
+    def rows(self) -> None:
+        """There are no workers."""
+
+    set_limits = None
+
+
+def _shown(make: Callable[..., Any], *arguments: Any) -> Any:
+    """As a range where torch's profiler records."""
+    if not recording():
+        return make(*arguments)
+    with recorded("make"):
+        return make(*arguments)
+
+
+def leading_length(batch: Any) -> int:
+    """Samples in a collated batch of an iterable-style dataset: the length of its first part that has one."""
+    while isinstance(batch, (dict, list, tuple)) and batch:
+        first = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+        if isinstance(first, (str, bytes)) or not hasattr(first, "__len__"):
+            return len(batch)
+        batch = first
+    try:
+        return len(batch)
+    except TypeError:  # an object or tensor without a length, made by a collate_fn of its own kind
+        return 1

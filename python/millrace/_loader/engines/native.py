@@ -1,0 +1,148 @@
+"""Engines that need no Python of the user's: C++ loaders and thread pools, behind the protocol."""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from typing import Any
+
+from ... import _core
+from ..._common.data_parallel import rank_of
+from ..._profiling.board import thread_rows
+from ..._profiling.stages import NAMES, recorded, recording
+from ..._tools.history.draws import DrawWatch
+from ..endings import closed_error
+from ..engine import Delivered, Setup
+from ..states import Progress
+
+
+class NativeEngine:
+    """`core` makes the batches of `spec`; a collate_fn that is Python gets them behind it.
+
+    An index list that cannot be submitted is an error when its turn comes. close(): `core` wakes whoever is
+    in its next(), and waits until he is out.
+    """
+
+    def __init__(self, spec: Any, core: Any, setup: Setup) -> None:
+        self.workers: list[Any] = []
+        self.lists_ahead = spec.lists_ahead(setup.batch_size) if setup.threads else 0
+        self.pins = spec.on_device
+        self._spec, self.core, self._threads = spec, core, setup.threads
+        self._progress, self._keys_wanted = setup.progress, spec.leaves_out
+        self._rank, self._range = rank_of(setup.loader), "wait" if setup.threads else "make"
+        # One entry per index list that is out, in order: None for one in the core, else the error it came to.
+        self._pending: deque[Exception | None] = deque()
+        self._drained = False  # on_error="skip": the core knows how many batches there are
+        self._closed = False
+        self._place: tuple[int, int] = 0, 0  # seed and epoch
+        self._watch: DrawWatch | None = None
+        if spec.python_collate is not None and not setup.threads:
+            self._watch = watch_of(setup.progress)
+        self.stats, self.set_limits = core.stats, getattr(core, "set_limits", None)
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._pending)
+
+    def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
+        self._pending.clear()
+        self._place, self._drained = (seed, epoch), False
+        self.core.start_epoch(seed, epoch)
+        if self._spec.counts_occurrences and (before := self._progress.indices_before()) is not None:
+            self.core.skip(self._spec.rows(before))
+
+    def submit(self, index: Any) -> None:
+        try:
+            self.core.submit(self._spec.rows(index))
+        except Exception as error:
+            self._pending.append(error.with_traceback(None))  # a traceback would hold the consumer's frames
+        else:
+            self._pending.append(None)
+
+    def end_epoch(self) -> None:
+        self.core.end_epoch()
+        self._drained = True
+
+    def next(self, timeout: float) -> Delivered | None:
+        if not self._pending and not self._drained:
+            return None
+        error, made = self._pending[0] if self._pending else None, None
+        if error is None:
+            try:
+                made = self._made(timeout)
+            except Exception as failure:
+                if self._closed:  # by another thread: nothing was delivered
+                    raise
+                # The core's own TimeoutError has no errno, and its batch is still to come.
+                if isinstance(failure, TimeoutError) and failure.errno is None:
+                    raise RuntimeError(f"DataLoader timed out after {timeout} seconds") from None
+                error = failure
+            else:
+                if made is None and self._closed:
+                    raise closed_error()
+        if self._pending:
+            self._pending.popleft()
+        if error is not None:
+            return Delivered(None, error)
+        if made is None:
+            self._pending.clear()
+            return None
+        wanted = self._keys_wanted and self._progress.log is not None
+        return self._delivered(self._spec.collated(made), self.core.keys if wanted else None)
+
+    def _made(self, timeout: float) -> Any:
+        if not recording():
+            return self.core.next(timeout)
+        with recorded(self._range):
+            return self.core.next(timeout)
+
+    def _delivered(self, batch: Any, rows: Any) -> Delivered:
+        collate = self._spec.python_collate
+        if collate is None:
+            return Delivered(batch, rows=rows)
+        if self._threads:
+            where = (*self._place, self._progress.yielded, self._rank)
+            return Delivered(batch, rows=rows, finish=functools.partial(_seeded, collate, where))
+        draws = None if self._watch is None else self._watch.before()
+        try:
+            batch = collate(batch)
+        except Exception as error:
+            return Delivered(None, error, rows=rows)
+        return Delivered(batch, rows=rows, draws=None if self._watch is None else self._watch.after(draws))
+
+    def close(self) -> None:
+        self._closed = True
+        self.core.close()
+
+    def snapshot(self, stacks: bool) -> dict[str, Any]:
+        return native_snapshot(self.core)
+
+    def rows(self) -> list[Any]:
+        return thread_rows(self.core.clocks(), "device thread" if self._spec.on_device else None)
+
+
+def watch_of(progress: Progress) -> DrawWatch | None:
+    """Of what Python draws in the training loop's thread, where batches are remembered."""
+    if progress.log is None:
+        return None
+    recorder = progress.log.recorder
+    recorder.watch = DrawWatch(recorder.watch)
+    return recorder.watch
+
+
+def _seeded(collate: Any, where: tuple[int, ...], batch: Any) -> Any:
+    return collate.seeded(batch, *where)
+
+
+def native_snapshot(core: Any) -> dict[str, Any]:
+    """`core.snapshot()` as dump_state() has it: who works on what, and the queue."""
+    found = dict(core.snapshot())
+    threads = [{"name": f"thread {number}", **thread} for number, thread in enumerate(found.pop("threads"))]
+    if isinstance(core, (_core.Loader, _core.DeviceLoader)):
+        for thread, reading in zip(threads[:-1], core.clocks()):
+            if reading is not None and thread["doing"] != "idle":
+                thread["doing"] = NAMES[reading[0]]
+        threads[-1]["name"] = "consumer"
+        if threads[-1]["doing"] == "idle":
+            threads.pop()
+    return {"workers": threads, "queue": found}

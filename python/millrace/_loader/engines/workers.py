@@ -1,0 +1,232 @@
+"""WorkerEngine: what engines share whose workers run the user's Python: order, limits, backfill.
+
+The schedule says which worker gets which list. Lists wait here until a worker may have them: each as soon as
+its number is less than `ahead` above that of the batch which the consumer wants, so no more batches are made
+or ready. How many workers are at work at a time is decided where they are, so that none waits for the
+consumer: with `turns`, each task has the next turn, which its worker waits for (src/core/turn_gate.h).
+Batches depend on neither.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+from torch._utils import ExceptionWrapper
+
+from ... import _core
+from ..._profiling.stages import note_ready
+from ...errors import CorruptDataError
+from ..engine import NEEDS_INDEX, Delivered, NeedsIndex, Setup
+from ..run_record import add_errors, empty_counters
+from ..schedule import END, WAIT, Schedule
+from .backfill import Backfill, Positions
+
+_EVERYBODY = 1 << 20  # more workers than there ever are
+
+
+class Answer(NamedTuple):
+    """What a worker made of one task."""
+
+    samples: int
+    errors: list[dict[str, Any]]  # of samples that on_error replaced
+    batch: Any
+    state: Any  # of the worker's dataset after it, or None
+    draws: Any = None  # of its generators before it, as history/draws.py has them
+
+
+class WorkerEngine:
+    """Derived classes have `_send(worker, task, index, turn)`, `_resume(shared_seed)`, `_dismiss(worker)`,
+    `_on_their_way()` and `_receive(deadline, timeout)`, which waits, and calls `_arrived()` and `_ended()` with
+    what workers say.
+    """
+
+    lists_ahead = 0
+
+    def __init__(self, setup: Setup) -> None:
+        loader = setup.loader
+        self.workers: list[Any] = []
+        self._progress, self.counters = setup.progress, empty_counters()
+        self._persistent = loader.persistent_workers
+        self._depth = loader.prefetch_factor * setup.threads
+        self._schedule = Schedule(setup.threads, loader.in_order, self._depth)
+        tuning = setup.record.tuning
+        self._tunes_threads = tuning is not None and tuning.room.tunes_threads
+        self._turns: _core.TurnGate | None = None
+        self._turn = 0  # of the next task
+        self._ahead = 1 if tuning is not None else _EVERYBODY
+        self._held: deque[tuple[int, int, Any]] = deque()  # tasks that no worker has yet
+        self._lists: list[Any] = []
+        self._positions: Positions | None = None  # with on_error="skip"
+        self._least = loader.batch_size if loader.drop_last else 1
+        self._backfill: Backfill | None = None
+        self._refetched: Answer | None = None
+        self._needs_index = 0  # workers whose parts have ended, for each of which another list goes out
+        self._epochs = 0
+        self._drains = setup.on_error == "skip"
+
+    @property
+    def outstanding(self) -> int:
+        return self._schedule.outstanding
+
+    # ---------------------------------------------------------------- index lists
+
+    def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
+        places = self._progress.places
+        self._schedule.restart(places.last + 1, places.ended)
+        self._held.clear()
+        self._lists, self._positions, self._backfill, self._refetched = [], None, None, None
+        self._needs_index = 0
+        if self._epochs:
+            self._resume(shared_seed)
+        self._progress.starts(shared_seed if self._epochs else None)
+        self._epochs += 1
+
+    def submit(self, index: Any) -> None:
+        if self._drains:
+            self._lists.append(index)
+        elif (assigned := self._schedule.assign()) is not None:
+            self._held.append((*assigned, index))
+            self._pump()
+
+    def end_epoch(self) -> None:
+        self._positions = Positions(self._lists)
+        for _ in range(self._depth):
+            self._assign_next()
+
+    def _assign_next(self) -> None:
+        if (index := next(self._positions, None)) is not None and (assigned := self._schedule.assign()):
+            self._held.append((*assigned, index))
+            self._pump()
+
+    def _pump(self) -> None:
+        """Tasks go out in order, each as soon as it may."""
+        while self._held and self._held[0][0] < self._schedule.wanted + self._ahead:
+            task, worker, index = self._held.popleft()
+            if self._schedule.active[worker]:
+                self._out(worker, task, index)
+
+    def _out(self, worker: int, task: int, index: Any) -> None:
+        turn = -1
+        if self._turns is not None:
+            turn, self._turn = self._turn, self._turn + 1
+        self._send(worker, task, index, turn)
+
+    def set_limits(self, threads: int, slots: int) -> None:
+        """With all workers at work none waits for a turn; the consumer's batch is not one ahead."""
+        if threads < 1 or slots < 2:
+            raise ValueError(f"at least one thread and two slots, got {threads} and {slots}")
+        if self._turns is not None:
+            self._turns.set_limit(threads if threads < len(self._schedule.active) else _EVERYBODY)
+        self._ahead = slots - 1
+        self._pump()
+
+    # ---------------------------------------------------------------- batches
+
+    def next(self, timeout: float) -> Delivered | NeedsIndex | None:
+        began = time.perf_counter()
+        deadline = time.monotonic() + timeout if timeout > 0 else None
+        self._pump()
+        note_ready(self._schedule.ready + self._on_their_way())
+        try:
+            while True:
+                delivered = self._deliverable()
+                if delivered is not WAIT:
+                    return delivered
+                self._receive(deadline, timeout)
+        finally:
+            self.counters["wait_seconds"] += time.perf_counter() - began
+
+    def _deliverable(self) -> Any:
+        """What next() returns, or WAIT."""
+        while True:
+            if self._needs_index:
+                self._needs_index -= 1
+                return NEEDS_INDEX
+            backfill = self._backfill
+            if backfill is None:
+                taken = self._schedule.take()
+                if taken is WAIT:
+                    return WAIT
+                if taken is END:
+                    return None
+                task, worker, answer = taken
+                self._pump()
+                if self._positions is None:
+                    return self._delivered(answer, task, worker)
+                backfill = self._backfill = Backfill(self._positions, task, worker)
+            elif not self._schedule.active[backfill.worker]:  # it has died, and its batch is lost
+                backfill.give_up()
+                self._backfill = None
+                continue
+            else:
+                answer, self._refetched = self._refetched, None
+                if answer is None:
+                    return WAIT
+            if (delivered := self._backfilled(backfill, answer)) is not None:
+                return delivered
+
+    def _backfilled(self, backfill: Backfill, answer: Answer) -> Any:
+        """The batch if it is whole; WAIT if it is fetched again; None if nothing is left of it."""
+        errors: list[dict[str, Any]] = []
+        unfinished = backfill.is_unfinished(answer.batch, errors)
+        add_errors(self.counters, errors)
+        if unfinished:
+            self._out(backfill.worker, backfill.number, list(backfill.rows))
+            return WAIT
+        self._backfill, rows = None, list(backfill.rows)
+        self._assign_next()
+        try:
+            count = backfill.end()
+        except CorruptDataError as error:
+            return Delivered(None, error, backfill.number, backfill.worker)
+        if count == 0 or (count < self._least and not isinstance(answer.batch, ExceptionWrapper)):
+            return None
+        return self._delivered(answer, backfill.number, backfill.worker, rows)
+
+    def _delivered(self, answer: Answer, task: int, worker: int, rows: Any = None) -> Delivered:
+        if self._positions is None:
+            add_errors(self.counters, answer.errors)
+        self.counters["samples"] += answer.samples
+        if isinstance(answer.batch, ExceptionWrapper):
+            batch, finish = answer.batch, ExceptionWrapper.reraise
+        else:
+            batch, finish = answer.batch, None
+            self.counters["batches"] += 1
+        return Delivered(batch, None, task, worker, answer.state, rows, answer.draws, finish)
+
+    # ---------------------------------------------------------------- what workers say
+
+    def _arrived(self, task: int, answer: Answer, worker: int) -> None:
+        self._progress.places.arrived(worker)
+        if self._backfill is not None and task == self._backfill.number:
+            self._refetched = answer
+        else:
+            self._schedule.arrive(task, answer)
+
+    def _ended(self, worker: int, state: Any) -> None:
+        """Its part of a stream is used up."""
+        self._progress.places.has_ended(worker, state)
+        self._schedule.active[worker] = False
+        if not self._persistent:
+            self._dismiss(worker)
+        self._needs_index += 1
+
+    def _lost(self, worker: int) -> None:
+        """It died."""
+        if self._turns is not None:
+            self._turns.open()  # its task will never end
+        self._schedule.active[worker] = False
+
+    def _wants_state(self, task: int) -> bool:
+        return self._progress.wants_state(task)
+
+    def stats(self) -> dict[str, Any]:
+        return copy.deepcopy(self.counters)
+
+    def _queue(self, arrived: int) -> dict[str, Any]:
+        """Of snapshot()."""
+        schedule = self._schedule
+        return {"outstanding": schedule.outstanding, "arrived": arrived, "next_task": schedule.wanted}
