@@ -27,11 +27,11 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter
 
 from ... import _core
+from ..._common.lowering.refusal import NotLowered
 from ..._profiling.board import clock_rows
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import COPY, IDLE, SAMPLE, SEND, START, WAIT, during, enter
 from ..endings import close_at_exit, closed_error
-from ..plan.refusal import NotLowered
 from ..plan.seeding import recognise_worker_init
 from ..run_record import RunRecord
 from ..states import Progress

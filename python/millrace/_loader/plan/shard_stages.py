@@ -12,6 +12,7 @@ import numpy as np
 from torch.utils.data import default_collate
 
 from ... import _core
+from ..._common.lowering.refusal import NotLowered, loaded
 from ...datasets.webdataset import IndexedWebDataset
 from ...datasets.webdataset.collation import default_collation_fn
 from ...datasets.webdataset.flow import Stage
@@ -29,7 +30,6 @@ from ...datasets.webdataset.stages import (
     ToDict,
     ToTuple,
 )
-from .refusal import NotLowered, loaded
 
 _LABELS = frozenset(("cls", "cls2", "index", "inx", "id"))
 """Fields that decode() makes whole numbers of."""

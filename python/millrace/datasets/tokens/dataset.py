@@ -16,6 +16,7 @@ from ...samplers.global_order import checked_number
 from ..kept import FirstVersions
 from ..row_samples import RowSamples, checked_index
 from .formats import open_path
+from .rows import token_rows
 from .stretches import checked_dtype
 from .windows import Windows, document_starts
 
@@ -203,9 +204,7 @@ class Tokens(Dataset):
 
     def _rows(self) -> RowSamples:
         if self._samples is None:
-            from ..._loader.plan.token_windows import recognise_tokens  # which knows this class
-
-            self._samples = RowSamples(recognise_tokens(self))
+            self._samples = RowSamples(token_rows(self))
         return self._samples
 
     def __getstate__(self) -> dict[str, Any]:

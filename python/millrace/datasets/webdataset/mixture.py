@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from millrace._common.checksum import unsigned_state
-from millrace._loader.states.stateful import is_stateful
+from millrace._common.stateful import is_stateful
 
 from .chain import Chain, seed_of
 from .flow import Context, Flow, Place

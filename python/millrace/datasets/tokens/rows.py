@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from .rows import Column, RowSet
+from ..._common.lowering.rows import Column, RowSet
 
 
-def recognise_tokens(dataset: Any) -> RowSet:
+def token_rows(dataset: Any) -> RowSet:
     windows = dataset.windows
     excluded = None if windows.excluded is None else (*windows.excluded, dataset.ignore_index)
     made = dataset.out_dtype.removeprefix("torch.")
