@@ -14,8 +14,7 @@ import torch
 from .._common.lowering.refusal import NotLowered
 from .._common.lowering.rows import Column, RowSet
 from .._core import MappedFile
-from .array_files.hdf5_metadata import Fields, read_metadata
-from .array_files.hdf5_sources import NativeDataset
+from .array_files.hdf5_arrays import Fields, NativeDataset, read_metadata
 from .array_files.rows import ArrayRows
 from .array_files.sources import PerProcess
 from .row_samples import RowSamples

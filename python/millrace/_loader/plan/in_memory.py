@@ -25,7 +25,7 @@ from ..._common.lowering.rows import Column, RowSet, row_form
 from ...datasets.arrays import Arrays
 from ...datasets.hdf5 import HDF5, mapped_rows
 from ...datasets.tokens import Tokens
-from ...datasets.tokens.rows import token_rows
+from ...datasets.tokens.windows import token_rows
 from .arrow import is_arrow, recognise_arrow
 from .tables import is_plain_table, recognise_table
 

@@ -16,9 +16,8 @@ from millrace.errors import corrupt_data
 from .arrow_package import arrow
 from .filtering import Progress, for_each
 from .ipc_index import IpcIndex, read_index
-from .paths import Paths, list_files
 from .rules import Nulls, Rules, Shape
-from .table_files import TableFiles
+from .table_files import Paths, TableFiles, list_files
 from .tabular import Chunk
 
 _ENDINGS = (".arrow", ".arrows", ".feather", ".ipc")

@@ -16,9 +16,8 @@ from ...samplers.global_order import checked_number
 from ..kept import FirstVersions
 from ..row_samples import RowSamples, checked_index
 from .formats import open_path
-from .rows import token_rows
 from .stretches import checked_dtype
-from .windows import Windows, document_starts
+from .windows import Windows, document_starts, token_rows
 
 Path = Union[str, "os.PathLike[str]"]
 
