@@ -7,7 +7,6 @@ they are read, and held to what they were at first.
 from __future__ import annotations
 
 import glob
-import io
 import os
 import threading
 from collections import OrderedDict
@@ -21,6 +20,7 @@ from millrace._common.file_version import FileVersion
 from millrace.errors import corrupt_data
 from millrace.stores.locations import locate, shown
 
+from ..source_file import SourceFile
 from ..webdataset.urls import expand_braces
 from .filtering import Progress
 from .rules import Rules
@@ -209,38 +209,6 @@ def fetch_ranges(source: Any, ranges: Sequence[tuple[int, int]]) -> list[tuple[i
         return [(begin, source.read_at(begin, end - begin)) for begin, end in joined]
     with ThreadPoolExecutor(min(len(joined), _MOST_REQUESTS), thread_name_prefix="millrace-ranges") as pool:
         return list(pool.map(lambda part: (part[0], source.read_at(part[0], part[1] - part[0])), joined))
-
-
-class SourceFile(io.RawIOBase):
-    """A ByteSource as a file object, `pieces` of it at hand. One thread."""
-
-    def __init__(self, source: Any, pieces: Sequence[tuple[int, bytes]] = ()) -> None:
-        self._source, self._at = source, 0
-        self._pieces = [(begin, memoryview(data)) for begin, data in pieces]
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + (0, self._at, self._source.size)[whence]
-        return self._at
-
-    def read(self, size: int | None = -1) -> Any:
-        left = max(0, self._source.size - self._at)
-        size = left if size is None or size < 0 else min(size, left)
-        begin, self._at = self._at, self._at + size
-        for first, data in self._pieces:
-            if first <= begin and begin + size <= first + len(data):
-                return data[begin - first : begin - first + size]
-        return self._source.read_at(begin, size)
-
-    read_buffer = read
 
 
 class TableFiles(Tabular):
