@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from loader_data import torchvision_or_skip
 from millrace import _core
 from millrace import transforms as t
-from millrace._loader.plan.transforms import lower_transform
+from millrace._common.lowering.transforms import lower_transform
 from pictures import make_picture
 from PIL import Image
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from loader_data import torchvision_or_skip
 from millrace import _core
-from millrace._loader.plan.refusal import NotLowered
-from millrace._loader.plan.transforms import lower_transform
+from millrace._common.lowering.refusal import NotLowered
+from millrace._common.lowering.transforms import lower_transform
 from pictures import make_picture
 
 FAMILIES = ["v1", "v2"]
@@ -209,7 +209,7 @@ def test_one_pixel_is_left_to_torch():
 def test_the_library_decides_whether_bytes_are_resized(monkeypatch):
     """Where torchvision takes floats for want of a fast kernel, as on old CPUs, the order stays in Python."""
     t = module("v2")
-    from millrace._loader.plan import tensor_resize
+    from millrace._common.lowering import tensor_resize
 
     geometry = sys.modules["torchvision.transforms.v2.functional._geometry"]
     if not hasattr(geometry, "_do_native_uint8_resize_on_cpu"):

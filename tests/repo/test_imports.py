@@ -20,10 +20,6 @@ CIRCLES = [
         "millrace.dataloader",
         "millrace.installation",
     },  # install() puts the class in the place of torch's; its metaclass asks for that
-    {
-        "millrace.datasets.arrays",
-        "millrace._loader.plan.in_memory",
-    },  # rows in Python are those that the engine would copy
 ]
 
 

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch.utils.data import StackDataset
 
+from .._common.lowering.memory_rows import stacked, table_rows
+from .._common.lowering.refusal import NotLowered
 from .._common.regular_files import map_regular, open_regular
 from ..errors import damage_named
 from .kept import FirstVersions
@@ -67,11 +69,10 @@ class Arrays(StackDataset):
         length = len(self)
         numbers = [checked_index(index, length) for index in indices]
         if self._gathers is None:
-            from .._loader.plan.in_memory import recognise_rows  # which knows this class
-            from .._loader.plan.refusal import NotLowered
-
+            tables = self.datasets.values()
             try:
-                self._samples = RowSamples(recognise_rows(self))
+                rows = stacked("Arrays", [table_rows(table) for table in tables], dict, tuple(self.datasets))
+                self._samples = RowSamples(rows)
             except NotLowered:  # rows with gaps, say
                 self._samples = None
             self._gathers = self._samples is not None

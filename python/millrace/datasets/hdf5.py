@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
+import torch
 
+from .._common.lowering.refusal import NotLowered
+from .._common.lowering.rows import Column, RowSet
 from .._core import MappedFile
-from .array_files.hdf5_metadata import Fields, read_metadata
-from .array_files.hdf5_sources import NativeDataset
+from .array_files.hdf5_arrays import Fields, NativeDataset, read_metadata
 from .array_files.rows import ArrayRows
 from .array_files.sources import PerProcess
 from .row_samples import RowSamples
@@ -122,9 +124,27 @@ class HDF5(ArrayRows):
         return self._rows()[indices.tolist()]
 
     def _row_samples(self) -> RowSamples:
-        from .._loader.plan.mapped_arrays import recognise_mapped_arrays
+        return RowSamples(mapped_rows(self))
 
-        return RowSamples(recognise_mapped_arrays(self))
+
+def mapped_rows(dataset: HDF5) -> RowSet:
+    """The rows of files whose datasets are contiguous: they lie in mapped files, and are gathered like those
+    in memory. NotLowered for others.
+    """
+    tables = dataset.mapped_tables
+    if tables is None:
+        raise NotLowered("HDF5 datasets that are chunked make whole batches, and have no rows in memory")
+    columns = []
+    for field, parts in zip(dataset.fields, tables):
+        arrays, files = zip(*parts)
+        sample_type = torch.Tensor if field.shape else arrays[0].dtype.type
+        columns.append(Column(arrays, sample_type, field.dtype, field.shape, mapped=True, files=files))
+    layout = (
+        0
+        if dataset.layout == "single"
+        else (dict, tuple((field.name, i) for i, field in enumerate(dataset.fields)))
+    )
+    return RowSet("HDF5, contiguous", len(dataset), tuple(columns), layout)
 
 
 def _listed(paths: Paths) -> Sequence[str]:

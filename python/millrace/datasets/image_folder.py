@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from millrace import _core
+from millrace._common.lowering.refusal import NotLowered
+from millrace._common.lowering.transforms import lower_transform
 from millrace.errors import UnavailableError
 
 from . import folder_listing, pillow_decode
@@ -181,7 +183,7 @@ class ImageFolder(torch.utils.data.Dataset):
         path, target = self._sample(position)
         try:
             chain, engine = self._lower()
-        except _not_lowered():
+        except NotLowered:
             picture = (
                 pillow_decode.open_picture(path, self.exif)
                 if self.has_default_loader()
@@ -232,9 +234,9 @@ class ImageFolder(torch.utils.data.Dataset):
         are others.
         """
         if self._odd_targets is not None:
-            raise _not_lowered()(_odd_targets_message(len(self._odd_targets), len(self)))
+            raise NotLowered(_odd_targets_message(len(self._odd_targets), len(self)))
         if self._packed is None:
-            raise _not_lowered()("the dataset's `samples` are not all (str, int) pairs")
+            raise NotLowered("the dataset's `samples` are not all (str, int) pairs")
         return Samples(*self._packed)
 
     def has_default_loader(self) -> bool:
@@ -260,19 +262,15 @@ class ImageFolder(torch.utils.data.Dataset):
     def _require_engine(self) -> _core.ImageDataset:
         try:
             return self._lower()[1]
-        except _not_lowered() as refusal:
+        except NotLowered as refusal:
             raise UnavailableError(str(refusal)) from None
 
     def _lower(self) -> tuple[list[dict], _core.ImageDataset]:
         """The transform as a chain, and the native dataset. Looks at the transform anew: it may have been
         changed in place.
         """
-        from millrace._loader.plan.transforms import (
-            lower_transform,
-        )  # at call time: the planner imports this module
-
         if not self.has_default_loader():
-            raise _not_lowered()("loader is a Python function")
+            raise NotLowered("loader is a Python function")
         chain, _ = lower_transform(self.transform)
         if self.exif:
             chain = [{"op": "exif_transpose"}, *chain]
@@ -281,7 +279,7 @@ class ImageFolder(torch.utils.data.Dataset):
             try:
                 pipeline = _core.ImagePipeline(chain)
             except ValueError as error:  # the Python transform then says it in torchvision's words
-                raise _not_lowered()(str(error)) from None
+                raise NotLowered(str(error)) from None
             native = _core.PathFiles(files.paths)
             self._engine = (
                 chain,
@@ -304,12 +302,6 @@ class ImageFolder(torch.utils.data.Dataset):
             if step is not None:
                 text += "\n" + head + repr(step).replace("\n", "\n" + " " * len(head))
         return text
-
-
-def _not_lowered() -> type[Exception]:
-    from millrace._loader.plan.refusal import NotLowered  # at call time: the planner imports this module
-
-    return NotLowered
 
 
 def _odd_targets_message(targets: int, samples: int) -> str:

@@ -8,13 +8,16 @@ store's version (ETag or date) where the file is in a store. What a store has no
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Any, Union
 
+from millrace import _core
 from millrace._common.file_version import FileVersion
 from millrace._common.signed_urls import unsigned
-from millrace.errors import corrupt_data
+from millrace.errors import CorruptDataError, corrupt_data
 
 Version = Union[FileVersion, str]  # of a local file; of an object in a store, "" when the store says none
 
@@ -34,6 +37,47 @@ def kept_path(
         root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = os.path.join(root, "millrace", kind)
     return os.path.join(folder, hashlib.sha256(repr(name).encode()).hexdigest()[:32] + suffix)
+
+
+def kept_index(
+    kind: str,
+    suffix: str,
+    url: str,
+    source: _core.ByteSource,
+    path: str | None,
+    folder: str | None,
+    version: Version,
+    *,
+    beside: str,
+    load: Callable[[str], Any],
+    fits: Callable[[Any], bool],
+    build: Callable[[], Any],
+) -> Any:
+    """An index of a file: the one beside it, `path` + `beside`, as long as that is no older and has the file's
+    mark (a checksum of some of its places); else the one that is kept under kept_path(); else what build()
+    makes, which is kept for the next time. `fits`: whether a loaded index is of such a file.
+    """
+
+    def loaded(name: str) -> Any:
+        try:
+            index = load(name)
+        except (CorruptDataError, OSError):
+            return None
+        return index if fits(index) else None
+
+    if path is not None and is_no_older(path + beside, path):
+        index = loaded(path + beside)
+        if index is not None and index.mark == _core.content_mark(source):
+            return index
+    kept = kept_path(kind, suffix, url, source.size, path, folder, version)
+    index = None if kept is None else loaded(kept)
+    if index is None:
+        index = build()
+        if kept is not None:
+            with contextlib.suppress(OSError):  # a full or read-only disk: it is made again next time
+                os.makedirs(os.path.dirname(kept), exist_ok=True)
+                index.save(kept)
+    return index
 
 
 def is_no_older(made: str, path: str) -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .refusal import NotLowered, loaded
-from .rows import Column, RowSet
+from ..._common.lowering.refusal import NotLowered, loaded
+from ..._common.lowering.rows import Column, RowSet
 
 _DATASET = "datasets.arrow_dataset"
 _FORMATTERS = {"torch": "TorchFormatter", "numpy": "NumpyFormatter"}

@@ -10,12 +10,12 @@ import numpy as np
 from torch.utils.data import Subset
 from torch.utils.data._utils import collate
 
+from ..._common.lowering.refusal import NotLowered
 from ...datasets.batches import BatchDataset, MakerOptions
 from ...samplers import ChunkShuffle
 from ...samplers.native import inner_sampler
 from ..engines.batches_engine import PoolEngine
 from .collate import recognise_collate
-from .refusal import NotLowered
 
 _MOST_LISTS_AHEAD = 32768
 _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__")

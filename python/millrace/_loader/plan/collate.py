@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data._utils import collate
 
-from .refusal import NotLowered
+from ..._common.lowering.refusal import NotLowered
 
 IMAGE_AND_LABEL = (tuple, torch.Tensor, int)
 

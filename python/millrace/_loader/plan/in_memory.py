@@ -19,31 +19,15 @@ import torch
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from ... import _core
+from ..._common.lowering.memory_rows import TABLES, stacked, table_rows
+from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.rows import Column, RowSet, row_form
 from ...datasets.arrays import Arrays
-from ...datasets.hdf5 import HDF5
+from ...datasets.hdf5 import HDF5, mapped_rows
 from ...datasets.tokens import Tokens
+from ...datasets.tokens.windows import token_rows
 from .arrow import is_arrow, recognise_arrow
-from .mapped_arrays import recognise_mapped_arrays
-from .refusal import NotLowered
-from .rows import Column, RowSet, row_form
 from .tables import is_plain_table, recognise_table
-from .token_windows import recognise_tokens
-
-_NAMES = (
-    "bool",
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-)
-_ARRAY_TYPES = {np.dtype(name): name for name in (*_NAMES, "uint16", "uint32", "uint64")}
-_TENSOR_TYPES = {getattr(torch, name): name for name in (*_NAMES, "bfloat16", "uint16", "uint32", "uint64")}
 
 
 def is_in_memory(dataset: Any) -> bool:
@@ -63,7 +47,7 @@ def _is_mapped_arrays(dataset: Any) -> bool:
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
     if _is_mapped_arrays(dataset):
-        return recognise_mapped_arrays(dataset)
+        return mapped_rows(dataset)
     recognise = _RECOGNISERS.get(type(dataset))
     if recognise is None:
         recognise = (
@@ -83,59 +67,6 @@ def recognise_rows(dataset: Any) -> RowSet:
     return recognise(dataset)
 
 
-# -- tables
-# ------------------------------------------------------------------------------------------------------------
-
-
-def _tensor(tensor: torch.Tensor) -> RowSet:
-    if tensor.requires_grad:
-        raise NotLowered("a tensor requires gradients, which batches would carry on; use tensor.detach()")
-    if (
-        tensor.device.type != "cpu"
-        or tensor.layout is not torch.strided
-        or tensor.is_nested
-        or tensor.dtype not in _TENSOR_TYPES
-    ):
-        raise NotLowered(
-            f"a tensor is {tensor.dtype}, {tensor.layout}, on {tensor.device}; use dense numbers on the CPU"
-        )
-    if tensor.dim() == 0 or tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
-        raise NotLowered("a tensor has no rows, or is a view that conjugates or negates; use tensor.clone()")
-    if not _stacks_row_major(tensor):
-        raise NotLowered(
-            "a tensor's rows have four or more axes with the channels last, which torch's batches keep or"
-            " not, depending on num_workers; use tensor.clone(memory_format=torch.contiguous_format)"
-        )
-    column = Column((tensor,), torch.Tensor, _TENSOR_TYPES[tensor.dtype], tuple(tensor.shape[1:]))
-    return RowSet("Tensor", len(tensor), (column,), 0)
-
-
-def _array(array: np.ndarray) -> RowSet:
-    if array.dtype not in _ARRAY_TYPES or array.ndim == 0:
-        raise NotLowered(
-            f"a numpy array is {array.dtype} of {array.ndim} dimensions; use one of {', '.join(_NAMES)}, with"
-            " rows"
-        )
-    if array.ndim == 1 and array.dtype == np.uint64:
-        raise NotLowered("torch makes no batches of numpy.uint64 numbers; use array.astype(numpy.int64)")
-    if any(stride < 0 or stride % array.itemsize for stride in array.strides[1:]):
-        raise NotLowered(
-            "torch takes no rows of arrays that are reversed, or parts of records; use array.copy()"
-        )
-    if not _stacks_row_major(torch.empty_strided((2, *array.shape[1:]), _in_elements(array), device="meta")):
-        raise NotLowered(
-            "an array's rows have four or more axes with the channels last, which torch's batches keep or"
-            " not, depending on num_workers; use array.copy(order='C')"
-        )
-    sample_type = array.dtype.type if array.ndim == 1 else np.ndarray
-    mapped = type(array) is np.memmap
-    files = (str(array.filename) if array.filename else None,) if mapped else ()
-    column = Column(
-        (array,), sample_type, _ARRAY_TYPES[array.dtype], array.shape[1:], mapped=mapped, files=files
-    )
-    return RowSet("numpy array", len(array), (column,), 0)
-
-
 def _numbers(values: list) -> RowSet:
     """A list of Python's ints or floats beside other parts of a StackDataset."""
     array: np.ndarray | None = _core.int64_array(values)
@@ -145,21 +76,6 @@ def _numbers(values: list) -> RowSet:
     if array is None:
         raise NotLowered("a list holds more than ints of 64 bits, or more than floats; make it a tensor")
     return RowSet("list", len(array), (Column((array,), sample_type, array.dtype.name, ()),), 0)
-
-
-def _stacks_row_major(tensor: torch.Tensor) -> bool:
-    """Whether torch stacks the rows row-major, to the letter: of four axes and more it may keep the channels
-    last.
-    """
-    if tensor.dim() < 5:
-        return True
-    row = torch.empty_strided(tensor.shape[1:], tensor.stride()[1:], dtype=tensor.dtype, device="meta")
-    batch = torch.stack([row, row])
-    return batch.stride() == torch.empty(batch.shape, device="meta").stride()
-
-
-def _in_elements(array: np.ndarray) -> tuple[int, ...]:
-    return (0, *(stride // array.itemsize for stride in array.strides[1:]))
 
 
 # -- datasets of tables
@@ -173,7 +89,7 @@ def _tensor_dataset(dataset: TensorDataset) -> RowSet:
             "TensorDataset holds something else than a tuple of plain tensors; use tensor.detach() or"
             " as_subclass()"
         )
-    return _stacked("TensorDataset", [_tensor(tensor) for tensor in tensors], list)
+    return stacked("TensorDataset", [table_rows(tensor) for tensor in tensors], list)
 
 
 def _stack_dataset(dataset: StackDataset) -> RowSet:
@@ -185,37 +101,10 @@ def _stack_dataset(dataset: StackDataset) -> RowSet:
         _numbers(part) if type(part) is list else recognise_rows(part)
         for part in (datasets.values() if named else datasets)
     ]
-    rows = _stacked("StackDataset", parts, dict if named else list, tuple(datasets) if named else ())
+    rows = stacked("StackDataset", parts, dict if named else list, tuple(datasets) if named else ())
     if rows.length != len(dataset):
         raise NotLowered("StackDataset's parts have changed their length; make a new StackDataset")
     return rows
-
-
-def _stacked(name: str, parts: Sequence[RowSet], kind: type, keys: tuple[Any, ...] = ()) -> RowSet:
-    if len({part.length for part in parts}) != 1:
-        raise NotLowered(f"{name}'s parts differ in length")
-    layouts, columns = [], []
-    for part in parts:
-        layouts.append(_shifted(part.layout, len(columns)))
-        columns += part.columns
-    layout = (dict, tuple(zip(keys, layouts))) if kind is dict else (list, tuple(layouts))
-    return RowSet(
-        name,
-        parts[0].length,
-        tuple(columns),
-        layout,
-        all(p.counts_back for p in parts),
-        all(p.alone for p in parts),
-    )
-
-
-def _shifted(layout: Any, by: int) -> Any:
-    if isinstance(layout, int):
-        return layout + by
-    kind, parts = layout
-    if kind is dict:
-        return kind, tuple((key, _shifted(part, by)) for key, part in parts)
-    return kind, tuple(_shifted(part, by) for part in parts)
 
 
 def _concat_dataset(dataset: ConcatDataset) -> RowSet:
@@ -320,15 +209,13 @@ def _as_array(indices: Any) -> np.ndarray:
 
 
 _RECOGNISERS: dict[type, Callable[[Any], RowSet]] = {
-    torch.Tensor: _tensor,
-    np.ndarray: _array,
-    np.memmap: _array,
+    **TABLES,
     TensorDataset: _tensor_dataset,
     StackDataset: _stack_dataset,
     ConcatDataset: _concat_dataset,
     Subset: _subset,
     Arrays: _stack_dataset,
-    Tokens: recognise_tokens,
+    Tokens: token_rows,
 }
 
 # As torch ships them: methods that somebody exchanged since must run.

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from ... import _core
+from ..._common.lowering.rows import RowSet
 from ..._profiling.stages import SAMPLE, during
 from ...datasets.pillow_decode import PillowDecoder
 from .python_collate import PythonCollate
-from .rows import RowSet
 from .sources import Files
 
 _LARGE_BATCH_BYTES = 64 * 2**20

@@ -11,6 +11,9 @@ from torch.utils.data import SequentialSampler, default_collate
 from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
+from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.rows import RowSet
+from ..._common.lowering.transforms import Lowered, lowered
 from ...samplers.native import inner_sampler
 from .batches import BatchSource, batch_job, is_batches, recognise_batch_collate, recognise_batches
 from .collate import recognise_collate
@@ -18,13 +21,10 @@ from .decoding import decoded_on_device
 from .in_memory import is_in_memory, recognise_rows
 from .jobs import ImageJob, Job, RowsJob
 from .python_collate import PythonCollate, recognise_any_collate, recognise_batch_function
-from .refusal import NotLowered
-from .rows import RowSet
 from .samplers import has_torchs_order, is_plain, sampler_name
 from .seeding import recognise_worker_init
 from .sources import Files, Source, recognise_source
 from .streams import Stream, StreamJob, is_stream, recognise_stream
-from .transforms import Lowered, lowered
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,11 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
+from ..._common.lowering.holders import holder_name
+from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.same_code import called
 from ..._profiling.stages import COLLATE, during
 from .collate import IMAGE_AND_LABEL, recognise_collate
-from .holders import holder_name
-from .refusal import NotLowered
-from .same_code import called
 
 _OF_BATCH = {  # template: (whether f gets the batch's fields one by one, whether the result becomes a tuple)
     "return T(*D(B))": (True, False),

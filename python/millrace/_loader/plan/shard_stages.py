@@ -12,6 +12,7 @@ import numpy as np
 from torch.utils.data import default_collate
 
 from ... import _core
+from ..._common.lowering.refusal import NotLowered, loaded
 from ...datasets.webdataset import IndexedWebDataset
 from ...datasets.webdataset.collation import default_collation_fn
 from ...datasets.webdataset.flow import Stage
@@ -29,7 +30,6 @@ from ...datasets.webdataset.stages import (
     ToDict,
     ToTuple,
 )
-from .refusal import NotLowered, loaded
 
 _LABELS = frozenset(("cls", "cls2", "index", "inx", "id"))
 """Fields that decode() makes whole numbers of."""
@@ -63,10 +63,7 @@ class _DecodeRest(Each):
     decode: Decode
     handler: Handler = reraise_exception
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def apply(self, sample: dict[str, Any]) -> dict[str, Any]:
         rest = self.decode.decoder(
             {name: value for name, value in sample.items() if type(value) is not Picture}
         )
@@ -147,12 +144,9 @@ class _PeekingSelect(Each):
     view: type[_Peeked]
     handler: Handler = reraise_exception
 
-    def _function(self) -> Callable[[Any], Any]:
-        def select(sample: dict[str, Any]) -> Any:
-            seen = self.view(sample)
-            return seen.raw() if self.predicate(seen) else LEFT_OUT
-
-        return select
+    def apply(self, sample: dict[str, Any]) -> Any:
+        seen = self.view(sample)
+        return seen.raw() if self.predicate(seen) else LEFT_OUT
 
 
 class Recogniser:

@@ -14,9 +14,9 @@ import numpy as np
 from torch.utils.data import Subset
 
 from ... import _core
+from ..._common.lowering.refusal import NotLowered, loaded
 from ...datasets import ImageFolder, IndexedWebDataset
 from ...frozen_list import FrozenList
-from .refusal import NotLowered, loaded
 from .shard_stages import recognise_indexed
 
 _TORCHVISION_FOLDER = "torchvision.datasets.folder"

@@ -20,6 +20,7 @@ import torch
 from torch.utils.data import default_collate
 
 from ... import _core
+from ..._common.lowering.refusal import NotLowered
 from ...datasets.pillow_decode import PillowDecoder
 from ...datasets.webdataset import WebDataset
 from ...datasets.webdataset.collation import default_collation_fn
@@ -29,7 +30,6 @@ from ...datasets.webdataset.holding import Batched
 from ...datasets.webdataset.shards import ShardFlow, Shards
 from ..tuning.numbers import Auto
 from .jobs import slots_for
-from .refusal import NotLowered
 from .shard_stages import Picture, Recogniser, as_pil, is_picture_name
 
 

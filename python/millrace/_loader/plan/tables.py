@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..._common.lowering.rows import Column, RowSet
 from ...datasets.tables import Table
-from .rows import Column, RowSet
 
 
 def is_plain_table(dataset: Any) -> bool:

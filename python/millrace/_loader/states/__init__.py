@@ -1,11 +1,12 @@
 """Resume: what a loader's state is made of, and how an epoch goes on from it."""
 
+from ..._common.stateful import is_stateful, put_back, state_of
 from .before_first import before_first_epoch
+from .dataset_parts import dataset_parts
 from .index_cursor import CursorSampler, IndexCursor
 from .merging import gather_state, merge_states
 from .progress import Progress
 from .saved import SavedState, fingerprint
-from .stateful import dataset_parts, is_stateful, put_back, state_of
 
 __all__ = [
     "CursorSampler",

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from ..._common.generator_state import packed
+from ..._common.stateful import state_of
 from .dataset_epochs import epoch_of
 from .generators import draw_base_seed, generator_states, global_generator_at
 from .index_cursor import IndexCursor
 from .progress import Progress
 from .saved import CursorStart
-from .stateful import state_of
 
 
 def before_first_epoch(loader: Any) -> Progress:

@@ -18,6 +18,7 @@ import torch
 from torch.utils.data import BatchSampler
 
 from ..._common.generator_state import packed, unpacked
+from ..._common.stateful import is_stateful, state_of
 from ..._profiling.stages import DRAW, enter, recorded, recording
 from ...samplers import native
 from ...samplers.native import inner_sampler
@@ -33,7 +34,6 @@ from .index_lists import (
     open_lists,
 )
 from .saved import CursorStart
-from .stateful import is_stateful, state_of
 
 _END = object()
 

@@ -20,13 +20,13 @@ from torch.utils.data import (
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from ..._common.checksum import unsigned_state
+from ..._common.state_fields import REMEDY, Fields
+from ..._common.stateful import is_stateful, put_back, state_of
 from ...errors import StateError
 from ...samplers import BatchSampler as OurBatchSampler
 from ...samplers import native
 from ...samplers.native import inner_sampler
-from .fields import REMEDY, Fields
 from .saved import CursorStart
-from .stateful import is_stateful, put_back, state_of
 
 DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
 DRAWS_ANEW = (

@@ -21,15 +21,16 @@ from torch.utils.data.dataloader import _DatasetKind
 from ..._common.checksum import signed
 from ..._common.data_parallel import agreed_steps, part_of, shared_seed
 from ..._common.generator_state import packed, unpacked
+from ..._common.stateful import is_stateful
 from ...errors import UnavailableError
 from .dataset_epochs import declared_steps, own_steps, tell_workers
+from .dataset_parts import dataset_parts
 from .generators import EarlyDraws, draw_base_seed, global_generator_at, own_generators
 from .index_cursor import IndexCursor, Steps
 from .index_lists import draws_unknown
 from .remembering import Remembering
 from .sampler_epochs import SamplerEpochs
 from .saved import VERSION, CursorStart, SavedState, fingerprint
-from .stateful import dataset_parts, is_stateful
 from .worker_places import WorkerPlaces
 
 _logger = logging.getLogger(__name__)

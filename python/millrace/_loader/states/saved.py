@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..._common.checksum import verified
+from ..._common.state_fields import REMEDY, Fields
 from ...errors import StateError, WorkersError
 from ...samplers.native import inner_sampler
-from .fields import REMEDY, Fields
 
 VERSION = 1
 _INLINE_KEY, _WORKERS_KEY, _LAST_KEY = "_num_yielded", "_snapshot", "_last_yielded_worker_id"

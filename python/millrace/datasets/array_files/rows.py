@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..batches import ChunkedDataset, Field
-from .selection import Cut, check_select, common_length, cut_of
-from .sources import ArraySource, python_values
+from .sources import ArraySource, Cut, check_select, common_length, cut_of, python_values
 
 _MOST_CHUNK_BYTES = 64 << 20  # that chunks of several fields, or for windows, are joined to
 _PLAIN_CHUNK_BYTES = 1 << 20  # where the arrays have no chunks

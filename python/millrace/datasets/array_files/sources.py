@@ -1,9 +1,10 @@
-"""ArraySource: one array in a file or store, of which boxes are read. What holds for all readers."""
+"""ArraySource: one array in a file or store, of which boxes are read; and which part of it is wanted."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -107,3 +108,102 @@ def _python_value(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     return str(value) if isinstance(value, str) else value  # numpy's str_ too
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Rows `first` to `first + rows` of a source, and `others`, the box of its other axes, of which `dropped`
+    are left out of rows.
+    """
+
+    first: int
+    rows: int
+    others: tuple[Range, ...]
+    dropped: frozenset[int]
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        return tuple(count for axis, (_, count, _) in enumerate(self.others) if axis not in self.dropped)
+
+    def is_whole(self, source: ArraySource) -> bool:
+        """Whether rows are as dense as they lie."""
+        return all(part == (0, size, 1) for part, size in zip(self.others, source.shape[1:]))
+
+
+def check_select(select: Mapping[str, Any] | None, sources: Mapping[str, ArraySource]) -> dict[str, Any]:
+    """`select` as given, when each of its keys names a field or an axis; ValueError otherwise."""
+    select = dict(select or {})
+    axes = {name for source in sources.values() for name in source.dims if name is not None}
+    for key in select:
+        if key not in sources and key not in axes:
+            raise ValueError(
+                f"select names {key!r}, which is neither a field ({', '.join(sources)}) nor an axis of one "
+                f"({', '.join(sorted(axes)) or 'the file names none'})"
+            )
+    return select
+
+
+def cut_of(field: str, source: ArraySource, select: Mapping[str, Any]) -> Cut:
+    """What `select` leaves of one field. A field's own entry goes before those of its axes."""
+    parts: list[Any] = [
+        select.get(name, slice(None)) if name is not None else slice(None) for name in source.dims
+    ]
+    if field in select and not (field in source.dims and len(source.shape) == 1):
+        own = select[field]
+        own = own if isinstance(own, tuple) else (own,)
+        if len(own) > len(source.shape) - 1:
+            raise ValueError(
+                f"select[{field!r}] has {len(own)} parts, and {source.name!r} in {source.where} has"
+                f" {len(source.shape) - 1} axes behind its first; rows are chosen by samplers, or by the name"
+                " of the first axis"
+            )
+        parts[1 : 1 + len(own)] = own
+    start, count, step = _range(parts[0], source, 0)
+    if not isinstance(parts[0], slice) or step != 1:
+        raise ValueError(
+            f"rows of {source.name!r} in {source.where} are chosen by a slice with step 1, not {parts[0]!r};"
+            " use stride="
+        )
+    others = tuple(_range(part, source, axis) for axis, part in enumerate(parts) if axis > 0)
+    dropped = frozenset(
+        axis - 1 for axis, part in enumerate(parts) if axis > 0 and not isinstance(part, slice)
+    )
+    return Cut(start, count, others, dropped)
+
+
+def _range(part: Any, source: ArraySource, axis: int) -> Range:
+    size = source.shape[axis]
+    called = (
+        f"axis {axis}"
+        + (f" ({source.dims[axis]})" if source.dims[axis] else "")
+        + f" of {source.name!r} in {source.where}"
+    )
+    if isinstance(part, slice):
+        try:
+            start, stop, step = part.indices(size)
+        except TypeError:
+            raise ValueError(
+                f"{part!r} does not choose positions of {called}; slices count elements, not labels"
+            ) from None
+        if step < 1:
+            raise ValueError(f"{part!r} goes backwards along {called}; flip the batch instead")
+        return start, len(range(start, stop, step)), step
+    try:
+        number = part.__index__()
+    except (AttributeError, TypeError):
+        raise ValueError(f"{called} is selected by {part!r}; use a slice or a number") from None
+    if not -size <= number < size:
+        raise ValueError(f"{number} is outside {called}, which has {size}")
+    return number % size, 1, 1
+
+
+def common_length(cuts: Mapping[str, Cut], sources: Mapping[str, ArraySource]) -> int:
+    """The number of rows that all fields have; ValueError lists those that differ."""
+    lengths = {name: cut.rows for name, cut in cuts.items()}
+    if len(set(lengths.values())) != 1:
+        listed = ", ".join(f"{name} has {rows}" for name, rows in lengths.items())
+        where = next(iter(sources.values())).where
+        raise ValueError(
+            f"{where}: fields differ in length: {listed}; name those that belong together, as fields=[...]"
+        )
+    return next(iter(lengths.values()))

@@ -20,9 +20,8 @@ import numpy as np
 
 from millrace import _core
 from millrace._common.file_version import FileVersion
-from millrace.errors import CorruptDataError
 
-from ..kept import FirstVersions, Version, changed, is_no_older, kept_path
+from ..kept import FirstVersions, Version, changed, kept_index, kept_path
 from ..webdataset.open_shards import StoreOptions, is_local, local_path, remote_object
 
 Progress = Union[None, bool, Callable[[str, int, int], None]]
@@ -188,26 +187,26 @@ class OpenFiles:
     # ---------------------------------------------------------------- indexes
 
     def _index(self, url: str, source: Any, path: str | None, version: Version) -> _core.LineIndex:
-        """Beside a file: of that very file, by its mark. In the cache folder: of the version in its name."""
         keep_blank = self.options.keep_blank
-        beside = None if path is None else path + _SUFFIX
-        if beside is not None and is_no_older(beside, path):  # type: ignore[arg-type]
-            index = _loaded(beside, source.size, keep_blank)
-            if index is not None and index.mark == _core.content_mark(source):
-                return index
-        suffix = f".all{_SUFFIX}" if keep_blank else _SUFFIX
-        kept = kept_path("line-indexes", suffix, url, source.size, path, self.options.index_dir, version)
-        index = None if kept is None else _loaded(kept, source.size, keep_blank)
-        if index is not None:
-            return index
-        builder = _core.LineIndexBuilder(source, keep_blank)
-        self._run(f"indexing {url}", builder, source.size)
-        index = builder.finish()
-        if kept is not None:
-            with contextlib.suppress(OSError):  # a full or read-only disk: it is made again next time
-                os.makedirs(os.path.dirname(kept), exist_ok=True)
-                index.save(kept)
-        return index
+
+        def build() -> _core.LineIndex:
+            builder = _core.LineIndexBuilder(source, keep_blank)
+            self._run(f"indexing {url}", builder, source.size)
+            return builder.finish()
+
+        return kept_index(
+            "line-indexes",
+            f".all{_SUFFIX}" if keep_blank else _SUFFIX,
+            url,
+            source,
+            path,
+            self.options.index_dir,
+            version,
+            beside=_SUFFIX,
+            load=_core.LineIndex.load,
+            fits=lambda index: (index.source_bytes, index.keeps_blank) == (source.size, keep_blank),
+            build=build,
+        )
 
     def _run(self, what: str, work: Any, total: int) -> None:
         """Steps to the end; looks in between whether somebody gave up."""
@@ -215,24 +214,16 @@ class OpenFiles:
         while work.step(_STEP):
             if self._stopped.is_set():
                 raise InterruptedError(f"{what} was stopped")
-            if time.monotonic() - reported > 2 and self._report(what, work.position, total):
+            if time.monotonic() - reported > 2:
+                self._report(what, work.position, total)
                 reported = time.monotonic()
         if work.position >= _REPORTED:
             self._report(what, work.position, total)
 
-    def _report(self, what: str, done: int, total: int) -> bool:
+    def _report(self, what: str, done: int, total: int) -> None:
         progress = self.options.progress
         if callable(progress):
             progress(what, done, total)
         elif progress:
             of = f" of {total / 1e9:.1f}" if total else ""
             print(f"millrace: {what}: {done / 1e9:.1f}{of} GB", file=sys.stderr, flush=True)
-        return True
-
-
-def _loaded(path: str, source_bytes: int, keep_blank: bool) -> _core.LineIndex | None:
-    try:
-        index = _core.LineIndex.load(path)
-    except (CorruptDataError, OSError):
-        return None
-    return index if (index.source_bytes, index.keeps_blank) == (source_bytes, keep_blank) else None

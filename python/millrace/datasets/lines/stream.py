@@ -19,8 +19,7 @@ from ..webdataset.shards import ShardFlow, Shards
 from ..webdataset.split import SPLITTERS, Splitter
 from ..webdataset.urls import expand_urls
 from .dataset import Fields, given_columns
-from .fields import WHOLE_LINE, Column
-from .inference import FIRST_LINES, infer
+from .fields import FIRST_LINES, WHOLE_LINE, Column, infer
 from .reading import LineError, bad_line, values_of
 
 

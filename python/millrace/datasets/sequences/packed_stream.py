@@ -12,8 +12,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _core
 from ..._common.checksum import signing, verified
-from ..._loader.states.fields import Fields
-from ..._loader.states.stateful import is_stateful, put_back, state_of
+from ..._common.state_fields import Fields
+from ..._common.stateful import is_stateful, put_back, state_of
 from ...errors import StateError
 from ...samplers.global_order import checked_number
 from ...samplers.plain import SEED_BITS

@@ -7,21 +7,59 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from errno import EINVAL
 from pathlib import Path
 from typing import Any
 
 from millrace._common.regular_files import open_regular
-from millrace.errors import corrupt_data
+from millrace.errors import CorruptDataError, corrupt_data
 
 from .arrow_package import arrow
 from .filtering import Progress, for_each
-from .ipc_index import IpcIndex, read_index
-from .paths import Paths, list_files
 from .rules import Nulls, Rules, Shape
-from .table_files import TableFiles
+from .table_files import Paths, TableFiles, list_files
 from .tabular import Chunk
 
 _ENDINGS = (".arrow", ".arrows", ".feather", ".ipc")
+_MAGIC = b"ARROW1"
+_MAGIC_BYTES = 8  # padded; behind it a file is a stream, and its footer
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Where the record batches of a file lie: ranges[i] are batch i's bytes, with the dictionaries before it;
+    rows[i] its rows. `schema`: the schema's bytes. `dictionaries`: the batches that have some before them.
+    """
+
+    schema: bytes
+    ranges: list[tuple[int, int]]
+    rows: list[int]
+    dictionaries: list[int]
+
+    def needed(self, number: int) -> list[int]:
+        """The batches that have to be read for one, itself the last."""
+        return [*(before for before in self.dictionaries if before < number), number]
+
+
+def _batches_of(source: Any) -> Batches:
+    """`source`: a pyarrow.NativeFile. Of mapped ones hardly more than the metadata is touched."""
+    pa, start = arrow(), 0
+    if source.read(len(_MAGIC)) == _MAGIC:
+        pa.ipc.open_file(source)  # its footer says that it is whole
+        start = _MAGIC_BYTES
+    source.seek(start)
+    options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=[0])  # the rows of one tell
+    reader = pa.ipc.open_stream(source, options=options)
+    places, found, known = [source.tell()], Batches(b"", [], [], []), 0
+    for number, batch in enumerate(reader):
+        places.append(source.tell())
+        found.rows.append(batch.num_rows)
+        if reader.stats.num_dictionary_batches > known:
+            known = reader.stats.num_dictionary_batches
+            found.dictionaries.append(number)
+    source.seek(start)
+    return replace(found, schema=source.read(places[0] - start), ranges=list(zip(places, places[1:])))
 
 
 class ArrowFile(TableFiles):
@@ -31,9 +69,8 @@ class ArrowFile(TableFiles):
     The IPC file format, IPC streams and Feather (version 2), compressed or not; a folder is its files, and
     one that Hugging Face's save_to_disk() wrote is the shards that it names. A chunk is a record batch. It is
     read as bytes, not mapped, so a file that shrinks is an error and not the end of the process; numbers that
-    are not compressed are then used where they lie. Making the dataset reads the metadata of each batch: a
-    request for each when a stream lies in a store, one for all in the file format's footer but for the counts
-    of rows.
+    are not compressed are then used where they lie. Making the dataset looks at each batch: local files are
+    mapped for that moment; what lies in a store is read once.
 
     Arguments, types, attributes and errors are those of `Parquet`, where they apply; `filters` reads every
     batch once.
@@ -61,45 +98,51 @@ class ArrowFile(TableFiles):
         rules = Rules(nulls, categories, decimals, fixed_lists or {}, types or {})
         listed = _saved_shards(paths) or list_files(paths, _ENDINGS)
         super().__init__(listed, hive, cache, store_options, rules, filters, progress, cache_bytes)
-        self._indexes: list[IpcIndex] = for_each(self._read_index, range(len(listed)))
+        self._batches: list[Batches] = for_each(self._read_batches, range(len(listed)))
         self._prepare_files(columns)
 
     def _schema_of(self, file: int) -> Any:
         pa = arrow()
         try:
-            return pa.ipc.read_schema(pa.py_buffer(self._indexes[file].schema))
+            return pa.ipc.read_schema(pa.py_buffer(self._batches[file].schema))
         except (pa.ArrowException, OSError) as error:
             raise corrupt_data(
                 self._file_name(file), f"{self._file_name(file)}: its schema cannot be read: {error}"
             ) from None
 
     def _says_what_the_first_says(self, file: int) -> bool:
-        return self._indexes[file].schema == self._indexes[0].schema
+        return self._batches[file].schema == self._batches[0].schema
 
     def _rows_of_chunks(self, file: int) -> list[int]:
-        return [message.rows for message in self._indexes[file].records]
+        return self._batches[file].rows
 
-    def _read_index(self, file: int) -> IpcIndex:
-        self._files.check(file)
-        return read_index(self._files.source(file))
+    def _read_batches(self, file: int) -> Batches:
+        """Looks at all messages. Local files are mapped for that; what lies in a store is read."""
+        pa, name = arrow(), self._file_name(file)
+        opened = self._files.as_file(file)
+        try:
+            with pa.memory_map(opened) if isinstance(opened, str) else pa.PythonFile(opened, "r") as source:
+                return _batches_of(source)
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, CorruptDataError) or getattr(error, "errno", None) not in (None, EINVAL):
+                raise  # EINVAL: an empty file cannot be mapped
+            what = "this is neither an Arrow IPC file nor a stream, or it is not whole"
+            raise corrupt_data(name, f"{name}: {what}: {error}") from None
 
     def _read_arrow(self, chunk: Chunk, columns: Sequence[str]) -> Any:
-        pa, index = arrow(), self._indexes[chunk.file]
+        pa, batches = arrow(), self._batches[chunk.file]
         self._files.check(chunk.file)
-        source, message = self._files.source(chunk.file), index.records[chunk.number]
-        data = source.read_at(message.offset, message.size)
-        schema, needed = self._schema_of(chunk.file), index.dictionaries[chunk.number]
+        source, schema = self._files.source(chunk.file), self._schema_of(chunk.file)
+        needed = [batches.ranges[number] for number in batches.needed(chunk.number)]
+        parts = [source.read_at(begin, end - begin) for begin, end in needed]
         try:
-            if not needed and list(columns) == schema.names:
-                batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+            if not batches.dictionaries and list(columns) == schema.names:
+                batch = pa.ipc.read_record_batch(pa.py_buffer(parts[0]), schema)
             else:
-                parts = [index.schema, *(source.read_at(m.offset, m.size) for m in needed), data]
-                options = pa.ipc.IpcReadOptions(
-                    use_threads=False, included_fields=sorted(map(schema.names.index, columns))
-                )
-                batch = pa.ipc.open_stream(
-                    pa.BufferReader(b"".join(parts)), options=options
-                ).read_next_batch()
+                fields = sorted(map(schema.names.index, columns))
+                options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields)
+                stream = pa.BufferReader(b"".join([batches.schema, *parts]))
+                *_, batch = pa.ipc.open_stream(stream, options=options)
             table = pa.Table.from_batches([batch]).select(list(columns))
         except (pa.ArrowException, OSError) as error:
             where = f"{self._file_name(chunk.file)}: record batch {chunk.number} cannot be decoded"

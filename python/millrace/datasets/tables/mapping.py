@@ -45,6 +45,11 @@ class ColumnReader:
     def _with_mask(self, field: Field, mask: Field) -> None:
         self.fields = (field, mask) if self.null_rule.kind == "mask" else (field,)
 
+    def _of_numbers(self, dtype: str, temporal: bool = False) -> None:
+        """What they become, and what is in place of a null."""
+        self.dtype = made_dtype(dtype, self.null_rule, temporal)
+        self.fill = fill_of(self.name, self.dtype, self.null_rule, temporal)
+
 
 def column_reader(name: str, kind: Any, rules: Rules, categories: Callable[[str], Any]) -> ColumnReader:
     """The reader of a column. `categories(name)`: the values that codes count. ValueError for types that have
@@ -76,6 +81,13 @@ def column_reader(name: str, kind: Any, rules: Rules, categories: Callable[[str]
             " cast it"
         )
     return Values(name, kind, rules)
+
+
+def constant_reader(name: str, is_text: bool, rules: Rules) -> ColumnReader:
+    """Of a column that folders stand for, text or whole numbers."""
+    if is_text:
+        return Values(name, arrow().string(), rules)
+    return FixedNumbers(name, arrow().int64(), rules, "int64", ())
 
 
 def tensor_shape(name: str, kind: Any) -> tuple[int, ...]:
@@ -130,12 +142,9 @@ class FixedNumbers(ColumnReader):
         shape: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(name, kind, rules)
-        self.sizes, self.temporal = sizes, arrow().types.is_temporal(leaf_of(kind))
-        self.shape = shape = sizes if shape is None else shape
-        made = made_dtype(dtype, self.null_rule, self.temporal)
-        self.fill = fill_of(name, made, self.null_rule, self.temporal)
-        self.dtype = made
-        self._with_mask(Field(name, made, shape), Field(f"{name}_mask", "bool", shape))
+        self.sizes, self.shape = sizes, sizes if shape is None else shape
+        self._of_numbers(dtype, arrow().types.is_temporal(leaf_of(kind)))
+        self._with_mask(Field(name, self.dtype, self.shape), Field(f"{name}_mask", "bool", self.shape))
 
     def read(self, array: Any, place: Place) -> list[Any]:
         values, valid = read_lists(plain(array), self.sizes, self.rules.decimals)
@@ -151,14 +160,8 @@ class RaggedNumbers(ColumnReader):
 
     def __init__(self, name: str, kind: Any, rules: Rules, sizes: tuple[int, ...]) -> None:
         super().__init__(name, kind, rules)
-        leaf = leaf_of(kind)
-        dtype, self.temporal, self.sizes = (
-            dtype_of(leaf, rules.decimals),
-            arrow().types.is_temporal(leaf),
-            sizes,
-        )
-        self.dtype = made_dtype(dtype, self.null_rule, self.temporal)
-        self.fill = fill_of(name, self.dtype, self.null_rule, self.temporal)
+        leaf, self.sizes = leaf_of(kind), sizes
+        self._of_numbers(dtype_of(leaf, rules.decimals), arrow().types.is_temporal(leaf))
         self._with_mask(Field(name), Field(f"{name}_mask"))
 
     def read(self, array: Any, place: Place) -> list[Any]:
@@ -183,8 +186,7 @@ class Codes(ColumnReader):
     def __init__(self, name: str, kind: Any, rules: Rules, categories: Any) -> None:
         super().__init__(name, kind, rules)
         self.categories = categories
-        self.dtype = made_dtype("int64", self.null_rule, False)
-        self.fill = fill_of(name, self.dtype, self.null_rule, False)
+        self._of_numbers("int64")
         self._with_mask(Field(name, self.dtype, ()), Field(f"{name}_mask", "bool", ()))
 
     def read(self, array: Any, place: Place) -> list[Any]:

@@ -53,7 +53,7 @@ def read_numbers(array: Any, decimals: str) -> Numbers:
     pa, kind = arrow(), array.type
     valid = valid_rows(array)
     if pa.types.is_boolean(kind):
-        return _bits(array), valid
+        return array.fill_null(False).to_numpy(zero_copy_only=False), valid
     if pa.types.is_decimal(kind):
         return (_scaled(array, valid) if decimals == "scaled" else _rounded(array, valid)), valid
     if pa.types.is_temporal(kind):
@@ -73,16 +73,6 @@ def _buffer(array: Any, dtype: Any) -> np.ndarray:
     if data is None or len(array) == 0:
         return np.zeros(len(array), dtype)
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
-
-
-def _bits(array: Any) -> np.ndarray:
-    data = array.buffers()[1]
-    if data is None or len(array) == 0:
-        return np.zeros(len(array), bool)
-    first = array.offset // 8
-    octets = np.frombuffer(data, np.uint8)[first : (array.offset + len(array) + 7) // 8]
-    begin = array.offset - 8 * first
-    return np.unpackbits(octets, bitorder="little")[begin : begin + len(array)].view(bool)
 
 
 def _fitting(values: np.ndarray, valid: np.ndarray | None) -> np.ndarray:
@@ -117,14 +107,11 @@ def _scaled(array: Any, valid: np.ndarray | None) -> np.ndarray:
     """Decimals as whole numbers of their last digit: two words each, of which the higher one must be the sign
     of the lower.
     """
-    pa, kind = arrow(), array.type
-    if kind.bit_width > 128:
-        try:
-            array = array.cast(pa.decimal128(38, kind.scale))
-        except pa.ArrowInvalid:
-            raise BadValue(0, "a decimal has more than 38 digits; use decimals='float64'") from None
-    elif kind.bit_width < 128:
-        return _buffer(array, f"i{kind.bit_width // 8}").astype(np.int64)
+    pa = arrow()
+    try:
+        array = array.cast(pa.decimal128(38, array.type.scale))
+    except pa.ArrowInvalid:
+        raise BadValue(0, "a decimal has more than 38 digits; use decimals='float64'") from None
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(len(array), np.int64)

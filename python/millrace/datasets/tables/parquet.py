@@ -13,10 +13,8 @@ from millrace.errors import CorruptDataError, corrupt_data
 
 from .arrow_package import arrow, arrow_dataset, compute, local_files, parquet
 from .filtering import Progress, for_each, true_rows
-from .opening import SourceFile
-from .paths import Paths, list_files
 from .rules import Nulls, Rules, Shape
-from .table_files import TableFiles
+from .table_files import Paths, SourceFile, TableFiles, list_files
 from .tabular import Chunk
 
 _ENDINGS = (".parquet", ".pq", ".parq")

@@ -78,11 +78,11 @@ class Table(Tabular):
         if (
             self._filter is not None
             or self._rules.types
-            or not all(type(r) is FixedNumbers and len(r.fields) == 1 for r in self._readers)
+            or not all(type(r) is FixedNumbers and len(r.fields) == 1 for r in self._readers.values())
         ):
             return None
         tables = []
-        for reader in self._readers:
+        for reader in self._readers.values():
             column = self._table.column(reader.name)
             if column.null_count or not _lies_there(column.type):
                 return None

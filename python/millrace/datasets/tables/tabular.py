@@ -18,10 +18,9 @@ from ..batches import ChunkedDataset, Field
 from .arrow_package import arrow, compute
 from .filtering import Progress, as_expression, for_each, kept_rows
 from .hugging_face import array_shapes, class_names
-from .mapping import REMEDY, ColumnReader, Struct, column_reader, fill_of, made_dtype, plain, plain_type
+from .mapping import ColumnReader, Struct, column_reader, constant_reader, plain, plain_type
 from .numbers import BadValue
 from .rules import Rules, shown
-from .values import OneValue
 
 _TEXT_BYTES = 32  # of a value without a dtype, until a chunk has been read
 
@@ -98,21 +97,16 @@ class Tabular(ChunkedDataset):
         self._columns = tuple(name for name in wanted if name not in constants)
         shapes = {name: shape for name, shape in array_shapes(schema).items() if name in self._columns}
         self._rules = replace(self._rules, fixed_lists={**shapes, **self._rules.fixed_lists})
-        self._constants = tuple(name for name in wanted if name in constants)
+        self._constants = {name: is_text for name, is_text in constants.items() if name in wanted}
         self._select(chunks)
-        readers = {name: self._reader(name) for name in self._columns}
-        self._readers: tuple[ColumnReader, ...] = tuple(readers.values())
-        self._order, self._by_name = wanted, readers
-        parts = {name: reader.fields for name, reader in readers.items()}
-        parts |= {name: self._constant_fields(name, constants[name]) for name in self._constants}
-        self._parts = parts
-        self.fields = tuple(field for name in wanted for field in parts[name])
+        self._readers = {name: self._reader(name) for name in wanted}
+        self.fields = tuple(field for reader in self._readers.values() for field in reader.fields)
         self._row_bytes = sum(
             np.dtype(f.dtype).itemsize * math.prod(f.shape) if f.is_array else _TEXT_BYTES
             for f in self.fields
         )
         names = [field.name for field in self.fields]
-        self._is_nested = any(type(reader) is Struct for reader in self._readers)
+        self._is_nested = any(type(reader) is Struct for reader in self._readers.values())
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(
                 f"two fields would be called {shown(sorted(twice))}; rename the column, or use another policy"
@@ -152,6 +146,8 @@ class Tabular(ChunkedDataset):
         self.chunk_lengths = np.array(lengths, dtype=np.int64)
 
     def _reader(self, name: str) -> ColumnReader:
+        if name in self._constants:
+            return constant_reader(name, self._constants[name], self._rules)
         kind = self._rules.type_of(name, self._schema.field(name).type)
         return column_reader(name, kind, self._rules, self._collect_categories)
 
@@ -214,15 +210,6 @@ class Tabular(ChunkedDataset):
         together = arrow().chunked_array(parts, kind).unique().drop_null()
         return together.take(compute().sort_indices(together))
 
-    def _constant_fields(self, name: str, text: bool) -> tuple[Field, ...]:
-        rule = self._rules.null_rule(name)
-        self._constant_fills = {
-            **getattr(self, "_constant_fills", {}),
-            name: None if text else fill_of(name, "int64", rule, False),
-        }
-        field = Field(name) if text else Field(name, made_dtype("int64", rule, False), ())
-        return (field, Field(f"{name}_mask", "bool", ())) if rule.kind == "mask" else (field,)
-
     # -- chunks
     # --------------------------------------------------------------------------------------------------------
 
@@ -245,18 +232,21 @@ class Tabular(ChunkedDataset):
         chunk = self._chunks[number]
         if rows is not None:
             table = table.take(arrow().array(rows))
-        parts = {
-            r.name: self._read_column(r, table.column(i), chunk, rows) for i, r in enumerate(self._readers)
-        }
-        for name in self._constants:
-            parts[name] = self._constant(name, chunk, chunk.rows if rows is None else len(rows))
-        return [column for name in self._order for column in parts[name]]
+        count, constants = chunk.rows if rows is None else len(rows), self._constants_of(chunk.file)
+        made: list[Any] = []
+        for name, reader in self._readers.items():
+            if name in self._constants:
+                column = arrow().repeat(arrow().scalar(constants[name], reader.kind), count)
+            else:
+                parts = table.column(name)
+                column = parts.chunk(0) if parts.num_chunks == 1 else parts.combine_chunks()
+            made += self._read_column(reader, column, chunk, rows)
+        return made
 
     def _read_column(
-        self, reader: ColumnReader, column: Any, chunk: Chunk, rows: np.ndarray | None
+        self, reader: ColumnReader, array: Any, chunk: Chunk, rows: np.ndarray | None
     ) -> list[Any]:
         pa, file = arrow(), self._file_name(chunk.file)
-        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         wanted = self._rules.types.get(reader.name)
         try:
             if wanted is not None:
@@ -277,20 +267,6 @@ class Tabular(ChunkedDataset):
             place = f"{file}: {self.unit} {chunk.number}, column {reader.name!r}"
             raise ValueError(f"{place} cannot be read as {reader.kind}: {error}") from None
 
-    def _constant(self, name: str, chunk: Chunk, rows: int) -> list[Any]:
-        value, rule = self._constants_of(chunk.file)[name], self._rules.null_rule(name)
-        mask = [np.full(rows, value is not None)] if rule.kind == "mask" else []
-        field = next(field for field in self.fields if field.name == name)
-        if value is None:
-            if rule.kind == "raise" or not field.is_array and rule.kind == "nan":
-                raise ValueError(
-                    f"{self._file_name(chunk.file)}: its folder has a null for column {name!r}; {REMEDY}"
-                )
-            value = (
-                self._constant_fills[name] if field.is_array else rule.value if rule.kind == "fill" else ""
-            )
-        return [np.full(rows, value, field.dtype) if field.is_array else OneValue(value), *mask]
-
     def chunk_bytes(self, number: int) -> int:
         """What the columns of a chunk will occupy: exact for numbers, a guess for text and lists."""
         return int(self.chunk_lengths[number]) * self._row_bytes
@@ -300,12 +276,11 @@ class Tabular(ChunkedDataset):
             return {field.name: value for field, value in zip(self.fields, values)}
         made: dict[str, Any] = {}
         rest = iter(values)
-        for name in self._order:
-            reader = self._by_name.get(name)
+        for name, reader in self._readers.items():
             if type(reader) is Struct:
                 made[name] = reader.laid_out(rest)
             else:
-                made |= {field.name: next(rest) for field in self._parts[name]}
+                made |= {field.name: next(rest) for field in reader.fields}
         return made
 
     def _samples(self, indices: np.ndarray) -> list[Any]:

@@ -48,15 +48,3 @@ class Ragged:
         borders = np.cumsum(sizes) - sizes
         chosen = np.repeat(starts - borders, sizes) + np.arange(int(sizes.sum()))
         return list(torch.from_numpy(self.values[chosen]).split(sizes.tolist())) if len(rows) else []
-
-
-class OneValue:
-    """The same value in every row, as columns that come from a folder's name."""
-
-    nbytes = 0
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def take(self, rows: np.ndarray) -> list[Any]:
-        return [self._value] * len(rows)

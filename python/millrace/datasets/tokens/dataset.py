@@ -17,7 +17,7 @@ from ..kept import FirstVersions
 from ..row_samples import RowSamples, checked_index
 from .formats import open_path
 from .stretches import checked_dtype
-from .windows import Windows, document_starts
+from .windows import Windows, document_starts, token_rows
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -203,9 +203,7 @@ class Tokens(Dataset):
 
     def _rows(self) -> RowSamples:
         if self._samples is None:
-            from ..._loader.plan.token_windows import recognise_tokens  # which knows this class
-
-            self._samples = RowSamples(recognise_tokens(self))
+            self._samples = RowSamples(token_rows(self))
         return self._samples
 
     def __getstate__(self) -> dict[str, Any]:

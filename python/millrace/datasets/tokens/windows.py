@@ -1,4 +1,4 @@
-"""Windows: where samples begin in stretches of tokens, as tables of overlapping rows that take no memory."""
+"""Windows over stretches of tokens: where samples begin, as tables of overlapping rows without memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ... import _core
+from ..._common.lowering.rows import Column, RowSet
 from .stretches import Stretch
 
 
@@ -120,3 +122,30 @@ def _steps(documents: NDArray[np.int64], end: int, stride: int, count: int) -> N
     first = np.cumsum(each) - each
     starts = np.repeat(documents, each) + stride * (np.arange(int(each.sum())) - np.repeat(first, each))
     return starts[starts < count]
+
+
+def token_rows(dataset: Any) -> RowSet:
+    windows = dataset.windows
+    excluded = None if windows.excluded is None else (*windows.excluded, dataset.ignore_index)
+    made = dataset.out_dtype.removeprefix("torch.")
+
+    def column(first: int, **more: Any) -> Column:
+        """The tokens at [first, first + length) of each window."""
+        return Column(
+            tuple(windows.tables(first)),
+            torch.Tensor,
+            windows.dtype,
+            (dataset.length,),
+            made=made,
+            index_map=windows.starts,
+            mapped=True,
+            files=windows.files,
+            highest=dataset.max_token,
+            **more,
+        )
+
+    if dataset.targets is None:
+        return RowSet("Tokens", len(dataset), (column(0),), 0)
+    borders = windows.borders if excluded is not None else ()
+    columns = column(0), column(1, borders=borders, excluded=excluded)
+    return RowSet("Tokens", len(dataset), columns, (list, (0, 1)))

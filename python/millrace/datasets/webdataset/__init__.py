@@ -92,8 +92,7 @@ from .handlers import (
     warn_and_stop,
 )
 from .indexed import IndexedWebDataset
-from .mix import RandomMix, RoundRobin
-from .mixture import Mixture
+from .mix import Mixture, RandomMix, RoundRobin
 from .pipeline import DataPipeline
 from .shardlists import (
     DirectoryShardList,
@@ -215,6 +214,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from .names import lookup
+    from .missing import lookup
 
     return lookup(__name__, name)

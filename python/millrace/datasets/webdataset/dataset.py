@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,7 +11,6 @@ from millrace._common.ranks import world
 from millrace._common.signed_urls import unsigned
 
 from .chain import ENDLESS, Chain, seed_of
-from .editable_steps import EditableSteps
 from .flow import Context, Flow
 from .handlers import Handler, reraise_exception
 from .holding import DetShuffle
@@ -20,6 +20,40 @@ from .shardlists import ResampledShards, SimpleShardList, TarfileToSamples
 from .shards import Shards
 from .split import SPLITTERS, Reader, Splitter, split_by_node, split_by_worker
 from .urls import expand_urls
+
+
+class EditableSteps(list):
+    """A WebDataset's steps. Changing the list makes the data set a DataPipeline of what is in it then."""
+
+    becomes: Any = None  # DataPipeline, which stands above this module and says so
+    owner: Any = None
+
+    def of(self, owner: Any) -> EditableSteps:
+        self.owner = owner
+        return self
+
+    def _changed(self) -> None:
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.__class__ = self.becomes
+            owner.__dict__["_steps"] = self
+            owner._forget()
+
+
+def _changing(name: str) -> Any:
+    method = getattr(list, name)
+
+    @functools.wraps(method)
+    def change(self: EditableSteps, *args: Any, **kw: Any) -> Any:
+        result = method(self, *args, **kw)
+        self._changed()
+        return result
+
+    return change
+
+
+for _method in "__delitem__ __setitem__ __iadd__ append clear extend insert pop remove reverse".split():
+    setattr(EditableSteps, _method, _changing(_method))
 
 
 class WebDataset(Chain):

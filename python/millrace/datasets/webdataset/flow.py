@@ -80,10 +80,12 @@ class Stage:
     """One step of a pipeline, as data: what a fluent method appends. Subclasses are dataclasses, compared by
     their fields.
 
-    `has_place`: its flow adds an entry to the place. `counts`: places behind it depend on it.
+    `has_place`: its flow adds an entry to the place. `counts`: places behind it depend on it. `label`: how it
+    is shown, and what is kept of it in a state.
     """
 
     has_place = counts = False
+    label = ""
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         """The flow of this stage over `source`. `own`: its entry in the place; `source` stands where it is to
@@ -103,7 +105,7 @@ class Stage:
         return iter(self.run(Items(items), Context(0, epoch, 0, Reader.here())))
 
     def __str__(self) -> str:
-        return type(self).__name__
+        return self.label.format(self) or type(self).__name__
 
 
 class Items:

@@ -14,6 +14,7 @@ from typing import Any
 from millrace._common.regular_files import open_regular
 from millrace.errors import UnavailableError
 
+from ..source_file import SourceFile
 from . import utils
 from .commands import Pipe, is_command, opened
 from .open_shards import is_local, local_path
@@ -77,36 +78,9 @@ def gopen(url: str, mode: str = "rb", bufsize: int = -1, **kw: Any) -> Any:
         )
     from millrace import stores
 
-    return io.BufferedReader(_SourceFile(stores.open_source(url, **kw)), 1 << 20)
+    return io.BufferedReader(SourceFile(stores.open_source(url, **kw)), 1 << 20)
 
 
 def reader(url: str, **kw: Any) -> Any:
     """gopen(url, "rb")."""
     return gopen(url, "rb", **kw)
-
-
-class _SourceFile(io.RawIOBase):
-    """A ByteSource as a file."""
-
-    def __init__(self, source: Any) -> None:
-        self._source, self._position = source, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._source.size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def readinto(self, buffer: Any) -> int | None:
-        size = min(len(buffer), max(0, self._source.size - self._position))
-        buffer[:size] = self._source.read_at(self._position, size)
-        self._position += size
-        return size

@@ -32,12 +32,10 @@ class Shuffle(Stage):
     initial: int = 100
     seed: int | None = None
     has_place = counts = True
+    label = "shuffle({0.size}, initial={0.initial}, seed={0.seed})"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return ShuffleFlow(source, self, context.draws("shuffle", self.seed), own)
-
-    def __str__(self) -> str:
-        return f"shuffle({self.size}, initial={self.initial}, seed={self.seed})"
 
 
 @dataclass(frozen=True)
@@ -181,12 +179,10 @@ class Batched(Stage):
     collation_fn: Collate | None = default_collation_fn
     partial: bool = True
     counts = True
+    label = "batched({0.batchsize}, partial={0.partial})"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return BatchedFlow(source, self)
-
-    def __str__(self) -> str:
-        return f"batched({self.batchsize}, partial={self.partial})"
 
 
 class BatchedFlow:
@@ -217,12 +213,10 @@ class Unbatched(Stage):
     """The samples of batches: tuples of fields that have a length, or dicts of them."""
 
     has_place = counts = True
+    label = "unbatched()"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return UnpackedFlow(source, rows_of, own)
-
-    def __str__(self) -> str:
-        return "unbatched()"
 
 
 @dataclass(frozen=True)
@@ -230,12 +224,10 @@ class Unlisted(Stage):
     """The elements of lists."""
 
     has_place = counts = True
+    label = "unlisted()"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return UnpackedFlow(source, _elements_of, own)
-
-    def __str__(self) -> str:
-        return "unlisted()"
 
 
 class UnpackedFlow:
@@ -289,6 +281,7 @@ class Slice(Stage):
     stop: int | None
     step: int = 1
     has_place = counts = True
+    label = "slice({0.start}, {0.stop}, {0.step})"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return CountedFlow(source, self._select, own)
@@ -303,9 +296,6 @@ class Slice(Stage):
             if number >= self.start and (number - self.start) % self.step == 0:
                 yield item
 
-    def __str__(self) -> str:
-        return f"slice({self.start}, {self.stop}, {self.step})"
-
 
 @dataclass(frozen=True)
 class RandomSample(Stage):
@@ -315,6 +305,7 @@ class RandomSample(Stage):
 
     p: float = 0.5
     has_place = counts = True
+    label = "rsample({0.p})"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         draws = context.draws("rsample")
@@ -327,9 +318,6 @@ class RandomSample(Stage):
                     yield item
 
         return CountedFlow(source, select, own)
-
-    def __str__(self) -> str:
-        return f"rsample({self.p})"
 
 
 _END = object()

@@ -64,22 +64,19 @@ class IndexedWebDataset(Dataset):
                     " on_error="
                 )
         self.urls = tuple(urls)
-        self.stages = tuple(stages)
+        self.stages: tuple[Each, ...] = tuple(stages)
         self.index_dir = index_dir
         self._stores = stores
         self._opened: _Shards | None = None
         self._first = FirstVersions()
-        self._functions: list[Callable[[Any], Any]] | None = None
 
     def __len__(self) -> int:
         return int(self._shards.ends[-1]) if self.urls else 0
 
     def __getitem__(self, index: int) -> Any:
         sample = self._read(operator.index(index))
-        if self._functions is None:
-            self._functions = [stage._function() for stage in self.stages]  # type: ignore[attr-defined]
-        for function, stage in zip(self._functions, self.stages):
-            result = function(sample)
+        for stage in self.stages:
+            result = stage.apply(sample)
             if result is LEFT_OUT:
                 raise ValueError(f"{stage} leaves sample {index} out, and an indexed dataset has all of them")
             sample = result
@@ -128,11 +125,7 @@ class IndexedWebDataset(Dataset):
         return self._opened.here()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "_opened": None,
-            "_functions": None,
-        }  # another process opens the shards itself
+        return {**self.__dict__, "_opened": None}  # another process opens the shards itself
 
     def __repr__(self) -> str:
         return f"IndexedWebDataset({len(self.urls)} shards){''.join(f'.{stage}' for stage in self.stages)}"

@@ -1,6 +1,32 @@
-"""Methods that are not there, and what to write instead."""
+"""What the package, or an older version of it, has under `wds.` or as a method, and is not here; and what to
+write instead.
+"""
 
 from __future__ import annotations
+
+import importlib
+from typing import Any
+
+#: What to write instead of what webdataset, or an older version of it, has.
+_INSTEAD = {
+    "MultiShardSample": "Mixture([WebDataset(...), WebDataset(...)], weights=[...])",
+    "PytorchShardList": "WebDataset(urls, shardshuffle=True), whose ranks and workers divide the shards",
+    "ResizedDataset": ".with_epoch(n) and .with_length(n)",
+    "ShardList": "WebDataset(urls)",
+}
+
+
+def lookup(module: str, name: str) -> Any:
+    """`wds.<name>`. AttributeError, with what to write instead where something is known."""
+    if name == "pytorch_weights_only":  # which may be set here or there
+        return importlib.import_module(".autodecode", __package__).pytorch_weights_only
+    remedy = (
+        f": use {_INSTEAD[name]}"
+        if name in _INSTEAD
+        else "; its WebDataset, steps and handlers do, and docs/shards.md lists them"
+    )
+    raise AttributeError(f"module {module!r} has no {name!r}{remedy if not name.startswith('_') else ''}")
+
 
 #: Methods that WebDataset and WebLoader of the package, or of older versions of it, have.
 _METHODS = {

@@ -14,11 +14,10 @@ from typing import Any
 
 from . import tariterators
 from .chain import Chain, as_stage, seed_of
-from .dataset import WebDataset
-from .editable_steps import EditableSteps
+from .dataset import EditableSteps, WebDataset
 from .flow import Context, Flow, Stage
 from .holding import DetShuffle, Shuffle
-from .mixture import Mixture, MixtureFlow
+from .mix import Mixture, MixtureFlow
 from .shardlists import ResampledShards, SimpleShardList, TarfileToSamples, _Resampled
 from .utils import make_seed
 

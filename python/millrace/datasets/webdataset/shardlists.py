@@ -265,6 +265,7 @@ class TarfileToSamples(Stage):
     select_files: Callable[[str], bool] | None = None
     rename_files: Callable[[str], str] | None = None
     has_place = counts = True
+    label = "tarfile_to_samples()"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         """Behind other steps than those that WebDataset knows: what these give is not known, so it is resumed
@@ -285,9 +286,6 @@ class TarfileToSamples(Stage):
             empty_check=False,
         )
         return iter(_UrlFlow(shards, samples))
-
-    def __str__(self) -> str:
-        return "tarfile_to_samples()"
 
 
 class _UrlFlow(ShardFlow):

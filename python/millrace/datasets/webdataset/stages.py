@@ -64,19 +64,17 @@ def _fields(sample: dict[str, Any]) -> str:
 
 
 class Each(Stage):
-    """A stage that is a function of one sample. `_function()` makes it; what it returns is given, `LEFT_OUT`
-    is not.
-    """
+    """A stage that is a function of one sample: what apply() returns is given, `LEFT_OUT` is not."""
 
     handler: Handler = staticmethod(
         reraise_exception
     )  # of stages that have no such field; a bare function would become a method
 
-    def _function(self) -> Callable[[Any], Any]:
+    def apply(self, sample: Any) -> Any:
         raise NotImplementedError
 
     def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
-        function, handler = self._function(), self.handler
+        function, handler = self.apply, self.handler
         for sample in samples:
             try:
                 result = function(sample)
@@ -98,10 +96,7 @@ class Map(Each):
     function: Callable[[Any], Any]
     handler: Handler = reraise_exception
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: Any) -> Any:
+    def apply(self, sample: Any) -> Any:
         result = self.function(sample)
         if result is None:
             return LEFT_OUT
@@ -142,8 +137,8 @@ class Decode(Each):
         """What does it, sample by sample."""
         return SampleDecoder(self.handlers, self.pre, self.post, self.only, self.partial, self.allow_pickle)
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self.decoder
+    def apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+        return self.decoder(sample)
 
 
 @dataclass(frozen=True)
@@ -155,19 +150,12 @@ class ToTuple(Each):
     none_is_error: bool = True
     handler: Handler = reraise_exception
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: dict[str, Any]) -> tuple[Any, ...]:
+    def apply(self, sample: dict[str, Any]) -> tuple[Any, ...]:
         result = tuple([field_of(sample, names, self.missing_is_error) for names in self.fields])
-        if self.none_is_error and None in map(_none, result):
+        if self.none_is_error and any(value is None for value in result):
             names = self.fields[[value is None for value in result].index(True)]
             raise ValueError(f"{_of(sample)}: field {';'.join(names)!r} is None")
         return result
-
-
-def _none(value: Any) -> bool | None:
-    return None if value is None else True
 
 
 @dataclass(frozen=True)
@@ -180,10 +168,7 @@ class ToDict(Each):
     missing_is_error: bool = True
     handler: Handler = reraise_exception
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def apply(self, sample: dict[str, Any]) -> dict[str, Any]:
         if not self.fields:
             return {name: value for name, value in sample.items() if not name.startswith("__")}
         return {names[0]: field_of(sample, names, self.missing_is_error) for names in self.fields}
@@ -196,10 +181,7 @@ class MapTuple(Each):
     functions: tuple[Callable[[Any], Any] | None, ...]
     handler: Handler = reraise_exception
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: Any) -> tuple[Any, ...]:
+    def apply(self, sample: Any) -> tuple[Any, ...]:
         if not isinstance(sample, (list, tuple)):
             raise TypeError(
                 f"map_tuple() takes tuples, as to_tuple() makes them, not {type(sample).__name__}"
@@ -218,10 +200,7 @@ class MapDict(Each):
     functions: dict[str, Callable[[Any], Any]]
     handler: Handler = reraise_exception
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: Any) -> Any:
+    def apply(self, sample: Any) -> Any:
         if not isinstance(sample, dict):
             raise TypeError(
                 f"map_dict() takes samples that are dicts, not {type(sample).__name__}; put it before"
@@ -239,8 +218,8 @@ class Select(Each):
     predicate: Callable[[Any], bool]
     handler: Handler = reraise_exception
 
-    def _function(self) -> Callable[[Any], Any]:
-        return lambda sample: sample if self.predicate(sample) else LEFT_OUT
+    def apply(self, sample: Any) -> Any:
+        return sample if self.predicate(sample) else LEFT_OUT
 
 
 @dataclass(frozen=True)
@@ -251,16 +230,15 @@ class Rename(Each):
     keep: bool = True
     handler: Handler = reraise_exception
 
-    def _function(self) -> Callable[[Any], Any]:
-        replaced = {name for names in self.names.values() for name in names}
+    @cached_property
+    def _replaced(self) -> set[str]:
+        return {name for names in self.names.values() for name in names}
 
-        def rename(sample: dict[str, Any]) -> dict[str, Any]:
-            renamed = {new: field_of(sample, names) for new, names in self.names.items()}
-            if not self.keep:
-                return renamed
-            return {name: value for name, value in sample.items() if name not in replaced} | renamed
-
-        return rename
+    def apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+        renamed = {new: field_of(sample, names) for new, names in self.names.items()}
+        if not self.keep:
+            return renamed
+        return {name: value for name, value in sample.items() if name not in self._replaced} | renamed
 
 
 @dataclass(frozen=True)
@@ -274,10 +252,7 @@ class RenameKeys(Each):
     must_match: bool = True
     duplicate_is_error: bool = True
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def apply(self, sample: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = {}
         unmatched = {pattern for _, pattern in self.patterns}
         for path, value in sample.items():
@@ -308,10 +283,7 @@ class ExtractKeys(Each):
     duplicate_is_error: bool = True
     ignore_missing: bool = False
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: dict[str, Any]) -> tuple[Any, ...]:
+    def apply(self, sample: dict[str, Any]) -> tuple[Any, ...]:
         result = []
         for patterns in self.patterns:
             fitting = [
@@ -340,10 +312,7 @@ class DecodeByPattern(Each):
     patterns: tuple[tuple[str, Any], ...]
     must_decode: bool = True
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._apply
-
-    def _apply(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def apply(self, sample: dict[str, Any]) -> dict[str, Any]:
         result = {}
         for path, value in sample.items():
             if path.startswith("__"):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
+_SIGN = re.compile(r"\\.|[{},]", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _MOST_SUBSTITUTIONS = 10  # one variable may name another
 
@@ -58,84 +59,56 @@ def expand_braces(text: str) -> Iterator[str]:
     What is no list or range stays as it is, braces included; a backslash before a character takes its meaning
     away.
     """
-    opening = _find(text, 0, "{")
-    while opening >= 0:
-        closing = _closing(text, opening)
-        if closing >= 0:
-            options = _options(text[opening + 1 : closing])
-            if options is not None:
-                before = _unescaped(text[:opening])
-                rest = list(expand_braces(text[closing + 1 :]))
-                for option in options:
-                    for end in rest:
-                        yield before + option + end
-                return
-            inner = list(expand_braces(text[opening + 1 : closing]))
-            if len(inner) > 1:  # no list itself, but there is one within
-                for option in inner:
-                    for end in expand_braces(text[closing + 1 :]):
-                        yield _unescaped(text[:opening]) + "{" + option + "}" + end
-                return
-        opening = _find(text, opening + 1, "{")
-    yield _unescaped(text)
+    opening = next((at for at, sign, _ in _signs(text) if sign == "{"), None)
+    if opening is None:
+        yield _unescaped(text)
+        return
+    inside = next(
+        (text[opening + 1 : at] for at, sign, depth in _signs(text, opening) if (sign, depth) == ("}", 1)),
+        None,
+    )
+    if inside is None:
+        options, rest = ["{"], text[opening + 1 :]
+    else:
+        options = _options(inside) or [f"{{{word}}}" for word in expand_braces(inside)]
+        rest = text[opening + len(inside) + 2 :]
+    before, ends = _unescaped(text[:opening]), list(expand_braces(rest))
+    for option in options:
+        for end in ends:
+            yield before + option + end
 
 
-def _find(text: str, start: int, wanted: str) -> int:
-    """The next unescaped character of `wanted`, or -1."""
-    position = start
-    while position < len(text):
-        if text[position] == "\\":
-            position += 2
-            continue
-        if text[position] in wanted:
-            return position
-        position += 1
-    return -1
+def _signs(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
+    """(place, sign, how many braces are open there, its own included) of braces and commas, and of what a
+    backslash has taken the meaning from.
+    """
+    depth = 0
+    for match in _SIGN.finditer(text, start):
+        depth += match[0] == "{"
+        yield match.start(), match[0], depth
+        depth -= match[0] == "}"
 
 
-def _closing(text: str, opening: int) -> int:
-    depth, position = 0, opening
-    while (position := _find(text, position, "{}")) >= 0:
-        depth += 1 if text[position] == "{" else -1
-        if depth == 0:
-            return position
-        position += 1
-    return -1
-
-
-def _options(inside: str) -> None | list[str]:
-    """What a pair of braces with this between them stands for; None if for itself."""
+def _options(inside: str) -> list[str]:
+    """What a pair of braces with this between them stands for; none if for itself."""
     if (match := _RANGE.fullmatch(inside)) is not None:
-        return _numbers(match) if match.group(1) is not None else _letters(match)
-    parts, depth, start, position = [], 0, 0, 0
-    while (position := _find(inside, position, "{},")) >= 0:
-        character = inside[position]
-        if character == "," and depth == 0:
-            parts.append(inside[start:position])
-            start = position + 1
-        else:
-            depth += {"{": 1, "}": -1, ",": 0}[character]
-        position += 1
-    if not parts:
-        return None
-    parts.append(inside[start:])
-    return [word for part in parts for word in expand_braces(part)]
+        return _range(match)
+    commas = [at for at, sign, depth in _signs(inside) if sign == "," and depth == 0]
+    parts = [inside[begin + 1 : end] for begin, end in zip([-1, *commas], [*commas, len(inside)])]
+    return [word for part in parts for word in expand_braces(part)] if commas else []
 
 
-def _numbers(match: re.Match[str]) -> list[str]:
-    first, last = match.group(1), match.group(2)
+def _range(match: re.Match[str]) -> list[str]:
+    """Of numbers, as wide as the wider of the two where one is padded with zeros; or of letters."""
+    first, last = match[1] or match[4], match[2] or match[5]
+    step = abs(int(match[3] or match[6] or 1)) or 1
+    begin, end = (int(first), int(last)) if match[1] else (ord(first), ord(last))
+    codes = range(begin, end + 1, step) if begin <= end else range(begin, end - 1, -step)
+    if match[4]:
+        return [chr(code) for code in codes]
     padded = any(re.match(r"-?0\d", number) for number in (first, last))
     width = max(len(first), len(last)) if padded else 0
-    return [f"{number:0{width}d}" for number in _steps(int(first), int(last), match.group(3))]
-
-
-def _letters(match: re.Match[str]) -> list[str]:
-    return [chr(code) for code in _steps(ord(match.group(4)), ord(match.group(5)), match.group(6))]
-
-
-def _steps(first: int, last: int, step: None | str) -> range:
-    width = abs(int(step or 1)) or 1
-    return range(first, last + 1, width) if first <= last else range(first, last - 1, -width)
+    return [f"{code:0{width}d}" for code in codes]
 
 
 def _unescaped(text: str) -> str:

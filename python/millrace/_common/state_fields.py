@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...errors import StateError
+from ..errors import StateError
 
 REMEDY = "the state is damaged or not complete; load another one, or begin anew with load_state_dict({})"
 _NOTHING = object()

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..._common.checksum import unsigned_state
+from .checksum import unsigned_state
 
 
 def is_stateful(thing: Any) -> bool:
@@ -39,14 +39,3 @@ def put_back(thing: Any, state: Any) -> None:
     """Loads a copy of `state`, which the caller may want to use again."""
     if state is not None and is_stateful(thing):
         thing.load_state_dict(copy.deepcopy(state))
-
-
-def dataset_parts(fetcher: Any, streams: bool) -> tuple[Any, Any]:
-    """(the dataset's state, its iterator's as torchdata nests it) in the fetcher that runs it."""
-    if not streams:
-        return state_of(fetcher.dataset), None
-    iterator = fetcher.dataset_iter
-    return (
-        None if iterator is fetcher.dataset else state_of(fetcher.dataset),
-        {"dataset_iter_state": state_of(iterator), "fetcher_ended": fetcher.ended},
-    )

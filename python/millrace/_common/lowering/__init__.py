@@ -1,0 +1,6 @@
+"""What the native engine takes of Python objects, for datasets and for the loader's planner alike.
+
+refusal.py  how a recogniser says no        rows.py, memory_rows.py  rows that lie in memory, as columns
+transforms.py, arguments.py, tensor_resize.py  torchvision's transforms and ours, as a chain of steps
+holders.py, same_code.py  callables that only hold others, told by their code
+"""
