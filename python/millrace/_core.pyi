@@ -846,7 +846,8 @@ class StageClock:
     """
 
     enabled: bool
-    """Of the class. False where MILLRACE_PROFILE=0 is in the environment: what begins then is not counted. Set
+    """Of the class. False where MILLRACE_PROFILE=0 is in the environment: what begins then is not counted.
+    Set
     by measurements of its cost.
     """
     def __init__(self) -> None: ...
@@ -976,7 +977,8 @@ class SharedRing:
 
     def get(self, slot: int, offset: int, bytes: int) -> bytes: ...
     def lease(self, slot: int) -> SlotLease:
-        """A taken slot, which is free again when the last reference to the lease and to what was made of it is
+        """A taken slot, which is free again when the last reference to the lease and to what was made of it
+        is
         gone.
         """
 

@@ -17,11 +17,10 @@ from ._common.checksum import signed, verified
 from ._common.data_parallel import part_of, sampler_of_part
 from ._common.devices import Device, device_of
 from ._loader.arguments import checked_arguments
-from ._loader.engines import InlineIter, ProcessIter, ThreadIter
-from ._loader.engines.stream_iterator import StreamIter, seen_as_inline
+from ._loader.engines.python import PYTHON
 from ._loader.heavy_lists import memory_advice
-from ._loader.iterator import NativeInlineIter, NativeThreadIter
-from ._loader.plan import Plan, StreamJob, make_plan, order_advice
+from ._loader.iterator import InlineIterator, iterator_over
+from ._loader.plan import Plan, make_plan, order_advice, seen_as_inline
 from ._loader.run_record import RunRecord
 from ._loader.states import Progress, SavedState, before_first_epoch, fingerprint
 from ._loader.tuning import (
@@ -251,7 +250,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         """torch's iterator. That of a stream keeps nothing for the next epoch, so persistent_workers need not
         keep it.
         """
-        if isinstance(self._iterator, StreamIter):
+        if isinstance(self._iterator, InlineIterator):
             self._iterator = None
         batches = super().__iter__()
         if self._millrace_progress is not None:
@@ -291,21 +290,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             self.check_worker_number_rationality()
         recorder_of(self)  # here: what follows may see a copy of this loader
         record = RunRecord(self._engine_name(plan), profiler)
-        profiler.native = plan.job is not None
+        profiler.native = plan.spec is not None
         record.tuning = self._millrace_tuning = tuning_of(self, plan, record.engine)
         saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved, verify=False)
-        streams = isinstance(plan.job, StreamJob)
-        progress = Progress(seen_as_inline(self) if streams else self, saved, self._millrace_progress)
-        if streams:
-            iterator: Any = StreamIter(self, plan.job, record, progress)
-        elif plan.job is not None:
-            native_class = NativeThreadIter if self.num_workers > 0 else NativeInlineIter
-            iterator = native_class(self, plan.job, record, progress)
-        else:
-            python_class = {"processes": ProcessIter, "threads": ThreadIter, "inline": InlineIter}[
-                record.engine
-            ]
-            iterator = python_class(self, record, progress)
+        spec = plan.spec or PYTHON[record.engine]
+        loader = seen_as_inline(self) if spec.streams else self
+        progress = Progress(loader, saved, self._millrace_progress)
+        iterator = iterator_over(loader, spec, record, progress)
         profiler.ends_with(iterator)
         self._millrace_run, self._millrace_progress, self._millrace_saved = record, progress, None
         return iterator
@@ -321,7 +312,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             raise UnavailableError(
                 f'decode="gpu" is not possible here: {plan.decode_refusal}. decode="auto" takes the CPU then'
             )
-        if plan.job is not None:
+        if plan.spec is not None:
             return
         if self.native == "require":
             raise UnavailableError(f'native="require", but this loader runs in Python:\n{plan}')
@@ -335,7 +326,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
     def _engine_name(self, plan: Plan) -> str:
         if self.num_workers == 0:
             return "inline"
-        return "threads" if plan.job is not None or self._in_threads() else "processes"
+        return "threads" if plan.spec is not None or self._in_threads() else "processes"
 
     def _in_threads(self) -> bool:
         """Whether workers that run Python are threads: where asked for, and where they need not take

@@ -8,7 +8,7 @@ import torch
 
 from .._common.data_parallel import EQUAL_STEPS
 from .._tools.history.recorder import BatchHistory
-from .plan import DECODE
+from .plan.decoding import DECODE
 
 NATIVE = ("auto", "never", "require")
 ON_ERROR = ("raise", "skip", "replace")

@@ -38,7 +38,9 @@ class Delivered(NamedTuple):
 
 
 class NeedsIndex:
-    """Returned by Engine.next(): a worker's part of a stream has ended, so another one gets a further task."""
+    """Returned by Engine.next(): a worker's part of a stream has ended, so another one gets a further
+    task.
+    """
 
 
 NEEDS_INDEX = NeedsIndex()

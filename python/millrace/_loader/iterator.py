@@ -29,9 +29,9 @@ from .._common.devices import batch_memory
 from .._profiling.stages import COPY, HANDOVER, during
 from .endings import close_at_exit, closed_error, leave_if_ending
 from .engine import NEEDS_INDEX, Delivered, Engine, EngineSpec, NeedsIndex, Setup
+from .engines.backfill import drop_last
 from .run_record import RunRecord
 from .states import CursorSampler, Progress, put_back
-from .engines.backfill import drop_last
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
@@ -206,7 +206,9 @@ class LoaderIterator(_BaseDataLoaderIter):
     def __del__(self) -> None:
         fetcher = getattr(self._engine, "fetcher", None)
         if fetcher is not None:
-            with contextlib.suppress(Exception):  # a dataset that cannot say where it stands says so in state_dict()
+            with contextlib.suppress(
+                Exception
+            ):  # a dataset that cannot say where it stands says so in state_dict()
                 self._progress.ends_inline(fetcher)
         self._shutdown_workers()
 
@@ -338,3 +340,8 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
         for _ in range(min(ahead - out, out, _MOST_AT_ONCE)):
             if not self._try_put_index():
                 break
+
+
+def iterator_over(loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> LoaderIterator:
+    shell = InlineIterator if loader.num_workers == 0 else WorkerIterator
+    return shell(loader, spec, record, progress)

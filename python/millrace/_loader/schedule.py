@@ -48,7 +48,9 @@ class Schedule:
         self._arrived[task] = answer
 
     def take(self) -> Any:
-        """(task, worker, answer) of the batch whose turn it is; WAIT: it has not arrived; END: none is left."""
+        """(task, worker, answer) of the batch whose turn it is; WAIT: it has not arrived; END: none is
+        left.
+        """
         while self.wanted < self.sent:
             worker = self._worker_of.get(self.wanted)
             if worker is not None and (self.wanted in self._arrived or self.active[worker]):

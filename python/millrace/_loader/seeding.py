@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..._common.lowering.refusal import NotLowered, loaded
+from .._common.lowering.refusal import NotLowered, loaded
 
 _SEEDING_FUNCTIONS = (
     ("transformers.trainer_utils", "seed_worker"),

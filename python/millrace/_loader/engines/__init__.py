@@ -1,7 +1,4 @@
-"""Datasets that are Python code: in worker processes over one shared ring, in threads, or inside next()."""
-
-from .inline_iterator import InlineIter
-from .process_iterator import ProcessIter
-from .thread_iterator import ThreadIter
-
-__all__ = ["InlineIter", "ProcessIter", "ThreadIter"]
+"""Engines, a file each: native ones (pictures, rows in memory, batches of our datasets, streams), and those
+that
+run the user's Python: in worker processes, in threads, or inside next().
+"""

@@ -21,7 +21,7 @@ from ..._common.collation import as_shipped
 from ..._profiling.stages import collating
 from ..states import dataset_parts, put_back
 from .backfill import Skipped, failure, is_of_sample
-from .batches import samples_again
+from .packing import samples_again
 
 
 class Rows:

@@ -16,6 +16,49 @@ from ..engine import Delivered, Setup
 from ..states import Progress
 
 
+class NativeSpec:
+    """What specs of native engines are by default. Each has `core()`, which makes a C++ loader or its
+    like.
+    """
+
+    native = lazy = True
+    streams = follows_forks = leaves_out = counts_occurrences = on_device = False
+    """counts_occurrences: whether a sample depends on how often its index came before in the epoch."""
+    shares_batches = grows = True
+    """Whether threads share the rows of a batch, or each makes whole ones; whether more slots than usual are
+    of
+    use.
+    """
+    python_collate: Any = None
+    """What makes the consumer's batches of those that collated() returns, if anything does."""
+
+    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
+        """Belongs to the caller. threads=0: it works inside next(). memory: batches', as batch_memory()
+        says.
+        """
+        raise NotImplementedError
+
+    def open(self, setup: Setup) -> NativeEngine:
+        size, on_error, memory = setup.batch_size, setup.on_error, setup.memory
+        return NativeEngine(self, self.core(setup.threads, size, on_error, setup.drop_last, memory), setup)
+
+    def usual_slots(self, threads: int, batch_size: int | None) -> int:
+        """Batches in memory at once, the consumer's included, unless the engine is told otherwise."""
+        raise NotImplementedError
+
+    def rows(self, batch: Any) -> Any:
+        """One index list of the sampler, as the core takes it."""
+        return batch
+
+    def collated(self, made: Any) -> Any:
+        """What the core's next() returned, as default_collate returns it."""
+        return made
+
+    def lists_ahead(self, batch_size: int | None) -> int:
+        """Index lists that the core wants to know beforehand; 0: as many as torch would have sent."""
+        return 0
+
+
 class NativeEngine:
     """`core` makes the batches of `spec`; a collate_fn that is Python gets them behind it.
 

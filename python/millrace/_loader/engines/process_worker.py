@@ -35,9 +35,9 @@ from ..._profiling.stages import IDLE, SAMPLE, SEND, START, enter
 from ..._tools.history.draws import DrawWatch, put_back
 from ..._tools.history.stacks import write_stacks_to
 from . import channel
-from .packing import pack_value, write_pickle
 from .channel import MESSAGE, Descriptor, RingHandle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
+from .packing import pack_value, write_pickle
 
 _GRACE_MS = 2000  # to end by itself when the parent has ended
 _PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on

@@ -1,4 +1,10 @@
-"""From a stream's samples to batches: drawn, submitted to the engine, made, handed out.
+"""StreamEngine: a stream's samples are drawn, submitted to the C++ loader, made, delivered.
+
+The dataset's own stages run as they are, in the consumer's thread, over samples whose pictures were not read
+yet (Picture): shuffles, splits, labels, epochs and the position to resume at are the same objects' work. Only
+what happens to the pictures is the loader's.
+
+    shards ─▶ {"jpg": Picture, "cls": b"3"} ─▶ shuffle, decode the rest, to_tuple ─▶ (Picture, 3) ─▶ a ticket
 
 A batch is drawn a few batches before its turn: its samples, their tickets, and the dataset's state behind it,
 which becomes the loader's when the batch is handed out. An error in drawing comes when it is its batch's
@@ -10,21 +16,32 @@ from __future__ import annotations
 import copy
 import threading
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import default_collate
 
 from ... import _core
 from ..._common.checksum import unsigned_state
+from ..._profiling.board import thread_rows
 from ..._profiling.stages import COLLATE, WAIT, during
 from ..._tools.history.recorder import Names
+from ...datasets.pillow_decode import PillowDecoder
+from ...datasets.webdataset import WebDataset
+from ...datasets.webdataset.collation import default_collation_fn
+from ...datasets.webdataset.flow import Context, Stage
+from ...datasets.webdataset.handlers import Handler
+from ...datasets.webdataset.shards import ShardFlow
 from ...errors import CorruptDataError
 from ..endings import closed_error
-from ..plan import StreamJob
-from ..plan.shard_stages import Picture
+from ..engine import Delivered, Setup
+from .images import slots_for
+from .native import NativeSpec, native_snapshot
+from .stream_pictures import Picture, PictureFlow, as_pil
 
 State = dict[str, Any]
 
@@ -37,71 +54,153 @@ class _Drawn:
     error: Exception | None = None
 
 
-def fetcher_of(
-    job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any
-) -> StreamFetcher:
-    """What makes the batches of one epoch. `convert`: the loader's collate_fn, for batches that the dataset
-    made.
-    """
-    return (StreamFetcher if job.handler is None else BackfillingFetcher)(
-        job, threads, memory, seed, timeout, convert
-    )
+@dataclass(frozen=True)
+class StreamSpec(NativeSpec):
+    """A stream as the engine makes its batches: of `batch_size` samples, the last one with fewer if
+    `partial`.
 
-
-class StreamFetcher:
-    """What torch's iterator asks for batches, and Progress for states: `fetch`, `dataset`, `dataset_iter`,
-    `ended`.
+    `stages` give tuples, or dicts, with a Picture at `position`. `by_torch`: whose rule makes columns of
+    them, torch's default_collate or webdataset's default_collation_fn.
     """
 
-    def __init__(
-        self, job: StreamJob, threads: int, memory: str, seed: int, timeout: float, convert: Any
-    ) -> None:
-        self._job, self._timeout = job, timeout
-        self._convert = None if job.by_loader else convert
+    dataset: WebDataset
+    stages: tuple[Stage, ...]
+    pipeline: _core.ImagePipeline
+    position: int | str
+    batch_size: int
+    partial: bool
+    by_torch: bool
+    by_loader: bool  # the loader makes the batches, not the dataset
+    in_lists: bool  # the stages give lists of the samples of a batch
+    handler: Handler | None  # of pictures that cannot be decoded
+    readers: int  # as many as Python code would have, for each of which with_epoch() counts
+    threads: int
+    timeout: float  # seconds
+    memory: str
+    streams = True
+    grows = lazy = False
+
+    def open(self, setup: Setup) -> StreamEngine:
+        convert = None if self.by_loader else setup.loader.collate_fn
+        return (StreamEngine if self.handler is None else BackfillingEngine)(self, setup.base_seed, convert)
+
+    def samples(self) -> Iterator[Any]:
+        """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind
+        the last one given.
+        """
+        return self.dataset.iterate(self._source, self.stages, self.most if self.handler is None else None)
+
+    @property
+    def most(self) -> int | None:
+        """Items of an epoch, where with_epoch() says it."""
+        return None if self.dataset.most is None else self.dataset.most * self.readers
+
+    def loader(self, samples: _core.StreamSamples) -> _core.Loader:
+        """For tickets of `samples`; it belongs to the caller."""
+        dataset = _core.ImageDataset(samples, np.empty(0, np.int64), self.pipeline, PillowDecoder())
+        on_error = "raise" if self.handler is None else "leave"
+        return _core.Loader(dataset, self.threads, self.slots, on_error, False, self.memory)
+
+    @property
+    def slots(self) -> int:
+        return slots_for(self.pipeline, self.batch_size)
+
+    def usual_slots(self, threads: int, batch_size: int | None) -> int:
+        return self.slots
+
+    def columns(self, pictures: torch.Tensor, samples: list[Any]) -> Any:
+        """`pictures` and the columns of the other fields, as the rule makes them of tuples, or of dicts."""
+        if isinstance(self.position, str):
+            fields = [
+                {name: as_pil(value) for name, value in sample.items() if name != self.position}
+                for sample in samples
+            ]
+            made = (default_collate if self.by_torch else default_collation_fn)(fields)
+            return {name: pictures if name == self.position else made[name] for name in samples[0]}
+        others = [sample[: self.position] + sample[self.position + 1 :] for sample in samples]
+        columns = list((default_collate if self.by_torch else default_collation_fn)(others))
+        columns.insert(self.position, pictures)
+        return columns if self.by_torch else tuple(columns)
+
+    def _source(self, context: Context, own: Any) -> ShardFlow:
+        return PictureFlow(self.dataset.shards, context, own)
+
+
+class StreamEngine:
+    """Draws samples a few batches ahead, in the consumer's thread; the C++ loader makes their pictures.
+
+    For states it is a fetcher, as torch has them: `dataset`, `dataset_iter`, `ended`. close() beside next()
+    (endings.py): the loader wakes the consumer; what was drawn goes after him.
+    """
+
+    lists_ahead = 0
+    pins = False
+
+    def __init__(self, spec: StreamSpec, seed: int, convert: Any) -> None:
+        self.workers: list[Any] = []
+        self.outstanding = 0
+        self._spec, self._convert = spec, convert
         self._tickets = _core.StreamSamples()
-        self._state: State = unsigned_state(job.dataset)
-        self._samples = job.samples()
+        self._state: State = unsigned_state(spec.dataset)
+        self._samples = spec.samples()
         self._drawn: deque[_Drawn] = deque()
-        self._ahead = job.slots + 1 if threads else 1
+        self._ahead = spec.slots + 1 if spec.threads else 1
         self._drained = False
-        self._seat = threading.RLock()  # the consumer's, inside fetch()
+        self._seat = threading.RLock()  # the consumer's, inside next()
         self.ended = self.closed = False
-        self.dataset = self
+        self.fetcher = self.dataset = self
         self.dataset_iter = object()  # has no state of its own
         self.names = Names()  # of the samples in the batch that was made last
-        self.engine = job.open(self._tickets, threads, memory)
-        self.engine.start_epoch(seed, 0)
+        self.core = spec.loader(self._tickets)
+        self.core.start_epoch(seed, 0)
+        self.set_limits = self.core.set_limits
 
     def state_dict(self) -> State:
-        return copy.deepcopy(unsigned_state(self._job.dataset) if self.ended else self._state)
+        return copy.deepcopy(unsigned_state(self._spec.dataset) if self.ended else self._state)
 
     def load_state_dict(self, state: State) -> None:
-        self._job.dataset.load_state_dict(state)
+        self._spec.dataset.load_state_dict(state)
 
-    def fetch(self, index: Any) -> Any:
-        """The next batch. `index`, torch's, has nothing to say of a stream."""
+    def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
+        """Each epoch has an engine of its own."""
+
+    def submit(self, index: Any) -> None:
+        """torch's index list has nothing to say of a stream."""
+        self.outstanding += 1
+
+    def end_epoch(self) -> None:
+        """A stream says itself when it ends."""
+
+    def next(self, timeout: float) -> Delivered | None:
         with self._seat:
             try:
-                return self._fetched()
+                batch = self._next_batch()
+            except _StillToCome as error:
+                raise error.args[0] from None
+            except Exception as error:
+                if self.closed:  # by another thread: the batch was not given
+                    raise
+                self.outstanding -= 1
+                return Delivered(None, error)
             finally:
                 if self.closed:
                     self._let_go()
+        self.outstanding -= 1
+        return None if self.ended else Delivered(batch, rows=self.names)
 
-    def _fetched(self) -> Any:
+    def _next_batch(self) -> Any:
         made = self._next_made()
         if made is None:
             self.ended = True
-            raise StopIteration
+            return None
         pictures, drawn = made
         self._state = drawn.states[-1]
         return self._collated(pictures, drawn.samples)
 
     def close(self) -> None:
-        """Any thread. What has been drawn goes when the consumer is outside of fetch(): here, or behind
-        it.
-        """
+        """Any thread."""
         self.closed = True
-        self.engine.close()
+        self.core.close()
         if self._seat.acquire(blocking=False):
             try:
                 self._let_go()
@@ -109,16 +208,26 @@ class StreamFetcher:
                 self._seat.release()
 
     def _let_go(self) -> None:
+        """Of samples, and with them of shards that are open: who keeps the iterator does not keep these."""
         self._drawn.clear()
-        self._tickets.drop_before(
-            2**62
-        )  # and with them shards that are open; who keeps the iterator does not keep these
+        self._tickets.drop_before(2**62)
+
+    def stats(self) -> dict[str, Any]:
+        return self.core.stats()
+
+    def snapshot(self, stacks: bool) -> dict[str, Any]:
+        found = native_snapshot(self.core)
+        found["queue"]["drawn_ahead"] = len(self._drawn)
+        return found
+
+    def rows(self) -> list[Any]:
+        return thread_rows(self.core.clocks())
 
     def _collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
-        place = self._job.position
-        self.names = Names((sample[place].url, sample[place].key) for sample in samples)
+        position = self._spec.position
+        self.names = Names((sample[position].url, sample[position].key) for sample in samples)
         with during(COLLATE):
-            batch = self._job.collated(pictures, samples)
+            batch = self._spec.columns(pictures, samples)
             return batch if self._convert is None else self._convert(batch)
 
     def _next_made(self) -> tuple[torch.Tensor, _Drawn] | None:
@@ -139,14 +248,15 @@ class StreamFetcher:
             raise first.error
         try:
             with during(WAIT):
-                made = self.engine.next(self._timeout)
+                made = self.core.next(self._spec.timeout)
                 if made is None:
                     raise closed_error()
         except Exception as error:
             if self.closed:  # by another thread: the batch was not given
                 raise
             if isinstance(error, TimeoutError) and error.errno is None:  # the batch is still to come
-                raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
+                late = RuntimeError(f"DataLoader timed out after {self._spec.timeout} seconds")
+                raise _StillToCome(late) from None
             self._give_up(first)
             self._state = first.states[-1]
             raise
@@ -163,9 +273,9 @@ class StreamFetcher:
             if not drawn.samples:
                 self._drained = True
                 return
-            tickets = [self._ticket(sample[self._job.position]) for sample in drawn.samples]
+            tickets = [self._ticket(sample[self._spec.position]) for sample in drawn.samples]
             drawn.behind = tickets[-1] + 1
-            self.engine.submit(np.array(tickets, np.int64))
+            self.core.submit(np.array(tickets, np.int64))
         except Exception as error:
             if self.closed:
                 raise
@@ -175,7 +285,7 @@ class StreamFetcher:
 
     def _take(self) -> _Drawn:
         """The samples of the next batch; none at the end."""
-        job = self._job
+        job = self._spec
         if job.in_lists:
             samples = next(self._samples, [])
         else:
@@ -187,13 +297,17 @@ class StreamFetcher:
     def _ticket(self, picture: Any) -> int:
         if type(picture) is not Picture:
             raise TypeError(
-                f"field {self._job.position!r} of a sample is not the shard's picture but"
+                f"field {self._spec.position!r} of a sample is not the shard's picture but"
                 f' {type(picture).__name__}: select() replaced it. Give the loader native="never", or do that'
                 " in map_tuple()"
             )
         return self._tickets.add(
             picture.content, picture.url, picture.key, picture.number, picture.number_of_pass
         )
+
+
+class _StillToCome(Exception):
+    """A time-out: nothing was lost."""
 
 
 @dataclass
@@ -203,7 +317,7 @@ class _Piece:
     states: list[State]
 
 
-class BackfillingFetcher(StreamFetcher):
+class BackfillingEngine(StreamEngine):
     """With a handler for pictures that cannot be decoded: the others close up, so that batches are full and
     in the stream's order.
 
@@ -222,8 +336,8 @@ class BackfillingFetcher(StreamFetcher):
             given_now == 0
         )  # the last one that gave a batch
 
-    def _fetched(self) -> Any:
-        job = self._job
+    def _next_batch(self) -> Any:
+        job = self._spec
         while job.most is None or self._given < job.most:
             rows, closed = self._gather()
             pictures, samples = self._assemble(min(rows, job.batch_size))
@@ -237,7 +351,8 @@ class BackfillingFetcher(StreamFetcher):
                 return self._collated(pictures, samples)
             if not closed:
                 break
-        self._end()
+        self._spec.dataset.end()
+        self.ended = True
 
     def _gather(self) -> tuple[int, bool]:
         """Makes pieces until a batch is there. (rows at hand of the present repetition of the data, whether
@@ -246,7 +361,7 @@ class BackfillingFetcher(StreamFetcher):
         while True:
             numbers = [state.get("repetition") for piece in self._pieces for state in piece.states]
             rows = next((row for row, number in enumerate(numbers) if number != numbers[0]), len(numbers))
-            if rows >= self._job.batch_size or rows < len(numbers):
+            if rows >= self._spec.batch_size or rows < len(numbers):
                 return rows, rows < len(numbers)
             try:
                 piece = self._next_piece()
@@ -257,17 +372,12 @@ class BackfillingFetcher(StreamFetcher):
                 return rows, False
             self._pieces.append(piece)
 
-    def _end(self) -> None:
-        self._job.dataset.end()
-        self.ended = True
-        raise StopIteration
-
     def _next_piece(self) -> _Piece | None:
         made = self._next_made()
         if made is None:
             return None
         pictures, drawn = made
-        skipped = dict(self.engine.skipped)
+        skipped = dict(self.core.skipped)
         kept = []
         for row, state in enumerate(drawn.states):
             if self._ended is not None and state.get("repetition") == self._ended:
@@ -290,11 +400,11 @@ class BackfillingFetcher(StreamFetcher):
         unreadable = CorruptDataError(error["reason"])
         unreadable.path, unreadable.offset = error["path"], error["offset"]
         try:
-            goes_on = self._job.handler(unreadable)
+            goes_on = self._spec.handler(unreadable)
         except Exception:
             self._stop()
             raise
-        dataset = self._job.dataset
+        dataset = self._spec.dataset
         if not goes_on and (not dataset.repeats or dataset.shards.resampled):
             self._stop()
         return goes_on
@@ -327,7 +437,7 @@ class BackfillingFetcher(StreamFetcher):
         ), samples
 
     def _take(self) -> _Drawn:
-        size, dataset = self._short or self._job.batch_size, self._job.dataset
+        size, dataset = self._short or self._spec.batch_size, self._spec.dataset
         self._short = 0
         drawn = _Drawn([], [])
         for sample in islice(self._samples, size):

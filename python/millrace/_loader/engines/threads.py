@@ -3,8 +3,8 @@ releases the GIL, or has none.
 
 Each thread answers get_worker_info() for itself. The dataset is shared by the threads (an iterable-style one
 is deep-copied for each, so that each has its own position). How it ends: close() tells the threads to stop;
-each finishes the sample it is in and is waited for (one that is inside torch when the interpreter is torn down
-aborts the process).
+each finishes the sample it is in and is waited for (one that is inside torch when the interpreter is torn
+down aborts the process).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
+from ..._common.lowering.refusal import NotLowered
 from ..._profiling.board import clock_rows
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import IDLE, SAMPLE, SEND, START, WAIT, during, enter
 from ..endings import closed_error
 from ..engine import Setup
-from ..plan.refusal import NotLowered
-from ..plan.seeding import recognise_worker_init
+from ..seeding import recognise_worker_init
 from .fetchers import Sink, begin_at, make_fetcher, worker_state, wrapped_error
 from .thread_info import as_no_worker, enter_worker
 from .workers import Answer, WorkerEngine

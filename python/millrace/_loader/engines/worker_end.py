@@ -16,8 +16,8 @@ from torch.utils.data import _utils
 
 from ... import _core
 from . import channel
-from .packing import Layout
 from .channel import MESSAGE, Descriptor
+from .packing import Layout
 
 MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
 _PATIENCE_S = _utils.MP_STATUS_CHECK_INTERVAL
@@ -50,7 +50,9 @@ class WorkerEnd:
         self.stacks = stacks  # where it writes its Python stacks when it gets history.stacks.SIGNAL
         os.set_blocking(answers.fd, False)
         self.pidfd = -1
-        with contextlib.suppress(AttributeError, OSError):  # an old kernel, or a sandbox: then the engine ticks
+        with contextlib.suppress(
+            AttributeError, OSError
+        ):  # an old kernel, or a sandbox: then the engine ticks
             self.pidfd = os.pidfd_open(process.pid)
 
     def stop(self) -> None:

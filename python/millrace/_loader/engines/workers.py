@@ -39,8 +39,8 @@ class Answer(NamedTuple):
 
 class WorkerEngine:
     """Derived classes have `_send(worker, task, index, turn)`, `_resume(shared_seed)`, `_dismiss(worker)`,
-    `_on_their_way()` and `_receive(deadline, timeout)`, which waits, and calls `_arrived()` and `_ended()` with
-    what workers say.
+    `_on_their_way()` and `_receive(deadline, timeout)`, which waits, and calls `_arrived()` and `_ended()`
+    with what workers say.
     """
 
     lists_ahead = 0

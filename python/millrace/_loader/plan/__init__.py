@@ -1,4 +1,4 @@
-"""Lowering: what of a loader the native engine can run, and why the rest cannot.
+"""What of a loader the native engines can run, and why the rest cannot.
 
 `make_plan(loader)` looks at dataset, transform, sampler, collate_fn and worker_init_fn, each with the
 recogniser of one module of this package. Recognisers go by exact type or qualified name, so no optional
@@ -8,9 +8,7 @@ knows.
 """
 
 from .batches import order_advice
-from .decoding import DECODE
-from .jobs import Engine, Job
 from .plan import Plan, Stage, make_plan
-from .streams import StreamJob
+from .streams import seen_as_inline
 
-__all__ = ["DECODE", "Engine", "Job", "Plan", "Stage", "StreamJob", "make_plan", "order_advice"]
+__all__ = ["Plan", "Stage", "make_plan", "order_advice", "seen_as_inline"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,29 +10,13 @@ from torch.utils.data import Subset
 from torch.utils.data._utils import collate
 
 from ..._common.lowering.refusal import NotLowered
-from ...datasets.batches import BatchDataset, MakerOptions
+from ...datasets.batches import BatchDataset
 from ...samplers import ChunkShuffle
 from ...samplers.native import inner_sampler
-from ..engines.batches_engine import PoolEngine
+from ..engines.batches import BatchSource, BatchSpec
 from .collate import recognise_collate
 
-_MOST_LISTS_AHEAD = 32768
 _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__")
-
-
-@dataclass(frozen=True)
-class BatchSource:
-    """A recognised dataset: the one that makes batches, and int64 maps from the loader's indices to its own,
-    outermost first.
-    """
-
-    dataset: BatchDataset
-    index_maps: tuple[np.ndarray, ...]
-    length: int
-
-    @property
-    def name(self) -> str:
-        return "Subset of " * len(self.index_maps) + type(self.dataset).__name__
 
 
 def is_batches(dataset: Any) -> bool:
@@ -87,50 +70,6 @@ def recognise_batch_collate(
     return recognise_collate(function), None
 
 
-@dataclass(frozen=True)
-class BatchJob:
-    """A loader over such a dataset, as engines take it."""
-
-    source: BatchSource
-    collate: Callable[[list], Any] | None
-    rows_ahead: int
-    python_collate = None
-    leaves_out = False
-    counts_occurrences = False
-    on_device = False
-    shares_batches = grows = False
-
-    def usual_slots(self, threads: int, batch_size: int | None) -> int:
-        return threads * self._at_once(threads, batch_size) + 2
-
-    def _at_once(self, threads: int, batch_size: int | None) -> int:
-        return self.source.dataset.batches_at_once(batch_size or 1) if threads and self.collate is None else 1
-
-    def open(
-        self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str
-    ) -> PoolEngine:
-        dataset, slots = self.source.dataset, self.usual_slots(threads, batch_size)
-        maker = dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate))
-        return PoolEngine(maker, threads, slots, self._at_once(threads, batch_size))
-
-    def rows(self, batch: Any) -> np.ndarray:
-        """The dataset's indices of one index list of the sampler; IndexError and TypeError as a list's."""
-        source = self.source
-        if not source.index_maps:
-            return source.dataset.checked_indices(batch)
-        rows = np.asarray(batch)
-        for indices in source.index_maps:
-            rows = indices[rows]
-        return rows
-
-    def collated(self, made: Any) -> Any:
-        return made.value
-
-    def lists_ahead(self, batch_size: int | None) -> int:
-        """Index lists to have in the engine at once, beyond those that torch would have sent; 0: none."""
-        return min(_MOST_LISTS_AHEAD, -(-self.rows_ahead // max(1, batch_size or 1)))
-
-
 def order_advice(loader: Any) -> str | None:
     """What the loader's order costs its dataset, if it is one that makes batches and there is something to
     say.
@@ -145,9 +84,9 @@ def order_advice(loader: Any) -> str | None:
     )
 
 
-def batch_job(loader: Any, source: BatchSource, collate_fn: Callable[[list], Any] | None) -> BatchJob:
+def batch_spec(loader: Any, source: BatchSource, collate_fn: Callable[[list], Any] | None) -> BatchSpec:
     sampler = inner_sampler(loader.batch_sampler)
     window = sampler.window if isinstance(sampler, ChunkShuffle) else 0
     # A window's first batch needs most of its chunks: they are known that much earlier than the last batch of
     # the one before.
-    return BatchJob(source, collate_fn, source.dataset.rows_ahead and source.dataset.rows_ahead + window)
+    return BatchSpec(source, collate_fn, source.dataset.rows_ahead and source.dataset.rows_ahead + window)

@@ -10,8 +10,9 @@ import torch
 
 from ... import _core
 from ...errors import UnavailableError
+from ..engine import EngineSpec
+from ..engines.images import DeviceImageSpec, ImageSpec
 from .gpu_decoder import GpuDecoder, nvjpeg_library
-from .jobs import DeviceImageJob, ImageJob, Job
 
 DECODE = ("cpu", "gpu", "auto")
 
@@ -34,30 +35,30 @@ def place(device: torch.device) -> tuple[Any, Any]:
     return f"cuda:{index}", nvjpeg_library()
 
 
-def decoded_on_device(loader: Any, job: Job | None) -> tuple[Job | None, str]:
-    """(the loader's job, with the device's part in it where it can have one; "" then, else the reason why it
+def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec | None, str]:
+    """(the loader's spec, with the device's part in it where it can have one; "" then, else the reason why it
     has none)
     """
-    if not isinstance(job, ImageJob):
+    if not isinstance(spec, ImageSpec):
         return (
-            job,
+            spec,
             "only image folders that the native engine reads are decoded on a GPU, and this loader is none",
         )
-    if job.python_collate is not None:
+    if spec.python_collate is not None:
         return (
-            job,
+            spec,
             (
                 "collate_fn is Python code, for batches in the CPU's memory; leave it out, or apply it to the"
                 " finished batch"
             ),
         )
-    reason = _core.why_not_fused(job.pipeline) or missing_reason(loader._millrace_device)
+    reason = _core.why_not_fused(spec.pipeline) or missing_reason(loader._millrace_device)
     if reason:
-        return job, reason
-    parts = {field.name: getattr(job, field.name) for field in fields(ImageJob)}
+        return spec, reason
+    parts = {field.name: getattr(spec, field.name) for field in fields(ImageSpec)}
     balances = loader.decode == "auto"
     return (
-        DeviceImageJob(
+        DeviceImageSpec(
             **parts,
             place=partial(place, loader._millrace_device),
             balances=balances,

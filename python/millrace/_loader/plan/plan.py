@@ -1,4 +1,4 @@
-"""The planner: a loader's parts, looked at one by one, become one native job or none."""
+"""The planner: a loader's parts, looked at one by one, become one native spec or none."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from ..._common.lowering.refusal import NotLowered
 from ..._common.lowering.rows import RowSet
 from ..._common.lowering.transforms import Lowered, lowered
 from ...samplers.native import inner_sampler
-from .batches import BatchSource, batch_job, is_batches, recognise_batch_collate, recognise_batches
+from ..engine import EngineSpec
+from ..engines.images import Files, ImageSpec
+from ..engines.rows import RowsSpec
+from ..engines.stream import StreamSpec
+from ..seeding import recognise_worker_init
+from .batches import BatchSource, batch_spec, is_batches, recognise_batch_collate, recognise_batches
 from .collate import recognise_collate
 from .decoding import decoded_on_device
 from .in_memory import is_in_memory, recognise_rows
-from .jobs import ImageJob, Job, RowsJob
 from .python_collate import PythonCollate, recognise_any_collate, recognise_batch_function
 from .samplers import has_torchs_order, is_plain, sampler_name
-from .seeding import recognise_worker_init
-from .sources import Files, Source, recognise_source
-from .streams import Stream, StreamJob, is_stream, recognise_stream
+from .sources import Source, recognise_source
+from .streams import Stream, is_stream, recognise_stream
 
 
 @dataclass(frozen=True)
@@ -41,17 +44,17 @@ class Stage:
 
 @dataclass(frozen=True)
 class Plan:
-    """What runs where. `job` is None when the loader runs as Python code."""
+    """What runs where. `spec` is None when the loader runs as Python code."""
 
     stages: tuple[Stage, ...]
-    job: None | Job | StreamJob
+    spec: EngineSpec | None
     decode_refusal: str | None = None
     """Why pictures are not decoded on the device, "" when they are; None: that was not asked for."""
 
     def __str__(self) -> str:
         lines = list(map(str, self.stages))
         if self.decode_refusal is not None:
-            on_gpu = _ON_GPU[bool(getattr(self.job, "balances", False))]
+            on_gpu = _ON_GPU[bool(getattr(self.spec, "balances", False))]
             lines.append(
                 f"decode: cpu — {self.decode_refusal}" if self.decode_refusal else f"decode: gpu — {on_gpu}"
             )
@@ -110,7 +113,7 @@ def make_plan(loader: Any) -> Plan:
     plan = _plan_on_the_cpu(loader)
     if loader.decode == "cpu" or loader._millrace_device is None:
         return plan
-    return Plan(plan.stages, *decoded_on_device(loader, plan.job))
+    return Plan(plan.stages, *decoded_on_device(loader, plan.spec))
 
 
 def _plan_on_the_cpu(loader: Any) -> Plan:
@@ -131,15 +134,15 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
     stages.ask(
         "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
     )
-    job: Job | None = None
+    spec: EngineSpec | None = None
     if isinstance(data, RowSet) and not stages.refusing():
-        job = _rows_job(loader, data, collate)
+        spec = _rows_spec(loader, data, collate)
     elif isinstance(data, Source) and not stages.refusing():
         # Last, because the table of a big folder takes a while when it is first made.
         files: Files | None = stages.ask("dataset", lambda: _files(data))
         if files is not None and transform is not None:
-            job = ImageJob(files, transform[0], data.index_maps, collate)
-    return Plan(stages.finish(), job)
+            spec = ImageSpec(files, transform[0], data.index_maps, collate)
+    return Plan(stages.finish(), spec)
 
 
 def _stream_plan(loader: Any) -> Plan:
@@ -151,14 +154,14 @@ def _stream_plan(loader: Any) -> Plan:
     stages.ask(
         "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
     )
-    job: StreamJob | None = None
+    spec: StreamSpec | None = None
     if stream is not None and transform is not None and not stages.refusing():
         pipeline, decides = transform[0], "decides about pictures that cannot be decoded"
         if stream.handler is None:
-            job = stream.job(pipeline, loader)
+            spec = stream.spec(pipeline, loader)
         else:
-            job = stages.ask("handler", lambda: (decides, stream.job(pipeline, loader)))
-    return Plan(stages.finish(), job)
+            spec = stages.ask("handler", lambda: (decides, stream.spec(pipeline, loader)))
+    return Plan(stages.finish(), spec)
 
 
 def _batch_plan(loader: Any) -> Plan:
@@ -170,7 +173,7 @@ def _batch_plan(loader: Any) -> Plan:
         "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
     )
     return Plan(
-        stages.finish(), None if stages.refusing() or source is None else batch_job(loader, source, collate)
+        stages.finish(), None if stages.refusing() or source is None else batch_spec(loader, source, collate)
     )
 
 
@@ -199,12 +202,12 @@ def _dataset(loader: Any) -> tuple[str, Source | RowSet]:
     return source.name, source
 
 
-def _rows_job(loader: Any, rows: RowSet, collate: PythonCollate | None) -> RowsJob:
+def _rows_spec(loader: Any, rows: RowSet, collate: PythonCollate | None) -> RowsSpec:
     fetcher = _DatasetKind.create_fetcher(
         _DatasetKind.Map, loader.dataset, True, default_collate, loader.drop_last
     )
     in_order = type(inner_sampler(loader._index_sampler)) is SequentialSampler
-    return RowsJob(rows, fetcher.fetch, in_order, collate)
+    return RowsSpec(rows, fetcher.fetch, in_order, collate)
 
 
 def _collate(loader: Any, data: Source | RowSet | None, transform: Any) -> tuple[str, PythonCollate | None]:

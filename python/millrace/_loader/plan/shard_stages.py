@@ -18,7 +18,6 @@ from ...datasets.webdataset.collation import default_collation_fn
 from ...datasets.webdataset.flow import Stage
 from ...datasets.webdataset.handlers import Handler, reraise_exception
 from ...datasets.webdataset.holding import Batched, RandomSample, Shuffle, Slice
-from ...datasets.webdataset.images import IMAGE_EXTENSIONS, IMAGE_SPECS, picture
 from ...datasets.webdataset.stages import (
     LEFT_OUT,
     Decode,
@@ -30,30 +29,10 @@ from ...datasets.webdataset.stages import (
     ToDict,
     ToTuple,
 )
+from ..engines.stream_pictures import Picture, as_pil, is_picture_name
 
 _LABELS = frozenset(("cls", "cls2", "index", "inx", "id"))
 """Fields that decode() makes whole numbers of."""
-
-
-class Picture:
-    """A picture that was not decoded, nor read where it need not be. `number`, `number_of_pass`: what its
-    random numbers are drawn from.
-    """
-
-    __slots__ = ("content", "key", "number", "number_of_pass", "url")
-
-    def __init__(self, content: Any, url: str, key: str, number: int, number_of_pass: int) -> None:
-        self.content, self.url, self.key, self.number, self.number_of_pass = (
-            content,
-            url,
-            key,
-            number,
-            number_of_pass,
-        )
-
-
-def is_picture_name(name: str) -> bool:
-    return name.rpartition(".")[2].lower() in IMAGE_EXTENSIONS
 
 
 @dataclass(frozen=True)
@@ -78,15 +57,6 @@ class _ButPictures:
 
     def __call__(self, value: Any) -> Any:
         return value if type(value) is Picture else self.function(value)
-
-
-def as_pil(value: Any) -> Any:
-    """A Picture as decode("pil") makes it, now; anything else as it is."""
-    if type(value) is not Picture:
-        return value
-    return picture(
-        value.content if isinstance(value.content, bytes) else value.content.read(), IMAGE_SPECS["pil"]
-    )
 
 
 class _Peeked(dict):

@@ -17,19 +17,10 @@ from ... import _core
 from ..._common.lowering.refusal import NotLowered, loaded
 from ...datasets import ImageFolder, IndexedWebDataset
 from ...frozen_list import FrozenList
+from ..engines.images import Files
 from .shard_stages import recognise_indexed
 
 _TORCHVISION_FOLDER = "torchvision.datasets.folder"
-
-
-@dataclass(frozen=True)
-class Files:
-    """Where the pictures are and what they are labelled: `labels` is an int64 array of shape
-    (len(files),).
-    """
-
-    files: _core.SampleFiles
-    labels: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -1,152 +1,23 @@
-"""Streams: a WebDataset whose pictures are decoded and transformed by known transforms, as a job of the
-native engine.
-
-The dataset's own stages run as they are, in the consumer's thread, over samples whose pictures were not read
-yet (Picture): shuffles, splits, labels, epochs and the place to resume at are the same objects' work. Only
-what happens to the pictures is the engine's.
-
-    shards -> {"jpg": Picture, "cls": b"3"} -> shuffle, decode the rest, to_tuple -> (Picture, 3) -> a ticket
-    for the engine's threads
-"""
+"""Streams: a WebDataset whose pictures are decoded and transformed by known transforms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import torch
 from torch.utils.data import default_collate
 
 from ... import _core
+from ..._common.devices import batch_memory
 from ..._common.lowering.refusal import NotLowered
-from ...datasets.pillow_decode import PillowDecoder
 from ...datasets.webdataset import WebDataset
-from ...datasets.webdataset.collation import default_collation_fn
-from ...datasets.webdataset.flow import Context, Stage
+from ...datasets.webdataset.flow import Stage
 from ...datasets.webdataset.handlers import Handler
 from ...datasets.webdataset.holding import Batched
-from ...datasets.webdataset.shards import ShardFlow, Shards
+from ..engines.stream import StreamSpec
 from ..tuning.numbers import Auto
-from .jobs import slots_for
-from .shard_stages import Picture, Recogniser, as_pil, is_picture_name
-
-
-@dataclass(frozen=True)
-class StreamJob:
-    """A stream as the engine makes its batches: of `batch_size` samples, the last one with fewer if
-    `partial`.
-
-    `stages` give tuples, or dicts, with a Picture at `position`. `by_torch`: whose rule makes columns of
-    them, torch's default_collate or webdataset's default_collation_fn.
-    """
-
-    dataset: WebDataset
-    stages: tuple[Stage, ...]
-    pipeline: _core.ImagePipeline
-    position: int | str
-    batch_size: int
-    partial: bool
-    by_torch: bool
-    by_loader: bool  # the loader makes the batches, not the dataset
-    in_lists: bool  # the stages give lists of the samples of a batch
-    handler: Handler | None  # of pictures that cannot be decoded
-    readers: int = 1  # as many as Python code would have, for each of which with_epoch() counts
-    on_device = grows = False
-    shares_batches = True
-
-    def samples(self) -> Iterator[Any]:
-        """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind
-        the last one given.
-        """
-        return self.dataset.iterate(self._source, self.stages, self.most if self.handler is None else None)
-
-    @property
-    def most(self) -> int | None:
-        """Items of an epoch, where with_epoch() says it."""
-        return None if self.dataset.most is None else self.dataset.most * self.readers
-
-    def open(self, samples: _core.StreamSamples, threads: int, memory: str) -> _core.Loader:
-        """An engine for tickets of `samples`, which belongs to the caller."""
-        dataset = _core.ImageDataset(samples, np.empty(0, np.int64), self.pipeline, PillowDecoder())
-        return _core.Loader(
-            dataset, threads, self.slots, "raise" if self.handler is None else "leave", False, memory
-        )
-
-    @property
-    def slots(self) -> int:
-        return slots_for(self.pipeline, self.batch_size)
-
-    def usual_slots(self, threads: int, batch_size: int | None) -> int:
-        return self.slots
-
-    def collated(self, pictures: torch.Tensor, samples: list[Any]) -> Any:
-        """`pictures` and the columns of the other fields, as the rule makes them of tuples, or of dicts."""
-        if isinstance(self.position, str):
-            fields = [
-                {name: as_pil(value) for name, value in sample.items() if name != self.position}
-                for sample in samples
-            ]
-            made = (default_collate if self.by_torch else default_collation_fn)(fields)
-            return {name: pictures if name == self.position else made[name] for name in samples[0]}
-        others = [sample[: self.position] + sample[self.position + 1 :] for sample in samples]
-        columns = list((default_collate if self.by_torch else default_collation_fn)(others))
-        columns.insert(self.position, pictures)
-        return columns if self.by_torch else tuple(columns)
-
-    def _source(self, context: Context, own: Any) -> ShardFlow:
-        return _PictureFlow(self.dataset.shards, context, own)
-
-
-class _PictureFlow(ShardFlow):
-    """ShardFlow whose samples have Pictures."""
-
-    def __init__(self, shards: Shards, context: Context, own: Any) -> None:
-        super().__init__(shards, context, own)
-        self._numbers = None if shards.resampled else shards.share(context).shards
-
-    def _reader(self, source: Any) -> Any:
-        return _PictureReader(super()._reader(source), self)
-
-    def _reads_later(self) -> bool:
-        return True
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        """(number of the present sample, number of the pass): the same for any number of ranks, but of
-        resampled shards, where each has
-        draws of its own.
-        """
-        if self._numbers is None:
-            reader = self._context.reader
-            return self._sample, reader.number + self._shard * reader.readers
-        return self._numbers[self._shard] << 32 | self._sample, self._context.repetition
-
-
-class _PictureReader:
-    """Puts Pictures into the samples of one shard. Errors pass through, and the shard goes on behind them as
-    its reader does.
-    """
-
-    def __init__(self, reader: _core.ShardReader, flow: _PictureFlow) -> None:
-        self._reader, self._flow = reader, flow
-
-    def __iter__(self) -> _PictureReader:
-        return self
-
-    def __next__(self) -> dict[str, Any]:
-        sample = next(self._reader)
-        number, number_of_pass = self._flow.identity
-        for name, value in sample.items():
-            if name.startswith("__"):
-                continue
-            if is_picture_name(name):
-                key = f"{sample['__key__']}.{name}"
-                sample[name] = Picture(value, sample["__url__"], key, number, number_of_pass)
-            elif isinstance(value, _core.LocatedFile):
-                sample[name] = value.read()
-        return sample
+from .shard_stages import Recogniser
 
 
 def readers_of(loader: Any) -> int:
@@ -154,6 +25,22 @@ def readers_of(loader: Any) -> int:
     out it is one, which stays.
     """
     return 1 if isinstance(loader.num_workers, Auto) else max(1, loader.num_workers)
+
+
+def seen_as_inline(loader: Any) -> Any:
+    """`loader` as torch's iterator without workers takes it: a stream's position is that of a dataset which
+    this
+    process runs, so it is resumed with any number of threads, and by Python code, too.
+    """
+    view = copy.copy(loader)
+    view.__dict__.update(
+        num_workers=0,
+        prefetch_factor=None,
+        persistent_workers=False,
+        timeout=0,
+        _millrace_readers=readers_of(loader),
+    )
+    return view
 
 
 def is_stream(dataset: Any) -> bool:
@@ -165,7 +52,7 @@ _DECISIVE = ("__iter__", "_items", "_flow", "_source", "stages", "iterate")
 
 @dataclass(frozen=True)
 class Stream:
-    """A recognised dataset. `transform` takes its PIL images; see StreamJob for the rest."""
+    """A recognised dataset. `transform` takes its PIL images; see StreamSpec for the rest."""
 
     name: str
     dataset: WebDataset
@@ -175,7 +62,7 @@ class Stream:
     batch: Batched | None
     handler: Handler | None
 
-    def job(self, pipeline: _core.ImagePipeline, loader: Any) -> StreamJob:
+    def spec(self, pipeline: _core.ImagePipeline, loader: Any) -> StreamSpec:
         """NotLowered where a handler asks for what the engine cannot do."""
         batch_size, drop_last = loader.batch_size, loader.drop_last
         batch, stages, handler = self.batch, self.stages, self.handler
@@ -194,7 +81,7 @@ class Stream:
                 raise NotLowered(
                     "with a handler, epochs are declared natively of datasets that end with batched() only"
                 )
-        return StreamJob(
+        return StreamSpec(
             self.dataset,
             stages,
             pipeline,
@@ -206,6 +93,9 @@ class Stream:
             in_lists,
             handler,
             readers_of(loader),
+            loader.num_workers,
+            loader.timeout,
+            batch_memory(loader),
         )
 
 

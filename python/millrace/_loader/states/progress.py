@@ -284,13 +284,6 @@ class Progress(Remembering):
         for _ in range(self.held if count is None else min(count, self.held)):
             self._held.popleft()()
 
-    def failed(self, draws: Any = None) -> None:
-        """Without workers: an error goes to the consumer, of the list drawn last; or of the sampler, which
-        gave none.
-        """
-        if self._cursor.lists_out > self.held:
-            self.turn(draws=draws)
-
     def drawing(self) -> None:
         """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C; this
         iterator does not make it again.
@@ -317,9 +310,9 @@ class Progress(Remembering):
             self._loader_epochs.finish()
             self._snapshot = None if self._every == 1 else self._now()
 
-    def runs_inline(self, iterator: Any) -> None:
-        """`iterator` runs the dataset in this process: its `_dataset_fetcher` knows what to ask."""
-        self._inline = weakref.ref(iterator)
+    def runs_inline(self, engine: Any) -> None:
+        """`engine` runs the dataset in this process: its `fetcher` knows what to ask."""
+        self._inline = weakref.ref(engine)
 
     def ends_inline(self, fetcher: Any) -> None:
         """That iterator is being deleted."""
@@ -329,11 +322,9 @@ class Progress(Remembering):
 
     def _live_parts(self) -> tuple[Any, Any] | None:
         """The states that a dataset in this process has at this moment; None where there is no such thing."""
-        iterator = self._inline()
+        engine = self._inline()
         return (
-            None
-            if iterator is None or not self._asks_workers
-            else dataset_parts(iterator._dataset_fetcher, self.streams)
+            None if engine is None or not self._asks_workers else dataset_parts(engine.fetcher, self.streams)
         )
 
     def _agreed(self, index_sampler: Any) -> Steps:
@@ -436,7 +427,7 @@ class Progress(Remembering):
         cursor = self._behind or self._cursor.state()
         live = self._inline() is not None and self._held is None
         dataset_state, fetcher_state = (
-            dataset_parts(self._inline()._dataset_fetcher, self.streams) if live else self._parts
+            dataset_parts(self._inline().fetcher, self.streams) if live else self._parts
         )
         return {
             **{key: cursor[key] for key in _CURSOR_KEYS},

@@ -20,10 +20,10 @@ def tuning_of(loader: Any, plan: Any, engine: str) -> Tuning | None:
     """For an iterator that runs `plan` on `engine`, which goes on from what the loader has; None: nothing is
     "auto", or can be.
     """
-    room = _room(loader, plan.job, engine)
+    room = _room(loader, plan.spec, engine)
     if room is None:
         return None
-    what, path = description(loader, engine, plan.job is not None), tune_path(loader.tune_file)
+    what, path = description(loader, engine, plan.spec is not None), tune_path(loader.tune_file)
     old: Tuning | None = loader._millrace_tuning
     if old is not None and (old.room, old.what) == (room, what):
         return old
@@ -36,7 +36,7 @@ def tuning_lines(loader: Any, plan: Any, engine: str) -> list[str]:
         return []
     tuning = tuning_of(loader, plan, engine)
     return [
-        f"tuning: {'fixed — ' + _why_not(loader, plan.job, engine) if tuning is None else tuning.sentence()}"
+        f"tuning: {'fixed — ' + _why_not(loader, plan.spec, engine) if tuning is None else tuning.sentence()}"
     ]
 
 

@@ -36,7 +36,7 @@ def probe(source: Source, seconds: float) -> dict[str, Any]:
     loader = make_loader(Configuration("millrace", "native", 1), source, {"native": False})
     from ..._loader.plan import make_plan
 
-    native = make_plan(loader).job is not None
+    native = make_plan(loader).spec is not None
     facts = {
         "type": type(source.dataset).__name__,
         "iterable": source.is_iterable,

@@ -19,10 +19,6 @@ import numpy as np
 
 from ... import _core
 from ..._common.signed_urls import unsigned
-from ..._loader.engines.process_iterator import ProcessIter
-from ..._loader.engines.thread_iterator import ThreadIter
-from ..._profiling.stages import NAMES
-from .stacks import stacks_of
 from .watch import watch
 
 _MOST_INDICES = 64  # of one index list
@@ -93,82 +89,18 @@ def snapshot_of(loader: Any, stacks: bool = True) -> dict[str, Any]:
 
 
 def _of_iterator(iterator: Any, stacks: bool) -> dict[str, Any]:
-    if isinstance(iterator, ProcessIter):
-        return _of_processes(iterator, stacks)
-    if isinstance(iterator, ThreadIter):
-        return _of_threads(iterator)
-    stream = getattr(iterator, "_stream", None)
-    engine = getattr(iterator, "_engine", None) if stream is None else stream.engine
-    if engine is None:  # Python in the training process: its stack says where it is
-        doing = getattr(iterator, "doing", None)
-        return {} if doing is None else {"indices": _indices(doing)}
-    moment = dict(engine.snapshot())
-    threads = [{"name": f"thread {number}", **thread} for number, thread in enumerate(moment.pop("threads"))]
-    if isinstance(engine, (_core.Loader, _core.DeviceLoader)):
-        for thread, reading in zip(threads[:-1], engine.clocks()):
-            if reading is not None and thread["doing"] != "idle":
-                thread["doing"] = NAMES[reading[0]]
-        threads[-1]["name"] = "consumer"
-        if threads[-1]["doing"] == "idle":
-            threads.pop()
-    if stream is not None:
-        moment["drawn_ahead"] = len(stream._drawn)
-    return {"workers": threads, "queue": moment}
-
-
-def _of_processes(iterator: Any, stacks: bool) -> dict[str, Any]:
-    ends = list(iterator._ends)
-    workers = []
-    for end, stack in zip(ends, stacks_of(ends) if stacks else [None] * len(ends)):
-        sent, process = list(end.sent), end.process
-        alive = process.is_alive()
-        entry: dict[str, Any] = {"name": f"process {process.pid}", "pid": process.pid, "alive": alive}
-        entry["waiting_tasks"] = max(0, len(sent) - 1)
-        if not alive:
-            entry["exitcode"] = process.exitcode
-        elif sent:
-            task, indices = sent[0]
-            entry |= {
-                "doing": "sample",
-                "task": task,
-                "indices": _indices(indices),
-                "seconds": time.monotonic() - end.since,
-            }
-        else:
-            entry |= {"doing": "idle", "seconds": time.monotonic() - end.since}
-        entry["system"] = _system_state(process.pid) if alive else ""
-        entry["stack"] = stack
-        workers.append(entry)
-    ring = iterator._ring
-    queue = {
-        "outstanding": iterator._tasks_outstanding,
-        "arrived": len(iterator._arrived),
-        "slots": ring.slots,
-        "free_slots": ring.free_slots,
-        "next_task": iterator._rcvd_idx,
-    }
-    return {"workers": workers, "queue": queue}
-
-
-def _of_threads(iterator: Any) -> dict[str, Any]:
-    workers, stacks = [], _core.stacks_of_threads()
-    for number, thread in enumerate(iterator._workers):
-        doing, entry = thread.doing, {"name": f"thread {number}", "alive": thread.is_alive(), "doing": "idle"}
-        if doing is not None:
-            entry |= {
-                "doing": "sample",
-                "task": doing[0],
-                "indices": _indices(doing[1]),
-                "seconds": time.monotonic() - doing[2],
-            }
-        entry["stack"] = _lines(stacks[thread.ident]) if thread.ident in stacks else None
-        workers.append(entry)
-    queue = {
-        "outstanding": iterator._tasks_outstanding,
-        "arrived": iterator._answers.qsize(),
-        "next_task": iterator._rcvd_idx,
-    }
-    return {"workers": workers, "queue": queue}
+    engine = iterator._engine
+    if engine is None:
+        return {}
+    found = engine.snapshot(stacks)
+    for entry in [found, *found.get("workers", ())]:
+        if "indices" in entry:
+            entry["indices"] = _indices(entry["indices"])
+        if "pid" in entry:
+            entry["system"] = _system_state(entry["pid"]) if entry["alive"] else ""
+        if isinstance(entry.get("stack"), tuple):
+            entry["stack"] = _lines(entry["stack"])
+    return found
 
 
 def python_threads() -> list[dict[str, Any]]:

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 
 from ..._common.data_parallel import rank_of
-from ..._loader.engines import InlineIter, ProcessIter, ThreadIter
+from ..._loader.engines.python import PYTHON
+from ..._loader.iterator import iterator_over
 from ..._loader.plan import make_plan
 from ..._loader.run_record import RunRecord
 from ..._loader.states.saved import SavedState, fingerprint
@@ -85,9 +86,9 @@ _CHANGED = (
 
 def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> str | None:
     """Why the batch may not be made again as it was; None where there is no sign of it."""
-    job = make_plan(loader).job
-    drawn_natively = getattr(job, "python_collate", None) is None or loader.num_workers > 0
-    if (job is not None and drawn_natively) or _has_place(loader):
+    spec = make_plan(loader).spec
+    drawn_natively = getattr(spec, "python_collate", None) is None or loader.num_workers > 0
+    if (spec is not None and drawn_natively) or _has_place(loader):
         return None
     if step.draws is not None and (loader.num_workers == 0 or not loader._in_threads()):
         return None
@@ -118,16 +119,16 @@ def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, An
     result = told(log, number, known)
     if (why := _approximate(loader, log, number, known)) is not None:
         result["approximate"] = why
-    job = make_plan(loader).job
-    if getattr(job, "leaves_out", False) and known.rows is not None:
+    spec = make_plan(loader).spec
+    if getattr(spec, "leaves_out", False) and known.rows is not None:
         indices, occurrences = (
-            (known.rows, known.occurrences) if exact else _keys(loader, log, number, job, known.rows)
+            (known.rows, known.occurrences) if exact else _keys(loader, log, number, spec, known.rows)
         )
         result["indices"] = np.asarray(indices).tolist()
-        result["paths"] = [job.files.files.name(int(index)) for index in indices]
+        result["paths"] = [spec.files.files.name(int(index)) for index in indices]
         if draws:
             images, counts = (
-                job.dataset(),
+                spec.dataset(),
                 occurrences if occurrences is not None else np.zeros(len(indices), np.uint32),
             )
             result["draws"] = [
@@ -195,10 +196,10 @@ def _made_again(loader: Any, log: EpochLog, number: int, known: Step | None) -> 
     with undisturbed():
         if known is None or (known.worker < 0 and known.rows is None):
             return _from_list(loader, log, number)
-        job = make_plan(loader).job
-        if job is None:
+        spec = make_plan(loader).spec
+        if spec is None:
             return _by_python(loader, log, known)
-        return _natively(loader, log, number, job, known)
+        return _natively(loader, log, number, spec, known)
 
 
 def _list(loader: Any, log: EpochLog, number: int) -> Any:
@@ -214,7 +215,7 @@ def _list(loader: Any, log: EpochLog, number: int) -> Any:
             " state, step) goes on from a state"
         )
     with contextlib.closing(
-        lists_again(loader, log.start, make_plan(loader).job is not None, log.agreed_steps)
+        lists_again(loader, log.start, make_plan(loader).spec is not None, log.agreed_steps)
     ) as lists:
         found = next(itertools.islice(lists, number, None), None)
     if found is None:
@@ -225,19 +226,18 @@ def _list(loader: Any, log: EpochLog, number: int) -> Any:
 def _from_list(loader: Any, log: EpochLog, number: int) -> Any:
     worker = number % log.workers if log.workers else -1  # torch deals them out in turn
     step = Step(_list(loader, log, number), False, None, None, worker, None)
-    job = make_plan(loader).job
-    return _by_python(loader, log, step) if job is None else _natively(loader, log, number, job, step)
+    spec = make_plan(loader).spec
+    return _by_python(loader, log, step) if spec is None else _natively(loader, log, number, spec, step)
 
 
 def _by_python(loader: Any, log: EpochLog, step: Step) -> Any:
-    threads = loader.num_workers > 0 and loader._in_threads()
-    cls = InlineIter if loader.num_workers == 0 else ThreadIter if threads else ProcessIter
+    kind = "inline" if loader.num_workers == 0 else "threads" if loader._in_threads() else "processes"
     rows = step.indices()
     past = view_of_list(
         loader, rows, min(1, loader.num_workers), dataset_of_epoch(loader.dataset, log.dataset_epoch)
     )
     progress = PastProgress(past, log, step)
-    iterator = cls(past, RunRecord("replay"), progress)
+    iterator = iterator_over(past, PYTHON[kind], RunRecord("replay"), progress)
     if loader.num_workers == 0:
         put_back(step.draws)  # workers do that themselves
     return _only(iterator)
@@ -250,25 +250,25 @@ def _only(iterator: Any) -> Any:
         getattr(iterator, "_shutdown_workers", lambda: None)()
 
 
-def _natively(loader: Any, log: EpochLog, number: int, job: Any, step: Step) -> Any:
-    batch = _native_batch(loader, log, number, job, step)
-    if job.python_collate is None:
+def _natively(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) -> Any:
+    batch = _native_batch(loader, log, number, spec, step)
+    if spec.python_collate is None:
         return batch
     if log.workers:
-        return job.python_collate.seeded(batch, log.base_seed, log.engine_epoch, number, rank_of(loader))
+        return spec.python_collate.seeded(batch, log.base_seed, log.engine_epoch, number, rank_of(loader))
     put_back(step.draws)
-    return job.python_collate(batch)
+    return spec.python_collate(batch)
 
 
-def _native_batch(loader: Any, log: EpochLog, number: int, job: Any, step: Step) -> Any:
-    if not job.counts_occurrences:
-        return _rows_again(loader, log, job, step)
+def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) -> Any:
+    if not spec.counts_occurrences:
+        return _rows_again(loader, log, spec, step)
     indices, occurrences = (
-        (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, job, step.rows)
+        (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, spec, step.rows)
     )
-    if job.on_device:
-        return _with_engine(loader, log, job, indices, occurrences)
-    images = job.dataset()
+    if spec.on_device:
+        return _with_engine(loader, log, spec, indices, occurrences)
+    images = spec.dataset()
     counts = np.zeros(len(indices), np.uint32) if occurrences is None else occurrences
 
     def row(which: tuple[Any, Any]) -> torch.Tensor:
@@ -276,20 +276,20 @@ def _native_batch(loader: Any, log: EpochLog, number: int, job: Any, step: Step)
 
     with ThreadPoolExecutor(max(1, min(8, len(os.sched_getaffinity(0))))) as pool:
         rows = list(pool.map(row, zip(indices, counts)))
-    labels = job.files.labels
-    return job.collated(
+    labels = spec.files.labels
+    return spec.collated(
         (torch.stack(rows), torch.tensor([int(labels[index]) if len(labels) else 0 for index in indices]))
     )
 
 
-def _keys(loader: Any, log: EpochLog, number: int, job: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+def _keys(loader: Any, log: EpochLog, number: int, spec: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """(files' indices, occurrences) of a list, from all lists before it."""
-    length = len(job.files.files)
-    wanted = _file_indices(job, rows, length)
+    length = len(spec.files.files)
+    wanted = _file_indices(spec, rows, length)
     before = np.zeros(0, np.int64)
     if number and log.start is not None:
         with contextlib.closing(lists_again(loader, log.start, True, log.agreed_steps)) as lists:
-            found = [_file_indices(job, earlier, length) for earlier in itertools.islice(lists, number)]
+            found = [_file_indices(spec, earlier, length) for earlier in itertools.islice(lists, number)]
         before = np.concatenate([indices[np.isin(indices, wanted)] for indices in found]) if found else before
     counts: dict[int, int] = {}
     for index in before.tolist():
@@ -301,44 +301,44 @@ def _keys(loader: Any, log: EpochLog, number: int, job: Any, rows: Any) -> tuple
     return wanted, np.array(occurrences, np.uint32)
 
 
-def _file_indices(job: Any, rows: Any, length: int) -> np.ndarray:
-    indices = np.asarray(job.rows(rows.tolist() if hasattr(rows, "tolist") else rows), dtype=np.int64)
+def _file_indices(spec: Any, rows: Any, length: int) -> np.ndarray:
+    indices = np.asarray(spec.rows(rows.tolist() if hasattr(rows, "tolist") else rows), dtype=np.int64)
     return np.where(indices < 0, indices + length, indices)
 
 
-def _with_engine(loader: Any, log: EpochLog, job: Any, indices: Any, occurrences: Any) -> Any:
+def _with_engine(loader: Any, log: EpochLog, spec: Any, indices: Any, occurrences: Any) -> Any:
     """One on a device. An index whose first occurrence in the batch is its n-th of the epoch counts as having
     come n times.
     """
-    engine = job.open(max(1, loader.num_workers), len(indices), "raise", False, "system")
+    core = spec.core(max(1, loader.num_workers), len(indices), "raise", False, "system")
     try:
-        engine.start_epoch(log.base_seed, log.engine_epoch)
+        core.start_epoch(log.base_seed, log.engine_epoch)
         if occurrences is not None:
             first = {int(index): int(n) for index, n in zip(indices[::-1], occurrences[::-1])}
-            engine.skip(np.repeat(np.array(list(first), np.int64), list(first.values())))
-        engine.submit(np.ascontiguousarray(indices))
-        return job.collated(engine.next())
+            core.skip(np.repeat(np.array(list(first), np.int64), list(first.values())))
+        core.submit(np.ascontiguousarray(indices))
+        return spec.collated(core.next())
     finally:
-        engine.close()
+        core.close()
 
 
-def _rows_again(loader: Any, log: EpochLog, job: Any, step: Step) -> Any:
+def _rows_again(loader: Any, log: EpochLog, spec: Any, step: Step) -> Any:
     past = loader
     if log.dataset_epoch is not None:
         past = view(loader, dataset=dataset_of_epoch(loader.dataset, log.dataset_epoch))
-        job = make_plan(past).job
-    rows = job.rows(
+        spec = make_plan(past).spec
+    rows = spec.rows(
         np.frombuffer(step.rows, np.int64)
         if hasattr(step.rows, "itemsize") and not hasattr(step.rows, "dtype")
         else step.rows
     )
-    engine = job.open(0, len(rows), "raise", False, "system")
+    core = spec.core(0, len(rows), "raise", False, "system")
     try:
-        engine.start_epoch(log.base_seed, log.engine_epoch)
-        engine.submit(rows)
-        return job.collated(engine.next())
+        core.start_epoch(log.base_seed, log.engine_epoch)
+        core.submit(rows)
+        return spec.collated(core.next())
     finally:
-        engine.close()
+        core.close()
 
 
 # ---------------------------------------------------------------- streams
@@ -398,6 +398,6 @@ def _own_dataset(loader: Any) -> Any:
 
 def _on_device(loader: Any, batch: Any) -> Any:
     device = loader._millrace_device
-    if device is None or device.type == "cpu" or getattr(make_plan(loader).job, "on_device", False):
+    if device is None or device.type == "cpu" or getattr(make_plan(loader).spec, "on_device", False):
         return batch
     return next(prefetched(iter([batch]), device, 1))

@@ -1,4 +1,5 @@
-"""The indexes of shards: beside the shard, `shard.tar.index`, where `millrace pack` puts them, or in this user's
+"""The indexes of shards: beside the shard, `shard.tar.index`, where `millrace pack` puts them, or in this
+user's
 cache (kept.py).
 """
 

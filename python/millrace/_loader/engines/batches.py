@@ -1,4 +1,4 @@
-"""PoolEngine: batches of a BatchDataset, made by Python threads whose work is native, in order."""
+"""Whole batches of a BatchDataset, made by Python threads whose work is native, in order."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -15,10 +17,68 @@ import numpy as np
 
 from ... import _core
 from ..._profiling.stages import COLLATE, IDLE, WAIT, during, enter, note_ready
-from ...datasets.batches import BatchMaker
+from ...datasets.batches import BatchDataset, BatchMaker, MakerOptions
 from ...errors import note
 from ..endings import closed_error
 from ..run_record import empty_counters
+from .native import NativeSpec
+
+_MOST_LISTS_AHEAD = 32768
+
+
+@dataclass(frozen=True)
+class BatchSource:
+    """A recognised dataset: the one that makes batches, and int64 maps from the loader's indices to its own,
+    outermost first.
+    """
+
+    dataset: BatchDataset
+    index_maps: tuple[np.ndarray, ...]
+    length: int
+
+    @property
+    def name(self) -> str:
+        return "Subset of " * len(self.index_maps) + type(self.dataset).__name__
+
+
+@dataclass(frozen=True)
+class BatchSpec(NativeSpec):
+    """Whole batches of a dataset that makes them."""
+
+    source: BatchSource
+    collate: Callable[[list], Any] | None
+    rows_ahead: int
+    shares_batches = grows = False
+
+    def usual_slots(self, threads: int, batch_size: int | None) -> int:
+        return threads * self._at_once(threads, batch_size) + 2
+
+    def _at_once(self, threads: int, batch_size: int | None) -> int:
+        return self.source.dataset.batches_at_once(batch_size or 1) if threads and self.collate is None else 1
+
+    def core(
+        self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str
+    ) -> BatchPool:
+        dataset, slots = self.source.dataset, self.usual_slots(threads, batch_size)
+        maker = dataset.batch_maker(MakerOptions(threads, slots + 1, memory, self.collate))
+        return BatchPool(maker, threads, slots, self._at_once(threads, batch_size))
+
+    def rows(self, batch: Any) -> np.ndarray:
+        """The dataset's indices of one index list of the sampler; IndexError and TypeError as a list's."""
+        source = self.source
+        if not source.index_maps:
+            return source.dataset.checked_indices(batch)
+        rows = np.asarray(batch)
+        for indices in source.index_maps:
+            rows = indices[rows]
+        return rows
+
+    def collated(self, made: Any) -> Any:
+        return made.value
+
+    def lists_ahead(self, batch_size: int | None) -> int:
+        """Index lists to have in the engine at once, beyond those that torch would have sent; 0: none."""
+        return min(_MOST_LISTS_AHEAD, -(-self.rows_ahead // max(1, batch_size or 1)))
 
 
 class _Task:
@@ -153,7 +213,7 @@ class _Shared:
             self.work.notify()
 
 
-class PoolEngine:
+class BatchPool:
     """Index lists in, batches out, in order; `threads` work ahead, or next() does it all.
 
     submit(), next() and start_epoch() belong to one thread at a time, the consumer's; close() may come from
