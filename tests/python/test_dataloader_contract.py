@@ -367,13 +367,10 @@ def test_pinning_is_torchs(dataset, workers, monkeypatch):
 
 
 def test_nothing_stands_between_our_next_and_torchs():
-    from millrace._loader.engines import InlineIter, ProcessIter, ThreadIter
-    from millrace._loader.engines.stream_iterator import StreamIter
-    from millrace._loader.engines.torchs_next import TorchsNext
-    from millrace._loader.iterator import NativeInlineIter, NativeThreadIter
+    from millrace._loader.iterator import InlineIterator, LoaderIterator, WorkerIterator
 
-    for cls in (NativeInlineIter, NativeThreadIter, StreamIter, InlineIter, ProcessIter, ThreadIter):
-        behind = cls.__mro__[cls.__mro__.index(TorchsNext) + 1 :]
-        assert {each.__module__ for each in behind if "__next__" in vars(each)} == {
+    for shell in (InlineIterator, WorkerIterator):
+        after = shell.__mro__[shell.__mro__.index(LoaderIterator) + 1 :]
+        assert {each.__module__ for each in after if "__next__" in vars(each)} == {
             "torch.utils.data.dataloader"
-        }, cls
+        }, shell

@@ -272,8 +272,8 @@ def test_memory_of_workers_and_of_the_ring_is_flat(collate_fn):
     private = []
     for step, _ in enumerate(iterator):
         if step in (50, 400):
-            private.append(worker.memory_full_info().uss + iterator._ring.memory_bytes)
-            assert iterator._ring.memory_bytes < 64 << 20
+            private.append(worker.memory_full_info().uss + iterator._engine.ring.memory_bytes)
+            assert iterator._engine.ring.memory_bytes < 64 << 20
         if step == 400:
             break
     assert private[1] - private[0] < 40 << 20  # one batch in three kept for ever would be 500 MB

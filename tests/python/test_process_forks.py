@@ -44,7 +44,7 @@ def holds(batch, number):
 
 def slots_back(iterator, number):
     """Batches are taken until nothing is held back: the number of the next one."""
-    ring = iterator._ring
+    ring = iterator._engine.ring
     for number in range(number, number + 20):
         assert holds(next(iterator), number)
         if not ring.retired_slots:
@@ -55,7 +55,7 @@ def slots_back(iterator, number):
 def test_a_hundred_short_lived_children():
     data = loader()
     iterator = iter(data)
-    ring, most = iterator._ring, 0
+    ring, most = iterator._engine.ring, 0
     for number in range(100):
         batch = next(iterator)
         child = os.fork()
@@ -87,7 +87,7 @@ def test_long_lived_children_keep_a_bounded_number_of_slots():
         del batch
     for number in range(3 * WORKING_SET, 60):
         assert holds(next(iterator), number)
-    ring = iterator._ring
+    ring = iterator._engine.ring
     assert ring.retired_slots <= 2 * WORKING_SET  # with what was on its way
     assert ring.memory_bytes < 4 * WORKING_SET * (BATCH * ROW_BYTES + 8192)
     assert data.stats()["overflow_slots"] > 0  # copied instead
@@ -125,10 +125,10 @@ def test_a_child_that_executes_a_program_that_lives_long():
             del batch
             slots_back_at = time.monotonic() + 10
             while (
-                iterator._ring.crowded(1000)
-                and iterator._ring.retired_slots
+                iterator._engine.ring.crowded(1000)
+                and iterator._engine.ring.retired_slots
                 and time.monotonic() < slots_back_at
             ):
                 time.sleep(0.001)
-            assert not iterator._ring.retired_slots
+            assert not iterator._engine.ring.retired_slots
             program.kill()

@@ -14,7 +14,7 @@ import pytest
 import torch
 from millrace import _core
 from millrace._loader.engines import process_worker
-from millrace._loader.engines.batches import pack_value, read_pickle, unpack_value
+from millrace._loader.engines.packing import pack_value, read_pickle, unpack_value
 from PIL import Image
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset
@@ -133,7 +133,7 @@ def test_bytes_that_are_kept_hold_no_slot(collate):
     )
     kept = [next(iterator)]
     for batch in iterator:
-        assert iterator._ring.leased_slots == 0
+        assert iterator._engine.ring.leased_slots == 0
         kept.append(batch)
     assert [sample for batch in kept for sample in batch] == list(Values(f"{FRAME + 1} bytes", 400))
 
@@ -200,14 +200,14 @@ def test_batches_with_errors_lose_no_slot(how, error, collate):
             failed += 1
         except StopIteration:
             break
-        free = iterator._ring.free_slots + sum(end.outstanding for end in iterator._ends)
-        assert free == free_of(iterator) and iterator._ring.leased_slots == 0
+        free = iterator._engine.ring.free_slots + sum(end.outstanding for end in iterator._engine.ends)
+        assert free == free_of(iterator) and iterator._engine.ring.leased_slots == 0
     assert failed == 5 and seen == [content(100_000, i) for i in range(40) if i % 8 != 3]
 
 
 def free_of(iterator):
     """All slots but that of the workers' clocks."""
-    return iterator._ring.slots - 1
+    return iterator._engine.ring.slots - 1
 
 
 def test_a_batch_that_is_too_long_for_a_slot_goes_torchs_way(monkeypatch):

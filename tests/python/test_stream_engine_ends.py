@@ -171,7 +171,7 @@ def test_breaks_leave_nothing(folder):
                 break
     iterator = iter(loader)
     list(iterator)
-    assert iterator._stream._tickets.held == 0
+    assert iterator._engine._tickets.held == 0
     del iterator, loader
     assert settled(threads) and len(os.listdir("/proc/self/fd")) <= files
 
@@ -179,7 +179,7 @@ def test_breaks_leave_nothing(folder):
 def test_a_closed_iterator_holds_no_samples(folder):
     iterator = iter(DataLoader(stream(folder), batch_size=3, num_workers=2))
     next(iterator)
-    tickets = iterator._stream._tickets
+    tickets = iterator._engine._tickets
     iterator._shutdown_workers()
     assert tickets.held == 0
     with pytest.raises(AssertionError, match="shut down before its last batch; make a new one"):

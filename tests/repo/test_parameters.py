@@ -28,12 +28,10 @@ ALLOWED = {
     "stores/clients.py FsspecClient.__init__: connect_timeout": (
         "documented: fsspec's file systems have options of their own"
     ),
-    "workers/process_iterator.py ProcessIter._mark_worker_as_unavailable: shutdown": "torch's signature",
-    "workers/thread_iterator.py ThreadIter._mark_worker_as_unavailable: shutdown": "torch's signature",
 }
 #: Parameters of functions in tables, which are called alike.
 BY_TABLE = {
-    "lowering/transforms.py": {"family", "t"},  # _LOWERED: one function for each transform
+    "_common/lowering/transforms.py": {"family", "t"},  # _LOWERED: one function for each transform
     "datasets/webdataset/decoders.py": {"pickles"},  # TABLE: one function for each extension
     "datasets/webdataset/handlers.py": {"error"},  # handlers are functions of an exception
 }

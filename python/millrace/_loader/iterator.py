@@ -104,8 +104,8 @@ class LoaderIterator(_BaseDataLoaderIter):
     def _check_owner(self) -> None:
         if os.getpid() != self._owner_pid and not self._spec.follows_forks:
             raise RuntimeError(
-                f"this iterator belongs to process {self._owner_pid}; what works for it did not follow the fork"
-                f" into process {os.getpid()}. Make a new iterator here: iter(loader)"
+                f"this iterator belongs to process {self._owner_pid}; its threads did not follow the"
+                f" fork into process {os.getpid()}. Make a new iterator here: iter(loader)"
             )
 
     # ---------------------------------------------------------------- batches

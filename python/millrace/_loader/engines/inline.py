@@ -17,7 +17,7 @@ from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
 from ..engine import Delivered, Setup
 from ..run_record import add_errors, empty_counters
-from ..states import put_back
+from ..states import put_dataset_back, put_fetcher_back
 from .backfill import Backfill, Positions
 from .fetchers import Sink, make_fetcher
 from .native import watch_of
@@ -36,11 +36,10 @@ class InlineEngine:
         dataset = setup.dataset
         if isinstance(dataset, (IterDataPipe, MapDataPipe)):
             torch.utils.data.graph_settings.apply_sharding(dataset, *setup.world)
-        if saved is not None and not saved.finished:
-            if saved.shared_seed is not None:  # torch has just applied another
-                seeded = torch.Generator().manual_seed(setup.shared_seed)
-                dataset = torch.utils.data.graph_settings.apply_random_seed(dataset, seeded)
-            put_back(dataset, saved.dataset_state)  # after its epoch's draws: it may hold torch's generator
+        if saved is not None and not saved.finished and saved.shared_seed is not None:
+            seeded = torch.Generator().manual_seed(setup.shared_seed)  # torch has just applied another
+            dataset = torch.utils.data.graph_settings.apply_random_seed(dataset, seeded)
+        put_dataset_back(dataset, saved)
         self._kind, self._batched = loader._dataset_kind, loader._auto_collation
         self._skips, self._least = setup.on_error == "skip", loader.batch_size if loader.drop_last else 1
         self._sink = None if setup.on_error == "raise" else Sink()
@@ -57,19 +56,7 @@ class InlineEngine:
         self._lists: deque[Any] = deque()
         self._positions: Positions | None = None
         self.doing: Any = None  # the index list that was taken last
-        if saved is not None:
-            self._go_on(saved)
-
-    def _go_on(self, saved: Any) -> None:
-        fetcher, parts = self.fetcher, saved.fetcher_state
-        if parts is None or self._kind != _DatasetKind.Iterable:
-            return
-        if not saved.finished:
-            put_back(fetcher.dataset_iter, parts["dataset_iter_state"])
-            fetcher.ended = parts["fetcher_ended"]
-        elif fetcher.dataset_iter is fetcher.dataset:
-            put_back(fetcher.dataset, parts["dataset_iter_state"])
-            fetcher.dataset_iter = iter(fetcher.dataset)
+        put_fetcher_back(self.fetcher, saved, self._kind == _DatasetKind.Iterable)
 
     @property
     def outstanding(self) -> int:

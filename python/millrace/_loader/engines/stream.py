@@ -39,11 +39,13 @@ from ...datasets.webdataset.shards import ShardFlow
 from ...errors import CorruptDataError
 from ..endings import closed_error
 from ..engine import Delivered, Setup
+from ..states import put_dataset_back, put_fetcher_back
 from .images import slots_for
 from .native import NativeSpec, native_snapshot
 from .stream_pictures import Picture, PictureFlow, as_pil
 
 State = dict[str, Any]
+_END = object()
 
 
 @dataclass
@@ -82,7 +84,11 @@ class StreamSpec(NativeSpec):
 
     def open(self, setup: Setup) -> StreamEngine:
         convert = None if self.by_loader else setup.loader.collate_fn
-        return (StreamEngine if self.handler is None else BackfillingEngine)(self, setup.base_seed, convert)
+        put_dataset_back(self.dataset, setup.progress.saved)
+        engine_class = StreamEngine if self.handler is None else BackfillingEngine
+        engine = engine_class(self, setup.base_seed, convert)
+        put_fetcher_back(engine, setup.progress.saved, True)
+        return engine
 
     def samples(self) -> Iterator[Any]:
         """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind
@@ -175,6 +181,7 @@ class StreamEngine:
         with self._seat:
             try:
                 batch = self._next_batch()
+                ended = batch is _END
             except _StillToCome as error:
                 raise error.args[0] from None
             except Exception as error:
@@ -186,13 +193,13 @@ class StreamEngine:
                 if self.closed:
                     self._let_go()
         self.outstanding -= 1
-        return None if self.ended else Delivered(batch, rows=self.names)
+        return None if ended else Delivered(batch, rows=self.names)
 
     def _next_batch(self) -> Any:
         made = self._next_made()
         if made is None:
             self.ended = True
-            return None
+            return _END
         pictures, drawn = made
         self._state = drawn.states[-1]
         return self._collated(pictures, drawn.samples)
@@ -353,6 +360,7 @@ class BackfillingEngine(StreamEngine):
                 break
         self._spec.dataset.end()
         self.ended = True
+        return _END
 
     def _gather(self) -> tuple[int, bool]:
         """Makes pieces until a batch is there. (rows at hand of the present repetition of the data, whether

@@ -75,12 +75,16 @@ class WorkerEngine:
 
     def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
         places = self._progress.places
+        if self._epochs:
+            while self._held:  # workers do what they would have done without limits
+                task, worker, index = self._held.popleft()
+                self._out(worker, task, index)
+            self._resume(
+                shared_seed
+            )  # what they answer before that they have begun is of the epoch that was left
         self._schedule.restart(places.last + 1, places.ended)
-        self._held.clear()
         self._lists, self._positions, self._backfill, self._refetched = [], None, None, None
         self._needs_index = 0
-        if self._epochs:
-            self._resume(shared_seed)
         self._progress.starts(shared_seed if self._epochs else None)
         self._epochs += 1
 

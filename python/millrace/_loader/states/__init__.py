@@ -2,7 +2,7 @@
 
 from ..._common.stateful import is_stateful, put_back, state_of
 from .before_first import before_first_epoch
-from .dataset_parts import dataset_parts
+from .dataset_parts import dataset_parts, put_dataset_back, put_fetcher_back
 from .index_cursor import CursorSampler, IndexCursor
 from .merging import gather_state, merge_states
 from .progress import Progress
@@ -20,5 +20,7 @@ __all__ = [
     "is_stateful",
     "merge_states",
     "put_back",
+    "put_dataset_back",
+    "put_fetcher_back",
     "state_of",
 ]
