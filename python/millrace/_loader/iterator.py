@@ -52,11 +52,12 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._check_arguments(loader)
         progress.begun(self)
         record.seed, record.epoch = self._base_seed, progress.epoch
-        progress.left_out = record.left_out
         # The profiler's range is named after the class that torch's users know.
         self._profile_name = f"enumerate(DataLoader)#{self.torchs_class.__name__}.__next__"
         self.millrace_on_device = spec.on_device
         self._on_error = loader.on_error if spec.leaves_out else "raise"
+        if self._on_error == "skip":
+            progress.left_out = record.left_out
 
     torchs_class: type
 
@@ -287,6 +288,8 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
         record, progress = self._record, self._progress
         stays = not first_iter and self._engine is not None and os.getpid() == self._owner_pid
         if not first_iter:
+            if not stays:
+                record.live = None  # an engine that was closed, or is a parent process's
             if not self._spec.native:
                 self._check_owner()
                 progress.workers_begin(loader.dataset, resumes=False)
