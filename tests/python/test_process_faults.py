@@ -206,7 +206,7 @@ def test_slots_held_back_for_another_loaders_workers_come_back():
         assert len(list(millrace.DataLoader(Made("int"), batch_size=4, num_workers=1))) == 3
     next(training)
     del batch
-    ring = training._ring
+    ring = training._engine.ring
     assert ring.slots - ring.free_slots <= 6 and ring.memory_bytes < 12 * 4 * 24_576
     del training, ring
 

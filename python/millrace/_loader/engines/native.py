@@ -126,7 +126,10 @@ class NativeEngine:
         if self._pending:
             self._pending.popleft()
         if error is not None:
-            return Delivered(None, error)
+            try:
+                return Delivered(None, error)
+            finally:
+                del error  # its traceback holds this frame, and this frame would hold it
         if made is None:
             self._pending.clear()
             return None
