@@ -13,7 +13,7 @@ import urllib.request
 from typing import Any
 
 import pytest
-from millrace._tools.report import Report, prometheus, serve_metrics
+from millrace import Report, prometheus, serve_metrics
 from millrace._tools.report.summary import CONSUMER, step_times, throughput
 from millrace._tools.report.trace import trace_events
 from profile_fixture import profile

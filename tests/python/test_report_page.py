@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from browser import Seen, browser_or_skip, look
-from millrace._tools.report import Report
+from millrace import Report
 from millrace._tools.report.colours import COLOURS
 from millrace._tools.report.loader_page import loader_page
 from millrace._tools.report.page import Page

@@ -29,7 +29,7 @@ from .controller import Controller
 from .cpu_use import LOOK_BATCHES, LOOK_SECONDS, CpuUse
 from .tune_file import read_choice, write_choice
 
-_logger = logging.getLogger("millrace._loader.tuning")
+_logger = logging.getLogger("millrace.tuning")
 
 _MEASURED_FIRST = 16  # batches whose size is taken each; behind them every sixteenth
 

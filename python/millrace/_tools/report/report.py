@@ -16,7 +16,7 @@ from .colours import STYLE
 from .loader_page import loader_page, notebook_block
 from .metrics import scalars
 from .page import write_file
-from .summary import Summary
+from .summary import Summary, profile_of
 from .trace import trace_events
 
 PathLike = Union[str, os.PathLike[str]]
@@ -80,3 +80,9 @@ class Report:
         """
         for name, value in scalars(self.summary).items():
             writer.add_scalar(f"{prefix}/{name}", value, step)
+
+
+def report_of(loader: Any) -> Report:
+    """What `loader.report()` returns."""
+    advice = getattr(loader, "advice", None)
+    return Report(profile_of(loader, steps=True), (str(advice()) or None) if callable(advice) else None)
