@@ -124,6 +124,14 @@ def test_keys_zoom_the_longest_run(key: str, tmp_path: Path) -> None:
     assert all(paths and all(paths) for paths in marks(seen.elements).values())
 
 
+def test_the_charts_show_who_waited(tmp_path: Path) -> None:
+    pink = []
+    for seconds in (0.02, 1e-5):
+        page = Report(profile(400, wait_seconds=seconds)).save(tmp_path / f"{seconds}.html")
+        pink.append(colours_of(look(page))[rgb(COLOURS["wait"][0])])
+    assert pink[0] > 3 * pink[1]
+
+
 def test_the_numbers_can_be_saved(tmp_path: Path) -> None:
     found = profile(50)
     page = loader_page(found, None)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union
@@ -27,7 +26,7 @@ class Report:
 
     `profile` is what `loader.profile(steps=True)` returns; `advice` what to change, whose first line is the
     verdict at the top (None: one that follows from the profile alone). str() and print() give plain lines;
-    show() a table of rich's, where rich is installed and the output is a terminal; notebooks draw it.
+    notebooks draw it.
     """
 
     def __init__(self, profile: Mapping[str, Any], advice: str | None = None) -> None:
@@ -39,21 +38,6 @@ class Report:
         return text.plain(self.summary, self.advice)
 
     __repr__ = __str__
-
-    def __rich__(self) -> Any:
-        return text.rich_table(self.summary, self.advice)
-
-    def show(self) -> None:
-        """Prints it: as a table where the output is a terminal and rich is installed, else as lines."""
-        if sys.stdout.isatty():
-            try:
-                from rich.console import Console
-            except ImportError:
-                pass
-            else:
-                Console().print(self)
-                return
-        print(self)
 
     def _repr_html_(self) -> str:
         return f"<style>{STYLE}</style>{notebook_block(self.summary, self.advice)}"

@@ -5,7 +5,7 @@ pixels can show.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _SECONDS = ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h"))
@@ -118,47 +118,3 @@ class Scale:
         """The axis's label with the unit that its ticks are in."""
         unit = "" if self.axis.log else magnitude(max(abs(self.low), abs(self.high)), self.axis.unit)[1]
         return f"{self.axis.label} ({unit})" if unit and self.axis.label else self.axis.label or unit
-
-
-def summed_up(
-    xs: Sequence[float], ys: Sequence[float], pixel: float
-) -> list[tuple[float, float, float, float]]:
-    """(x, lowest, mean, highest) of the points in each column of `pixel` width that has some, all in pixels.
-    xs must not fall.
-    """
-    found: list[tuple[float, float, float, float]] = []
-    column: list[float] = []
-    place = 0
-    for x, y in zip(xs, ys):
-        here = math.floor(x / pixel)
-        if column and here != place:
-            found.append(((place + 0.5) * pixel, min(column), sum(column) / len(column), max(column)))
-            column = []
-        place = here
-        column.append(y)
-    if column:
-        found.append(((place + 0.5) * pixel, min(column), sum(column) / len(column), max(column)))
-    return found
-
-
-def covered(
-    begins: Sequence[float], ends: Sequence[float], low: float, high: float, columns: int
-) -> list[float]:
-    """Of each of `columns` equal parts of low..high the share, 0 to 1, that the spans begins[i]..ends[i]
-    cover. Spans do not overlap.
-    """
-    width = (high - low) / columns
-    shares = [0.0] * columns
-    for begin, end in zip(begins, ends):
-        begin, end = max(begin, low), min(end, high)
-        if not end > begin:
-            continue
-        first, last = min(int((begin - low) / width), columns - 1), min(int((end - low) / width), columns - 1)
-        if first == last:
-            shares[first] += end - begin
-            continue
-        shares[first] += low + (first + 1) * width - begin
-        for column in range(first + 1, last):
-            shares[column] += width
-        shares[last] += end - (low + last * width)
-    return [min(1.0, max(0.0, share / width)) for share in shares]

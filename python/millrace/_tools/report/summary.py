@@ -121,20 +121,3 @@ def step_times(
     enter, leave = enter[:count], leave[:count]
     waits = [max(0.0, b - a) for a, b in zip(enter, leave)]
     return enter, leave, waits, [max(0.0, b - a) for a, b in zip(leave, ends)]
-
-
-def throughput(
-    leave: Sequence[float], per_batch: float, low: float, high: float
-) -> tuple[list[float], list[float]]:
-    """(seconds, samples per second) over equal stretches of low..high, each value from its moment on; the
-    last one closes the line.
-    """
-    bins = max(1, min(120, len(leave) // 5))
-    width = (high - low) / bins
-    if not leave or width <= 0:
-        return [], []
-    counts = [0] * bins
-    for moment in leave:
-        counts[min(bins - 1, max(0, int((moment - low) / width)))] += 1
-    rates = [count * per_batch / width for count in counts]
-    return [low + i * width for i in range(bins + 1)], [*rates, rates[-1]]
