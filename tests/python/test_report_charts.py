@@ -11,8 +11,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from millrace._common.whole_file import write_whole
 from millrace._tools.report import svg
-from millrace._tools.report.page import Page, pre, table, write_file
+from millrace._tools.report.page import Page, pre, table
 from millrace._tools.report.scales import Axis, Scale, amount, round_ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -191,11 +192,11 @@ def test_a_read_only_folder_keeps_the_errors_kind(tmp_path, monkeypatch) -> None
 
     monkeypatch.setattr("pathlib.Path.write_text", refused)
     with pytest.raises(PermissionError, match="cannot write .*Permission denied; give a path") as caught:
-        write_file(tmp_path / "x.html", "a")
+        write_whole(tmp_path / "x.html", "a")
     assert caught.value.errno == 13
 
 
 def test_writing_replaces_a_file_whole(tmp_path) -> None:
     (tmp_path / "x.html").write_text("old")
-    assert write_file(tmp_path / "x.html", "new ü").read_text(encoding="utf-8") == "new ü"
+    assert write_whole(tmp_path / "x.html", "new ü").read_text(encoding="utf-8") == "new ü"
     assert [p.name for p in tmp_path.iterdir()] == ["x.html"]

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _core
-from .board import Reading, Row
 from .contention import contention
+from .counters import Reading, Row
 from .stages import START, STEP
 
 _COUNTS = ("samples", "batches", "bytes")

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
-from .board import notes_of
 from .clocks import Profiler
+from .counters import notes_of
 from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, WAIT
 
 VERSION = 1

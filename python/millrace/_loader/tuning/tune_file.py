@@ -25,6 +25,7 @@ from torch.utils.data import Subset
 
 from ... import _core
 from ..._common.regular_files import open_regular
+from ..._common.whole_file import write_whole
 from .bounds import Setting
 
 VERSION = 1
@@ -113,11 +114,8 @@ def write_choice(
     try:
         with _locked(path):
             runs = _runs(path, strict=True)
-            new = path.with_name(f".{path.name}.{os.getpid()}")
-            new.write_text(
-                json.dumps({"version": VERSION, "runs": {**runs, fingerprint(what): entry}}, indent=1) + "\n"
-            )
-            new.replace(path)
+            content = {"version": VERSION, "runs": {**runs, fingerprint(what): entry}}
+            write_whole(path, json.dumps(content, indent=1) + "\n")
     except (OSError, ValueError) as error:
         warnings.warn(f"the tuned setting is not kept for the next run: {error}", stacklevel=2)
         return False

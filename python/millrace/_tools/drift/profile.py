@@ -7,13 +7,13 @@ import copy
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Union
 
 from millrace import _core
 from millrace._common.regular_files import open_regular
+from millrace._common.whole_file import write_whole
 from millrace.errors import corrupt_data
 
 from .fields import fields_of
@@ -115,19 +115,7 @@ class DriftProfile:
 
     def save(self, path: Path) -> None:
         """The file appears whole or not at all."""
-        folder = os.path.dirname(os.path.abspath(path))
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".profile-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(self.to_dict(), file, indent=1)
-                file.write("\n")
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
     def merge(self, *others: DriftProfile) -> DriftProfile:
         """One of all samples together. ValueError when fields of one name are of different kinds."""

@@ -32,7 +32,7 @@
     const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((m) => m * power).find((each) => each >= rough * (1 - 1e-9));
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), found = [];
-    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) {
+    for (let i = Math.ceil(low / step - 1e-9) + 0; i * step <= high + step * 1e-9; i += 1) {
       found.push([i * step, (i * step).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })]);
     }
     return found;

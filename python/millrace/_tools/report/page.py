@@ -24,6 +24,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ..._common.whole_file import write_whole
 from .colours import STYLE
 
 _HERE = Path(__file__).parent
@@ -102,7 +103,7 @@ class Page:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the page, whole or not at all. OSError: the folder is missing or cannot be written to."""
-        return write_file(path, self.html())
+        return write_whole(path, self.html())
 
 
 def _hash(text: str) -> str:
@@ -142,24 +143,3 @@ def finite(content: Any) -> Any:
     if isinstance(content, (list, tuple)):
         return [finite(value) for value in content]
     return content
-
-
-def write_file(path: str | os.PathLike[str], text: str) -> Path:
-    """Writes `text` as UTF-8 under another name beside `path`, then renames it, so that `path` is whole at
-    any time.
-
-    OSError of the kind that came up, naming the path and what to do.
-    """
-    path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            part.write_text(text, encoding="utf-8")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        rule = "give a path in a folder that exists and may be written to"
-        raise type(error)(error.errno, f"cannot write {path}: {reason}; {rule}") from error
-    return path

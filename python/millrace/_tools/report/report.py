@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union
 
+from ..._common.whole_file import write_whole
 from . import text
 from .colours import STYLE
 from .loader_page import loader_page, notebook_block
 from .metrics import scalars
-from .page import write_file
 from .summary import Summary, profile_of
 from .trace import trace_events
 
@@ -50,13 +50,13 @@ class Report:
         """Writes a page, one file with everything in it. OSError: the folder is missing or cannot be written
         to.
         """
-        return write_file(path, self.html())
+        return write_whole(path, self.html())
 
     def save_trace(self, path: PathLike = "trace.json") -> Path:
         """Writes the steps as Chrome's trace events, which ui.perfetto.dev and chrome://tracing draw. OSError
         as save().
         """
-        return write_file(path, json.dumps(trace_events(self.profile), separators=(",", ":")))
+        return write_whole(path, json.dumps(trace_events(self.profile), separators=(",", ":")))
 
     def to_tensorboard(self, writer: Any, step: int, prefix: str = "millrace") -> None:
         """Gives the numbers to anything with add_scalar(tag, value, step), as torch.utils.tensorboard's

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from .colours import colour
-from .frame import LETTER, Chart, on_paper
 from .scales import Axis, Scale, amount
 
 __all__ = ["Axis", "Points", "amount", "escape", "histogram", "on_paper", "scatter", "stacked_bars"]
@@ -21,6 +20,87 @@ __all__ = ["Axis", "Points", "amount", "escape", "histogram", "on_paper", "scatt
 Points = tuple[Sequence[float], Sequence[float]]  # xs that do not fall, ys
 
 _MOST_DOTS = 1000
+_WIDTH = 960
+_LETTER = 6.6  # pixels of a letter, on average
+
+
+class _Chart:
+    """The elements of a chart whose plot lies in left..right, top..bottom. `over_axis`: room above the y axis
+    for its title.
+    """
+
+    def __init__(self, height: int, left: float, names: Iterable[str] = (), over_axis: float = 0) -> None:
+        self.height = height
+        self.left, self.right, self.top, self.bottom = left, _WIDTH - 18.0, 14.0, height - 44.0
+        self.parts: list[str] = []  # legend, axes
+        self.marks: list[str] = []  # what stands for values, over the axes
+        self._legend(list(names))
+        self.top += over_axis
+
+    def _legend(self, names: list[str]) -> None:
+        if not names:
+            return
+        x, y = self.left, self.top + 4
+        for number, name in enumerate(names):
+            width = 24 + _LETTER * len(name)
+            if x + width > _WIDTH and x > self.left:
+                x, y = self.left, y + 18
+            self.parts.append(
+                f'<rect class="f-{colour(name, number)}" x="{x:.0f}" y="{y - 9:.0f}" width="11" height="11"'
+                f' rx="2"/><text class="small" x="{x + 16:.0f}" y="{y:.0f}">{escape(name)}</text>'
+            )
+            x += width + 10
+        self.height += int(y - self.top - 4)
+        self.bottom += y - self.top - 4
+        self.top = y + 16
+
+    def x_axis(self, scale: Scale, grid: bool = False) -> None:
+        for value, text in scale.ticks(8):
+            x = scale.at(value)
+            top = self.top if grid else self.bottom
+            self.parts.append(
+                f'<line class="{"grid" if grid else "axis"}" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}"'
+                f' y2="{self.bottom + 4:.1f}"/><text class="faint small mid" x="{x:.1f}"'
+                f' y="{self.bottom + 17:.1f}">{escape(text)}</text>'
+            )
+        self.parts.append(
+            f'<line class="axis" x1="{self.left:.1f}" x2="{self.right:.1f}" y1="{self.bottom:.1f}"'
+            f' y2="{self.bottom:.1f}"/>'
+        )
+        self.parts.append(
+            f'<text class="faint small" x="{self.right:.1f}" y="{self.bottom + 33:.1f}"'
+            f' text-anchor="end">{escape(scale.title())}</text>'
+        )
+
+    def y_axis(self, scale: Scale) -> None:
+        for value, text in scale.ticks(max(2, int((self.bottom - self.top) / 26))):
+            y = scale.at(value)
+            self.parts.append(
+                f'<line class="grid" x1="{self.left:.1f}" x2="{self.right:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
+                f'<text class="faint small end" x="{self.left - 7:.1f}" y="{y + 4:.1f}">{escape(text)}</text>'
+            )
+        self.parts.append(
+            f'<text class="faint small" x="2" y="{self.top - 6:.1f}">{escape(scale.title())}</text>'
+        )
+
+    def nothing(self, text: str = "nothing was measured") -> str:
+        self.parts.append(
+            f'<text class="faint mid" x="{_WIDTH / 2}"'
+            f' y="{(self.top + self.bottom) / 2:.0f}">{escape(text)}</text>'
+        )
+        return self.element()
+
+    def element(self) -> str:
+        return (
+            f'<svg class="mr" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {self.height}"'
+            f' role="img">{"".join(self.parts)}{"".join(self.marks)}</svg>'
+        )
+
+
+def on_paper(element: str) -> str:
+    """The same chart with a background, for places whose own may be light or dark."""
+    head, body = element.split(">", 1)
+    return f'{head}><rect class="paper" width="100%" height="100%"/>{body}'
 
 
 def scatter(series: Mapping[str, Points], x: Axis = Axis(), y: Axis = Axis()) -> str:
@@ -31,7 +111,7 @@ def scatter(series: Mapping[str, Points], x: Axis = Axis(), y: Axis = Axis()) ->
         name: sorted((a, b) for a, b in zip(xs, ys) if math.isfinite(a) and math.isfinite(b))
         for name, (xs, ys) in series.items()
     }
-    chart = Chart(260, 64, series, over_axis=14)
+    chart = _Chart(260, 64, series, over_axis=14)
     if not any(kept.values()):
         return chart.nothing()
     every = [point for points in kept.values() for point in points]
@@ -66,8 +146,8 @@ def stacked_bars(
         for row, parts in rows.items()
     }
     names = list(dict.fromkeys(part for parts in rows.values() for part in parts))
-    left = min(240.0, max(108.0, 18 + LETTER * max((len(row) for row in rows), default=0)))
-    chart = Chart(0, left, names)
+    left = min(240.0, max(108.0, 18 + _LETTER * max((len(row) for row in rows), default=0)))
+    chart = _Chart(0, left, names)
     chart.height = int(chart.top + max(1, len(rows)) * (bar + 7) + 42)
     chart.bottom = chart.height - 40.0
     sums = {row: sum(parts.values()) for row, parts in rows.items()}
@@ -96,7 +176,7 @@ def stacked_bars(
                 f' height="{bar}"><title>{escape(text)}</title></rect>'
             )
             inside = next(
-                (t for t in (f"{part} {share:.0%}", f"{share:.0%}") if LETTER * len(t) + 8 < end - begin), ""
+                (t for t in (f"{part} {share:.0%}", f"{share:.0%}") if _LETTER * len(t) + 8 < end - begin), ""
             )
             if inside and bar >= 16:
                 ink = "" if part == "idle" else " on"
@@ -112,7 +192,7 @@ def histogram(values: Mapping[str, Sequence[float]], x: Axis = Axis(), *, bins: 
     what is not above 0 is counted in the lowest one.
     """
     seen = {name: [v for v in listed if math.isfinite(v)] for name, listed in values.items()}
-    chart = Chart(220, 64, seen if len(seen) > 1 else (), over_axis=14)
+    chart = _Chart(220, 64, seen if len(seen) > 1 else (), over_axis=14)
     every = [v for listed in seen.values() for v in listed]
     if not every:
         return chart.nothing()
