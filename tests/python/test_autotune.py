@@ -355,7 +355,7 @@ def test_writers_at_once_lose_nothing(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert [read_choice(path, {"n": i}) for i in range(12)] == [(Setting(1 + i, 3), i) for i in range(12)]
+    assert [read_choice(path, {"n": i}) for i in range(12)] == [Setting(1 + i, 3) for i in range(12)]
 
 
 # -- what is told, and copies

@@ -17,7 +17,7 @@ _ENTRIES = {"RESUME", "RETURN_GENERATOR", "COPY_FREE_VARS", "MAKE_CELL"}
 
 @functools.lru_cache(512)
 def instructions(code: CodeType) -> list[dis.Instruction]:
-    return list(dis.getinstructions(code))
+    return list(dis.get_instructions(code))
 
 
 @functools.lru_cache(8192)
@@ -37,7 +37,7 @@ def called(code: CodeType, offset: int) -> tuple[str, bool]:
 
 def _callee(before: list[dis.Instruction], call: dis.Instruction) -> str:
     at = getattr(call, "positions", None)
-    names: list[tuple[int, int, str]] = []
+    names: list[tuple[Any, Any, str]] = []
     if at is not None and at.col_offset is not None:
         end = (at.end_lineno, at.end_col_offset)
         for load in before:
@@ -62,7 +62,7 @@ def _callee(before: list[dis.Instruction], call: dis.Instruction) -> str:
 
 
 def last_call(function: Any) -> str:
-    """What a function calls last before it returns: where the time has gone that ends behind it."""
+    """What a function calls last before it returns: where the time has gone that ends after it."""
     code = getattr(function, "__code__", None)
     name = ""
     for instruction in instructions(code) if code is not None else ():

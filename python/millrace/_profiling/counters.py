@@ -29,7 +29,7 @@ class Row(NamedTuple):
     note: bytes = b""
 
     def since(self, before: Row | None) -> Row:
-        """What came behind `before`, the same row read earlier."""
+        """What came after `before`, the same row read earlier."""
         if before is None:
             return self
         stage, _, until, wall, cpu = self.reading

@@ -57,7 +57,7 @@ class Hotspots:
         outer = next((frame for frame in stack if frame[0] in self._ends), None)
         if outer is not None and called(*outer)[0] in COLLATES:
             return "collate"
-        if not stack:  # the stretch had ended: behind the last call of collate_fn
+        if not stack:  # the stretch had ended: after the last call of collate_fn
             return "collate"
         if not inner:
             return stage_of_call(self._tail) or "sample"

@@ -7,7 +7,7 @@ import re
 import sysconfig
 from types import CodeType
 
-# Parts of file names, "/" in front and behind; the first that fits decides. None: a frame that says nothing
+# Parts of file names, "/" before and after; the first that fits decides. None: a frame that says nothing
 # itself.
 _FILES: tuple[tuple[str, str | None], ...] = (
     ("/torchvision/transforms/", "transform"),

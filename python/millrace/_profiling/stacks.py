@@ -2,13 +2,13 @@
 
 A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. While it
 is entered, around one batch's dataset[i], next() and collate_fn, the stack is looked at about 200 times per
-second at first, then 40, at jittered times; each look stands for the time since the one before, so shares are
+second at first, then 40, at jittered times; each sample stands for the time since the one before, so shares are
 unbiased, whatever the batch's rhythm. How long all of it took, the profile's clocks say: snapshot.py divides
 their `sample` by these shares.
 
 The main thread of a process looks at itself, in C, between two instructions (python/bindings/stack_looks.h).
 Any other is looked at by a thread of ours that needs the GIL for it. That comes free where the user's code
-waits or reads, so a look that came late for want of the GIL and finds a read says only that Python code ran
+waits or reads, so a sample that came late for want of the GIL and finds a read says only that Python code ran
 before: it counts for the frames around. Without a GIL, other threads are not looked at.
 
 User code sees none of it: no signal, no trace function, no thread of `threading`, no change of the
@@ -40,8 +40,8 @@ from .stages import COLLATE, SAMPLE
 _SPLIT = ("fetch", "decode", "transform", "sample")
 
 _GAP_S = 0.025
-_QUICK_GAP_S, _QUICK_SAMPLES = 0.005, 20  # behind so many the gap grows with their number
-_LATE_S = 0.0005  # a look this late found the GIL taken
+_QUICK_GAP_S, _QUICK_SAMPLES = 0.005, 20  # after so many samples the gap grows with their number
+_LATE_S = 0.0005  # a sample this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
 _BLOCKED = 0.1  # share of a CPU
 _TELL_S, _MOST_TELL_S = (
@@ -53,7 +53,7 @@ _PATIENCE_S, _SHORT_S, _LONG_S = (
     0.002,
     0.0071,
 )  # of short batches; of longer ones the less the longer they are, one if it is long
-_MOST_HOTSPOTS, _MOST_HOT = 200, 20  # kept, told
+_MOST_HOTSPOTS, _MOST_HOT = 200, 20  # kept, in the note
 
 
 def _codes_that_call() -> frozenset[CodeType]:
@@ -91,19 +91,19 @@ class StackSample(NamedTuple):
     busy: float  # share of the wait for it in which the thread had a CPU
     stack: Stack
     ran: bool = (
-        False  # it was running Python code when the look was due, and only later came to where it was seen
+        False  # it was running Python code when the sample was due, and only later came to where it was seen
     )
 
 
 class StackSampler:
     """`with sampler:` around one batch's user code, by the worker's own thread.
 
-    patient: of a worker process, which may be gone soon: the first look costs it some milliseconds, for a
-        thread and for pages that it shared with its parent. So looking begins behind 0.5 s of batches that
+    patient: of a worker process, which may be gone soon: the first sample costs it some milliseconds, for a
+        thread and for pages that it shared with its parent. So sampling begins after 0.5 s of batches that
         take 2 ms or less, two of 5 ms, or the first of 7 ms; one that only lost its CPU for a moment is not
         taken for a long one.
 
-    What it finds is written beside the worker's row of the profile, as JSON: "split", seconds that looks
+    What it finds is written beside the worker's row of the profile, as JSON: "split", seconds that samples
     stand for by stage, of the time that the clock knows as `sample`; "cpu", the part of them with a CPU;
     "hot", [stage, where, seconds] of the hottest lines.
     """
@@ -174,7 +174,7 @@ class StackSampler:
         )
 
     def tell(self) -> None:
-        """Counts the looks that were taken, and writes the note."""
+        """Counts the samples that were taken, and writes the note."""
         if not self._on or not self._samples:
             return
         try:
@@ -285,7 +285,7 @@ class _SamplingThread:
 
     @staticmethod
     def _sample(sampler: StackSampler, seconds: float, cpu: float, taken: bool) -> None:
-        if sampler.clock.stage not in (SAMPLE, COLLATE):  # what native code books itself needs no looks
+        if sampler.clock.stage not in (SAMPLE, COLLATE):  # what native code books itself needs no samples
             return
         stack = _core.stack_of_thread(sampler._ident)
         if stack and sampler._entered:

@@ -52,7 +52,7 @@ def description(loader: Any, engine: str, native: bool) -> dict[str, Any]:
     budget = _core.cpu_budget()
     return {
         "dataset": " of ".join(kinds),
-        "transform": _told(getattr(dataset, "transform", None)),
+        "transform": _shown(getattr(dataset, "transform", None)),
         "collate_fn": getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),
         "batch_size": loader.batch_size or getattr(batch_sampler, "batch_size", None),
         "engine": engine,
@@ -69,28 +69,28 @@ def description(loader: Any, engine: str, native: bool) -> dict[str, Any]:
     }
 
 
-def _told(transform: Any) -> str:
-    """A transform's repr, which torchvision's say all in; one that has none of its own is told by its
+def _shown(transform: Any) -> str:
+    """A transform's repr, which torchvision's say all in; one that has none of its own is named by its
     class.
     """
-    told = repr(transform)
-    return type(transform).__qualname__ if " object at 0x" in told or " at 0x" in told else told
+    shown = repr(transform)
+    return type(transform).__qualname__ if " object at 0x" in shown or " at 0x" in shown else shown
 
 
 def fingerprint(what: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_choice(path: Path, what: dict[str, Any]) -> tuple[Setting, int | None] | None:
-    """(setting, bytes of a batch) that was good the last time; None: nothing is known."""
+def read_choice(path: Path, what: dict[str, Any]) -> Setting | None:
+    """What was good the last time; None: nothing is known."""
     run = _runs(path).get(fingerprint(what))
     if run is None:
         return None
     try:
-        threads, slots, batch = int(run["threads"]), int(run["slots"]), run.get("batch_bytes")
+        threads, slots = int(run["threads"]), int(run["slots"])
         if threads < 1 or slots < 1:
             raise ValueError(f"threads={threads}, slots={slots}")
-        return Setting(threads, slots), None if batch is None else int(batch)
+        return Setting(threads, slots)
     except (KeyError, TypeError, ValueError) as error:
         warnings.warn(
             f"{path}: the entry {fingerprint(what)} is no tuned setting ({error!r}), so it is searched anew",

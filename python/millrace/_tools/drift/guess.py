@@ -18,7 +18,7 @@ _SHARDS = re.compile(r"\.tar(\.gz|\.zst)?$")
 
 
 def batches_of(
-    text: str, batch_size: int, workers: int | str, picture_size: int, ragged: bool
+    text: str, batch_size: int, workers: Any, picture_size: int, ragged: bool
 ) -> tuple[Iterable[Any], Any, str]:
     """(batches, how many samples there are or None, what it is). ValueError and FileNotFoundError say what
     can be given.
@@ -30,7 +30,9 @@ def batches_of(
 
     streams = isinstance(thing, torch.utils.data.IterableDataset)
     # In a drawn order, so that the parts of sorted data do not look like drift to each other.
-    options = {} if streams else {"shuffle": True, "generator": torch.Generator().manual_seed(0)}
+    options: dict[str, Any] = (
+        {} if streams else {"shuffle": True, "generator": torch.Generator().manual_seed(0)}
+    )
     ragged = ragged or what == "shards"
     loader = DataLoader(
         thing,

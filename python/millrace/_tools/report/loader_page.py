@@ -149,7 +149,7 @@ def _hot(page: Page, summary: Summary) -> None:
             for entry in summary.hot
         ]
         page.section(
-            "Hot places of your code",
+            "Hot lines of your code",
             table(rows, ("share", "stage", "where")),
             note="Where workers were found when they were looked at, now and then, while running Python.",
         )
@@ -166,8 +166,8 @@ def _settings(page: Page, profile: Mapping[str, Any], summary: Summary) -> None:
         ("batches beyond the slots", str(summary.queue.get("overflow_slots", "–"))),
     ]
     if started := profile.get("started"):
-        moment = datetime.datetime.fromtimestamp(float(started), datetime.timezone.utc)
-        settings.append(("started", moment.strftime("%Y-%m-%d %H:%M:%S UTC")))
+        time = datetime.datetime.fromtimestamp(float(started), datetime.timezone.utc)
+        settings.append(("started", time.strftime("%Y-%m-%d %H:%M:%S UTC")))
     page.section("Settings", table(settings))
 
 

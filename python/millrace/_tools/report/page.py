@@ -70,7 +70,7 @@ class Page:
         self._data.append(f'<script type="application/json" id="{safe}">{text}</script>')
         self._parts.append(
             f'<p class="tools"><button type="button" data-save="{safe}">Save {safe}.json</button>'
-            f"the numbers behind this page, {len(text):,} bytes</p>"
+            f"the numbers of this page, {len(text):,} bytes</p>"
         )
 
     def script(self, text: str) -> None:
@@ -135,7 +135,7 @@ def pre(text: str) -> Html:
 
 
 def finite(content: Any) -> Any:
-    """`content` with None in the place of NaN and infinities, which JSON has no words for."""
+    """`content` with None for NaN and infinities, which JSON has no words for."""
     if isinstance(content, float):
         return content if math.isfinite(content) else None
     if isinstance(content, Mapping):

@@ -22,7 +22,7 @@ PathLike = Union[str, os.PathLike[str]]
 
 
 class Report:
-    """Where a loader's time went, up to the moment of the call.
+    """Where a loader's time went, up to the call.
 
     `profile` is what `loader.profile(steps=True)` returns; `advice` what to change, whose first line is the
     verdict at the top (None: one that follows from the profile alone). str() and print() give plain lines;

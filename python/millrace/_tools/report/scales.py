@@ -17,7 +17,7 @@ _COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"))
 class Axis:
     """What an axis shows. unit: "s", "B", "B/s", "%" (of numbers that are percents) or "" are scaled or
     written as these are; any
-    other is written behind the number. log: powers of ten. low, high: where the axis begins and ends; None:
+    other is written after the number. log: powers of ten. low, high: where the axis begins and ends; None:
     where the values do.
     """
 
@@ -36,12 +36,12 @@ def magnitude(value: float, unit: str) -> tuple[float, str]:
     size = abs(value)
     if unit == "s":
         limits = (1e-3, 1.0, 120.0, 7200.0)  # "90 s" is shorter to read than "1.5 min"
-        place = sum(size >= limit * (1 - 1e-9) for limit in limits) if size else 2
+        chosen = sum(size >= limit * (1 - 1e-9) for limit in limits) if size else 2
     else:
-        place = max((i for i, (factor, _) in enumerate(steps) if size >= factor * (1 - 1e-9)), default=0)
+        chosen = max((i for i, (factor, _) in enumerate(steps) if size >= factor * (1 - 1e-9)), default=0)
         if unit in ("", "/s") and size < 10_000:
-            place = 0
-    factor, name = steps[place]
+            chosen = 0
+    factor, name = steps[chosen]
     return factor, name + ("/s" if unit.endswith("/s") and unit != "s" else "")
 
 
@@ -109,10 +109,10 @@ class Scale:
                 (10.0**p, amount(10.0**p, self.axis.unit)) for p in powers if (p - powers.start) % every == 0
             ]
         factor, _ = magnitude(max(abs(self.low), abs(self.high)), self.axis.unit)
-        places = round_ticks(self.low / factor, self.high / factor, most)
-        step = min((b - a for a, b in zip(places, places[1:])), default=1.0)
+        ticks = round_ticks(self.low / factor, self.high / factor, most)
+        step = min((b - a for a, b in zip(ticks, ticks[1:])), default=1.0)
         digits = max(0, -math.floor(math.log10(step) + 1e-9))
-        return [(place * factor, f"{place + 0.0:,.{digits}f}") for place in places]
+        return [(tick * factor, f"{tick + 0.0:,.{digits}f}") for tick in ticks]
 
     def title(self) -> str:
         """The axis's label with the unit that its ticks are in."""

@@ -113,7 +113,7 @@ def step_times(
     steps: Mapping[str, Any], wall: float
 ) -> tuple[list[float], list[float], list[float], list[float]]:
     """(enter, leave, waits, steps) of the steps that are kept: seconds in next(), and in the loop's own code
-    behind it.
+    after it.
     """
     enter, leave = list(steps.get("enter") or []), list(steps.get("leave") or [])
     count = min(len(enter), len(leave))

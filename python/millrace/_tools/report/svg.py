@@ -98,7 +98,7 @@ class _Chart:
 
 
 def on_paper(element: str) -> str:
-    """The same chart with a background, for places whose own may be light or dark."""
+    """The same chart with a background, for pages whose own may be light or dark."""
     head, body = element.split(">", 1)
     return f'{head}><rect class="paper" width="100%" height="100%"/>{body}'
 

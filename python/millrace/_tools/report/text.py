@@ -79,7 +79,7 @@ def plain(summary: Summary, advice: str | None) -> str:
                 f"{_bar(share):<{_BAR}}  {meaning}".rstrip()
             )
     if summary.hot:
-        lines += ["", "hot places of your code"]
+        lines += ["", "hot lines of your code"]
         lines += [
             f"  {entry['share']:>6.1%}  {entry['stage']:<10} {entry['where']}"
             for entry in summary.hot[:_MOST_HOT]
