@@ -151,6 +151,23 @@ def test_transforms_are_found(transform, code, wrap):
     assert code in set(codes_of_transforms(wrap(Holder(transform))))
 
 
+def closing_over(function):
+    if function is None:
+        empty = function
+        del empty
+
+    def transform(value):
+        return function(value), empty
+
+    return transform
+
+
+def test_functions_in_closures_are_found_and_empty_cells_are_none():
+    wrapped = closing_over(plain)
+    assert set(codes_of_transforms(Holder(wrapped))) == {wrapped.__code__, plain.__code__}
+    assert set(codes_of_transforms(Holder(closing_over(None)))) == {wrapped.__code__}
+
+
 def test_looking_for_transforms_asks_the_dataset_nothing():
     class Odd(Dataset):
         def __getattr__(self, name):

@@ -2,9 +2,9 @@
 
 A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. While it
 is entered, around one batch's dataset[i], next() and collate_fn, the stack is looked at about 200 times per
-second at first, then 40, at jittered times; each sample stands for the time since the one before, so shares are
-unbiased, whatever the batch's rhythm. How long all of it took, the profile's clocks say: snapshot.py divides
-their `sample` by these shares.
+second at first, then 40, at jittered times; each sample stands for the time since the one before, so shares
+are unbiased, whatever the batch's rhythm. How long all of it took, the profile's clocks say: snapshot.py
+divides their `sample` by these shares.
 
 The main thread of a process looks at itself, in C, between two instructions (python/bindings/stack_looks.h).
 Any other is looked at by a thread of ours that needs the GIL for it. That comes free where the user's code

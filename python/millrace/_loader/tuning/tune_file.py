@@ -83,7 +83,11 @@ def fingerprint(what: dict[str, Any]) -> str:
 
 def read_choice(path: Path, what: dict[str, Any]) -> Setting | None:
     """What was good the last time; None: nothing is known."""
-    run = _runs(path).get(fingerprint(what))
+    try:
+        run = _runs(path).get(fingerprint(what))
+    except (OSError, ValueError) as error:
+        warnings.warn(f"{path} is not used: {error}", stacklevel=3)
+        return None
     if run is None:
         return None
     try:
@@ -113,7 +117,7 @@ def write_choice(
     }
     try:
         with _locked(path):
-            runs = _runs(path, strict=True)
+            runs = _runs(path)
             content = {"version": VERSION, "runs": {**runs, fingerprint(what): entry}}
             write_whole(path, json.dumps(content, indent=1) + "\n")
     except (OSError, ValueError) as error:
@@ -131,27 +135,17 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _runs(path: Path, strict: bool = False) -> dict[str, Any]:
+def _runs(path: Path) -> dict[str, Any]:
+    """{fingerprint: entry}. ValueError for a file that is not ours."""
     try:
         with open_regular(path) as file:
             text = file.read()
-        if not text.strip():
-            return {}
-        content = json.loads(text)
-        if (
-            not isinstance(content, dict)
-            or content.get("version") != VERSION
-            or not isinstance(content.get("runs"), dict)
-        ):
-            raise ValueError(
-                f"{path} is not a file of tuned settings of version {VERSION}; name another file, or"
-                " remove it"
-            )
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        if strict:
-            raise
-        warnings.warn(f"{path} is not used: {error}", stacklevel=4)
-        return {}
-    return {key: run for key, run in content["runs"].items() if isinstance(run, dict)}
+    content = json.loads(text) if text.strip() else {"version": VERSION, "runs": {}}
+    runs = content.get("runs") if isinstance(content, dict) and content.get("version") == VERSION else None
+    if not isinstance(runs, dict):
+        raise ValueError(
+            f"{path} is not a file of tuned settings of version {VERSION}; name another file, or remove it"
+        )
+    return {key: run for key, run in runs.items() if isinstance(run, dict)}

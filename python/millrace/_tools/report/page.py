@@ -61,11 +61,11 @@ class Page:
         noted = f'<p class="note">{escape(note)}</p>' if note else ""
         self._parts.append(f"<section><h2>{escape(heading)}</h2>{noted}{''.join(body)}</section>")
 
-    def data(self, name: str, content: Any) -> None:
+    def data(self, name: str, content: Any, digits: int | None = None) -> None:
         """Puts `content` into the page as JSON, in the element with id `name`, and a button that saves it as
-        NAME.json.
+        NAME.json. `digits`: that floats are rounded to.
         """
-        text = json.dumps(finite(content), separators=(",", ":"), default=str).replace("<", "\\u003c")
+        text = json.dumps(_plain(content, digits), separators=(",", ":"), default=str).replace("<", "\\u003c")
         safe = escape(name)
         self._data.append(f'<script type="application/json" id="{safe}">{text}</script>')
         self._parts.append(
@@ -134,12 +134,13 @@ def pre(text: str) -> Html:
     return Html(f"<pre>{escape(text)}</pre>")
 
 
-def finite(content: Any) -> Any:
+def _plain(content: Any, digits: int | None) -> Any:
     """`content` with None for NaN and infinities, which JSON has no words for."""
     if isinstance(content, float):
-        return content if math.isfinite(content) else None
+        rounded = content if digits is None else round(content, digits)
+        return rounded if math.isfinite(content) else None
     if isinstance(content, Mapping):
-        return {str(key): finite(value) for key, value in content.items()}
+        return {str(key): _plain(value, digits) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
-        return [finite(value) for value in content]
+        return [_plain(value, digits) for value in content]
     return content
