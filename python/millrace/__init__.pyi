@@ -46,3 +46,5 @@ from .installation import install as install
 from .installation import uninstall as uninstall
 from .pad import Pad as Pad
 from .prefetch import DevicePrefetcher as DevicePrefetcher
+
+__version__: str

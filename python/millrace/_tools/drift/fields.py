@@ -134,7 +134,7 @@ def _walk_samples(path: str, values: Sequence[Any], found: list[Field]) -> None:
                 _joined(path, position), [value[position] for value in values if len(value) > position], found
             )
     else:
-        tensors = [tensor for value in values if (tensor := _tensor(value)) is not None]
+        tensors = [each for value in values if (each := _tensor(value)) is not None]
         if not tensors:
             return
         dtype = tensors[0].dtype
