@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 MOST_MODULES = 80  # that `import millrace` may add to those of torch
 
@@ -89,3 +93,17 @@ def test_torchs_samplers_are_known_without_asking_for_ours() -> None:
         " print(type(native(RandomSampler([1]))).__module__)"
     )
     assert fresh(code) == ["millrace.samplers.plain"]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
+)
+def test_pages_for_users_name_no_private_module(page: Path) -> None:
+    assert not re.findall(r"millrace[./]_[a-z]\w*", page.read_text(encoding="utf-8"))
+
+
+def test_examples_use_public_names() -> None:
+    for path in (ROOT / "examples").glob("*.py"):
+        assert not re.findall(
+            r"millrace\._(tools|loader|profiling|common)", path.read_text(encoding="utf-8")
+        ), path.name

@@ -39,7 +39,7 @@ _PAPER = ("#ffffff", "#171c22")
 
 def colour(name: str, number: int) -> str:
     """The class name, without f- or l-, of the series with this number: its own, or that of the number."""
-    own = {"millrace": "0", "torch": "1"}.get(name, name)
+    own = {"millrace": "0", "torch": "7"}.get(name, name)
     return own if own in COLOURS else str(number % 8)
 
 
