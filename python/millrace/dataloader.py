@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch.utils.data
 from torch.utils.data import Dataset, Sampler
@@ -33,15 +33,17 @@ from ._loader.tuning import (
     tuning_of,
 )
 from ._profiling import Profiler, settings_of
-from ._tools.advice import Advice, advice_of
 from ._tools.history.dump import known
 from ._tools.history.methods import Recorded
 from ._tools.history.recorder import BatchHistory, recorder_of
-from ._tools.report import Report, report_of
 from .errors import UnavailableError
 from .installation import Replaceable
 from .prefetch import checked_depth, prefetched
 from .samplers import LengthGroupedSampler, StratifiedBatchSampler
+
+if TYPE_CHECKING:
+    from ._tools.advice import Advice
+    from ._tools.report.report import Report
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -354,6 +356,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         """The profile and its steps, to be printed, or saved as a page: report().save("report.html").
         docs/report.md has the rest.
         """
+        from ._tools.report.report import report_of
+
         return report_of(self)
 
     def stats(self, steps: bool = False) -> dict[str, Any]:
@@ -390,12 +394,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         )
 
     def advice(self) -> Advice:
-        """What to change so that the loop waits less: a list of millrace._tools.advice.Suggestion, each with
-        the
-        throughput that a model of the
-        measured stages foretells, and `line`, all of it in one line. From the latest iterator; a few batches
-        are enough.
+        """What to change so that the loop waits less: a list of millrace.Suggestion, each with the throughput
+        that a model of the measured stages foretells, and `line`, all of it in one line. From the latest
+        iterator; a few batches are enough.
         """
+        from ._tools.advice import advice_of
+
         return advice_of(self)
 
     def state_dict(self) -> dict[str, Any]:

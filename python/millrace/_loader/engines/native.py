@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import _core
 from ..._common.data_parallel import rank_of
-from ..._profiling.board import thread_rows
+from ..._profiling.counters import thread_rows
 from ..._profiling.stages import NAMES, recorded, recording
 from ..._tools.history.draws import DrawWatch
 from ..endings import closed_error

@@ -29,7 +29,7 @@ from torch.utils.data.dataloader import _sharding_worker_init_fn
 
 from ... import _core
 from ..._common.devices import locks_for, numa_node
-from ..._profiling.board import Board
+from ..._profiling.counters import WorkerCounters
 from ..._profiling.stacks import prepare
 from ..._profiling.stages import COPY, WAIT, during
 from ..._tools.history.stacks import new_stacks, stacks_of
@@ -60,7 +60,7 @@ class ProcessEngine(WorkerEngine):
         self.ring = _core.SharedRing(
             max(_LEAST_SLOTS, 4 * self._working_set), self._working_set, min(workers, _MOST_FILES)
         )
-        self._board, self._accepted = Board(self.ring, workers), 0
+        self._clocks, self._accepted = WorkerCounters(self.ring, workers), 0
         turns = self.ring.take() if self._tunes_threads else -1
         self._turns = _core.TurnGate.on(self.ring, turns) if self._tunes_threads else None
         self.counters["slots"] = self._working_set
@@ -132,7 +132,7 @@ class ProcessEngine(WorkerEngine):
             answers=answers_in,
             state=progress.places.state_of(worker),
             stacks=stacks,
-            board=(self._board.slot, common["num_workers"], worker),
+            board=(self._clocks.slot, common["num_workers"], worker),
         )
         process = context.Process(target=run_worker, args=(job,))
         process.daemon = True
@@ -186,7 +186,7 @@ class ProcessEngine(WorkerEngine):
         finally:
             self._end_workers()
             for number in range(len(self.workers)):
-                self._board.end(number)
+                self._clocks.end(number)
             for end in self.ends:
                 end.close()
             self._schedule.restart()
@@ -283,7 +283,7 @@ class ProcessEngine(WorkerEngine):
             except RuntimeError as error:
                 cause = error
         for i in failed:
-            self._board.end(i)
+            self._clocks.end(i)
             self._lost(i)
             self.ends[i].stop()
         why = self._want_of_memory.sentence([self.workers[i] for i in failed])
@@ -350,7 +350,7 @@ class ProcessEngine(WorkerEngine):
         self._arrived(task, Answer(samples, errors, batch, state, draws), worker)
 
     def _on_their_way(self) -> int:
-        return self._board.made - self._accepted
+        return self._clocks.made - self._accepted
 
     def _lock_pages(self, slot: int) -> None:
         """Copies to the device then read the slot itself."""
@@ -408,7 +408,7 @@ class ProcessEngine(WorkerEngine):
     # ---------------------------------------------------------------- asked by others
 
     def rows(self) -> list[Any]:
-        return self._board.rows(self._pids)
+        return self._clocks.rows(self._pids)
 
     def snapshot(self, stacks: bool) -> dict[str, Any]:
         ends = list(self.ends)

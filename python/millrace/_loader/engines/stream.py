@@ -27,7 +27,7 @@ from torch.utils.data import default_collate
 
 from ... import _core
 from ..._common.checksum import unsigned_state
-from ..._profiling.board import thread_rows
+from ..._profiling.counters import thread_rows
 from ..._profiling.stages import COLLATE, WAIT, during
 from ..._tools.history.recorder import Names
 from ...datasets.pillow_decode import PillowDecoder

@@ -21,7 +21,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
 from ..._common.lowering.refusal import NotLowered
-from ..._profiling.board import clock_rows
+from ..._profiling.counters import clock_rows
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import IDLE, SAMPLE, SEND, START, WAIT, during, enter
 from ..endings import closed_error

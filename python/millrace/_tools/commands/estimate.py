@@ -1,5 +1,5 @@
 """`millrace estimate`: what a run needs of its loader, what that gives, and what waiting costs; see
-millrace._tools.estimate.
+millrace.estimate().
 """
 
 from __future__ import annotations
