@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from .run_record import RunRecord
 from .states import Progress
 
 
-class Delivered(NamedTuple):
+@dataclass(slots=True)
+class Delivered:
     """One batch on its way to the consumer, or `error` in its place."""
 
     batch: Any
@@ -29,12 +30,14 @@ class Delivered(NamedTuple):
     finish: Callable[[Any], Any] | None = None  # what is left to be done with the batch, by the consumer
 
     def value(self) -> Any:
-        if self.error is None:
+        """Once. An error's traceback holds frames that hold this object, so it must not hold the error."""
+        error, self.error = self.error, None
+        if error is None:
             return self.batch if self.finish is None else self.finish(self.batch)
         try:
-            raise self.error
+            raise error
         finally:
-            del self  # the traceback holds this frame, and the frame would hold the error
+            del error
 
 
 class NeedsIndex:

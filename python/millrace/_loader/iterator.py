@@ -153,10 +153,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         progress = self._progress
         progress.turn(delivered.number, delivered.worker, delivered.state, delivered.rows, delivered.draws)
         self._draw_ahead()
-        try:
-            batch = delivered.value()
-        finally:
-            del delivered  # an error's traceback holds this frame, and this frame would hold the error
+        batch = delivered.value()
         if not self._pin_memory or self._engine is None or self._engine.pins:
             return batch
         with during(COPY):

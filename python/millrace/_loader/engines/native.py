@@ -126,10 +126,9 @@ class NativeEngine:
         if self._pending:
             self._pending.popleft()
         if error is not None:
-            try:
-                return Delivered(None, error)
-            finally:
-                del error  # its traceback holds this frame, and this frame would hold it
+            delivered = Delivered(None, error)
+            del error  # its traceback holds this frame, and this frame would hold it
+            return delivered
         if made is None:
             self._pending.clear()
             return None

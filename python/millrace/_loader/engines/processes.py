@@ -13,34 +13,30 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import pickle
 import select
 import threading
 import time
-import warnings
 from multiprocessing.util import Finalize
 from typing import Any
 
 import torch
 import torch.multiprocessing
-from torch._utils import ExceptionWrapper
 from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _sharding_worker_init_fn
 
 from ... import _core
-from ..._common.devices import locks_for, numa_node
 from ..._profiling.counters import WorkerCounters
 from ..._profiling.stacks import prepare
-from ..._profiling.stages import COPY, WAIT, during
+from ..._profiling.stages import WAIT, during
 from ..._tools.history.stacks import new_stacks, stacks_of
 from ..endings import closed_error, is_ending
 from ..engine import Delivered, NeedsIndex, Setup
 from . import channel
 from .channel import MESSAGE, RingHandle
-from .packing import Layout, read_pickle, unpack_value
 from .process_worker import WorkerJob, run_worker
+from .slot_reader import SlotReader, state_of_worker
 from .worker_end import MOST_OUTSTANDING, Wake, WantOfMemory, WorkerEnd, end_workers, is_stopped, start
-from .workers import Answer, WorkerEngine
+from .workers import WorkerEngine
 
 _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
 _MOST_FILES = 8  # of the ring, each a descriptor in every worker
@@ -52,7 +48,7 @@ class ProcessEngine(WorkerEngine):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        loader, workers = setup.loader, setup.threads
+        workers = setup.threads
         self._seat, self._closing, self._wake = threading.RLock(), False, Wake()
         self._owner, self._closed = os.getpid(), False
         self.ends: list[WorkerEnd] = []
@@ -65,12 +61,8 @@ class ProcessEngine(WorkerEngine):
         self._turns = _core.TurnGate.on(self.ring, turns) if self._tunes_threads else None
         self.counters["slots"] = self._working_set
         self._want_of_memory = WantOfMemory()
-        self._locks_for = locks_for(loader)
-        if self._locks_for is not None:
-            self.ring.prefer_node(numa_node(self._locks_for))
+        self._slots = SlotReader(self.ring, self._working_set, setup, self.counters)
         self.pins = True
-        # Else batches are pinned where they lie.
-        self._pin_device = setup.pin_device if self._locks_for is None else None
         # Also called when the interpreter ends, before multiprocessing waits for its children; in this
         # process alone.
         self._end_workers = Finalize(None, end_workers, (id(self), self.workers), exitpriority=0)
@@ -322,7 +314,7 @@ class ProcessEngine(WorkerEngine):
         ring, worker = self.ring, end.number
         ring.set_reserved(slot, reserved)
         if kind in (channel.RESUMED, channel.ENDED, channel.DROPPED):
-            state = _state(ring.get(slot, 0, length)) if length else None
+            state = state_of_worker(ring.get(slot, 0, length)) if length else None
             ring.give_back(slot)
             if kind == channel.RESUMED:
                 self._progress.places.restarted(worker, state)
@@ -331,79 +323,11 @@ class ProcessEngine(WorkerEngine):
                 self._ended(worker, state)
             return
         self._accepted += 1
-        copy = ring.crowded(self._working_set)
-        if self._locks_for is not None and not copy:
-            self._lock_pages(slot)
-        self.counters["overflow_slots"] += copy
-        self.counters["bytes"] += begin
-        errors: list[dict[str, Any]] = []
-        state, draws = None, None
-        try:
-            batch, errors, state, draws = self._batch(
-                end, kind, ring.lease(slot), begin, length, samples, copy
-            )
-        except Exception:  # what torch's queue would raise from get()
-            batch = ExceptionWrapper(where="while its batch was taken from a worker process")
-        if self._pin_device is not None and not isinstance(batch, ExceptionWrapper):
-            batch = self._pinned(batch)
-        state = _state(state) if state else None
-        self._arrived(task, Answer(samples, errors, batch, state, draws), worker)
+        answer = self._slots.answer(end, kind, slot, begin, length, samples)
+        self._arrived(task, answer, worker)
 
     def _on_their_way(self) -> int:
         return self._clocks.made - self._accepted
-
-    def _lock_pages(self, slot: int) -> None:
-        """Copies to the device then read the slot itself."""
-        if failure := self.ring.lock_pages(slot, self._locks_for):
-            self._locks_for = None
-            warnings.warn(
-                "batches are copied once more on their way to the device, because their memory could not be"
-                f" page-locked: {failure}. Raise the limit (ulimit -l), or use a smaller batch_size or"
-                " prefetch_factor",
-                stacklevel=5,
-            )
-
-    def _batch(
-        self,
-        end: WorkerEnd,
-        kind: int,
-        lease: _core.SlotLease,
-        begin: int,
-        length: int,
-        samples: int,
-        copy: bool,
-    ) -> tuple[Any, list[dict[str, Any]], Any, Any]:
-        """(batch, entries of the samples replaced in it, the worker's state as it was pickled, what was drawn
-        before it)
-
-        The slot is free again when nothing of the batch lies in it: at the end of this, or with the last
-        tensor.
-        """
-        if kind != channel.ROWS:
-            return (
-                unpack_value(lease, begin, length, copy)
-                if kind == channel.TREE
-                else read_pickle(lease, begin, length)
-            )
-        description, objects, errors, state, draws = None, None, [], None, None
-        if length:
-            try:
-                description, objects, errors, state, draws = read_pickle(lease, begin, length)
-            except Exception:
-                end.layout = None  # what was to replace it is lost
-                raise
-        if description is not None:
-            end.layout = Layout(description)  # until the worker says otherwise: it answers in order
-        return end.layout.batch(lease, samples, objects, copy), errors, state, draws
-
-    def _pinned(self, batch: Any) -> Any:
-        try:
-            with during(COPY):
-                return _utils.pin_memory.pin_memory(batch, self._pin_device)
-        except Exception:
-            return ExceptionWrapper(
-                where=f"in pin memory thread for device {torch.accelerator.current_device_index()}"
-            )
 
     # ---------------------------------------------------------------- asked by others
 
@@ -422,11 +346,3 @@ class ProcessEngine(WorkerEngine):
             "workers": [{**end.snapshot(), "stack": stack} for end, stack in zip(ends, found)],
             "queue": queue,
         }
-
-
-def _state(data: bytes) -> Any:
-    """A worker's; an error in reading it is one of state_dict(), not of a batch."""
-    try:
-        return pickle.loads(data)
-    except Exception:
-        return ExceptionWrapper(where="while the state of its dataset was taken from a worker process")

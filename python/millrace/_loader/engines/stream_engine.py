@@ -1,0 +1,230 @@
+"""StreamEngine: a stream's samples are drawn, submitted to the C++ loader, made, delivered.
+
+The dataset's own stages run as they are, in the consumer's thread, over samples whose pictures were not read
+yet (Picture): shuffles, splits, labels, epochs and the position to resume at are the same objects' work. Only
+what happens to the pictures is the loader's.
+
+    shards ─▶ {"jpg": Picture, "cls": b"3"} ─▶ shuffle, decode the rest, to_tuple ─▶ (Picture, 3) ─▶ a ticket
+
+A batch is drawn a few batches before its turn: its samples, their tickets, and the dataset's state behind it,
+which becomes the loader's when the batch is handed out. An error in drawing comes when it is its batch's
+turn, and ends the stream, as generators end.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from ... import _core
+from ..._common.checksum import unsigned_state
+from ..._profiling.counters import thread_rows
+from ..._profiling.stages import COLLATE, WAIT, during
+from ..._tools.history.recorder import Names
+from ..endings import closed_error
+from ..engine import Delivered
+from .native import native_snapshot
+from .stream_pictures import Picture
+
+State = dict[str, Any]
+END = object()
+
+
+@dataclass
+class Drawn:
+    samples: list[tuple[Any, ...]]
+    states: list[State]  # of the dataset: behind each sample, or only behind the last one
+    behind: int = 0  # its last ticket + 1
+    error: Exception | None = None
+
+
+class _StillToCome(Exception):
+    """A time-out: nothing was lost."""
+
+
+class StreamEngine:
+    """Draws samples a few batches ahead, in the consumer's thread; the C++ loader makes their pictures.
+
+    For states it is a fetcher, as torch has them: `dataset`, `dataset_iter`, `ended`. close() beside next()
+    (endings.py): the loader wakes the consumer; what was drawn goes after him.
+    """
+
+    lists_ahead = 0
+    pins = False
+
+    def __init__(self, spec: Any, seed: int, convert: Any) -> None:
+        self.workers: list[Any] = []
+        self.outstanding = 0
+        self._spec, self._convert = spec, convert
+        self._tickets = _core.StreamSamples()
+        self._state: State = unsigned_state(spec.dataset)
+        self._samples = spec.samples()
+        self._drawn: deque[Drawn] = deque()
+        self._ahead = spec.slots + 1 if spec.threads else 1
+        self._drained = False
+        self._seat = threading.RLock()  # the consumer's, inside next()
+        self.ended = self.closed = False
+        self.fetcher = self.dataset = self
+        self.dataset_iter = object()  # has no state of its own
+        self.names = Names()  # of the samples in the batch that was made last
+        self.core = spec.loader(self._tickets)
+        self.core.start_epoch(seed, 0)
+        self.set_limits = self.core.set_limits
+
+    def state_dict(self) -> State:
+        return copy.deepcopy(unsigned_state(self._spec.dataset) if self.ended else self._state)
+
+    def load_state_dict(self, state: State) -> None:
+        self._spec.dataset.load_state_dict(state)
+
+    def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
+        """Each epoch has an engine of its own."""
+
+    def submit(self, index: Any) -> None:
+        """torch's index list has nothing to say of a stream."""
+        self.outstanding += 1
+
+    def end_epoch(self) -> None:
+        """A stream says itself when it ends."""
+
+    def next(self, timeout: float) -> Delivered | None:
+        with self._seat:
+            try:
+                batch = self._next_batch()
+                ended = batch is END
+            except _StillToCome as error:
+                raise error.args[0] from None
+            except Exception as error:
+                if self.closed:  # by another thread: the batch was not given
+                    raise
+                self.outstanding -= 1
+                return Delivered(None, error)
+            finally:
+                if self.closed:
+                    self._let_go()
+        self.outstanding -= 1
+        return None if ended else Delivered(batch, rows=self.names)
+
+    def _next_batch(self) -> Any:
+        made = self._next_made()
+        if made is None:
+            self.ended = True
+            return END
+        pictures, drawn = made
+        self._state = drawn.states[-1]
+        return self._collated(pictures, drawn.samples)
+
+    def close(self) -> None:
+        """Any thread."""
+        self.closed = True
+        self.core.close()
+        if self._seat.acquire(blocking=False):
+            try:
+                self._let_go()
+            finally:
+                self._seat.release()
+
+    def _let_go(self) -> None:
+        """Of samples, and with them of shards that are open: who keeps the iterator does not keep these."""
+        self._drawn.clear()
+        self._tickets.drop_before(2**62)
+
+    def stats(self) -> dict[str, Any]:
+        return self.core.stats()
+
+    def snapshot(self, stacks: bool) -> dict[str, Any]:
+        found = native_snapshot(self.core)
+        found["queue"]["drawn_ahead"] = len(self._drawn)
+        return found
+
+    def rows(self) -> list[Any]:
+        return thread_rows(self.core.clocks())
+
+    def _collated(self, pictures: torch.Tensor, samples: list[tuple[Any, ...]]) -> Any:
+        position = self._spec.position
+        self.names = Names((sample[position].url, sample[position].key) for sample in samples)
+        with during(COLLATE):
+            batch = self._spec.columns(pictures, samples)
+            return batch if self._convert is None else self._convert(batch)
+
+    def _next_made(self) -> tuple[torch.Tensor, Drawn] | None:
+        """The pictures of the batch whose turn it is; None at the end. Raises the batch's error, and has
+        given it up then.
+        """
+        if self.closed and not self.ended:
+            raise AssertionError(
+                "Invalid iterator state: it was shut down before its last batch; make a new one, iter(loader)"
+            )
+        while not self._drained and len(self._drawn) < self._ahead:
+            self._draw()
+        if not self._drawn:
+            return None
+        first = self._drawn[0]
+        if first.error is not None:
+            self._drawn.popleft()
+            raise first.error
+        try:
+            with during(WAIT):
+                made = self.core.next(self._spec.timeout)
+                if made is None:
+                    raise closed_error()
+        except Exception as error:
+            if self.closed:  # by another thread: the batch was not given
+                raise
+            if isinstance(error, TimeoutError) and error.errno is None:  # the batch is still to come
+                late = RuntimeError(f"DataLoader timed out after {self._spec.timeout} seconds")
+                raise _StillToCome(late) from None
+            self._give_up(first)
+            self._state = first.states[-1]
+            raise
+        self._give_up(first)
+        return made[0], first
+
+    def _give_up(self, drawn: Drawn) -> None:
+        self._drawn.popleft()
+        self._tickets.drop_before(drawn.behind)
+
+    def _draw(self) -> None:
+        try:
+            drawn = self._take()
+            if not drawn.samples:
+                self._drained = True
+                return
+            tickets = [self._ticket(sample[self._spec.position]) for sample in drawn.samples]
+            drawn.behind = tickets[-1] + 1
+            self.core.submit(np.array(tickets, np.int64))
+        except Exception as error:
+            if self.closed:
+                raise
+            self._drained = True
+            drawn = Drawn([], [], error=error.with_traceback(None))
+        self._drawn.append(drawn)
+
+    def _take(self) -> Drawn:
+        """The samples of the next batch; none at the end."""
+        job = self._spec
+        if job.in_lists:
+            samples = next(self._samples, [])
+        else:
+            samples = list(islice(self._samples, job.batch_size))
+            if len(samples) < job.batch_size and not job.partial:
+                samples = []
+        return Drawn(samples, [unsigned_state(job.dataset)])
+
+    def _ticket(self, picture: Any) -> int:
+        if type(picture) is not Picture:
+            raise TypeError(
+                f"field {self._spec.position!r} of a sample is not the shard's picture but"
+                f' {type(picture).__name__}: select() replaced it. Give the loader native="never", or do that'
+                " in map_tuple()"
+            )
+        return self._tickets.add(
+            picture.content, picture.url, picture.key, picture.number, picture.number_of_pass
+        )
