@@ -53,9 +53,9 @@ def kept_index(
     fits: Callable[[Any], bool],
     build: Callable[[], Any],
 ) -> Any:
-    """An index of a file: the one beside it, `path` + `beside`, as long as that is no older and has the file's
-    mark (a checksum of some of its places); else the one that is kept under kept_path(); else what build()
-    makes, which is kept for the next time. `fits`: whether a loaded index is of such a file.
+    """An index of a file: the one beside it, `path` + `beside`, as long as that is no older and has the
+    file's mark (a checksum of some of its places); else the one under kept_path(); else what build() makes,
+    which is kept for the next time. `fits`: whether a loaded index is of such a file.
     """
 
     def loaded(name: str) -> Any:

@@ -53,39 +53,31 @@ class Chunks:
 
 
 @dataclass
-class NativeDataset:
+class NativeDataset(ArraySource):
     """A dataset that threads read at the same time, without HDF5's lock. `chunk`: elements of a chunk along
     each axis.
     """
 
     file: HDF5File
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    dims: tuple[str | None, ...]
-    chunk_rows: int | None
     chunk: tuple[int, ...]
     swap_bytes: int
     filters: tuple[tuple[str, int], ...]
     fill: bytes
     chunks: Chunks
     offset: int | None = None  # of a contiguous dataset that lies in the file whole
-    reader: str = "native"
     _array: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._array = PerProcess(_open_natively, self.file, self.name, self._form(), self.chunks)
+        form = self.shape, self.chunk, self.dtype.itemsize, self.swap_bytes, self.filters, self.fill
+        self._array = PerProcess(_open_natively, self.file, self.name, form, self.chunks)
 
     @property
-    def where(self) -> str:
-        return self.file.path
+    def reader(self) -> str:
+        return "native"
 
     @property
     def swapped(self) -> bool:
         return self.swap_bytes > 1
-
-    def _form(self) -> tuple[Any, ...]:
-        return self.shape, self.chunk, self.dtype.itemsize, self.swap_bytes, self.filters, self.fill
 
     def read(self, box: Sequence[Range]) -> np.ndarray:
         self.file.check()
@@ -128,38 +120,29 @@ os.register_at_fork(after_in_child=_new_lock)
 
 
 @dataclass
-class LockedDataset:
+class LockedDataset(ArraySource):
     """A dataset that only HDF5's own code can read: one thread at a time, with a file handle of this
     process.
     """
 
     file: HDF5File
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype | None
-    dims: tuple[str | None, ...]
-    chunk_rows: int | None
-    reader: str
+    why_not: str  # natively
     _dataset: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._dataset = PerProcess(_open_dataset, self.file.path, self.name)
+        self._dataset = PerProcess(_open_dataset, self.where, self.name)
 
     @property
-    def where(self) -> str:
-        return self.file.path
+    def reader(self) -> str:
+        return f"h5py, under one lock: {self.why_not}"
 
     def read(self, box: Sequence[Range]) -> np.ndarray:
         self.file.check()
+        return super().read(box)
+
+    def get(self, box: Sequence[Range]) -> Any:
         with _lock:
-            try:
-                array = self._dataset()[slices(box)]
-            except (OSError, RuntimeError, KeyError, ValueError) as error:
-                rows = f"{box[0][0]}:{box[0][0] + box[0][1]}"
-                raise corrupt_data(
-                    self.where, f"{self.where}: rows {rows} of dataset {self.name!r} cannot be read: {error}"
-                ) from error
-        return array if self.dtype is None else np.ascontiguousarray(array, self.dtype)
+            return self._dataset()[slices(box)]
 
 
 def _open_dataset(path: str, name: str) -> Any:
@@ -271,9 +254,7 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
     why_not = _keeps_from_native(h5py, file, dataset, layout, dtype)
     if why_not is None:
         return _native(state, dataset, name, dtype, dims)
-    return LockedDataset(
-        state, name, dataset.shape, dtype, dims, chunk_rows, f"h5py, under one lock: {why_not}"
-    )
+    return LockedDataset(path, name, dataset.shape, dtype, dims, chunk_rows, state, why_not)
 
 
 def _dims(dataset: Any) -> tuple[str | None, ...]:
@@ -321,12 +302,13 @@ def _native(
         offset = dataset.id.get_offset()
         chunk, chunks = _blocks(shape, dtype.itemsize, offset)
     return NativeDataset(
-        state,
+        state.path,
         name,
         shape,
         dtype,
         dims,
         dataset.chunks[0] if dataset.chunks else None,
+        state,
         chunk,
         swap,
         tuple((_FILTERS[number], values[0] if number == 2 else 0) for number, _, values, _ in filters),

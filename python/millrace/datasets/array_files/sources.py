@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+
+from ...errors import CorruptDataError, UnavailableError, corrupt_data
 
 Range = tuple[int, int, int]  # start, count, step along one axis
 
 
-class ArraySource(Protocol):
+@dataclass
+class ArraySource:
     """What datasets ask of an array. Sources hold no open file: they can be pickled, and open what they need
     once per process.
 
     `where`: the file or store, for messages; `name`: the array in it. `dtype`: in the machine's byte order,
     None for values that are no numbers (text, records). `dims`: names of the axes, None where the file has
-    none. `chunk_rows`: rows of a chunk, None where any cut is as good. `reader`: who reads it, for people.
-    read() may be called by several threads at once, and gives the box dense.
+    none. `chunk_rows`: rows of a chunk, None where any cut is as good.
     """
 
     where: str
@@ -28,9 +30,31 @@ class ArraySource(Protocol):
     dtype: np.dtype | None
     dims: tuple[str | None, ...]
     chunk_rows: int | None
-    reader: str
 
-    def read(self, box: Sequence[Range]) -> np.ndarray: ...
+    @property
+    def reader(self) -> str:
+        """Who reads it, for people."""
+        raise NotImplementedError
+
+    def get(self, box: Sequence[Range]) -> Any:
+        """The box, as numpy's array or what becomes one. Any thread, several at once."""
+        raise NotImplementedError
+
+    def read(self, box: Sequence[Range]) -> np.ndarray:
+        """The box, dense. CorruptDataError names the rows, whatever the libraries behind it raise."""
+        try:
+            array = np.asarray(self.get(box))
+        except (MemoryError, CorruptDataError, UnavailableError):
+            raise
+        except Exception as error:
+            start, count, _ = box[0]
+            chunk = f"chunk {start // self.chunk_rows}, " if self.chunk_rows else ""
+            raise corrupt_data(
+                self.where,
+                f"{self.where}: {self.name!r}, {chunk}rows {start}:{start + count}, cannot be read:"
+                f" {type(error).__name__}: {error}",
+            ) from error
+        return array if self.dtype is None else np.ascontiguousarray(array, self.dtype)
 
 
 class PerProcess:

@@ -36,21 +36,15 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 @dataclass
-class ZarrArray:
+class ZarrArray(ArraySource):
     """One array of a store. `store`: what zarr-python opens, `path`: the array in it; `local`: its folder,
     for tensorstore.
 
     `why_not`: why it is zarr-python's, if that is known beforehand.
     """
 
-    where: str
-    name: str
     store: Any
     path: str
-    shape: tuple[int, ...]
-    dtype: np.dtype | None
-    dims: tuple[str | None, ...]
-    chunk_rows: int | None
     zarr_format: int
     local: str | None
     why_not: str | None
@@ -66,25 +60,9 @@ class ZarrArray:
         """Opens the array, unless this process has."""
         return self._opened()[1]
 
-    def read(self, box: Sequence[Range]) -> np.ndarray:
-        try:
-            array = self._opened()[0][slices(box)]
-            array = array if isinstance(array, np.ndarray) else array.read().result()
-        except (MemoryError, UnavailableError):
-            raise
-        except Exception as error:  # codecs and stores raise what they like
-            raise self._unreadable(box, error) from error
-        array = np.asarray(array)
-        return array if self.dtype is None else np.ascontiguousarray(array, self.dtype)
-
-    def _unreadable(self, box: Sequence[Range], error: Exception) -> Exception:
-        start, count, _ = box[0]
-        chunk = f"chunk {start // self.chunk_rows}, " if self.chunk_rows else ""
-        return corrupt_data(
-            self.where,
-            f"{self.where}: array {self.name!r}, {chunk}rows {start}:{start + count}, cannot be read:"
-            f" {type(error).__name__}: {error}",
-        )
+    def get(self, box: Sequence[Range]) -> Any:
+        array = self._opened()[0][slices(box)]
+        return array if isinstance(array, np.ndarray) else array.read().result()
 
 
 def _open_array(
@@ -278,12 +256,12 @@ def _source(array: Any, name: str, store: Any, where: str) -> ArraySource:
     return ZarrArray(
         where,
         name,
-        store,
-        array.path,
         array.shape,
         dtype,
         _dims(array),
         chunk_rows,
+        store,
+        array.path,
         array.metadata.zarr_format,
         local,
         why_not,

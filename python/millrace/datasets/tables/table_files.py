@@ -16,10 +16,9 @@ from typing import Any, Union
 from urllib.parse import unquote
 
 from millrace import stores
-from millrace._common.file_version import FileVersion
-from millrace.errors import corrupt_data
 from millrace.stores.locations import locate, shown
 
+from ..kept import FirstVersions
 from ..source_file import SourceFile
 from ..webdataset.urls import expand_braces
 from .filtering import Progress
@@ -131,9 +130,7 @@ class Files:
 
     def __init__(self, paths: Sequence[str], cache: Any, store_options: dict[str, Any] | None) -> None:
         self._paths, self._cache, self._store_options = list(paths), cache, store_options
-        self._versions: list[FileVersion | None] = [None] * len(
-            paths
-        )  # of local files, as they were at first
+        self._first = FirstVersions()
         self._open()
 
     def _open(self) -> None:
@@ -156,13 +153,8 @@ class Files:
         OSError when it is no regular file.
         """
         path = self.local(file)
-        if path is None:
-            return
-        version, first = FileVersion.now(path), self._versions[file]
-        if first is None:
-            self._versions[file] = version
-        elif not first.is_of(version):
-            raise corrupt_data(path, "the file changed since the dataset was made; make the dataset anew")
+        if path is not None:
+            self._first.check_file(path)
 
     def source(self, file: int) -> Any:
         """The file's ByteSource."""
