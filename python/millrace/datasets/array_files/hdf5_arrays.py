@@ -4,21 +4,21 @@ under one lock.
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
 from ..._common.file_version import FileVersion
+from ..._common.optional import optional
 from ..._core import ChunkedArray, open_local_file
-from ...errors import UnavailableError, corrupt_data, damage_named
-from .sources import ArraySource, PerProcess, Range, box_shape, plain_dtype, slices
+from ...errors import corrupt_data, damage_named
+from .sources import ArraySource, Fields, PerProcess, Range, box_shape, named_fields, plain_dtype, slices
 
 
 @dataclass(frozen=True)
@@ -166,27 +166,15 @@ _NAMES = {
 }
 
 
-def import_h5py() -> Any:
-    try:
-        return importlib.import_module("h5py")
-    except ImportError as error:
-        raise UnavailableError(
-            f"HDF5 files are read with the package h5py: pip install h5py ({error})"
-        ) from None
-
-
-Fields = Union[None, str, Sequence[str], Mapping[str, str]]
-
-
 def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
     """{field: source} of one file, in the order of `fields`; all datasets of the file when that is None.
 
     FileNotFoundError; CorruptDataError for what is no HDF5 file, or is cut short; ValueError for a name that
     is no dataset with rows.
     """
-    h5py = import_h5py()
+    h5py = optional("h5py", "HDF5 files are read by", "h5py")
     state = HDF5File.now(path)
-    named = None if fields is None else _named(fields)
+    named = None if fields is None else named_fields(fields)
     with _opened(h5py, path) as file:
         names = _all_datasets(h5py, file) if named is None else named
         if not names:
@@ -207,17 +195,6 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
         raise corrupt_data(path, f"{path} cannot be opened as an HDF5 file: {error}") from error
     with file, damage_named(path, "its metadata are damaged"):
         yield file
-
-
-def _named(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(fields, str):
-        return {fields: fields}
-    if isinstance(fields, Mapping):
-        return dict(fields)
-    names = list(fields)
-    if len(set(names)) != len(names):
-        raise ValueError(f"fields are named twice: {', '.join(names)}")
-    return {name: name for name in names}
 
 
 def _listed(h5py: Any, file: Any) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .sources import ArraySource, Range, plain_dtype, slices
+from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
 
 
 @dataclass
@@ -40,9 +40,7 @@ def is_lazy(given: Any) -> bool:
     return _package(given) in ("xarray", "dask") and (_package(given) == "xarray" or hasattr(given, "dask"))
 
 
-def lazy_sources(
-    given: Any, fields: None | str | Sequence[str] | Mapping[str, str]
-) -> dict[str, ArraySource]:
+def lazy_sources(given: Any, fields: Fields) -> dict[str, ArraySource]:
     """{field: source}. A Dataset has its data variables, coordinates where they are named; ValueError for
     names it has not.
     """
@@ -58,12 +56,8 @@ def lazy_sources(
         name = str(getattr(given, "name", None) or "array") if kind == "DataArray" else "array"
         variables, usual = {name: given}, [name]
     where = str(getattr(given, "encoding", {}).get("source") or f"{_package(given)} {kind}")
-    if fields is None:
-        named = {name: name for name in usual if variables[name].ndim}
-    elif isinstance(fields, str):
-        named = {fields: fields}
-    else:
-        named = dict(fields) if isinstance(fields, Mapping) else {name: name for name in fields}
+    whole = {name: name for name in usual if variables[name].ndim}
+    named = whole if fields is None else named_fields(fields)
     for path in named.values():
         if path not in variables:
             raise ValueError(f"{where} has no array {path!r}; it has {', '.join(variables) or 'none'}")

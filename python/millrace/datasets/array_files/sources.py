@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
 from ...errors import CorruptDataError, UnavailableError, corrupt_data
 
+Fields = Union[None, str, Sequence[str], Mapping[str, str]]
 Range = tuple[int, int, int]  # start, count, step along one axis
 
 
@@ -55,6 +56,16 @@ class ArraySource:
                 f" {type(error).__name__}: {error}",
             ) from error
         return array if self.dtype is None else np.ascontiguousarray(array, self.dtype)
+
+
+def named_fields(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """{field: path}. ValueError for one that is named twice."""
+    if isinstance(fields, Mapping):
+        return dict(fields)
+    names = [fields] if isinstance(fields, str) else list(fields)
+    if len(set(names)) != len(names):
+        raise ValueError(f"fields are named twice: {', '.join(names)}")
+    return {name: name for name in names}
 
 
 class PerProcess:

@@ -13,15 +13,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
+from ..._common.optional import optional
 from ..._common.regular_files import check_regular
 from ..._core import cpu_budget
 from ...errors import UnavailableError, corrupt_data
 from ...stores.locations import locate, shown
-from .sources import ArraySource, PerProcess, Range, plain_dtype, slices
+from .sources import ArraySource, Fields, PerProcess, Range, named_fields, plain_dtype, slices
 
 _forked_from_tensorstore = False
 
@@ -124,16 +125,10 @@ class RemoteStore:
 
 
 _METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zarray", ".zattrs")
-Fields = Union[None, str, Sequence[str], Mapping[str, str]]
 
 
 def import_zarr() -> Any:
-    try:
-        zarr = importlib.import_module("zarr")
-    except ImportError as error:
-        raise UnavailableError(
-            f"Zarr is read with the package zarr: pip install 'zarr>=3' tensorstore ({error})"
-        ) from None
+    zarr = optional("zarr", "Zarr is read by", "'zarr>=3' tensorstore")
     if int(zarr.__version__.partition(".")[0]) < 3:
         raise UnavailableError(f"zarr {zarr.__version__} is too old: pip install 'zarr>=3' tensorstore")
     return zarr
@@ -149,7 +144,7 @@ def read_metadata(given: Any, fields: Fields, store_options: Mapping[str, Any]) 
     opened, store, where = _opened(zarr, given, store_options)
     if isinstance(opened, zarr.Array):
         return _of_one_array(opened, store, where, fields)
-    names = _all_arrays(zarr, opened) if fields is None else _named(fields)
+    names = _all_arrays(zarr, opened) if fields is None else named_fields(fields)
     if not names:
         raise ValueError(f"{where} holds no array with rows")
     found = {}
@@ -211,17 +206,11 @@ def _check_files(path: str) -> None:
             check_regular(file)
 
 
-def _named(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(fields, str):
-        return {fields: fields}
-    return dict(fields) if isinstance(fields, Mapping) else {name: name for name in fields}
-
-
 def _of_one_array(array: Any, store: Any, where: str, fields: Fields) -> dict[str, ArraySource]:
     name = array.path.rpartition("/")[2] or "array"
     if fields is not None and (
-        len(_named(fields)) != 1
-        or name not in (fields if isinstance(fields, str) else _named(fields).values())
+        len(named_fields(fields)) != 1
+        or name not in (fields if isinstance(fields, str) else named_fields(fields).values())
     ):
         raise ValueError(f"{where} is one array, {name!r}: leave fields out")
     return {name: _source(array, name, store, where)}

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-
-def loaded(module: str, name: str) -> Any:
-    """`module.name` if that module was imported already, else None: optional libraries are not imported to
-    look at an object.
-    """
-    return getattr(sys.modules.get(module), name, None)
+from ..._common.lowering.refusal import loaded
 
 
 class Encoder:

@@ -13,11 +13,12 @@ import torch
 from torch.utils.data import Subset
 
 from ... import _core
+from ..._common.lowering.refusal import loaded
 from ..._profiling.stages import FETCH, TRANSFORM, during
 from ...pad import Pad
 from ...samplers.global_order import checked_number
 from ..batches import BatchDataset, BatchMaker, MakerOptions
-from .encoders import Encoder, loaded
+from .encoders import Encoder
 
 _TEXTS_AT_ONCE = 512
 

@@ -20,7 +20,7 @@ import torch
 from PIL import Image
 
 from . import tenbin
-from .decoders import package
+from .decoders import field_package
 from .gopen import gopen
 
 Sample = Mapping[str, Any]
@@ -83,11 +83,11 @@ def tenbin_dumps(data: Any) -> bytes:
 
 
 def cbor_dumps(data: Any) -> bytes:
-    return package("cbor").dumps(data)
+    return field_package("cbor").dumps(data)
 
 
 def mp_dumps(data: Any) -> bytes:
-    return package("msgpack").packb(data)
+    return field_package("msgpack").packb(data)
 
 
 def _json(data: Any) -> bytes:
