@@ -33,7 +33,7 @@ ALLOWED = {
 }
 #: Parameters of functions in tables, which are called alike.
 BY_TABLE = {
-    "lowering/transforms.py": {"family", "t"},  # _LOWERED: one function for each transform
+    "_common/lowering/transforms.py": {"family", "t"},  # _LOWERED: one function for each transform
     "datasets/webdataset/decoders.py": {"pickles"},  # TABLE: one function for each extension
     "datasets/webdataset/handlers.py": {"error"},  # handlers are functions of an exception
 }
