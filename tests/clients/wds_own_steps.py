@@ -1,4 +1,4 @@
-"""Scripts over WebDataset shards, as wds_scripts.py has them, with steps, shards and decoders of their own."""
+"""Scripts over WebDataset shards, as in wds_scripts.py, with steps, shards and decoders of their own."""
 
 from __future__ import annotations
 

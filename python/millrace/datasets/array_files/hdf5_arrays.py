@@ -16,9 +16,10 @@ import numpy as np
 
 from ..._common.file_version import FileVersion
 from ..._common.optional import optional
+from ..._common.per_process import PerProcess
 from ..._core import ChunkedArray, open_local_file
 from ...errors import corrupt_data, damage_named
-from .sources import ArraySource, Fields, PerProcess, Range, box_shape, named_fields, plain_dtype, slices
+from .sources import ArraySource, Fields, Range, box_shape, named_fields, plain_dtype, slices
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -66,32 +65,6 @@ def named_fields(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, s
     if len(set(names)) != len(names):
         raise ValueError(f"fields are named twice: {', '.join(names)}")
     return {name: name for name in names}
-
-
-class PerProcess:
-    """A thing that each process makes for itself, at first use, and that pickles leave out.
-
-    Two threads may make it at the same time; then one of the two is dropped, so making it twice has to be
-    harmless.
-    """
-
-    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
-        self._make, self._arguments = make, arguments
-        self._held: tuple[int, Any] = (-1, None)
-
-    def __call__(self) -> Any:
-        pid, thing = self._held
-        if pid != os.getpid():
-            thing = self._make(*self._arguments)
-            self._held = (os.getpid(), thing)
-        return thing
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._make, self._arguments
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._make, self._arguments = state
-        self._held = (-1, None)
 
 
 def box_shape(box: Sequence[Range]) -> tuple[int, ...]:

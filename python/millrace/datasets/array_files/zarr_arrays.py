@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from ..._common.optional import optional
+from ..._common.per_process import PerProcess
 from ..._common.regular_files import check_regular
 from ..._core import cpu_budget
 from ...errors import UnavailableError, corrupt_data
 from ...stores.locations import locate, shown
-from .sources import ArraySource, Fields, PerProcess, Range, named_fields, plain_dtype, slices
+from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
 
 _forked_from_tensorstore = False
 

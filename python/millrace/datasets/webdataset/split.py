@@ -44,6 +44,9 @@ class Reader:
         info = get_worker_info()
         return Reader(rank, ranks) if info is None else Reader(rank, ranks, info.id, info.num_workers)
 
+    def __str__(self) -> str:
+        return f"worker {self.worker} of {self.workers} in rank {self.rank} of {self.ranks}"
+
     @property
     def number(self) -> int:
         """Among all readers. Workers of different ranks are neighbours."""
