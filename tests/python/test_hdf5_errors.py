@@ -197,11 +197,11 @@ def test_strings_in_place_of_numbers(tmp_path):
 
 
 def test_without_h5py(path, monkeypatch):
-    from millrace.datasets.array_files import hdf5_metadata
+    from millrace._common import optional
 
     def refuse(name):
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(hdf5_metadata.importlib, "import_module", refuse)
+    monkeypatch.setattr(optional.importlib, "import_module", refuse)
     with pytest.raises(millrace.UnavailableError, match="pip install h5py"):
         HDF5(path)

@@ -73,7 +73,7 @@ class Arrays(StackDataset):
             try:
                 rows = stacked("Arrays", [table_rows(table) for table in tables], dict, tuple(self.datasets))
                 self._samples = RowSamples(rows)
-            except NotLowered:  # rows with gaps, say
+            except NotLowered:  # dtypes that torch has not, say
                 self._samples = None
             self._gathers = self._samples is not None
         if self._samples is not None:
