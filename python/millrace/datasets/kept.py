@@ -18,6 +18,7 @@ from millrace import _core
 from millrace._common.file_version import FileVersion
 from millrace._common.signed_urls import unsigned
 from millrace.errors import CorruptDataError, corrupt_data
+from millrace.stores.locations import shown
 
 Version = Union[FileVersion, str]  # of a local file; of an object in a store, "" when the store says none
 
@@ -114,8 +115,6 @@ def _same(first: Version, now: Version) -> bool:
 
 
 def changed(url: str) -> Exception:
-    from millrace.stores.locations import shown
-
     name = shown(url)
     return corrupt_data(
         name,

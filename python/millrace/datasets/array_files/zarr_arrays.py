@@ -22,7 +22,8 @@ from ..._common.per_process import PerProcess
 from ..._common.regular_files import check_regular
 from ..._core import cpu_budget
 from ...errors import UnavailableError, corrupt_data
-from ...stores.locations import locate, shown
+from ...stores.clients import client_for
+from ...stores.locations import OBJECT_STORES, locate, shown
 from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
 
 _forked_from_tensorstore = False
@@ -112,9 +113,6 @@ class RemoteStore:
     def __call__(self) -> Any:
         import zarr
 
-        from ...stores.clients import client_for
-        from ...stores.locations import OBJECT_STORES, locate
-
         location = locate(self.url)
         if location.scheme not in OBJECT_STORES:
             return zarr.storage.FsspecStore.from_url(
@@ -174,16 +172,10 @@ def _opened(zarr: Any, given: Any, options: Mapping[str, Any]) -> tuple[Any, Any
         return _open(zarr, path, "", path), path, path
     remote = RemoteStore(url, tuple(options.items()))
     return (
-        _open(zarr, remote(), location.path if _is_object_store(location.scheme) else "", shown(url)),
+        _open(zarr, remote(), location.path if location.scheme in OBJECT_STORES else "", shown(url)),
         remote,
         shown(url),
     )
-
-
-def _is_object_store(scheme: str) -> bool:
-    from ...stores.locations import OBJECT_STORES
-
-    return scheme in OBJECT_STORES
 
 
 def _open(zarr: Any, store: Any, path: str, where: str) -> Any:
