@@ -178,7 +178,7 @@ def test_tensors_as_bytes(tmp_path):
     )
     for wrong in (made[:30], b"x" * 64, made[:-70]):
         with pytest.raises(ValueError):
-            tenbin.decode_buffer(wrong)
+            tenbin.read(io.BytesIO(wrong))
     with pytest.raises(ValueError, match="integers and floats"):
         tenbin.encode_buffer([np.zeros(1, complex)])
 

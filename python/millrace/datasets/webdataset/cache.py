@@ -77,6 +77,10 @@ class LRUCleanup:
         )
         self.last_run = 0.0
 
+    def set_cache_dir(self, cache_dir: Any) -> None:
+        """Another folder."""
+        self.cache_dir = cache_dir
+
     def cleanup(self) -> None:
         """Does it. Files that other processes remove meanwhile are no errors."""
         if self.interval is not None and time.time() - self.last_run < self.interval:

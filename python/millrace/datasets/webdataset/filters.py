@@ -273,3 +273,11 @@ def transform_with(
     """transformers[i](sample[i]); None, or no function, leaves a field as it is."""
     functions = [*(transformers or ()), *[None] * len(sample)]
     return [value if function is None else function(value) for value, function in zip(sample, functions)]
+
+
+def tuple2dict(values: Sequence[Any]) -> dict[int, Any]:
+    return dict(enumerate(values))
+
+
+def dict2tuple(values: dict[int, Any]) -> tuple[Any, ...]:
+    return tuple(values[number] for number in range(len(values)))

@@ -7,9 +7,11 @@ bytes; number of dimensions; each of them, int64) and its data.
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Union
 
 import numpy as np
@@ -80,11 +82,10 @@ def decode_list(chunks: Sequence[Any], infos: Infos = False) -> Any:
 
 def encode_chunks(chunks: Iterable[Any]) -> bytes:
     """Chunks, one behind the other."""
-    parts: list[bytes] = []
+    made = io.BytesIO()
     for chunk in chunks:
-        data = memoryview(chunk).cast("B")
-        parts += [_MARK + struct.pack("<q", len(data)), data, bytes(-len(data) % 64)]
-    return b"".join(parts)
+        write_chunk(made, chunk)
+    return made.getvalue()
 
 
 def decode_chunks(data: Any) -> list[memoryview]:
@@ -112,16 +113,50 @@ def decode_buffer(data: Any, infos: Infos = False) -> Any:
     return decode_list(decode_chunks(data), infos)
 
 
+def write_chunk(stream: Any, chunk: Any) -> None:
+    """One chunk into a file."""
+    data = memoryview(chunk).cast("B")
+    stream.write(_MARK + struct.pack("<q", len(data)))
+    stream.write(data)
+    stream.write(bytes(-len(data) % 64))
+
+
+def read_chunk(stream: Any) -> bytes | None:
+    """The next chunk of a file; None at its end."""
+    head = stream.read(16)
+    if not head:
+        return None
+    mark, length = struct.unpack("<8sq", head) if len(head) == 16 else (b"", 0)
+    if mark != _MARK or length < 0:
+        raise ValueError("no tensor begins here")
+    padded = stream.read((length + 63) // 64 * 64)
+    if len(padded) < length:
+        raise ValueError(f"the file ends in a chunk of {length} bytes, of which there are {len(padded)}")
+    return padded[:length]
+
+
+def write(stream: Any, arrays: Iterable[Any], infos: Sequence[str] | None = None) -> None:
+    """Arrays into a file."""
+    for chunk in encode_list(arrays, infos):
+        write_chunk(stream, chunk)
+
+
+def read(stream: Any, n: int | None = None, infos: Infos = False) -> Any:
+    """The next `n` arrays of a file; None: all."""
+    chunks = list(islice(iter(lambda: read_chunk(stream), None), None if n is None else 2 * n))
+    return decode_list(chunks, infos)
+
+
 def save(path: Any, *arrays: Any, infos: Sequence[str] | None = None, nocheck: bool = False) -> None:
     """Arrays as a file, whose name ends in .ten unless `nocheck`."""
     with open(_checked(path, nocheck), "wb") as stream:
-        stream.write(encode_buffer(list(arrays), infos))
+        write(stream, arrays, infos)
 
 
 def load(path: Any, infos: Infos = False, nocheck: bool = False) -> Any:
     """The arrays of a file, whose name ends in .ten unless `nocheck`."""
     with open_regular(_checked(path, nocheck), "rb") as stream:
-        return decode_buffer(stream.read(), infos)
+        return read(stream, infos=infos)
 
 
 def _checked(path: Any, nocheck: bool) -> Any:

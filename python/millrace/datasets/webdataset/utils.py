@@ -12,6 +12,7 @@ is met, in worker processes, too:
 
 from __future__ import annotations
 
+import importlib
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,6 +63,12 @@ def identity(value: Any) -> Any:
 def is_iterable(thing: Any) -> bool:
     """Whether it can be iterated over and is no text."""
     return isinstance(thing, Iterable) and not isinstance(thing, (str, bytes))
+
+
+def lookup_sym(sym: str, modules: Sequence[str]) -> Any:
+    """The first thing called `sym` in these modules (".filters": of this package); None when none has it."""
+    found = (getattr(importlib.import_module(name, __package__), sym, None) for name in modules)
+    return next((thing for thing in found if thing is not None), None)
 
 
 def make_seed(*parts: Any) -> int:
