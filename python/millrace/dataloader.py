@@ -445,6 +445,15 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         if saved is not None and not verify:
             self._millrace_saved = signed(verified(self._millrace_saved, "the loader's state", verify))
 
+    def __copy__(self) -> DataLoader[T_co]:
+        """A loader over the same objects, which begins anew: iterators and their place are this one's."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.__dict__.update(
+            _iterator=None, _millrace_run=copy.copy(self._millrace_run), _millrace_progress=None
+        )
+        return twin
+
     @property
     def seed(self) -> int | None:
         """The base seed drawn by the latest iterator, on which native random transforms depend; None before

@@ -2,11 +2,14 @@
 imported by name.
 """
 
+import io
 import signal
+import threading
 
 import pytest
 from loader_data import make_folder, torchvision_or_skip
 from pictures import make_jpeg_folder
+from PIL import Image
 from stream_cases import write_shards
 from torch.utils.data._utils import worker as torch_worker
 
@@ -52,3 +55,25 @@ def become(monkeypatch):
         monkeypatch.setattr(torch_worker, "_worker_info", info)
 
     return become
+
+
+@pytest.fixture
+def stuck_picture():
+    """Files that begin with STUCK are decoded by Pillow, which waits for the event. Then they are the picture
+    `then`, a file's bytes, or none.
+    """
+
+    class Gate(threading.Event):
+        then = b""
+
+    gate = Gate()
+
+    def opened(file, name=None):
+        gate.wait(60)
+        return Image.open(io.BytesIO(gate.then))
+
+    Image.register_open("STUCK", opened, lambda prefix: prefix.startswith(b"STUCK"))
+    yield gate
+    gate.set()
+    Image.ID.remove("STUCK")
+    del Image.OPEN["STUCK"]

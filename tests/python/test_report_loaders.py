@@ -16,7 +16,7 @@ import torch
 from millrace import DataLoader
 from millrace._tools.report import Report, prometheus, serve_metrics
 from millrace._tools.report.summary import Summary
-from torch.profile import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 
 
