@@ -40,7 +40,7 @@ def test_bad_arguments():
     ]:
         with pytest.raises(ValueError, match=message):
             PackedSequences(given, 8)
-    with pytest.raises(IndexError, match="PackedSequences has"):
+    with pytest.raises(IndexError, match="is out of range for"):
         PackedSequences(DOCS, 8)[10**6]
     assert len(PackedSequences([], 8)) == len(PackedSequences([[], []], 8)) == 0
     assert PackedSequences([[], [3]], 8, separator=7).report()["empty"] == 1
