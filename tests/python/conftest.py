@@ -11,6 +11,7 @@ from loader_data import make_folder, torchvision_or_skip
 from pictures import make_jpeg_folder
 from PIL import Image
 from stream_cases import write_shards
+from torch.utils.data._utils import worker as torch_worker
 
 # A shell that starts its jobs in the background tells them to ignore Ctrl-C, and Python then never raises
 # KeyboardInterrupt.
@@ -41,6 +42,19 @@ def replay_folder(tmp_path_factory):
 def replay_shards(tmp_path_factory):
     """Path of a folder of four shards of pictures, as stream_cases.py has them. Read only."""
     return write_shards(tmp_path_factory.mktemp("replay shards"))
+
+
+@pytest.fixture
+def become(monkeypatch):
+    """become(rank, ranks, worker, workers): this process answers as that reader would."""
+
+    def become(rank=0, ranks=1, worker=0, workers=1):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(ranks))
+        info = torch_worker.WorkerInfo(id=worker, num_workers=workers, seed=0, dataset=None)
+        monkeypatch.setattr(torch_worker, "_worker_info", info)
+
+    return become
 
 
 @pytest.fixture

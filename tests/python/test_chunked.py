@@ -241,7 +241,7 @@ def test_skip_leaves_out_what_cannot_be_read():
 
 def test_indices_that_are_not_there():
     dataset = Numbers(LENGTHS)
-    with pytest.raises(IndexError, match="index 65 is out of range: Numbers has 65 samples"):
+    with pytest.raises(IndexError, match="index 65 is out of range for 65 samples"):
         dataset[65]
     assert equal(dataset[-1], dataset[64])
     for workers in (0, 2):

@@ -14,18 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from millrace import DataLoader, samplers
 from millrace.datasets import PackedSequences, cu_seqlens, document_mask, document_mask_mod
+from packed_cases import DOCS, LENGTHS, flat, rows_of
 from packing_data import check_rows, documents, layouts, pieces_of
-
-LENGTHS = np.random.default_rng(0).lognormal(2.5, 1.0, 400).astype(int).tolist()
-DOCS = documents(LENGTHS)
-
-
-def flat(docs):
-    return np.concatenate(docs), np.cumsum([0, *map(len, docs)])
-
-
-def rows_of(dataset):
-    return [dataset[i] for i in range(len(dataset))]
 
 
 def same(left, right):
@@ -288,75 +278,6 @@ def test_attention_within_packs_is_attention_of_documents():
         document_mask_mod(row["document_ids"][None]), 1, None, length, length, device="cpu"
     )
     torch.testing.assert_close(flex_attention(x, x, x, block_mask=block)[0, 0], mixed)
-
-
-def test_bad_arguments():
-    tokens, offsets = flat(DOCS)
-    for options, message in [
-        ({"strategy": "worst"}, "strategy should be one of 'best_fit'"),
-        ({"length": 0}, "length should be an integer of 1 or more"),
-        ({"length": 1 << 25}, "length should be at most"),
-        ({"targets": "next"}, "targets should be one of"),
-        ({"too_long": "drop"}, "too_long should be one of"),
-        ({"max_documents_per_pack": 0}, "max_documents_per_pack should be"),
-        ({"vocab_size": 0}, "vocab_size should be"),
-        ({"separator": 1.5}, "separator should be an integer"),
-        ({"window": 0}, "window should be"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            PackedSequences(DOCS, **{"length": 8, **options})
-    for given, message in [
-        ("tokens.bin", "read by millrace.datasets.Tokens"),
-        ((tokens, offsets[:-1].copy() + 10**9), "outside the"),
-        ((tokens, offsets[::-1]), "offsets never fall"),
-        ((tokens, []), "there are no offsets"),
-        ((tokens.astype("float32"), offsets), "float32 of 1 dimensions; tokens should be integers"),
-        ((tokens[:, None], offsets), "of 2 dimensions"),
-        ([[1, 2], [0.5]], r"documents\[1\] is float64"),
-        ([[1, 2], [[1], [1, 2]]], r"documents\[1\] is a list of sequences"),
-        ([["a"], [1]], r"documents\[0\] is <U1"),
-        ([np.array([1], "uint64"), np.array([1], "int64")], "documents mix int64 and uint64"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            PackedSequences(given, 8)
-    with pytest.raises(IndexError, match="PackedSequences has"):
-        PackedSequences(DOCS, 8)[10**6]
-    assert len(PackedSequences([], 8)) == len(PackedSequences([[], []], 8)) == 0
-    assert PackedSequences([[], [3]], 8, separator=7).report()["empty"] == 1
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_ids_outside_the_vocabulary(tmp_path, workers):
-    tokens, offsets = flat(DOCS)
-    tokens = tokens.astype("int32")
-    tokens[offsets[17] + 2] = -5
-    tokens.tofile(tmp_path / "some.bin")
-    mapped = np.memmap(tmp_path / "some.bin", tokens.dtype, "r")
-    loader = DataLoader(PackedSequences((mapped, offsets), 64, vocab_size=70000), 4, num_workers=workers)
-    with pytest.raises(
-        millrace.CorruptDataError,
-        match="some.bin: token 2 of document 17 is -5, and the vocabulary has 0 to 69999",
-    ):
-        list(loader)
-    list(DataLoader(PackedSequences((mapped, offsets), 64), 4))
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("left", [0, 4096, 20_000, 79_998])
-def test_a_mapped_file_is_cut_short(tmp_path, workers, left):
-    """Also within its last page, where the system would give zeros."""
-    docs = documents([100] * 400, "uint16")
-    tokens, offsets = flat(docs)
-    tokens.tofile(tmp_path / "some.bin")
-    dataset = PackedSequences((np.memmap(tmp_path / "some.bin", "uint16", "r"), offsets), 128)
-    loader = DataLoader(dataset, 4, num_workers=workers)
-    assert len(list(loader)) == -(-len(dataset) // 4)
-    with open(tmp_path / "some.bin", "r+b") as file:
-        file.truncate(left)
-    with pytest.raises(millrace.CorruptDataError, match="some.bin: the file"):
-        list(loader)
-    with pytest.raises(millrace.CorruptDataError, match="some.bin"):
-        rows_of(dataset)
 
 
 _kinds = {

@@ -119,7 +119,7 @@ def test_a_file_that_changes_or_shrinks_is_an_error(folder: Path) -> None:
     ):
         dataset[0]
         (folder / name).write_bytes((folder / name).read_bytes()[:5000])
-        with pytest.raises(CorruptDataError, match="changed since the dataset was made"):
+        with pytest.raises(CorruptDataError, match="changed since the dataset was opened first"):
             dataset[GROUP]
 
 

@@ -8,7 +8,6 @@ import io
 import json
 import pickle
 import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -17,9 +16,10 @@ import torch
 from millrace.datasets import WebDataset
 from millrace.datasets.webdataset import Stage, stages
 from pictures import jpeg_bytes, make_picture
-from shard_data import same, write_tar
+from shard_data import same
 
 wds = pytest.importorskip("webdataset")
+
 
 COUNT = 23
 
@@ -92,6 +92,7 @@ def halves(source):
 
 
 ALL = "jpg seg.png cls txt json npy npz pth ten id bin".split()
+
 
 CHAINS = {
     "bytes": lambda ds: ds,
@@ -241,55 +242,6 @@ def test_ranks_and_workers_get_the_packages_shards(folder, monkeypatch, ranks, w
             assert [s["__key__"] for s in given] == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a",
-        "{a,b}",
-        "x{a,b}y{1,2}",
-        "{0..3}",
-        "{08..11}",
-        "{3..1}",
-        "{0..9..4}",
-        "{a..e}",
-        "{e..a..2}",
-        "{a,{b,c}d}",
-        "{{a,b},c}",
-        "{a}",
-        "{}",
-        "{",
-        "}",
-        "{a,b",
-        "a,b}",
-        "{,x}",
-        "{a,}",
-        "{1..}",
-        "{-2..2}",
-        "{001..3}",
-        "\\{a,b\\}",
-        "{a\\,b,c}",
-        "{{0..1}}",
-        "x{y{0..2},z}.tar",
-        "{00..02}/{a,b}-{1..2}.tar",
-        "${a}{1,2}",
-        "{a,b}{",
-        "{-01..01}",
-        "{1..3..0}",
-        "{a,b}}",
-        "{{a,b}",
-    ],
-)
-def test_braces_expand_as_the_packages(text):
-    braceexpand = pytest.importorskip("braceexpand")
-    from millrace.datasets.webdataset.urls import expand_braces
-
-    try:
-        expected = list(braceexpand.braceexpand(text))
-    except braceexpand.UnbalancedBracesError:
-        return
-    assert list(expand_braces(text)) == expected
-
-
 def test_variables(monkeypatch, folder):
     monkeypatch.setenv("WDS_DATA", str(folder))
     assert len(list(WebDataset("${DATA}/s-000.tar"))) == 6
@@ -304,9 +256,6 @@ def test_what_the_package_writes_of_ours(folder, tmp_path):
     assert [c for (c,) in mixed] == [i % 7 for i in range(COUNT)]
     ours = WebDataset(urls).compose(wds.filters.decode(only="cls"), wds.filters.to_tuple("cls"))
     assert [c for (c,) in ours] == [i % 7 for i in range(COUNT)]
-
-
-# ---------------------------------------------------------------- of our own
 
 
 def test_to_dict(folder):
@@ -372,41 +321,6 @@ def test_lengths(folder):
         len(ds)
 
 
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        (lambda url: WebDataset([]), "no shards"),
-        (lambda url: WebDataset(url, mode="x"), "mode='x'"),
-        (lambda url: WebDataset(url, nodesplitter="x"), "nodesplitter='x'"),
-        (lambda url: WebDataset("folder/"), "not by a specification or folder"),
-        (lambda url: WebDataset(url).decode("rgb9"), "decode\\('rgb9'\\) is unknown"),
-        (lambda url: WebDataset(url).decode(allow_pickle="pyd"), "give True, or a list"),
-        (lambda url: WebDataset(url).map_dict(), "needs a function"),
-        (lambda url: WebDataset(url).shuffle(5, rng=1), "give seed="),
-        (lambda url: WebDataset(url).rsample(2), "probability"),
-        (lambda url: WebDataset(url).batched(0), "1 or more"),
-        (lambda url: WebDataset(url).slice(-1), "0 or more"),
-        (lambda url: WebDataset(url).to_tuple("a", "b c"), "has a space"),
-    ],
-)
-def test_arguments_that_mean_nothing(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        wrong("x.tar")
-
-
 def test_log_keys(folder, tmp_path):
     assert list(WebDataset(f"{folder}/s-000.tar").log_keys(str(tmp_path / "log")).to_tuple("cls"))
     assert (tmp_path / "log").read_text().splitlines()[1] == "1\tNone\tNone\tdir0/k001"
-
-
-def test_nothing_but_ours_is_imported(tmp_path):
-    """The package webdataset is not needed."""
-    url = write_tar(tmp_path / "a.tar", [("x.cls", b"1")])
-    code = (
-        "import sys; sys.modules['webdataset'] = sys.modules['braceexpand'] = None\n"
-        f"from millrace.datasets import WebDataset; print(list(WebDataset({url!r}).decode().to_tuple('cls')))"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "[(1,)]\n"
-    )

@@ -85,10 +85,8 @@ _PY_ALLOWED = {
     # Libraries that open paths themselves, behind a check_regular() of the same path, or of what stands in
     # it.
     "datasets/arrays.py": {"np.load": 1, "zipfile.ZipFile": 1},
-    "datasets/array_files/hdf5_arrays.py": {"h5py.File": 1},
-    "datasets/array_files/hdf5_arrays.py": {"h5py.File": 1},
-    "datasets/array_files/zarr_arrays.py": {"zarr.open": 1},
-    "datasets/array_files/zarr_arrays.py": {"zarr.open_array": 1, "tensorstore.open": 1},
+    "datasets/array_files/hdf5_arrays.py": {"h5py.File": 2},
+    "datasets/array_files/zarr_arrays.py": {"zarr.open": 1, "zarr.open_array": 1, "tensorstore.open": 1},
     "datasets/tables/parquet.py": {"ParquetFile": 1, "read_metadata": 1},
     "packing/parquet_source.py": {"parquet.ParquetFile": 1},
     # What is open already, or in memory.

@@ -8,9 +8,10 @@ and `map_regular` never wait; `check_regular` is for libraries that open a path 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
-from typing import IO, Any, Literal, Union
+from typing import IO, Any, Literal, NamedTuple, Union
 
 import numpy as np
 
@@ -60,6 +61,32 @@ def map_regular(
     """A part of a regular file as an array, read only."""
     with open_regular(path, "rb") as file:
         return np.memmap(file, dtype, "r", offset, shape, order)  # type: ignore[call-overload]
+
+
+class MappedPart(NamedTuple):
+    """What a memmap of a whole file is of: how it travels to other processes, which map it again."""
+
+    path: str
+    dtype: np.dtype
+    offset: int
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+    @staticmethod
+    def of(value: Any) -> Any:
+        """A memmap as what it maps; views of one, which do not say where they begin, and anything else go as
+        they are.
+        """
+        if type(value) is not np.memmap or not value.filename or not isinstance(value.base, mmap.mmap):
+            return value
+        order: Literal["C", "F"] = "C" if value.flags.c_contiguous else "F"
+        path = os.path.abspath(os.fspath(value.filename))
+        return MappedPart(path, value.dtype, value.offset, value.shape, order)
+
+    @staticmethod
+    def again(value: Any) -> Any:
+        """What of() was given."""
+        return map_regular(*value) if isinstance(value, MappedPart) else value
 
 
 def check_regular(path: _Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import struct
 import zipfile
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from torch.utils.data import StackDataset
 
 from .._common.lowering.memory_rows import stacked, table_rows
 from .._common.lowering.refusal import NotLowered
-from .._common.regular_files import map_regular, open_regular
+from .._common.regular_files import MappedPart, map_regular, open_regular
 from ..errors import damage_named
 from .kept import FirstVersions
 from .row_samples import RowSamples, checked_index
@@ -73,7 +72,7 @@ class Arrays(StackDataset):
             try:
                 rows = stacked("Arrays", [table_rows(table) for table in tables], dict, tuple(self.datasets))
                 self._samples = RowSamples(rows)
-            except NotLowered:  # rows with gaps, say
+            except NotLowered:  # dtypes that torch has not, say
                 self._samples = None
             self._gathers = self._samples is not None
         if self._samples is not None:
@@ -82,7 +81,7 @@ class Arrays(StackDataset):
 
     def __getstate__(self) -> dict[str, Any]:
         return {
-            "_given": {name: _without_contents(value) for name, value in self._given.items()},
+            "_given": {name: MappedPart.of(value) for name, value in self._given.items()},
             "_first": self._first,
         }
 
@@ -103,36 +102,11 @@ def _described(value: Field) -> Any:
     return value
 
 
-class _Mapping(NamedTuple):
-    """What a memmap is of."""
-
-    path: str
-    dtype: np.dtype
-    offset: int
-    shape: tuple[int, ...]
-    order: Literal["C", "F"]
-
-
-def _without_contents(value: Any) -> Any:
-    """A memmap of a whole file as what it maps; views of one, which do not say where they begin, go as they
-    are.
-    """
-    if type(value) is np.memmap and value.filename and isinstance(value.base, mmap.mmap):
-        order = "C" if value.flags.c_contiguous else "F"
-        return _Mapping(
-            os.path.abspath(os.fspath(value.filename)), value.dtype, value.offset, value.shape, order
-        )
-    return value
-
-
 def _opened(name: str, value: Any) -> Any:
-    if isinstance(value, _Mapping):
-        array: Any = map_regular(value.path, value.dtype, value.offset, value.shape, value.order)
-    elif isinstance(value, tuple):
-        path, member = value
+    array = MappedPart.again(value)
+    if type(array) is tuple:
+        path, member = array
         array = _npz(path, member or name, member is None) if path.endswith(".npz") else _npy(path)
-    else:
-        array = value
     if not isinstance(array, (torch.Tensor, np.ndarray)):
         raise TypeError(
             f"field {name!r} is a {type(array).__name__}; use a tensor, an array, or the path of a .npy or"

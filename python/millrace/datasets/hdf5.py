@@ -13,10 +13,11 @@ import torch
 
 from .._common.lowering.refusal import NotLowered
 from .._common.lowering.rows import Column, RowSet
+from .._common.per_process import PerProcess
 from .._core import MappedFile
-from .array_files.hdf5_arrays import Fields, NativeDataset, read_metadata
+from .array_files.hdf5_arrays import NativeDataset, read_metadata
 from .array_files.rows import ArrayRows
-from .array_files.sources import PerProcess
+from .array_files.sources import Fields
 from .row_samples import RowSamples
 
 Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]

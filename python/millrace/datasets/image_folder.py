@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from millrace.errors import UnavailableError
 from . import folder_listing, pillow_decode
 from .folder_listing import IMG_EXTENSIONS, Folder
 from .lazy_list import Samples, Targets, pack_samples, pack_targets
+from .row_samples import checked_index
 
 _FIXED_OPS = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
 _DEFAULT_LOADERS = {
@@ -179,7 +179,7 @@ class ImageFolder(torch.utils.data.Dataset):
         is `ds.at(i, seed, 0)` with `seed = torch.empty((), dtype=torch.int64).random_()` drawn after the same
         manual_seed. Runs inline, without threads, so it is safe in forked and spawned workers.
         """
-        position = self._position(index)
+        position = checked_index(index, len(self))
         path, target = self._sample(position)
         try:
             chain, engine = self._lower()
@@ -204,7 +204,7 @@ class ImageFolder(torch.utils.data.Dataset):
         `occurrence`: how often the sampler chose `index` earlier in the epoch. UnavailableError says why when
         the transform is not native.
         """
-        position = self._position(index)
+        position = checked_index(index, len(self))
         picture = self._require_engine().row(position, seed, epoch, occurrence)
         target = self._sample(position)[1]
         return picture, target if self.target_transform is None else self.target_transform(target)
@@ -221,7 +221,7 @@ class ImageFolder(torch.utils.data.Dataset):
         takes them, "inverse" the six numbers for PIL.Image.transform; {"op": "gaussian_blur", "sigma"} in
         pixels; {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
         """
-        return self._require_engine().draw(self._position(index), seed, epoch, occurrence)
+        return self._require_engine().draw(checked_index(index, len(self)), seed, epoch, occurrence)
 
     def native(self) -> _core.ImageDataset:
         """This dataset as the engine reads it. UnavailableError says why when it cannot."""
@@ -244,12 +244,6 @@ class ImageFolder(torch.utils.data.Dataset):
         loader = self.loader
         name = (getattr(loader, "__module__", None), getattr(loader, "__qualname__", None))
         return loader is pillow_decode.pil_loader or name in _DEFAULT_LOADERS
-
-    def _position(self, index: int) -> int:
-        position = operator.index(index)
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"index {position} is out of range for {len(self)} samples")
-        return position % len(self)
 
     def _sample(self, position: int) -> tuple[str, Any]:
         if self._odd_targets is not None:

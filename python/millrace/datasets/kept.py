@@ -18,6 +18,7 @@ from millrace import _core
 from millrace._common.file_version import FileVersion
 from millrace._common.signed_urls import unsigned
 from millrace.errors import CorruptDataError, corrupt_data
+from millrace.stores.locations import shown
 
 Version = Union[FileVersion, str]  # of a local file; of an object in a store, "" when the store says none
 
@@ -54,9 +55,8 @@ def kept_index(
     build: Callable[[], Any],
 ) -> Any:
     """An index of a file: the one beside it, `path` + `beside`, as long as that is no older and has the
-    file's
-    mark (a checksum of some of its places); else the one that is kept under kept_path(); else what build()
-    makes, which is kept for the next time. `fits`: whether a loaded index is of such a file.
+    file's mark (a checksum of some of its places); else the one under kept_path(); else what build() makes,
+    which is kept for the next time. `fits`: whether a loaded index is of such a file.
     """
 
     def loaded(name: str) -> Any:
@@ -115,8 +115,6 @@ def _same(first: Version, now: Version) -> bool:
 
 
 def changed(url: str) -> Exception:
-    from millrace.stores.locations import shown
-
     name = shown(url)
     return corrupt_data(
         name,

@@ -8,13 +8,14 @@ are looked at. They cannot be written to in place; assign a whole new list inste
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from millrace import _core
+
+from .row_samples import checked_index
 
 _BLOCK = 4096
 
@@ -29,11 +30,7 @@ class LazyList(Sequence):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return self._take(range(*index.indices(len(self))))
-        n = len(self)
-        position = operator.index(index)
-        if not -n <= position < n:
-            raise IndexError("list index out of range")
-        return self._take((position % n,))[0]
+        return self._take((checked_index(index, len(self)),))[0]
 
     def __iter__(self) -> Iterator[Any]:
         for start in range(0, len(self), _BLOCK):

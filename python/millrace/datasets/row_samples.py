@@ -22,7 +22,7 @@ def checked_index(index: Any, length: int) -> int:
     if number is None:
         raise TypeError(f"indices should be integers, not {type(index).__name__}")
     if not -length <= number < length:
-        raise IndexError(f"index {number} is out of range for a dataset of {length} samples")
+        raise IndexError(f"index {number} is out of range for {length} samples")
     return number + length if number < 0 else number
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from .array_files.lazy_sources import is_lazy, lazy_sources
 from .array_files.rows import ArrayRows
-from .array_files.zarr_arrays import Fields, read_metadata
+from .array_files.sources import Fields
+from .array_files.zarr_arrays import read_metadata
 
 
 class Zarr(ArrayRows):

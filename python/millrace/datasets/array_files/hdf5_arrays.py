@@ -4,21 +4,22 @@ under one lock.
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
 from ..._common.file_version import FileVersion
+from ..._common.optional import optional
+from ..._common.per_process import PerProcess
 from ..._core import ChunkedArray, open_local_file
-from ...errors import UnavailableError, corrupt_data, damage_named
-from .sources import ArraySource, PerProcess, Range, box_shape, plain_dtype, slices
+from ...errors import corrupt_data, damage_named
+from .sources import ArraySource, Fields, Range, box_shape, named_fields, plain_dtype, slices
 
 
 @dataclass(frozen=True)
@@ -53,39 +54,31 @@ class Chunks:
 
 
 @dataclass
-class NativeDataset:
+class NativeDataset(ArraySource):
     """A dataset that threads read at the same time, without HDF5's lock. `chunk`: elements of a chunk along
     each axis.
     """
 
     file: HDF5File
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    dims: tuple[str | None, ...]
-    chunk_rows: int | None
     chunk: tuple[int, ...]
     swap_bytes: int
     filters: tuple[tuple[str, int], ...]
     fill: bytes
     chunks: Chunks
     offset: int | None = None  # of a contiguous dataset that lies in the file whole
-    reader: str = "native"
     _array: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._array = PerProcess(_open_natively, self.file, self.name, self._form(), self.chunks)
+        form = self.shape, self.chunk, self.dtype.itemsize, self.swap_bytes, self.filters, self.fill
+        self._array = PerProcess(_open_natively, self.file, self.name, form, self.chunks)
 
     @property
-    def where(self) -> str:
-        return self.file.path
+    def reader(self) -> str:
+        return "native"
 
     @property
     def swapped(self) -> bool:
         return self.swap_bytes > 1
-
-    def _form(self) -> tuple[Any, ...]:
-        return self.shape, self.chunk, self.dtype.itemsize, self.swap_bytes, self.filters, self.fill
 
     def read(self, box: Sequence[Range]) -> np.ndarray:
         self.file.check()
@@ -128,38 +121,29 @@ os.register_at_fork(after_in_child=_new_lock)
 
 
 @dataclass
-class LockedDataset:
+class LockedDataset(ArraySource):
     """A dataset that only HDF5's own code can read: one thread at a time, with a file handle of this
     process.
     """
 
     file: HDF5File
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype | None
-    dims: tuple[str | None, ...]
-    chunk_rows: int | None
-    reader: str
+    why_not: str  # natively
     _dataset: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._dataset = PerProcess(_open_dataset, self.file.path, self.name)
+        self._dataset = PerProcess(_open_dataset, self.where, self.name)
 
     @property
-    def where(self) -> str:
-        return self.file.path
+    def reader(self) -> str:
+        return f"h5py, under one lock: {self.why_not}"
 
     def read(self, box: Sequence[Range]) -> np.ndarray:
         self.file.check()
+        return super().read(box)
+
+    def get(self, box: Sequence[Range]) -> Any:
         with _lock:
-            try:
-                array = self._dataset()[slices(box)]
-            except (OSError, RuntimeError, KeyError, ValueError) as error:
-                rows = f"{box[0][0]}:{box[0][0] + box[0][1]}"
-                raise corrupt_data(
-                    self.where, f"{self.where}: rows {rows} of dataset {self.name!r} cannot be read: {error}"
-                ) from error
-        return array if self.dtype is None else np.ascontiguousarray(array, self.dtype)
+            return self._dataset()[slices(box)]
 
 
 def _open_dataset(path: str, name: str) -> Any:
@@ -183,27 +167,15 @@ _NAMES = {
 }
 
 
-def import_h5py() -> Any:
-    try:
-        return importlib.import_module("h5py")
-    except ImportError as error:
-        raise UnavailableError(
-            f"HDF5 files are read with the package h5py: pip install h5py ({error})"
-        ) from None
-
-
-Fields = Union[None, str, Sequence[str], Mapping[str, str]]
-
-
 def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
     """{field: source} of one file, in the order of `fields`; all datasets of the file when that is None.
 
     FileNotFoundError; CorruptDataError for what is no HDF5 file, or is cut short; ValueError for a name that
     is no dataset with rows.
     """
-    h5py = import_h5py()
+    h5py = optional("h5py", "HDF5 files are read by", "h5py")
     state = HDF5File.now(path)
-    named = None if fields is None else _named(fields)
+    named = None if fields is None else named_fields(fields)
     with _opened(h5py, path) as file:
         names = _all_datasets(h5py, file) if named is None else named
         if not names:
@@ -224,17 +196,6 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
         raise corrupt_data(path, f"{path} cannot be opened as an HDF5 file: {error}") from error
     with file, damage_named(path, "its metadata are damaged"):
         yield file
-
-
-def _named(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(fields, str):
-        return {fields: fields}
-    if isinstance(fields, Mapping):
-        return dict(fields)
-    names = list(fields)
-    if len(set(names)) != len(names):
-        raise ValueError(f"fields are named twice: {', '.join(names)}")
-    return {name: name for name in names}
 
 
 def _listed(h5py: Any, file: Any) -> list[str]:
@@ -271,9 +232,7 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
     why_not = _keeps_from_native(h5py, file, dataset, layout, dtype)
     if why_not is None:
         return _native(state, dataset, name, dtype, dims)
-    return LockedDataset(
-        state, name, dataset.shape, dtype, dims, chunk_rows, f"h5py, under one lock: {why_not}"
-    )
+    return LockedDataset(path, name, dataset.shape, dtype, dims, chunk_rows, state, why_not)
 
 
 def _dims(dataset: Any) -> tuple[str | None, ...]:
@@ -321,12 +280,13 @@ def _native(
         offset = dataset.id.get_offset()
         chunk, chunks = _blocks(shape, dtype.itemsize, offset)
     return NativeDataset(
-        state,
+        state.path,
         name,
         shape,
         dtype,
         dims,
         dataset.chunks[0] if dataset.chunks else None,
+        state,
         chunk,
         swap,
         tuple((_FILTERS[number], values[0] if number == 2 else 0) for number, _, values, _ in filters),

@@ -8,44 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ...errors import CorruptDataError, corrupt_data
-from .sources import ArraySource, Range, plain_dtype, slices
+from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
 
 
 @dataclass
-class LazyArray:
+class LazyArray(ArraySource):
     """`array`: an xarray Variable, or a dask array: whatever gives a part of itself for a tuple of slices."""
 
-    where: str
-    name: str
     array: Any
-    shape: tuple[int, ...]
-    dtype: np.dtype | None
-    dims: tuple[str | None, ...]
-    chunk_rows: int | None
-    reader: str
 
-    def read(self, box: Sequence[Range]) -> np.ndarray:
-        try:
-            part = self.array[slices(box)]
-            part = getattr(part, "variable", part)
-            # of a Variable: `data` would load it into the user's object
-            data = part._data if hasattr(part, "_data") else part
-            if hasattr(data, "compute"):
-                array = np.asarray(data.compute(scheduler="synchronous"))
-            else:
-                array = np.asarray(part)
-        except (MemoryError, CorruptDataError):
-            raise
-        except Exception as error:  # whatever made the graph, or is behind it
-            rows = f"{box[0][0]}:{box[0][0] + box[0][1]}"
-            raise corrupt_data(
-                self.where,
-                f"{self.where}: rows {rows} of {self.name!r} cannot be read: {type(error).__name__}: {error}",
-            ) from error
-        return array if self.dtype is None else np.ascontiguousarray(array, self.dtype)
+    @property
+    def reader(self) -> str:
+        return f"{_package(self.array)}, in the threads that read"
+
+    def get(self, box: Sequence[Range]) -> Any:
+        part = self.array[slices(box)]
+        part = getattr(part, "variable", part)
+        # of a Variable: `data` would load it into the user's object
+        data = part._data if hasattr(part, "_data") else part
+        return data.compute(scheduler="synchronous") if hasattr(data, "compute") else part
 
 
 def _package(given: Any) -> str:
@@ -59,9 +40,7 @@ def is_lazy(given: Any) -> bool:
     return _package(given) in ("xarray", "dask") and (_package(given) == "xarray" or hasattr(given, "dask"))
 
 
-def lazy_sources(
-    given: Any, fields: None | str | Sequence[str] | Mapping[str, str]
-) -> dict[str, ArraySource]:
+def lazy_sources(given: Any, fields: Fields) -> dict[str, ArraySource]:
     """{field: source}. A Dataset has its data variables, coordinates where they are named; ValueError for
     names it has not.
     """
@@ -77,12 +56,8 @@ def lazy_sources(
         name = str(getattr(given, "name", None) or "array") if kind == "DataArray" else "array"
         variables, usual = {name: given}, [name]
     where = str(getattr(given, "encoding", {}).get("source") or f"{_package(given)} {kind}")
-    if fields is None:
-        named = {name: name for name in usual if variables[name].ndim}
-    elif isinstance(fields, str):
-        named = {fields: fields}
-    else:
-        named = dict(fields) if isinstance(fields, Mapping) else {name: name for name in fields}
+    whole = {name: name for name in usual if variables[name].ndim}
+    named = whole if fields is None else named_fields(fields)
     for path in named.values():
         if path not in variables:
             raise ValueError(f"{where} has no array {path!r}; it has {', '.join(variables) or 'none'}")
@@ -102,6 +77,5 @@ def _source(array: Any, name: str, where: str) -> LazyArray:
             or (array.encoding.get("chunksizes") or array.encoding.get("chunks") or (None,))[0]
         )
     dims = tuple(str(dim) for dim in array.dims) if _package(array) == "xarray" else (None,) * array.ndim
-    reader = f"{_package(array)}, in the threads that read"
     variable = getattr(array, "variable", array)
-    return LazyArray(where, name, variable, tuple(array.shape), plain_dtype(array.dtype), dims, rows, reader)
+    return LazyArray(where, name, tuple(array.shape), plain_dtype(array.dtype), dims, rows, variable)

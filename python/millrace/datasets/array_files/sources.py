@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Union
 
 import numpy as np
 
+from ...errors import CorruptDataError, UnavailableError, corrupt_data
+
+Fields = Union[None, str, Sequence[str], Mapping[str, str]]
 Range = tuple[int, int, int]  # start, count, step along one axis
 
 
-class ArraySource(Protocol):
+@dataclass
+class ArraySource:
     """What datasets ask of an array. Sources hold no open file: they can be pickled, and open what they need
     once per process.
 
     `where`: the file or store, for messages; `name`: the array in it. `dtype`: in the machine's byte order,
     None for values that are no numbers (text, records). `dims`: names of the axes, None where the file has
-    none. `chunk_rows`: rows of a chunk, None where any cut is as good. `reader`: who reads it, for people.
-    read() may be called by several threads at once, and gives the box dense.
+    none. `chunk_rows`: rows of a chunk, None where any cut is as good.
     """
 
     where: str
@@ -28,35 +30,41 @@ class ArraySource(Protocol):
     dtype: np.dtype | None
     dims: tuple[str | None, ...]
     chunk_rows: int | None
-    reader: str
 
-    def read(self, box: Sequence[Range]) -> np.ndarray: ...
+    @property
+    def reader(self) -> str:
+        """Who reads it, for people."""
+        raise NotImplementedError
+
+    def get(self, box: Sequence[Range]) -> Any:
+        """The box, as numpy's array or what becomes one. Any thread, several at once."""
+        raise NotImplementedError
+
+    def read(self, box: Sequence[Range]) -> np.ndarray:
+        """The box, dense. CorruptDataError names the rows, whatever the libraries behind it raise."""
+        try:
+            array = np.asarray(self.get(box))
+        except (MemoryError, CorruptDataError, UnavailableError):
+            raise
+        except Exception as error:
+            start, count, _ = box[0]
+            chunk = f"chunk {start // self.chunk_rows}, " if self.chunk_rows else ""
+            raise corrupt_data(
+                self.where,
+                f"{self.where}: {self.name!r}, {chunk}rows {start}:{start + count}, cannot be read:"
+                f" {type(error).__name__}: {error}",
+            ) from error
+        return array if self.dtype is None else np.ascontiguousarray(array, self.dtype)
 
 
-class PerProcess:
-    """A thing that each process makes for itself, at first use, and that pickles leave out.
-
-    Two threads may make it at the same time; then one of the two is dropped, so making it twice has to be
-    harmless.
-    """
-
-    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
-        self._make, self._arguments = make, arguments
-        self._held: tuple[int, Any] = (-1, None)
-
-    def __call__(self) -> Any:
-        pid, thing = self._held
-        if pid != os.getpid():
-            thing = self._make(*self._arguments)
-            self._held = (os.getpid(), thing)
-        return thing
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._make, self._arguments
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._make, self._arguments = state
-        self._held = (-1, None)
+def named_fields(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """{field: path}. ValueError for one that is named twice."""
+    if isinstance(fields, Mapping):
+        return dict(fields)
+    names = [fields] if isinstance(fields, str) else list(fields)
+    if len(set(names)) != len(names):
+        raise ValueError(f"fields are named twice: {', '.join(names)}")
+    return {name: name for name in names}
 
 
 def box_shape(box: Sequence[Range]) -> tuple[int, ...]:

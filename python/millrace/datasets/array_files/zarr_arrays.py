@@ -13,15 +13,18 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
+from ..._common.optional import optional
+from ..._common.per_process import PerProcess
 from ..._common.regular_files import check_regular
 from ..._core import cpu_budget
 from ...errors import UnavailableError, corrupt_data
-from ...stores.locations import locate, shown
-from .sources import ArraySource, PerProcess, Range, plain_dtype, slices
+from ...stores.clients import client_for
+from ...stores.locations import OBJECT_STORES, locate, shown
+from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
 
 _forked_from_tensorstore = False
 
@@ -36,21 +39,15 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 @dataclass
-class ZarrArray:
+class ZarrArray(ArraySource):
     """One array of a store. `store`: what zarr-python opens, `path`: the array in it; `local`: its folder,
     for tensorstore.
 
     `why_not`: why it is zarr-python's, if that is known beforehand.
     """
 
-    where: str
-    name: str
     store: Any
     path: str
-    shape: tuple[int, ...]
-    dtype: np.dtype | None
-    dims: tuple[str | None, ...]
-    chunk_rows: int | None
     zarr_format: int
     local: str | None
     why_not: str | None
@@ -66,25 +63,9 @@ class ZarrArray:
         """Opens the array, unless this process has."""
         return self._opened()[1]
 
-    def read(self, box: Sequence[Range]) -> np.ndarray:
-        try:
-            array = self._opened()[0][slices(box)]
-            array = array if isinstance(array, np.ndarray) else array.read().result()
-        except (MemoryError, UnavailableError):
-            raise
-        except Exception as error:  # codecs and stores raise what they like
-            raise self._unreadable(box, error) from error
-        array = np.asarray(array)
-        return array if self.dtype is None else np.ascontiguousarray(array, self.dtype)
-
-    def _unreadable(self, box: Sequence[Range], error: Exception) -> Exception:
-        start, count, _ = box[0]
-        chunk = f"chunk {start // self.chunk_rows}, " if self.chunk_rows else ""
-        return corrupt_data(
-            self.where,
-            f"{self.where}: array {self.name!r}, {chunk}rows {start}:{start + count}, cannot be read:"
-            f" {type(error).__name__}: {error}",
-        )
+    def get(self, box: Sequence[Range]) -> Any:
+        array = self._opened()[0][slices(box)]
+        return array if isinstance(array, np.ndarray) else array.read().result()
 
 
 def _open_array(
@@ -132,9 +113,6 @@ class RemoteStore:
     def __call__(self) -> Any:
         import zarr
 
-        from ...stores.clients import client_for
-        from ...stores.locations import OBJECT_STORES, locate
-
         location = locate(self.url)
         if location.scheme not in OBJECT_STORES:
             return zarr.storage.FsspecStore.from_url(
@@ -146,16 +124,10 @@ class RemoteStore:
 
 
 _METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zarray", ".zattrs")
-Fields = Union[None, str, Sequence[str], Mapping[str, str]]
 
 
 def import_zarr() -> Any:
-    try:
-        zarr = importlib.import_module("zarr")
-    except ImportError as error:
-        raise UnavailableError(
-            f"Zarr is read with the package zarr: pip install 'zarr>=3' tensorstore ({error})"
-        ) from None
+    zarr = optional("zarr", "Zarr is read by", "'zarr>=3' tensorstore")
     if int(zarr.__version__.partition(".")[0]) < 3:
         raise UnavailableError(f"zarr {zarr.__version__} is too old: pip install 'zarr>=3' tensorstore")
     return zarr
@@ -171,7 +143,7 @@ def read_metadata(given: Any, fields: Fields, store_options: Mapping[str, Any]) 
     opened, store, where = _opened(zarr, given, store_options)
     if isinstance(opened, zarr.Array):
         return _of_one_array(opened, store, where, fields)
-    names = _all_arrays(zarr, opened) if fields is None else _named(fields)
+    names = _all_arrays(zarr, opened) if fields is None else named_fields(fields)
     if not names:
         raise ValueError(f"{where} holds no array with rows")
     found = {}
@@ -200,16 +172,10 @@ def _opened(zarr: Any, given: Any, options: Mapping[str, Any]) -> tuple[Any, Any
         return _open(zarr, path, "", path), path, path
     remote = RemoteStore(url, tuple(options.items()))
     return (
-        _open(zarr, remote(), location.path if _is_object_store(location.scheme) else "", shown(url)),
+        _open(zarr, remote(), location.path if location.scheme in OBJECT_STORES else "", shown(url)),
         remote,
         shown(url),
     )
-
-
-def _is_object_store(scheme: str) -> bool:
-    from ...stores.locations import OBJECT_STORES
-
-    return scheme in OBJECT_STORES
 
 
 def _open(zarr: Any, store: Any, path: str, where: str) -> Any:
@@ -233,17 +199,11 @@ def _check_files(path: str) -> None:
             check_regular(file)
 
 
-def _named(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(fields, str):
-        return {fields: fields}
-    return dict(fields) if isinstance(fields, Mapping) else {name: name for name in fields}
-
-
 def _of_one_array(array: Any, store: Any, where: str, fields: Fields) -> dict[str, ArraySource]:
     name = array.path.rpartition("/")[2] or "array"
     if fields is not None and (
-        len(_named(fields)) != 1
-        or name not in (fields if isinstance(fields, str) else _named(fields).values())
+        len(named_fields(fields)) != 1
+        or name not in (fields if isinstance(fields, str) else named_fields(fields).values())
     ):
         raise ValueError(f"{where} is one array, {name!r}: leave fields out")
     return {name: _source(array, name, store, where)}
@@ -278,12 +238,12 @@ def _source(array: Any, name: str, store: Any, where: str) -> ArraySource:
     return ZarrArray(
         where,
         name,
-        store,
-        array.path,
         array.shape,
         dtype,
         _dims(array),
         chunk_rows,
+        store,
+        array.path,
         array.metadata.zarr_format,
         local,
         why_not,

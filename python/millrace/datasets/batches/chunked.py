@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ import torch.utils.data as torch_data
 from torch.utils.data import default_collate, get_worker_info
 
 from ... import _core, samplers
+from ..._common.per_process import PerProcess
 from ..._common.ranks import local_world_size
 from ...errors import note
 from ...pad import Pad
@@ -69,7 +69,7 @@ class ChunkedDataset(BatchDataset):
             raise ValueError(f"cache_bytes should be 0 or more bytes, but got cache_bytes={cache_bytes}")
         self.cache_bytes = cache_bytes
         self._chunk_starts: np.ndarray | None = None
-        self._own: tuple[int, _ChunkMaker] | None = None  # (process, maker) behind ds[i]
+        self._own = PerProcess(_ChunkMaker)  # behind ds[i]
 
     def read_chunk(self, number: int) -> Sequence[Any]:
         """One column for each field: an array of shape (rows, *field.shape), rows dense, or an object with
@@ -156,13 +156,7 @@ class ChunkedDataset(BatchDataset):
         return max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(1, batch_size * row_bytes)))
 
     def _samples(self, indices: np.ndarray) -> list[Any]:
-        # Its own for each process: a forked child inherits locks in any state.
-        if self._own is None or self._own[0] != os.getpid():
-            self._own = os.getpid(), _ChunkMaker(self, MakerOptions())
-        return self._own[1].samples(indices)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_own": None}
+        return self._own(self, MakerOptions()).samples(indices)
 
 
 class _Chunk:

@@ -11,6 +11,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from ... import _core
+from ..row_samples import checked_index
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,7 @@ class BatchDataset(Dataset):
         raise NotImplementedError
 
     def __getitem__(self, index: Any) -> Any:
-        number = operator.index(index)
-        length = len(self)
-        if not -length <= number < length:
-            raise IndexError(f"index {number} is out of range: {type(self).__name__} has {length} samples")
-        return self._samples(np.array([number % length], dtype=np.int64))[0]
+        return self._samples(np.array([checked_index(index, len(self))], dtype=np.int64))[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         return self._samples(self.checked_indices(indices))
@@ -146,7 +143,6 @@ class BatchDataset(Dataset):
         if outside.any():
             wrong = int(array[outside][0])
             raise IndexError(
-                f"index {wrong if wrong >= 0 else wrong - length} is out of range: {type(self).__name__} has"
-                f" {length} samples"
+                f"index {wrong if wrong >= 0 else wrong - length} is out of range for {length} samples"
             )
         return array

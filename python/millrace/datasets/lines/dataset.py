@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
@@ -11,6 +10,7 @@ import torch
 from torch.utils.data import default_collate
 
 from millrace import _core
+from millrace._common.per_process import PerProcess
 from millrace.errors import CorruptDataError
 
 from ...pad import Pad
@@ -188,7 +188,7 @@ class JSONL(LineDataset):
         super().__init__(paths, Options(False, index_dir, max_line_bytes, progress, stores))
         self._columns = given_columns(fields)
         self._inferred = self._columns is None
-        self._native: tuple[int, _core.JsonLines] | None = None
+        self._reader = PerProcess(_core.JsonLines)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -212,14 +212,8 @@ class JSONL(LineDataset):
 
     @property
     def reader(self) -> _core.JsonLines:
-        """Reads lines natively; of this process."""
-        # a fork may have come while one of its threads held a lock
-        if self._native is None or self._native[0] != os.getpid():
-            self._native = (
-                os.getpid(),
-                _core.JsonLines(self.files.lines, [column.native for column in self.columns]),
-            )
-        return self._native[1]
+        """Reads lines natively; of this process, as a fork may come while a thread holds a lock of it."""
+        return self._reader(self.files.lines, [column.native for column in self.columns])
 
     def read_columns(self, indices: np.ndarray, tensors: list[torch.Tensor] | None = None) -> list[Any]:
         """For each field what a batch of these lines has: a tensor, or a list of str, tensors or objects. Any
@@ -274,9 +268,6 @@ class JSONL(LineDataset):
 
     def batch_maker(self, options: MakerOptions) -> LineMaker:
         return LineMaker(self, options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_native": None}
 
 
 class Lines(LineDataset):

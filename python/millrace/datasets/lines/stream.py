@@ -16,7 +16,7 @@ from ..webdataset.flow import Context, Flow
 from ..webdataset.handlers import Handler, reraise_exception
 from ..webdataset.open_shards import StoreOptions, check_url, open_shard
 from ..webdataset.shards import ShardFlow, Shards
-from ..webdataset.split import SPLITTERS, Splitter
+from ..webdataset.split import Splitter, check_splitters
 from ..webdataset.urls import expand_urls
 from .dataset import Fields, given_columns
 from .fields import FIRST_LINES, WHOLE_LINE, Column, infer
@@ -66,11 +66,7 @@ class JSONLStream(Chain):
         store_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(seed_of(seed))
-        for name, splitter in (("nodesplitter", nodesplitter), ("workersplitter", workersplitter)):
-            if not (splitter is None or splitter in SPLITTERS or callable(splitter)):
-                raise ValueError(
-                    f"{name}={splitter!r}: give None, a function, or one of {', '.join(map(repr, SPLITTERS))}"
-                )
+        check_splitters(nodesplitter=nodesplitter, workersplitter=workersplitter)
         if max_line_bytes < 1:
             raise ValueError(f"max_line_bytes={max_line_bytes} should be at least 1")
         self._columns = given_columns(fields)

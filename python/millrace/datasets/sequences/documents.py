@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..._common.regular_files import map_regular
+from ..._common.regular_files import MappedPart
 from ...errors import corrupt_data
 
 
@@ -42,14 +42,10 @@ class TokenArray:
 
     def __getstate__(self) -> dict[str, Any]:
         """A mapped file travels as its name: workers that are started anew map it again."""
-        tokens = self.tokens
-        if type(tokens) is np.memmap and type(tokens.base) is not np.memmap and tokens.filename is not None:
-            tokens = _MappedAgain(str(tokens.filename), tokens.dtype, int(tokens.offset), len(tokens))  # type: ignore[assignment]
-        return {**vars(self), "tokens": tokens}
+        return {**vars(self), "tokens": MappedPart.of(self.tokens)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        tokens = state["tokens"]
-        self.__dict__.update(state, tokens=tokens.map() if isinstance(tokens, _MappedAgain) else tokens)
+        self.__dict__.update(state, tokens=MappedPart.again(state["tokens"]))
 
 
 def _file_of(path: str) -> tuple[int, ...] | None:
@@ -58,17 +54,6 @@ def _file_of(path: str) -> tuple[int, ...] | None:
     except OSError:  # gone by name: who has it mapped keeps it whole
         return None
     return found.st_dev, found.st_ino, found.st_size
-
-
-@dataclass(frozen=True)
-class _MappedAgain:
-    path: str
-    dtype: np.dtype
-    offset: int
-    count: int
-
-    def map(self) -> np.ndarray:
-        return map_regular(self.path, self.dtype, self.offset, (self.count,))
 
 
 def token_arrays(documents: Any) -> list[TokenArray]:

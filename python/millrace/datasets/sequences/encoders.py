@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-
-def loaded(module: str, name: str) -> Any:
-    """`module.name` if that module was imported already, else None: optional libraries are not imported to
-    look at an object.
-    """
-    return getattr(sys.modules.get(module), name, None)
+from ..._common.lowering.refusal import loaded
+from ..._common.per_process import PerProcess
 
 
 class Encoder:
@@ -35,14 +29,7 @@ class Encoder:
                 " transformers' fast tokenizers, or a function from str to a list of ints"
             )
         self.tokenizer, self.max_length, self.special_tokens = tokenizer, max_length, special_tokens
-        self._lock = threading.Lock()
-        self._copy: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_lock": None, "_copy": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+        self._encode = PerProcess(Encoder._prepared)
 
     @property
     def backend(self) -> Any:
@@ -55,14 +42,10 @@ class Encoder:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text. Errors are the tokenizer's; ValueError for ids that are no integers."""
-        if self._copy is None:
-            self._prepare()
-        return self._copy(texts)
+        return self._encode(self)(texts)
 
-    def _prepare(self) -> None:
-        with self._lock:
-            if self._copy is None:
-                self._copy = self._one_by_one if self.backend is None else self._in_batches()
+    def _prepared(self) -> Callable[[Sequence[str]], list[list[int]]]:
+        return self._one_by_one if self.backend is None else self._in_batches()
 
     def _in_batches(self) -> Callable[[Sequence[str]], list[list[int]]]:
         # Loaders encode in threads or processes of their own; threads of the tokenizer's besides would get in

@@ -13,11 +13,13 @@ import torch
 from torch.utils.data import Subset
 
 from ... import _core
+from ..._common.lowering.refusal import loaded
+from ..._common.per_process import PerProcess
 from ..._profiling.stages import FETCH, TRANSFORM, during
 from ...pad import Pad
 from ...samplers.global_order import checked_number
 from ..batches import BatchDataset, BatchMaker, MakerOptions
-from .encoders import Encoder, loaded
+from .encoders import Encoder
 
 _TEXTS_AT_ONCE = 512
 
@@ -82,7 +84,7 @@ class Tokenized(BatchDataset):
         if padding is not None:
             self.pad_id  # noqa: B018  (says at once when there is none)
         self._lengths: np.ndarray | None = None
-        self._reading = threading.Lock()
+        self._reading = PerProcess(threading.Lock)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -152,7 +154,7 @@ class Tokenized(BatchDataset):
     def _read(self, indices: np.ndarray) -> list[Any]:
         """The dataset's samples; one thread at a time asks."""
         wanted = indices.tolist()
-        with self._reading:
+        with self._reading():
             many = getattr(self.dataset, "__getitems__", None)
             return many(wanted) if callable(many) else [self.dataset[i] for i in wanted]
 
@@ -219,12 +221,6 @@ class Tokenized(BatchDataset):
             if isinstance(made[-1], dict):
                 made[-1]["attention_mask"] = (torch.arange(self.max_length) < len(tensor)).to(torch.int64)
         return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_reading": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _reading=threading.Lock())
 
 
 class _TextMaker(BatchMaker):

@@ -1,50 +1,19 @@
-"""pyarrow, resolved when a table is first asked for."""
+"""pyarrow, resolved when a table is first asked for. UnavailableError where it is not installed."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from millrace.errors import UnavailableError
+from millrace._common.optional import optional
 
 
-def arrow() -> Any:
-    """The module pyarrow. UnavailableError where it is not installed."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise UnavailableError(
-            "tables are read by pyarrow, which is not installed: pip install 'millrace[parquet]'"
-        ) from None
-    return pyarrow
+def _module(name: str) -> Any:
+    return optional(name, "tables are read by", "'millrace[parquet]'")
 
 
-def parquet() -> Any:
-    """The module pyarrow.parquet."""
-    arrow()
-    import pyarrow.parquet
-
-    return pyarrow.parquet
-
-
-def compute() -> Any:
-    """The module pyarrow.compute."""
-    arrow()
-    import pyarrow.compute
-
-    return pyarrow.compute
-
-
-def arrow_dataset() -> Any:
-    """The module pyarrow.dataset."""
-    arrow()
-    import pyarrow.dataset
-
-    return pyarrow.dataset
-
-
-def local_files() -> Any:
-    """pyarrow's local file system."""
-    arrow()
-    import pyarrow.fs
-
-    return pyarrow.fs.LocalFileSystem()
+arrow = partial(_module, "pyarrow")
+parquet = partial(_module, "pyarrow.parquet")
+compute = partial(_module, "pyarrow.compute")
+arrow_dataset = partial(_module, "pyarrow.dataset")
+arrow_files = partial(_module, "pyarrow.fs")

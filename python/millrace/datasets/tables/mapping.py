@@ -21,7 +21,6 @@ from .numbers import (
     list_ends,
     numbers_within,
     read_lists,
-    read_numbers,
     valid_rows,
 )
 from .rules import NullRule, Rules
@@ -190,29 +189,19 @@ class Codes(ColumnReader):
         self._with_mask(Field(name, self.dtype, ()), Field(f"{name}_mask", "bool", ()))
 
     def read(self, array: Any, place: Place) -> list[Any]:
-        pa = arrow()
-        if not pa.types.is_dictionary(array.type):
+        if not arrow().types.is_dictionary(array.type):
             array = plain(array).dictionary_encode()
         known = plain(array.dictionary)
-        table = compute().index_in(known.cast(self.categories.type), self.categories)
-        missing = table.is_null().to_numpy(zero_copy_only=False) & known.is_valid().to_numpy(
-            zero_copy_only=False
-        )
-        indices, valid = read_numbers(array.indices, "float64")
-        if len(known) == 0:  # all rows are null
-            return filled((np.zeros(len(array), np.int64), valid), self.null_rule, self.fill, self.dtype)
-        indices = indices.astype(np.int64) if valid is None else np.where(valid, indices, 0).astype(np.int64)
-        codes = table.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        outside = missing[indices] if valid is None else missing[indices] & valid
-        if outside.any():
-            row = int(outside.argmax())
-            raise BadValue(
-                row, f"{known[int(indices[row])].as_py()!r} is none of its {len(self.categories)} categories"
-            )
-        if known.null_count:  # the dictionary itself may hold a null
-            there = known.is_valid().to_numpy(zero_copy_only=False)[indices]
-            valid = there if valid is None else there & valid
-        return filled((codes[indices], valid), self.null_rule, self.fill, self.dtype)
+        codes = compute().index_in(known.cast(self.categories.type), self.categories).take(array.indices)
+        there = valid_rows(known.take(array.indices))  # the dictionary itself may hold a null, too
+        unknown = codes.is_null().to_numpy(zero_copy_only=False)
+        unknown = unknown if there is None else unknown & there
+        if unknown.any():
+            row = int(unknown.argmax())
+            what = f"{array[row].as_py()!r} is none of its {len(self.categories)} categories"
+            raise BadValue(row, what)
+        numbers = codes.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return filled((numbers, there), self.null_rule, self.fill, self.dtype)
 
 
 class Values(ColumnReader):

@@ -11,7 +11,7 @@ import numpy as np
 
 from millrace.errors import CorruptDataError, corrupt_data
 
-from .arrow_package import arrow, arrow_dataset, compute, local_files, parquet
+from .arrow_package import arrow, arrow_dataset, arrow_files, compute, parquet
 from .filtering import Progress, for_each, true_rows
 from .rules import Nulls, Rules, Shape
 from .table_files import Paths, SourceFile, TableFiles, list_files
@@ -229,7 +229,7 @@ class Parquet(TableFiles):
     def _fragment(self, file: int) -> tuple[Any, Any]:
         pa = arrow()
         opened = self._files.as_file(file)
-        system = {} if isinstance(opened, SourceFile) else {"filesystem": local_files()}
+        system = {} if isinstance(opened, SourceFile) else {"filesystem": arrow_files().LocalFileSystem()}
         values, known = self._partitions.values(file) if self._partitions.names else {}, None
         fields = [field for field in self._schema if field.name not in values]
         for name, value in values.items():

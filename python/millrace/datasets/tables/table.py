@@ -4,12 +4,12 @@ adbc.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..._common.lowering.refusal import loaded
 from .arrow_package import arrow
 from .mapping import FixedNumbers, plain, plain_type
 from .numbers import read_lists
@@ -140,7 +140,7 @@ def as_table(data: Any) -> Any:
 
 def _is_of(data: Any, package: str, name: str) -> bool:
     """Whether `data` is an instance of that class, of a package that may not be imported."""
-    cls = getattr(sys.modules.get(package), name, None)
+    cls = loaded(package, name)
     return isinstance(cls, type) and isinstance(data, cls)
 
 

@@ -16,10 +16,10 @@ from typing import Any, Union
 from urllib.parse import unquote
 
 from millrace import stores
-from millrace._common.file_version import FileVersion
-from millrace.errors import corrupt_data
 from millrace.stores.locations import locate, shown
 
+from ..._common.per_process import PerProcess
+from ..kept import FirstVersions
 from ..source_file import SourceFile
 from ..webdataset.urls import expand_braces
 from .filtering import Progress
@@ -126,20 +126,19 @@ _MOST_REQUESTS = 16
 _GAP = 256 << 10  # bytes between two ranges that are rather read than left out
 
 
+class _OpenSources:
+    def __init__(self) -> None:
+        self.sources: OrderedDict[int, Any] = OrderedDict()
+        self.lock = threading.Lock()
+
+
 class Files:
     """Files by number. Picklable; what is open belongs to one process."""
 
     def __init__(self, paths: Sequence[str], cache: Any, store_options: dict[str, Any] | None) -> None:
         self._paths, self._cache, self._store_options = list(paths), cache, store_options
-        self._versions: list[FileVersion | None] = [None] * len(
-            paths
-        )  # of local files, as they were at first
-        self._open()
-
-    def _open(self) -> None:
-        self._pid = os.getpid()
-        self._sources: OrderedDict[int, Any] = OrderedDict()
-        self._lock = threading.Lock()
+        self._first = FirstVersions()
+        self._open = PerProcess(_OpenSources)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -156,28 +155,22 @@ class Files:
         OSError when it is no regular file.
         """
         path = self.local(file)
-        if path is None:
-            return
-        version, first = FileVersion.now(path), self._versions[file]
-        if first is None:
-            self._versions[file] = version
-        elif not first.is_of(version):
-            raise corrupt_data(path, "the file changed since the dataset was made; make the dataset anew")
+        if path is not None:
+            self._first.check_file(path)
 
     def source(self, file: int) -> Any:
         """The file's ByteSource."""
-        if self._pid != os.getpid():  # forked: sources of stores, and locks, are the parent's
-            self._open()
-        with self._lock:
-            if file in self._sources:
-                self._sources.move_to_end(file)
-                return self._sources[file]
+        opened = self._open()  # of this process: sources of stores, and locks, are not forked
+        with opened.lock:
+            if file in opened.sources:
+                opened.sources.move_to_end(file)
+                return opened.sources[file]
         path, kept = self._paths[file], {} if self._cache is not None else {"memory": _SOURCE_MEMORY}
         source = stores.open_source(path, cache=self._cache, store_options=self._store_options, **kept)
-        with self._lock:
-            self._sources[file] = source
-            while len(self._sources) > _OPEN_SOURCES:
-                self._sources.popitem(last=False)
+        with opened.lock:
+            opened.sources[file] = source
+            while len(opened.sources) > _OPEN_SOURCES:
+                opened.sources.popitem(last=False)
         return source
 
     def as_file(self, file: int, ranges: Sequence[tuple[int, int]] = ()) -> str | SourceFile:
@@ -190,9 +183,6 @@ class Files:
             return local
         source = self.source(file)
         return SourceFile(source, fetch_ranges(source, ranges))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_sources": None, "_lock": None, "_pid": -1}
 
 
 def fetch_ranges(source: Any, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, bytes]]:

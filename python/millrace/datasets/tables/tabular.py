@@ -306,7 +306,7 @@ class Tabular(ChunkedDataset):
 
     def __getstate__(self) -> dict[str, Any]:
         progress = self._progress if isinstance(self._progress, bool) else False
-        return {**super().__getstate__(), "_progress": progress, "_broken": {}, "_arrow_kept": None}
+        return {**self.__dict__, "_progress": progress, "_broken": {}, "_arrow_kept": None}
 
 
 def _single(column: Any, field: Field) -> Any:

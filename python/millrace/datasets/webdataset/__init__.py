@@ -1,13 +1,15 @@
 """WebDataset: samples in tar shards, by the webdataset package's names and in its meaning; exact resume, and
 shards that divide themselves.
 
- urls.py     "train-{000..127}.tar"                                  open_shards.py  what a URL stands for
- split.py    who reads which shards                                  draws.py        randomness as a function
- of a position flow.py     what a stage at work is, and the rule of its place      chain.py        pipelines:
- epochs and states shards.py   the source; dataset.py: WebDataset; mixture.py          fluent.py       the
- methods stages.py   decode, map, to_tuple, ...; decoders.py, images.py      holding.py      shuffle, batched,
- ...; collation.py pipeline.py, web_loader.py  DataPipeline, WebLoader                 names.py        what
- `import webdataset as wds` had, and is not here
+- urls.py: "train-{000..127}.tar"; open_shards.py: what a URL stands for; split.py: who reads which shards
+- draws.py: randomness as a function of a position
+- flow.py: what a stage at work is, and the rule of its position
+- chain.py: pipelines and their epochs; run.py: one iterator's way, and its state
+- shards.py: the source; dataset.py: WebDataset; mix.py: Mixture; fluent.py: the methods
+- stages.py: decode, map, to_tuple, ...; decoders.py, images.py
+- holding.py: shuffle, batched, ...; collation.py
+- pipeline.py, compat.py: DataPipeline, WebLoader
+- missing.py: what `import webdataset as wds` had, and is not here
 
 By the package's module names: autodecode, cache, compat, extradatasets, filters, gopen, handlers, mix,
 pipeline, shardlists, tariterators, tenbin, utils, writer; each has the package's functions over those above,

@@ -11,10 +11,20 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from millrace._common.optional import optional
 from millrace.errors import UnavailableError
 
 from . import tenbin
-from .decoders import TABLE, BasicHandlers, Continue, DecodingError, SampleDecoder, gzfilter
+from .decoders import (
+    PICKLED,
+    PLAIN,
+    BasicHandlers,
+    Continue,
+    DecodingError,
+    SampleDecoder,
+    gzfilter,
+    read_field,
+)
 from .images import IMAGE_EXTENSIONS, IMAGE_SPECS, ImageHandler
 
 Decoder = SampleDecoder
@@ -48,7 +58,7 @@ def _loads(extension: str, data: bytes) -> Any:
     """The field's value. A script that calls this means the data: pickles are read unless enforce_security is
     set (utils.py).
     """
-    return TABLE[extension](data, True)
+    return read_field(extension, data, True)
 
 
 unpickle_loads = functools.partial(_loads, "pkl")
@@ -60,7 +70,7 @@ tenbin_loads = tenbin.decode_buffer
 
 #: Functions of a field's bytes, by extension.
 decoders: dict[str, Callable[[bytes], Any]] = {
-    extension: functools.partial(_loads, extension) for extension in TABLE
+    extension: functools.partial(_loads, extension) for extension in (*PLAIN, *PICKLED)
 }
 
 #: True, or WDS_PYTORCH_WEIGHTS_ONLY=1 in the environment: .pth fields hold tensors and plain containers only,
@@ -96,13 +106,7 @@ def torch_audio(key: str, data: bytes) -> Any:
     """
     if key.rpartition(".")[2] not in _AUDIO_EXTENSIONS:
         return None
-    try:
-        import torchaudio  # type: ignore[import-not-found]
-    except ImportError:
-        raise UnavailableError(
-            "sound is decoded by torchaudio, which is not installed: pip install torchaudio"
-        ) from None
-    return torchaudio.load(io.BytesIO(data))
+    return optional("torchaudio", "sound is decoded by", "torchaudio").load(io.BytesIO(data))
 
 
 def torch_video(key: str, data: bytes) -> Any:

@@ -6,6 +6,8 @@ import pickle
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from millrace._common.optional import optional
+
 from . import utils
 from .utils import PipelineStage
 
@@ -43,8 +45,7 @@ class LMDBCached(PipelineStage):
     def __init__(
         self, fname: str, map_size: float = 1e12, pickler: Any = pickle, chunksize: int = 500
     ) -> None:
-        import lmdb
-
+        lmdb = optional("lmdb", "samples are kept by", "lmdb")
         if utils.enforce_security:
             raise ValueError(
                 f"{fname}: samples are kept as pickles, which are not read while enforce_security is set"

@@ -14,43 +14,30 @@ from __future__ import annotations
 import copy
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from millrace._common.checksum import signing, verified
+from millrace._common.checksum import signing
 from millrace._common.ranks import world
 from millrace.errors import StateError
 
 from . import utils
 from .divided import is_divided_by_accelerate
 from .epoch_board import EpochBoard
-from .flow import Context, Flow, Place, Stage, build
+from .flow import Context, Flow, Place, Stage, as_stage, build
 from .fluent import Fluent
 from .holding import RandomSample, Shuffle
 from .missing import no_method
+from .run import VERSION, Run, checked_state
 from .split import Reader
 
-_VERSION = 1
 ENDLESS = sys.maxsize  # samples or repetitions
 
 
-class Run:
-    """One iterator's way through one epoch."""
-
-    def __init__(self) -> None:
-        self.begun = self.ended = False
-        self.epoch = self.repetition = self.given = self.given_now = 0  # given_now: of this repetition
-        self.reader = Reader()
-        self.flow: Flow | None = None
-        self.source: Any = None  # these two: in place of the dataset's own
-        self.stages: tuple[Stage, ...] | None = None
-        self.most: int | None = None  # as Chain's
-
-
-class Chain(Fluent, IterableDataset):
+class Chain(Fluent, utils.Closing, IterableDataset):
     """Base of pipelines. Subclasses say what the source is, by `_source()`, and what it is made of, by
     `_facts()`.
     """
@@ -255,9 +242,7 @@ class Chain(Fluent, IterableDataset):
             self._board.warn_of_repetition()
         self._began_in = os.getpid()
         if pending is not None and "places" in pending:
-            self._check(pending, run.reader)
-            run.repetition, run.given, run.given_now = pending["repetition"], *pending["given"]
-            places = pending["places"]
+            places = run.go_on(pending)
         self._pending, self._last, self._seen = None, run.epoch, self._board.read()[1]
         run.begun = True
         return places
@@ -270,8 +255,7 @@ class Chain(Fluent, IterableDataset):
     # ---------------------------------------------------------------- iterating
 
     def __iter__(self) -> Iterator[Any]:
-        run = self._latest = Run()
-        run.most = self._most
+        run = self._latest = Run(most=self._most)
         return self._items(run)
 
     def iterate(self, source: Any, stages: tuple[Stage, ...], most: int | None) -> Iterator[Any]:
@@ -281,8 +265,7 @@ class Chain(Fluent, IterableDataset):
         `most` is instead of with_epoch()'s number. None where that is the caller's business, who says end()
         when it is there.
         """
-        run = self._latest = Run()
-        run.source, run.stages, run.most = source, stages, most
+        run = self._latest = Run(source, stages, most)
         return self._items(run)
 
     def end(self) -> None:
@@ -327,12 +310,6 @@ class Chain(Fluent, IterableDataset):
         """Lets go of what the iterator that was made last has read ahead; its place is forgotten."""
         self._latest = None
 
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     # ---------------------------------------------------------------- state
 
     @signing
@@ -346,51 +323,20 @@ class Chain(Fluent, IterableDataset):
         if self._pending is not None and (run is None or not run.begun):
             return copy.deepcopy(self._pending)
         if run is None or not run.begun or run.ended:
-            return {"version": _VERSION, "epoch": self.epoch}
-        return {
-            "version": _VERSION,
-            "epoch": run.epoch,
-            "repetition": run.repetition,
-            "given": [run.given, run.given_now],
-            "places": [] if run.flow is None else run.flow.place(),
-            "reader": [run.reader.rank, run.reader.ranks, run.reader.worker, run.reader.workers],
-            "pipeline": self._described(),
-        }
+            return {"version": VERSION, "epoch": self.epoch}
+        return {**run.state(), "pipeline": self._described()}
 
     def load_state_dict(self, state: dict[str, Any], verify: bool = True) -> None:
         """The next iterator goes on where `state` was taken. StateError when it is of another version, or of
         another pipeline, or damaged,
         as its checksum says, unless `verify` is False.
         """
-        name = type(self).__name__
-        if not isinstance(state, Mapping):
-            raise StateError(f"the state of a {name} is a dict from state_dict(), not {type(state).__name__}")
-        if state.get("version") != _VERSION:
-            raise StateError(
-                f"this state has version {state.get('version')!r}, and this millrace reads version {_VERSION}"
-                f" of a {type(self).__name__}'s"
-            )
-        state = verified(state, f"the {name}'s state", verify)
-        _check_types(state, name)
-        if state.get("pipeline", self._described()) != self._described():
-            raise StateError(
-                f"the state was saved for the pipeline {' | '.join(map(str, state['pipeline']))}, and this"
-                f" one is {' | '.join(self._described())}; resume with the same shards, seed and stages"
-            )
-        self._pending, self._latest = copy.deepcopy(state), None
+        self._pending = checked_state(state, type(self).__name__, self._described(), verify)
+        self._latest = None
 
     def _described(self) -> list[str]:
         """All that a place depends on."""
         return [*self._facts(), *(str(stage) for stage in self._stages if stage.counts)]
-
-    def _check(self, state: dict[str, Any], reader: Reader) -> None:
-        then = Reader(*state["reader"])
-        if then != reader:
-            raise StateError(
-                f"the state is that of worker {then.worker} of {then.workers} in rank {then.rank} of"
-                f" {then.ranks}, and this is worker {reader.worker} of {reader.workers} in rank {reader.rank}"
-                f" of {reader.ranks}; load the DataLoader's state, with as many workers and ranks as then"
-            )
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes that are not forked: they see the epochs that are set here, which rank this
@@ -410,36 +356,6 @@ class Chain(Fluent, IterableDataset):
         if allowed is not None and utils.enforce_security is None:
             utils.enforce_security = allowed
         self.__dict__.update(state)
-
-
-def _check_types(state: Mapping[str, Any], name: str) -> None:
-    """StateError unless it has the numbers of a place, all of them or, at the start of an epoch, none but the
-    epoch's.
-    """
-    of_place = {"repetition": 1, "given": 2, "places": None, "reader": 4, "pipeline": None}
-    missing = [key for key in of_place if key not in state]
-    if missing and len(missing) < len(of_place):
-        raise StateError(f"the state of a {name} lacks {', '.join(missing)}: it is damaged; load another one")
-    for key, count in {"epoch": 1, **({} if missing else of_place)}.items():
-        value = state.get(key)
-        numbers = [value] if count == 1 else value
-        fits = isinstance(numbers, (list, tuple)) and count in (None, len(numbers))
-        if not fits or (
-            count is not None and not all(type(number) is int and number >= 0 for number in numbers)
-        ):
-            raise StateError(f"the state of a {name} has {key!r} {value!r}: it is damaged; load another one")
-
-
-def as_stage(thing: Any) -> Stage:
-    if isinstance(thing, Stage):
-        return thing
-    from .holding import Composed
-
-    if not callable(getattr(thing, "run", thing)):
-        raise TypeError(
-            f"compose() takes stages or functions from an iterator to an iterator, not {type(thing).__name__}"
-        )
-    return Composed(thing)
 
 
 def seed_of(seed: int | None) -> int:

@@ -39,7 +39,7 @@ def commands_allowed(url: str) -> None:
         )
 
 
-class Pipe:
+class Pipe(utils.Closing):
     """What a command writes, or reads. Its failure is an OSError, at the end of what it wrote or at close().
 
     timeout: seconds that it may take to end after that. ignore_errors: its status does not matter;
@@ -96,9 +96,3 @@ class Pipe:
                 f"{_COMMAND}{self.command}: the command ended with status {self.status}; look at what it"
                 " printed"
             )
-
-    def __enter__(self) -> Pipe:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()

@@ -18,7 +18,7 @@ from .indexed import IndexedWebDataset
 from .open_shards import StoreOptions, check_url
 from .shardlists import ResampledShards, SimpleShardList, TarfileToSamples
 from .shards import Shards
-from .split import SPLITTERS, Reader, Splitter, split_by_node, split_by_worker
+from .split import Reader, Splitter, check_splitters, split_by_node, split_by_worker
 from .urls import expand_urls
 
 
@@ -135,11 +135,7 @@ class WebDataset(Chain):
             raise ValueError(
                 "url_to_name has no meaning here: the cache names its files itself; leave it out"
             )
-        for name, splitter in (("nodesplitter", nodesplitter), ("workersplitter", workersplitter)):
-            if not (splitter is None or splitter in SPLITTERS or callable(splitter)):
-                raise ValueError(
-                    f"{name}={splitter!r}: give None, a function, or one of {', '.join(map(repr, SPLITTERS))}"
-                )
+        check_splitters(nodesplitter=nodesplitter, workersplitter=workersplitter)
         if isinstance(urls, dict) or (
             isinstance(urls, str) and urls.endswith((".yaml", ".yml", ".json", "/"))
         ):

@@ -20,6 +20,7 @@ from typing import Any, Union
 import numpy as np
 import torch
 
+from millrace._common.optional import optional
 from millrace.errors import CorruptDataError, UnavailableError
 
 from . import tenbin, utils
@@ -67,18 +68,6 @@ def gzfilter(key: str, data: bytes) -> Continue | None:
 
 
 # ---------------------------------------------------------------- the table
-
-
-def _text(data: bytes, pickles: bool) -> str:
-    return data.decode("utf-8")
-
-
-def _number(data: bytes, pickles: bool) -> int:
-    return int(data)
-
-
-def _json(data: bytes, pickles: bool) -> Any:
-    return json.loads(data)
 
 
 def _pickle(data: bytes, pickles: bool) -> Any:
@@ -140,39 +129,34 @@ def _as_refusal(error: ValueError) -> ValueError:
     )
 
 
-def _tensors(data: bytes, pickles: bool) -> list[np.ndarray]:
-    return tenbin.decode_buffer(data)
+def field_package(name: str) -> Any:
+    """The package that reads and writes fields of a kind."""
+    return optional(name, "such fields (decode(only=...) leaves them out) are read and written by", name)
 
 
-def _msgpack(data: bytes, pickles: bool) -> Any:
-    return package("msgpack").unpackb(data)
-
-
-def _cbor(data: bytes, pickles: bool) -> Any:
-    return package("cbor").loads(data)
-
-
-def package(name: str) -> Any:
-    try:
-        return __import__(name)
-    except ImportError:
-        raise UnavailableError(
-            f"the package {name} is missing: pip install {name}, or leave the field out with decode(only=...)"
-        ) from None
-
-
-TABLE: dict[str, Callable[[bytes, bool], Any]] = {
-    **dict.fromkeys(("txt", "text", "transcript"), _text),
-    **dict.fromkeys(("cls", "cls2", "index", "inx", "id"), _number),
-    **dict.fromkeys(("json", "jsn"), _json),
+#: What reads a field's bytes, by extension; these need no pickles.
+PLAIN: dict[str, Callable[[bytes], Any]] = {
+    **dict.fromkeys(("txt", "text", "transcript"), bytes.decode),
+    **dict.fromkeys(("cls", "cls2", "index", "inx", "id"), int),
+    **dict.fromkeys(("json", "jsn"), json.loads),
+    **dict.fromkeys(("ten", "tb"), tenbin.decode_buffer),
+    **dict.fromkeys(("mp", "msg"), lambda data: field_package("msgpack").unpackb(data)),
+    "cbor": lambda data: field_package("cbor").loads(data),
+}
+#: These take, besides, whether pickles are allowed.
+PICKLED: dict[str, Callable[[bytes, bool], Any]] = {
     **dict.fromkeys(("pkl", "pickle", "pyd"), _pickle),
-    **dict.fromkeys(("ten", "tb"), _tensors),
-    **dict.fromkeys(("mp", "msg"), _msgpack),
     "pth": _torch,
     "npy": _npy,
     "npz": _npz,
-    "cbor": _cbor,
 }
+
+
+def read_field(extension: str, data: bytes, allow_pickle: bool) -> Any:
+    """What the bytes of a field mean; None where nothing is known of its extension."""
+    if extension in PLAIN:
+        return PLAIN[extension](data)
+    return PICKLED[extension](data, allow_pickle) if extension in PICKLED else None
 
 
 @dataclass(frozen=True)
@@ -182,12 +166,8 @@ class BasicHandlers:
     allow_pickle: AllowPickle = False
 
     def __call__(self, key: str, data: bytes) -> Any:
-        extension = key.rpartition(".")[2]
-        decode = TABLE.get(extension)
-        if decode is None:
-            return None
-        allowed = self.allow_pickle
-        return decode(data, allowed if isinstance(allowed, bool) else extension in allowed)
+        extension, allowed = key.rpartition(".")[2], self.allow_pickle
+        return read_field(extension, data, allowed if isinstance(allowed, bool) else extension in allowed)
 
 
 # ---------------------------------------------------------------- samples

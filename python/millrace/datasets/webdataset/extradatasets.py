@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 from torch.utils.data import IterableDataset
@@ -38,18 +38,9 @@ class with_epoch(IterableDataset):  # noqa: N801  (webdataset's name)
         return {**self.__dict__, "_source": None}
 
     def __iter__(self) -> Iterator[Any]:
-        for _ in range(self.length):
-            if self._source is None:
-                self._source = iter(self.dataset)
-            try:
-                sample = next(self._source)
-            except StopIteration:
-                self._source = iter(self.dataset)
-                try:
-                    sample = next(self._source)
-                except StopIteration:  # it is empty
-                    return
-            yield sample
+        if self._source is None:
+            self._source = repeatedly(self.dataset)
+        return islice(self._source, self.length)
 
 
 class with_length(IterableDataset):  # noqa: N801  (webdataset's name)

@@ -147,3 +147,30 @@ class Opaque:
 
     def place(self) -> Place:
         return [*self._first, max(self._given, self._skip)]
+
+
+@dataclass(frozen=True)
+class Composed(Stage):
+    """A function from an iterator to an iterator, or an object whose `run` is one. Resuming runs it from the
+    beginning.
+    """
+
+    function: Any
+    has_place = counts = True
+
+    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
+        return Opaque(source, getattr(self.function, "run", self.function), own)
+
+    def __str__(self) -> str:
+        return f"compose({getattr(self.function, '__name__', type(self.function).__name__)})"
+
+
+def as_stage(thing: Any) -> Stage:
+    """A stage as it is; anything else as compose() takes it."""
+    if isinstance(thing, Stage):
+        return thing
+    if not callable(getattr(thing, "run", thing)):
+        raise TypeError(
+            f"compose() takes stages or functions from an iterator to an iterator, not {type(thing).__name__}"
+        )
+    return Composed(thing)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from millrace import stores
 from millrace._common.regular_files import open_regular
 from millrace.errors import UnavailableError
 
@@ -76,8 +77,6 @@ def gopen(url: str, mode: str = "rb", bufsize: int = -1, **kw: Any) -> Any:
         raise UnavailableError(
             f"{url}: objects of stores are not written; write a local file, and copy it there"
         )
-    from millrace import stores
-
     return io.BufferedReader(SourceFile(stores.open_source(url, **kw)), 1 << 20)
 
 

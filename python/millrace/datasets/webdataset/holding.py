@@ -12,7 +12,7 @@ from typing import Any
 
 from .collation import default_collation_fn
 from .draws import Draws
-from .flow import Context, Flow, Opaque, Place, Stage
+from .flow import Context, Flow, Place, Stage
 
 # ---------------------------------------------------------------- shuffle
 
@@ -336,22 +336,3 @@ class CountedFlow:
 
     def place(self) -> Place:
         return [*self._source.place(), self.count]
-
-
-# ---------------------------------------------------------------- anything else
-
-
-@dataclass(frozen=True)
-class Composed(Stage):
-    """A function from an iterator to an iterator, or an object whose `run` is one. Resuming runs it from the
-    beginning.
-    """
-
-    function: Any
-    has_place = counts = True
-
-    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        return Opaque(source, getattr(self.function, "run", self.function), own)
-
-    def __str__(self) -> str:
-        return f"compose({getattr(self.function, '__name__', type(self.function).__name__)})"

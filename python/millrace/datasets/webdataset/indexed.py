@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import resource
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from millrace import _core
 from millrace._common.file_version import FileVersion
 
 from ..kept import FirstVersions
+from ..row_samples import checked_index
 from .flow import Stage
 from .handlers import reraise_exception
 from .indexes import index_of
@@ -74,7 +74,7 @@ class IndexedWebDataset(Dataset):
         return int(self._shards.ends[-1]) if self.urls else 0
 
     def __getitem__(self, index: int) -> Any:
-        sample = self._read(operator.index(index))
+        sample = self._read(index)
         for stage in self.stages:
             result = stage.apply(sample)
             if result is LEFT_OUT:
@@ -84,7 +84,7 @@ class IndexedWebDataset(Dataset):
 
     def key(self, index: int) -> str:
         """`__key__` of a sample, without reading it."""
-        shard, sample = self._shards.place(operator.index(index))
+        shard, sample = self._shards.place(index)
         return self._shards.indexes[shard].key(sample)
 
     @property
@@ -196,9 +196,6 @@ class _Shards:
 
     def place(self, index: int) -> tuple[int, int]:
         """(shard, number in it) of sample `index`, which may count from the end."""
-        length = int(self.ends[-1]) if len(self.ends) else 0
-        if not -length <= index < length:
-            raise IndexError(f"index {index} is out of range for {length} samples")
-        index %= length
+        index = checked_index(index, int(self.ends[-1]) if len(self.ends) else 0)
         shard = int(np.searchsorted(self.ends, index, side="right"))
         return shard, index - (int(self.ends[shard - 1]) if shard else 0)

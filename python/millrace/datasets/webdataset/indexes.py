@@ -1,6 +1,5 @@
 """The indexes of shards: beside the shard, `shard.tar.index`, where `millrace pack` puts them, or in this
-user's
-cache (kept.py).
+user's cache (kept.py).
 """
 
 from __future__ import annotations

@@ -10,8 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace import _core
+from millrace import _core, stores
 from millrace.errors import UnavailableError
+from millrace.stores.disk_cache import data_path
+from millrace.stores.locations import locate
+from millrace.stores.settings import Settings
+from millrace.stores.sources import RemoteObject
 
 from .commands import commands_allowed, is_command, opened
 from .tar_streams import group_by_keys, tar_file_expander
@@ -63,8 +67,6 @@ def check_url(url: str, commands: bool = False) -> None:
     if is_command(url):
         commands_allowed(url)
     elif not is_local(url):
-        from millrace.stores.locations import locate
-
         locate(url)
     elif any(sign in url for sign in "*?{") and not os.path.exists(
         os.path.expanduser(url.removeprefix("file:"))
@@ -101,10 +103,6 @@ def remote_object(url: str, options: StoreOptions, memory: int) -> Any:
     millrace.stores.sources.RemoteObject. `memory`: bytes
     of it that are kept while it is open.
     """
-    from millrace.stores.locations import locate
-    from millrace.stores.settings import Settings
-    from millrace.stores.sources import RemoteObject
-
     return RemoteObject(
         locate(url), Settings(memory=memory, store_options=options.store_options or {}), _cache(options)
     )
@@ -119,8 +117,6 @@ def open_shard(url: str, options: StoreOptions) -> Any:
         if isinstance(source, Exception):
             raise source
         return source
-    from millrace import stores
-
     return stores.open_source(url, cache=_cache(options), store_options=options.store_options)
 
 
@@ -138,14 +134,10 @@ def cached_path(url: str, options: StoreOptions) -> str:
     """
     if is_local(url):
         return local_path(url)
-    from millrace.stores.disk_cache import data_path
-
     return data_path(options.cache_dir or "", url)
 
 
 def _cache(options: StoreOptions) -> Any:
-    from millrace import stores
-
     return (
         None
         if options.cache_dir is None
@@ -173,8 +165,6 @@ def _local(url: str) -> Any:
 
 
 def _from_stores(urls: Iterable[str], options: StoreOptions) -> Iterator[tuple[str, Any]]:
-    from millrace import stores
-
     drawn: deque[str] = deque()
 
     def drawing() -> Iterator[str]:

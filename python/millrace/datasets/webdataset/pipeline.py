@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import tariterators
-from .chain import Chain, as_stage, seed_of
+from .chain import Chain, seed_of
 from .dataset import EditableSteps, WebDataset
-from .flow import Context, Flow, Stage
+from .flow import Context, Flow, Stage, as_stage
 from .holding import DetShuffle, Shuffle
 from .mix import Mixture, MixtureFlow
 from .shardlists import ResampledShards, SimpleShardList, TarfileToSamples, _Resampled

@@ -205,7 +205,7 @@ class DirectoryShardList(IterableDataset):
         """The same of shards whose process is no more."""
         for name in glob.glob(os.path.join(glob.escape(self.path), "*._*_")):
             pid = name.rpartition("._")[2][:-1]
-            if pid.isdigit() and not _runs(int(pid)):
+            if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
                 with contextlib.suppress(FileNotFoundError):  # another process was quicker
                     self.recycle(name)
 
@@ -242,16 +242,6 @@ class DirectoryShardList(IterableDataset):
                 )
                 os.rename(name, f"{name}._{os.getpid()}_")
                 return f"{name}._{os.getpid()}_"
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 # ---------------------------------------------------------------- from shards to samples

@@ -22,6 +22,15 @@ Splitter = Union[None, str, Callable[[Iterator[dict[str, str]]], Iterable[dict[s
 SPLITTERS = ("auto", "shards", "samples")
 
 
+def check_splitters(**splitters: Splitter) -> None:
+    """ValueError for what is none, by the argument's name."""
+    for name, splitter in splitters.items():
+        if not (splitter is None or splitter in SPLITTERS or callable(splitter)):
+            raise ValueError(
+                f"{name}={splitter!r}: give None, a function, or one of {', '.join(map(repr, SPLITTERS))}"
+            )
+
+
 @dataclass(frozen=True)
 class Reader:
     """One of all that read a dataset together: worker `worker` of `workers` in rank `rank` of `ranks`. No
@@ -43,6 +52,9 @@ class Reader:
             rank, ranks = known_world
         info = get_worker_info()
         return Reader(rank, ranks) if info is None else Reader(rank, ranks, info.id, info.num_workers)
+
+    def __str__(self) -> str:
+        return f"worker {self.worker} of {self.workers} in rank {self.rank} of {self.ranks}"
 
     @property
     def number(self) -> int:
@@ -93,11 +105,6 @@ def _divide(
         )
     if splitter is None:
         return shards, 1, f"{have}: all {who} read all, as the splitter is None"
-    if splitter not in SPLITTERS:
-        raise ValueError(
-            f"a splitter should be None, a function, or one of {', '.join(map(repr, SPLITTERS))}, but is"
-            f" {splitter!r}"
-        )
     if count == 1:
         return shards, 1, f"{have} for {who[:-1]} 0 of 1"
     if splitter == "shards" or (splitter == "auto" and len(shards) >= count):

@@ -152,9 +152,10 @@ class ToTuple(Each):
 
     def apply(self, sample: dict[str, Any]) -> tuple[Any, ...]:
         result = tuple([field_of(sample, names, self.missing_is_error) for names in self.fields])
-        if self.none_is_error and any(value is None for value in result):
-            names = self.fields[[value is None for value in result].index(True)]
-            raise ValueError(f"{_of(sample)}: field {';'.join(names)!r} is None")
+        if self.none_is_error:
+            for names, value in zip(self.fields, result):
+                if value is None:
+                    raise ValueError(f"{_of(sample)}: field {';'.join(names)!r} is None")
         return result
 
 

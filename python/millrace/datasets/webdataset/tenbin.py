@@ -67,6 +67,8 @@ def decode_list(chunks: Sequence[Any], infos: Infos = False) -> Any:
     otherwise.
     """
     arrays, names = [], []
+    if len(chunks) % 2:
+        raise ValueError("it ends between an array's description and its data")
     for header, values in zip(chunks[::2], chunks[1::2]):
         shape, dtype, name = decode_header(header)
         arrays.append(np.frombuffer(values, dtype).reshape(shape))
@@ -142,8 +144,6 @@ def write(stream: Any, arrays: Iterable[Any], infos: Sequence[str] | None = None
 def read(stream: Any, n: int | None = None, infos: Infos = False) -> Any:
     """The next `n` arrays of a file; None: all."""
     chunks = list(islice(iter(lambda: read_chunk(stream), None), None if n is None else 2 * n))
-    if len(chunks) % 2:
-        raise ValueError("the file ends between an array's description and its data")
     return decode_list(chunks, infos)
 
 

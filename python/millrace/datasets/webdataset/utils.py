@@ -31,6 +31,19 @@ def _of_environment(name: str) -> bool | None:
 enforce_security: bool | None = _of_environment("WDS_SECURE")
 
 
+class Closing:
+    """What is closed at the end of a with statement."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
 class PipelineStage:
     """Base of steps that a script writes: `run(samples)` gives the samples behind it."""
 

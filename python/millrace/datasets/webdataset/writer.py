@@ -20,8 +20,9 @@ import torch
 from PIL import Image
 
 from . import tenbin
-from .decoders import package
+from .decoders import field_package
 from .gopen import gopen
+from .utils import Closing
 
 Sample = Mapping[str, Any]
 Encoder = Union[bool, str, None, Mapping[str, Callable[[Any], bytes]], Callable[[Any], Any]]
@@ -83,11 +84,11 @@ def tenbin_dumps(data: Any) -> bytes:
 
 
 def cbor_dumps(data: Any) -> bytes:
-    return package("cbor").dumps(data)
+    return field_package("cbor").dumps(data)
 
 
 def mp_dumps(data: Any) -> bytes:
-    return package("msgpack").packb(data)
+    return field_package("msgpack").packb(data)
 
 
 def _json(data: Any) -> bytes:
@@ -153,7 +154,7 @@ def make_encoder(spec: Encoder) -> Callable[[Any], Any]:
 # ---------------------------------------------------------------- shards
 
 
-class TarWriter:
+class TarWriter(Closing):
     """Writes samples {"__key__": "a/b", "jpg": ..., "cls": ...} as files a/b.jpg, a/b.cls of one archive.
 
     Args:
@@ -229,14 +230,8 @@ class TarWriter:
             self._own.close()
             self._own = None
 
-    def __enter__(self) -> TarWriter:
-        return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-class ShardWriter:
+class ShardWriter(Closing):
     """TarWriters of files named by `pattern`, "train-%06d.tar", one after the other.
 
     maxcount, maxsize: samples, and bytes of fields, after which the next shard begins. post: a function
@@ -309,9 +304,3 @@ class ShardWriter:
     def close(self) -> None:
         """finish(), and nothing behind it."""
         self.finish()
-
-    def __enter__(self) -> ShardWriter:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
