@@ -14,7 +14,7 @@ from millrace import _core
 
 from ...stores.locations import locate
 from . import batches, copies, disk, network, photos
-from .attainable import Need, resources, tightest, to_dict
+from .attainable import Need, resources, tightest
 from .findings import findings
 from .machine import file_system, machine
 from .software import software
@@ -103,7 +103,7 @@ def examine(
     return {
         **found,
         "need": asdict(need),
-        "attainable": to_dict(rows),
+        "attainable": [asdict(row) for row in rows],
         "tightest": None if slowest is None else asdict(slowest),
         "findings": [asdict(finding) for finding in listed],
         "ok": not any(finding.level == "broken" for finding in listed),
@@ -173,7 +173,7 @@ def _listed_and_timed(
 def _time_batches(
     found: dict[str, Any], need: Need, threads: int, seconds: float, rng: random.Random
 ) -> Need:
-    """Fills in batches (and libjpeg_simd); the need, with the size of the photos that were found when nobody
+    """Fills in batches; the need, with the size of the photos that were found when nobody
     said one.
     """
     try:
@@ -184,7 +184,6 @@ def _time_batches(
             if own.data and not need.stated:
                 need = replace(need, sample_bytes=round(own.mean_bytes))
             found["batches"] = {**batches.time_pictures(used, threads, seconds), "damaged": own.damaged}
-            found["libjpeg_simd"] = batches.libjpeg_uses_simd()
         elif need.kind == "tokens":
             found["batches"] = batches.time_tokens(need.length, threads, seconds, copies.memory_for_buffers())
         else:
