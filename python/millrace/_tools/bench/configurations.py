@@ -8,6 +8,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from torch.utils.data import DataLoader as TorchLoader
+
+from ...dataloader import DataLoader
 from .targets import Source
 
 KINDS = {"native": "native", "process": "processes", "thread": "threads"}  # methods, as people read them
@@ -85,11 +88,7 @@ def _method(configuration: Configuration, given: dict[str, Any], facts: dict[str
 
 
 def make_loader(configuration: Configuration, source: Source, facts: dict[str, Any]) -> Any:
-    import torch.utils.data
-
-    from ...dataloader import DataLoader
-
-    made_of = torch.utils.data.DataLoader if configuration.side == "torch" else DataLoader
+    made_of = TorchLoader if configuration.side == "torch" else DataLoader
     return made_of(source.dataset, **arguments(configuration, source, facts))
 
 

@@ -12,20 +12,9 @@ from ...errors import UnavailableError
 from ..report.scales import amount
 from ..texts import count_text
 from .configurations import KINDS
-from .result import BenchResult, Row
+from .result import HEAD, BenchResult, Row, cells
 
 _MOST_STEPS = 1000  # of each side in the chart of waits
-_HEADERS = (
-    "configuration",
-    "samples/s",
-    "lowest",
-    "highest",
-    "measurements",
-    "waiting",
-    "first batch",
-    "CPU s per 1,000",
-    "memory",
-)
 
 
 @dataclass(frozen=True)
@@ -92,7 +81,7 @@ def write_html(result: BenchResult, path: str) -> None:
             drawn = svg.line_chart(chart.series, svg.Axis(chart.x), svg.Axis("wait", "s"), step=True)
         page.section(chart.title, drawn, note=chart.note)
     failures = "\n".join(f"{configuration}: {why}" for configuration, why in result.failures.items())
-    page.section("All configurations", table(map(_cells, result.rows), _HEADERS), note=failures)
+    page.section("All configurations", table(map(cells, result.rows), HEAD), note=failures)
     page.data("bench", result.to_json())
     page.save(path)
 
@@ -137,18 +126,4 @@ def matplotlib() -> Any:
 def _between(row: Row) -> list[float]:
     return [
         end - begin for record in row.records for begin, end in zip([0.0, *record["ends"]], record["ends"])
-    ]
-
-
-def _cells(row: Row) -> list[Any]:
-    return [
-        str(row.configuration),
-        round(row.rate, 1),
-        round(row.low, 1),
-        round(row.high, 1),
-        len(row.rates),
-        f"{100 * row.wait_share:.0f} %",
-        amount(row.first_seconds, "s"),
-        float(f"{row.cpu_per_1000:.3g}"),
-        f"{row.memory_bytes / 1e6:,.0f} MB",
     ]

@@ -17,7 +17,7 @@ _PHASES = ("final", "around", "grid")  # the best that a configuration has been 
 _RESTLESS = 0.10  # noise that is worth a word
 
 
-_HEAD = ["configuration", "samples/s", "spread", "waits", "first batch", "CPU s/1,000", "memory"]
+HEAD = ["configuration", "samples/s", "spread", "waits", "first batch", "CPU s/1,000", "memory"]
 
 
 class Row:
@@ -128,11 +128,11 @@ class BenchResult:
     def table(self) -> str:
         """Every configuration, the fastest first, in plain text."""
         marks = {id(self.torch): "<- torch's best", id(self.best): "<- best"}
-        lines = [[*_HEAD, ""], *([*_cells(row), marks.get(id(row), "")] for row in self.rows)]
+        lines = [[*HEAD, ""], *([*cells(row), marks.get(id(row), "")] for row in self.rows)]
         if not self.step_seconds:  # the loop always waits
-            lines = [[cell for i, cell in enumerate(line) if _HEAD[i : i + 1] != ["waits"]] for line in lines]
+            lines = [[cell for i, cell in enumerate(line) if HEAD[i : i + 1] != ["waits"]] for line in lines]
         failures = [f"{configuration}: {why}" for configuration, why in self.failures.items()]
-        return "\n".join([*aligned(lines, right=range(1, len(_HEAD))), *failures])
+        return "\n".join([*aligned(lines, right=range(1, len(HEAD))), *failures])
 
     def text(self) -> str:
         """The table under a line that says of what, the best, and the arguments."""
@@ -230,7 +230,8 @@ def _left_out(records: list[dict[str, Any]]) -> str:
     return f"on_error left out {worst['left_out']:,} samples of one measurement:{errors}"
 
 
-def _cells(row: Row) -> list[str]:
+def cells(row: Row) -> list[str]:
+    """What stands under HEAD."""
     return [
         str(row.configuration),
         count_text(row.rate),

@@ -84,13 +84,13 @@ def _raised(error: BaseException) -> tuple[str, Any]:
     return "raised", {"kind": type(error).__name__, **said}
 
 
-def _work(connection: Connection, name: str, source: Source, arguments: tuple[Any, ...], root: int) -> None:
+def _work(connection: Connection, name: str, source: Source, arguments: Any, root: int) -> None:
     def done(what: Any) -> None:
         connection.send(("done", what))
 
     try:
         if name == "measure":
-            measure(source, *arguments, root=root, send=done)
+            measure(source, *arguments, root, done)
         else:
             done(WORK[name](source, *arguments))
     except Exception as error:

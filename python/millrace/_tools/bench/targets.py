@@ -7,6 +7,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import (
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    default_collate,
+    default_convert,
+)
+
+from ...dataloader import DataLoader
+from ...prefetch import DevicePrefetcher
 from ..named import called, divided, named
 
 # What torch's class has as attributes under the names of its arguments, with the defaults; batching and
@@ -89,8 +100,6 @@ class Source:
 
     @property
     def is_iterable(self) -> bool:
-        from torch.utils.data import IterableDataset
-
         return isinstance(self.dataset, IterableDataset)
 
     @property
@@ -104,17 +113,13 @@ class Source:
 
 def source_of(thing: Any, text: str) -> Source:
     """ValueError for what is neither a loader nor a dataset."""
-    import torch.utils.data
-
-    from ...prefetch import DevicePrefetcher
-
     if isinstance(thing, DevicePrefetcher):
         raise ValueError(
             f"{text} is a DevicePrefetcher; name the loader in it, which may have device= itself"
         )
-    if isinstance(thing, torch.utils.data.DataLoader):
+    if isinstance(thing, TorchLoader):
         return _of_loader(thing)
-    if not hasattr(thing, "__getitem__") and not isinstance(thing, torch.utils.data.IterableDataset):
+    if not hasattr(thing, "__getitem__") and not isinstance(thing, IterableDataset):
         raise ValueError(
             f"{text} is of type {type(thing).__name__}: neither a dataset (with __getitem__, or an"
             " IterableDataset), a function that makes one, nor a DataLoader"
@@ -123,28 +128,19 @@ def source_of(thing: Any, text: str) -> Source:
 
 
 def _of_loader(loader: Any) -> Source:
-    from torch.utils.data import IterableDataset, default_collate
-    from torch.utils.data._utils.collate import default_convert
-
-    from ...dataloader import DataLoader
-
     given = {
         name: getattr(loader, name) for name, default in _TORCHS.items() if getattr(loader, name) != default
     }
     if loader.collate_fn not in (default_collate, default_convert):
         given["collate_fn"] = loader.collate_fn
-    if loader.batch_size is not None:
-        given["batch_size"] = loader.batch_size
-        if loader.drop_last:
-            given["drop_last"] = True
-    elif loader.batch_sampler is not None:
+    if loader.batch_size is None and loader.batch_sampler is not None:
         given["batch_sampler"] = loader.batch_sampler
     else:
-        given["batch_size"] = None
+        given["batch_size"] = loader.batch_size
     if not isinstance(loader.dataset, IterableDataset) and "batch_sampler" not in given:
         given.update(_order(loader))
-    if loader.persistent_workers:
-        given["persistent_workers"] = True
+    switches = ("drop_last", "persistent_workers")
+    given.update({name: True for name in switches if getattr(loader, name)})
     if isinstance(loader, DataLoader):
         given.update(
             {name: value for name in _OURS if (value := getattr(loader, name)) != getattr(DataLoader, name)}
@@ -153,8 +149,6 @@ def _of_loader(loader: Any) -> Source:
 
 
 def _order(loader: Any) -> dict[str, Any]:
-    from torch.utils.data import RandomSampler, SequentialSampler
-
     sampler = loader.sampler
     if type(sampler) is SequentialSampler and sampler.data_source is loader.dataset:
         return {}

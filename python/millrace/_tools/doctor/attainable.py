@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..texts import count_text, size_text
@@ -25,6 +25,13 @@ class Need:
     rate: float | None = None
     length: int = _LENGTH
     stated: bool = False  # sample_bytes is the user's
+
+    def of_size(self, sample_bytes: int) -> Need:
+        """With the size that was found, unless the user has said one."""
+        if self.stated:
+            return self
+        in_batch = sample_bytes if self.kind == "rows" else self.batch_bytes
+        return replace(self, sample_bytes=sample_bytes, batch_bytes=in_batch)
 
 
 def need_of(

@@ -70,10 +70,11 @@ def time_gpus(seconds: float, most_bytes: int = _BYTES) -> list[dict[str, Any]]:
 def _one_gpu(index: int, seconds: float, most_bytes: int) -> dict[str, Any]:
     gpu: dict[str, Any] = {"index": index}
     try:
-        facts = torch.cuda.get_device_properties(index)
+        facts: Any = torch.cuda.get_device_properties(index)
         # Not every build of torch tells where it is.
-        numbers = [getattr(facts, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
-        address = "" if None in numbers else "{:04x}:{:02x}:{:02x}.0".format(*numbers)
+        address = ""
+        if hasattr(facts, "pci_domain_id"):
+            address = f"{facts.pci_domain_id:04x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
         gpu |= {
             "name": facts.name,
             "memory": facts.total_memory,

@@ -190,7 +190,8 @@ def time_files(
 def _cached(files: list[tuple[str, int]], seconds: float, threads: int) -> float:
     """Bytes a second of what was read a moment ago, opened beforehand."""
     with contextlib.ExitStack() as stack:
-        fds, sizes = [], []
+        fds: list[int] = []
+        sizes: list[int] = []
         for path, size in files[:_CACHED_FILES]:
             if fds and sum(sizes) + size > _CACHED_BYTES:
                 break

@@ -94,7 +94,7 @@ def findings(need: Need, found: dict[str, Any], rows: list[Resource]) -> list[Fi
 
 def _those(rules: list[Rule]) -> list[Finding]:
     """The findings of those rules that hold."""
-    return [Finding(*said) for when, *said in rules if when]
+    return [Finding(level, subject, text, command) for when, level, subject, text, command in rules if when]
 
 
 def _attainable(need: Need, found: dict[str, Any], rows: list[Resource]) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import string
 import textwrap
 from typing import Any, TextIO
 
@@ -10,6 +11,50 @@ from ..texts import aligned, count_text, size_text
 
 _Rows = list[tuple[str, ...]]
 _INDENT = " " * 14  # of what does not fit into a line of a terminal
+_BYPASSED = {
+    "O_DIRECT": "past the page cache",
+    "dropped": "its pages dropped before",
+    "no": "perhaps from the page cache",
+}
+# (part of the examination, what it must have for this line, the line's name, its text)
+_TIMED = [
+    ("disk", "error", "disk", "not timed: {error}"),
+    ("disk", "random", "disk", "{place} ({kind}; {what_files}; {bypassed})"),
+    (
+        "disk",
+        "random",
+        "",
+        "{order} {sequential:size}/s, {sequential_one:size}/s by one reader{written}",
+    ),
+    (
+        "disk",
+        "random",
+        "",
+        "{random:count} random reads of {random_bytes:size} a second by 16 readers, {random_one:count} by one"
+        " ({latency_seconds:time} each)",
+    ),
+    ("disk", "random", "page cache", "{cached:size}/s by {threads} threads"),
+    ("store", "error", "store", "not timed: {error}"),
+    (
+        "store",
+        "many",
+        "store",
+        "{url}: {latency_seconds:time} a request, {one:size}/s by one at a time, {many:size}/s by up to"
+        " {requests:.0f}",
+    ),
+    (
+        "batches",
+        "decode",
+        "decoding",
+        "{decode:count} {whose} ({bytes:size}) a second by one thread, {megapixels:,.0f} MP/s",
+    ),
+    ("batches", "one", "batches", "{one:count} {what} a second by one thread, {all:count} by {threads}"),
+    ("memory_copy", "all", "memory", "{all:size}/s copied by {threads} threads, {one:size}/s by one"),
+]
+_LINK = (
+    "{pinned:size}/s from page-locked memory, {pageable:size}/s from ordinary; memory is locked at"
+    " {pin_bytes_per_second:size}/s"
+)
 _RED, _PLAIN = "\033[31m", "\033[0m"
 
 
@@ -138,70 +183,46 @@ def _machine(found: dict[str, Any]) -> _Rows:
     ]
 
 
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
+
+
+class _Words(string.Formatter):
+    """Templates in which {x:size}, {x:count} and {x:time} are written as people read them."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        written = {"size": size_text, "count": count_text, "time": _milliseconds}.get(format_spec)
+        return super().format_field(value, format_spec) if written is None else written(value)
+
+
 def _timed(found: dict[str, Any]) -> _Rows:
-    disk, store, made, copied = (
-        found.get(name) or {} for name in ("disk", "store", "batches", "memory_copy")
-    )
-    threads = found["millrace_threads"]["threads"]
-    rows: _Rows = []
-    if "random" in disk:
-        rows += _disk(found, disk, threads)
-    elif disk.get("error"):
-        rows.append(("disk", f"not timed: {disk['error']}"))
-    if store.get("error"):
-        rows.append(("store", f"not timed: {store['error']}"))
-    elif store:
-        latency = f"{store['url']}: {store['latency_seconds'] * 1e3:.3g} ms a request"
-        one_at_a_time = f"{size_text(store['one'])}/s by one at a time"
-        at_most = f"{size_text(store['many'])}/s by up to {store['requests']:.0f}"
-        rows.append(("store", f"{latency}, {one_at_a_time}, {at_most}"))
-    if "decode" in made:
-        whose = f"{made['photos']} of these photos" if made["own"] else "made up photos"
-        decoded = f"{count_text(made['decode'])} {whose} ({size_text(made['bytes'])}) a second by one thread"
-        rows.append(("decoding", f"{decoded}, {made['pixels'] / 1e6:,.0f} MP/s"))
-    if "one" in made:
-        what = {
+    disk, store, made, need = (found.get(name) or {} for name in ("disk", "store", "batches", "need"))
+    own_file = "a file of our own"
+    files = f"{disk.get('files', 0):,} files, {size_text(disk.get('bytes', 0))}"
+    words = {
+        "threads": found["millrace_threads"]["threads"],
+        "place": found.get("disk_place"),
+        "kind": (found.get("file_system") or {}).get("kind") or "unknown file system",
+        "bypassed": _BYPASSED.get(disk.get("bypass", ""), ""),
+        "what_files": files + ("" if disk.get("complete") else " and more") if found["path"] else own_file,
+        "order": "file after file" if disk.get("as_files") else "in a row",
+        "written": f"; written {size_text(disk['write'])}/s" if "write" in disk else "",
+        "whose": f"{made.get('photos')} of these photos" if made.get("own") else "made up photos",
+        "what": {
             "jpeg224": "RandomResizedCrop(224) samples",
-            "tokens": f"rows of {found['need']['length']} tokens",
-            "rows": f"rows of {size_text(found['need']['sample_bytes'])}",
-        }[found["need"]["kind"]]
-        by_all = f"{count_text(made['all'])} by {made['threads']}"
-        rows.append(("batches", f"{count_text(made['one'])} {what} a second by one thread, {by_all}"))
-    if copied:
-        by_all = f"{size_text(copied['all'])}/s copied by {threads} threads"
-        rows.append(("memory", f"{by_all}, {size_text(copied['one'])}/s by one"))
-    for gpu in found.get("gpus") or []:
-        if "pinned" in gpu:
-            ordinary = f"{size_text(gpu.get('pageable', 0))}/s from ordinary"
-            locked = f"memory is locked at {size_text(gpu['pin_bytes_per_second'])}/s"
-            text = f"{size_text(gpu['pinned'])}/s from page-locked memory, {ordinary}; {locked}"
-            rows.append((f"to GPU {gpu['index']}", text))
-    return rows
-
-
-def _disk(found: dict[str, Any], disk: dict[str, Any], threads: int) -> _Rows:
-    kind = (found["file_system"] or {}).get("kind") or "unknown file system"
-    how = {
-        "O_DIRECT": "past the page cache",
-        "dropped": "its pages dropped before",
-        "no": "perhaps from the page cache",
-    }[disk["bypass"]]
-    more = "" if disk["complete"] else " and more"
-    what = f"{disk['files']:,} files, {size_text(disk['bytes'])}{more}"
-    order = "file after file" if disk["as_files"] else "in a row"
-    written = f"; written {size_text(disk['write'])}/s" if "write" in disk else ""
-    one = f"{count_text(disk['random_one'])} by one ({disk['latency_seconds'] * 1e3:.3g} ms each)"
-    random = f"{count_text(disk['random'])} random reads of {size_text(disk['random_bytes'])} a second"
-    return [
-        ("disk", f"{found['disk_place']} ({kind}; {what if found['path'] else 'a file of our own'}; {how})"),
-        (
-            "",
-            f"{order} {size_text(disk['sequential'])}/s, {size_text(disk['sequential_one'])}/s by one"
-            f" reader{written}",
-        ),
-        ("", f"{random} by 16 readers, {one}"),
-        ("page cache", f"{size_text(disk['cached'])}/s by {threads} threads"),
+            "tokens": f"rows of {need['length']} tokens",
+            "rows": f"rows of {size_text(need['sample_bytes'])}",
+        }[need["kind"]],
+        "megapixels": made.get("pixels", 0) / 1e6,
+    }
+    parts = {"disk": disk, "store": store, "batches": made, "memory_copy": found.get("memory_copy") or {}}
+    rows = [
+        (name, _Words().format(text, **{**words, **parts[part]}))
+        for part, key, name, text in _TIMED
+        if parts[part].get(key)
     ]
+    timed = [gpu for gpu in found.get("gpus") or [] if "pageable" in gpu]
+    return [*rows, *((f"to GPU {gpu['index']}", _Words().format(_LINK, **gpu)) for gpu in timed)]
 
 
 def _attainable(found: dict[str, Any]) -> _Rows:
