@@ -90,7 +90,8 @@ def _work(connection: Connection, name: str, source: Source, arguments: Any, roo
 
     try:
         if name == "measure":
-            measure(source, *arguments, root, done)
+            configuration, task, facts = arguments
+            measure(source, configuration, task, facts, root, done)
         else:
             done(WORK[name](source, *arguments))
     except Exception as error:
