@@ -78,7 +78,7 @@ def write_html(result: BenchResult, path: str) -> None:
         elif chart.kind == "histogram":
             drawn = svg.histogram(chart.series, svg.Axis(chart.x, "s", log=True))
         else:
-            drawn = svg.line_chart(chart.series, svg.Axis(chart.x), svg.Axis("wait", "s"), step=True)
+            drawn = svg.scatter(chart.series, svg.Axis(chart.x), svg.Axis("wait", "s"))
         page.section(chart.title, drawn, note=chart.note)
     failures = "\n".join(f"{configuration}: {why}" for configuration, why in result.failures.items())
     page.section("All configurations", table(map(cells, result.rows), HEAD), note=failures)
