@@ -58,7 +58,6 @@ def quick_probes(monkeypatch):
     monkeypatch.setattr(disk, "time_files", lambda *how: dict(disk_times))
     for name in ("time_pictures", "time_tokens", "time_rows"):
         monkeypatch.setattr(batches, name, lambda *how: dict(made))
-    monkeypatch.setattr(batches, "libjpeg_uses_simd", lambda: True)
     monkeypatch.setattr(copies, "time_memory", lambda *how: {"one": 1e10, "all": 2e10})
     monkeypatch.setattr(
         network,

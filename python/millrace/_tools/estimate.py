@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from .report.scales import amount
+from .texts import count_text
 
 _HOUR, _DAY = 3600.0, 86400.0
 _SHORTEST_STEP_MS = 0.5  # below it, seconds were probably meant
@@ -129,70 +131,74 @@ def estimate(
         )
     length = None if length is None else _whole("length", length)
     measured = _one_rate(measured, measured_tokens, length)
+    run = _run_length(samples, tokens, length, epochs, steps, batch_size * world_size)
+    price = None if price_per_hour is None else _number("price_per_hour", price_per_hour)
+    if price is not None and price < 0:
+        raise ValueError(f"price_per_hour={price_per_hour} should be 0 or more")
+    if price is not None and run is None:
+        raise ValueError(
+            "price_per_hour= says what the run costs, and that needs its length: samples= and epochs=, or"
+            " steps="
+        )
     step = step_ms / 1000
     needed = batch_size / step
-    values: dict[str, Any] = {
-        "step_seconds": step,
-        "batch_size": batch_size,
-        "world_size": world_size,
-        "needed_per_rank": needed,
-        "needed": needed * world_size,
-        "length": length,
-        "currency": currency,
-        "overlaps": overlaps,
-        "notes": _doubts(step_ms),
-    }
-    if length is not None:
-        values["needed_tokens"] = needed * world_size * length
+    speedup = None
+    values: dict[str, Any] = {"notes": ()}
+    if step_ms < _SHORTEST_STEP_MS:
+        note = (
+            f"a step of {step_ms:g} ms is very short; if that was seconds, write step_ms={step_ms * 1000:g}"
+        )
+        values["notes"] = (note,)
     if measured is not None:
         loading = batch_size / measured
         fed = max(step, loading) if overlaps else step + loading
+        speedup = fed / step
+        # Of loading that overlaps with computing, what is shorter hides; else all of it is lost.
+        slower = loading / step if overlaps else speedup
+        bottleneck = "loader" if slower > _EQUAL else "balanced"
+        if overlaps and slower * _EQUAL < 1:
+            bottleneck = "model"
         values |= {
             "measured_per_rank": measured,
             "measured": measured * world_size,
+            "measured_tokens": None if length is None else measured * world_size * length,
             "step_seconds_fed": fed,
             "utilisation": step / fed,
-            "speedup": fed / step,
-            "bottleneck": _bottleneck(measured, needed) if overlaps else _slower(fed, step),
+            "speedup": speedup,
+            "bottleneck": bottleneck,
         }
-        if length is not None:
-            values["measured_tokens"] = measured * world_size * length
-    values |= _of_the_run(
-        values, _run_length(samples, tokens, length, epochs, steps, batch_size * world_size), price_per_hour
+    if run is not None:
+        values["samples"], values["steps"] = run
+        values |= _times_and_costs(run[0] / (needed * world_size), world_size, speedup, price)
+    return Estimate(
+        step_seconds=step,
+        batch_size=batch_size,
+        world_size=world_size,
+        needed_per_rank=needed,
+        needed=needed * world_size,
+        needed_tokens=None if length is None else needed * world_size * length,
+        length=length,
+        price_per_hour=price,
+        currency=currency,
+        overlaps=overlaps,
+        **values,
     )
-    return Estimate(**values)
 
 
-def _of_the_run(
-    values: dict[str, Any], run: tuple[float, int] | None, price_per_hour: float | None
+def _times_and_costs(
+    seconds: float, world_size: int, speedup: float | None, price: float | None
 ) -> dict[str, Any]:
-    """What follows from (samples, steps) of all epochs."""
-    price = None if price_per_hour is None else _not_negative("price_per_hour", price_per_hour)
-    if run is None:
-        if price is not None:
-            raise ValueError(
-                "price_per_hour= says what the run costs, and that needs its length: samples= and epochs=, or"
-                " steps="
-            )
-        return {}
-    samples, steps = run
-    hours = samples / values["needed"] / _HOUR * values["world_size"]
-    found: dict[str, Any] = {
-        "samples": samples,
-        "steps": steps,
-        "seconds_model": samples / values["needed"],
-        "gpu_hours_model": hours,
-        "price_per_hour": price,
-    }
-    if "speedup" in values:
-        fed = hours * values["speedup"]
+    """Of a run that takes so long at the model's own rate."""
+    hours = seconds / _HOUR * world_size
+    found: dict[str, Any] = {"seconds_model": seconds, "gpu_hours_model": hours}
+    if speedup is not None:
+        lost = hours * speedup - hours
         found |= {
-            "seconds_fed": found["seconds_model"] * values["speedup"],
-            "gpu_hours_fed": fed,
-            "gpu_hours_lost": fed - hours,
+            "seconds_fed": seconds * speedup,
+            "gpu_hours_fed": hours * speedup,
+            "gpu_hours_lost": lost,
+            "cost_lost": None if price is None else lost * price,
         }
-        if price is not None:
-            found["cost_lost"] = (fed - hours) * price
     return found
 
 
@@ -205,15 +211,10 @@ def _run_length(
     global_batch: int,
 ) -> tuple[float, int] | None:
     """(samples, steps) of all epochs; None when nothing says it."""
-    given = [
-        name
-        for name, value in (("samples", samples), ("tokens", tokens), ("steps", steps))
-        if value is not None
-    ]
+    lengths = {"samples=": samples, "tokens=": tokens, "steps=": steps}
+    given = [name for name, value in lengths.items() if value is not None]
     if len(given) > 1:
-        raise ValueError(
-            f"{' and '.join(f'{name}=' for name in given)} each say how long the run is; give one of them"
-        )
+        raise ValueError(f"{' and '.join(given)} each say how long the run is; give one of them")
     if not given:
         if epochs is not None:
             raise ValueError("epochs= needs the length of one: samples=, or tokens= and length=")
@@ -238,35 +239,14 @@ def _run_length(
 
 def _one_rate(measured: float | None, measured_tokens: float | None, length: int | None) -> float | None:
     """Samples per second of one rank."""
+    why = "a loader that gives nothing never ends"
     if measured_tokens is None:
-        return (
-            None
-            if measured is None
-            else _positive("measured", measured, "a loader that gives nothing never ends")
-        )
+        return None if measured is None else _positive("measured", measured, why)
     if measured is not None:
         raise ValueError("measured= and measured_tokens= are one rate in two units; give one of them")
     if length is None:
         raise ValueError("measured_tokens= needs length=, the tokens of one sample")
-    return _positive("measured_tokens", measured_tokens, "a loader that gives nothing never ends") / length
-
-
-def _bottleneck(measured: float, needed: float) -> str:
-    if measured * _EQUAL < needed:
-        return "loader"
-    return "model" if measured > needed * _EQUAL else "balanced"
-
-
-def _slower(fed: float, step: float) -> str:
-    return "loader" if fed > _EQUAL * step else "balanced"
-
-
-def _doubts(step_ms: float) -> tuple[str, ...]:
-    if step_ms < _SHORTEST_STEP_MS:
-        return (
-            f"a step of {step_ms:g} ms is very short; if that was seconds, write step_ms={step_ms * 1000:g}",
-        )
-    return ()
+    return _positive("measured_tokens", measured_tokens, why) / length
 
 
 def _positive(name: str, value: Any, why: str = "") -> float:
@@ -275,13 +255,6 @@ def _positive(name: str, value: Any, why: str = "") -> float:
         raise ValueError(f"{name}={value} should be more than 0{': ' + why if why else ''}")
     if not 1 / _MOST <= number <= _MOST:
         raise ValueError(f"{name}={value} is beyond what can be counted; is it in the right unit?")
-    return number
-
-
-def _not_negative(name: str, value: Any) -> float:
-    number = _number(name, value)
-    if number < 0:
-        raise ValueError(f"{name}={value} should be 0 or more")
     return number
 
 
@@ -299,84 +272,63 @@ def _whole(name: str, value: Any) -> int:
     number = _positive(name, value)
     if number != int(number):
         raise ValueError(f"{name}={value} should be a whole number")
-    try:
-        return operator.index(value)
-    except TypeError:
-        return int(number)  # 1e6, as people write large numbers
+    return int(number)  # 1e6, too, as people write large numbers
 
 
 def _sentences(made: Estimate) -> list[str]:
     ranks = f"{made.world_size:,} rank{'s' * (made.world_size > 1)}"
-    lines = [
-        f"needed    {_shown(made.needed_per_rank)} samples/s per rank ({made.batch_size:,} in"
-        f" {_duration(made.step_seconds)})"
-        + (f", {_shown(made.needed)} for {ranks}" if made.world_size > 1 else "")
-        + _in_tokens(made.needed_tokens)
-    ]
+    steps = f" ({made.batch_size:,} in {amount(made.step_seconds, 's')})"
+    lines = [f"needed    {_rates(made.needed_per_rank, made.needed, made.needed_tokens, ranks, steps)}"]
     if made.measured_per_rank is not None and made.measured is not None:
-        lines.append(
-            f"measured  {_shown(made.measured_per_rank)} samples/s per rank"
-            + (f", {_shown(made.measured)} for {ranks}" if made.world_size > 1 else "")
-            + _in_tokens(made.measured_tokens)
-        )
-        lines.append(f"so        {_verdict(made)}")
-    if made.seconds_model is not None:
+        measured = _rates(made.measured_per_rank, made.measured, made.measured_tokens, ranks)
+        lines += [f"measured  {measured}", f"so        {_verdict(made)}"]
+    if made.seconds_model is not None and made.gpu_hours_model is not None:
+        at_models_rate = f"{_duration(made.seconds_model)}, {_cost(made, made.gpu_hours_model)}"
         lines.append(f"the run   {made.samples:,.0f} samples in {made.steps:,} steps")
-        lines.append(
-            f"          at the model's rate   {_cost(made, made.seconds_model, made.gpu_hours_model)}"
-        )
-    if made.gpu_hours_lost is not None:
-        lines.append(f"          at the loader's rate  {_cost(made, made.seconds_fed, made.gpu_hours_fed)}")
-        lost = "nothing" if made.bottleneck != "loader" else _cost(made, None, made.gpu_hours_lost)
+        lines.append(f"          at the model's rate   {at_models_rate}")
+    if made.seconds_fed is not None and made.gpu_hours_fed is not None and made.gpu_hours_lost is not None:
+        at_loaders_rate = f"{_duration(made.seconds_fed)}, {_cost(made, made.gpu_hours_fed)}"
+        lines.append(f"          at the loader's rate  {at_loaders_rate}")
+        lost = _cost(made, made.gpu_hours_lost) if made.bottleneck == "loader" else "nothing"
         lines.append(f"waiting   {lost}")
     return [*lines, *(f"note      {note}" for note in made.notes)]
 
 
-def _cost(made: Estimate, seconds: float | None, hours: float | None) -> str:
-    assert hours is not None
-    parts = [] if seconds is None else [_duration(seconds)]
-    parts.append(f"{_shown(hours)} GPU-hours")
-    if made.price_per_hour is not None:
-        parts.append(f"{hours * made.price_per_hour:,.2f} {made.currency}")
-    return ", ".join(parts)
+def _rates(per_rank: float, all_ranks: float, tokens: float | None, ranks: str, steps: str = "") -> str:
+    text = f"{count_text(per_rank)} samples/s per rank{steps}"
+    if ranks != "1 rank":
+        text += f", {count_text(all_ranks)} for {ranks}"
+    return text if tokens is None else f"{text} ({count_text(tokens)} tokens/s)"
+
+
+def _cost(made: Estimate, hours: float) -> str:
+    price = made.price_per_hour
+    money = "" if price is None else f", {hours * price:,.2f} {made.currency}"
+    return f"{count_text(hours)} GPU-hours{money}"
 
 
 def _verdict(made: Estimate) -> str:
     assert made.utilisation is not None and made.measured_per_rank is not None and made.speedup is not None
+    loading = made.batch_size / made.measured_per_rank
+    computes = f"the GPU computes {made.utilisation:.0%} of the time"
+    takes = f"a step takes {_duration(made.step_seconds * made.speedup)}"
     if made.bottleneck == "loader" and not made.overlaps:
-        loading = made.batch_size / made.measured_per_rank
         return (
-            f"loading and computing take turns: the GPU computes {made.utilisation:.0%} of the time, a step"
-            f" takes {_duration(made.step_seconds_fed)}\n          workers that load meanwhile (num_workers=1"
-            f" or more) make it {_duration(max(made.step_seconds, loading))}, if they load as fast"
+            f"loading and computing take turns: {computes}, {takes}\n          workers that load meanwhile"
+            f" (num_workers=1 or more) make it {_duration(max(made.step_seconds, loading))}, if they load as"
+            " fast"
         )
     if made.bottleneck == "loader":
         return (
-            f"the loader is the bottleneck: the GPU computes {made.utilisation:.0%} of the time, a step takes"
-            f" {_duration(made.step_seconds_fed)}\n          waiting ends at {_shown(made.needed_per_rank)}"
-            f" samples/s per rank, {made.speedup:.3g} times what the loader gives now"
+            f"the loader is the bottleneck: {computes}, {takes}\n          waiting ends at"
+            f" {count_text(made.needed_per_rank)} samples/s per rank, {made.speedup:.3g} times what the"
+            " loader gives now"
         )
     if made.bottleneck == "model":
-        return (
-            "the model is the bottleneck; the loader could feed steps of"
-            f" {_duration(made.batch_size / made.measured_per_rank)}"
-        )
+        return f"the model is the bottleneck; the loader could feed steps of {_duration(loading)}"
     return "both are equally fast: no time is lost, and nothing is to spare for slower moments"
 
 
-def _shown(number: float) -> str:
-    return f"{number:,.0f}" if number >= 100 else f"{number:,.3g}"
-
-
-def _in_tokens(rate: float | None) -> str:
-    return "" if rate is None else f" ({_shown(rate)} tokens/s)"
-
-
-def _duration(seconds: float | None) -> str:
+def _duration(seconds: float) -> str:
     """1.2 ms, 3.4 s, 5.6 min, 7.8 h, 9.1 days."""
-    if seconds is None:
-        return "unknown"
-    for name, size, most in (("ms", 1e-3, 1), ("s", 1, 120), ("min", 60, 7200), ("h", _HOUR, 2 * _DAY)):
-        if seconds < most:
-            return f"{seconds / size:,.3g} {name}"
-    return f"{seconds / _DAY:,.4g} days" if seconds < 10_000 * _DAY else f"{seconds / _DAY:,.0f} days"
+    return amount(seconds, "s") if seconds < 2 * _DAY else f"{count_text(seconds / _DAY)} days"

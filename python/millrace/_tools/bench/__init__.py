@@ -4,15 +4,27 @@ bench().
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ... import _core
+from .client import Client
 from .options import BUDGET_S, Options
+from .progress import Progress
 from .result import BenchResult
-from .run import run_bench
+from .search import Search
 from .targets import Target
 
-__all__ = ["BenchResult", "bench"]
+__all__ = ["BenchResult", "Stopped", "bench", "run_bench"]
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C. `result`: what was measured until then; None: nothing."""
+
+    def __init__(self, result: BenchResult | None) -> None:
+        super().__init__()
+        self.result = result
 
 
 def bench(
@@ -64,3 +76,19 @@ def bench(
     text = dataset if isinstance(dataset, str) else type(dataset).__name__
     target = Target(text, live, collate_fn, batch_size, shuffle, on_error)
     return run_bench(target, options, progress)
+
+
+def run_bench(target: Target, options: Options, progress: bool) -> BenchResult:
+    """What bench() does with arguments that are checked."""
+    shown = Progress(options.budget, sys.stderr if progress else None)
+    with Client(target) as client:
+        search = Search(client, options, _core.cpu_budget()["threads"], shown)
+        try:
+            search.run()
+            best = client.written(search.winner, search.facts) if search.winner else ({}, "")
+        except KeyboardInterrupt:
+            stopped = BenchResult(target.text, options, search, stopped=True) if search.records else None
+            raise Stopped(stopped) from None
+        finally:
+            shown.close()
+        return BenchResult(target.text, options, search, *best)

@@ -5,12 +5,16 @@ say so.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from torch.utils.data import DataLoader as TorchLoader
+
+from ...dataloader import DataLoader
 from .targets import Source
 
-METHODS = ("native", "process", "thread")
+KINDS = {"native": "native", "process": "processes", "thread": "threads"}  # methods, as people read them
+METHODS = tuple(KINDS)
 MOST_WORKERS_PER_CPU = 4  # that are tried where more workers go on helping
 
 
@@ -30,10 +34,8 @@ class Configuration:
         object.__setattr__(self, "prefetch", (self.prefetch or 2) if self.workers else None)
 
     def __str__(self) -> str:
-        where = {"native": "native", "process": "processes", "thread": "threads"}[self.method]
-        if self.side == "torch":
-            where = "torch"
-        elif not self.workers and where != "native":
+        where = "torch" if self.side == "torch" else KINDS[self.method]
+        if self.side != "torch" and not self.workers and self.method != "native":
             where = "in next()"
         parts = [where, f"{self.workers} worker{'s' * (self.workers != 1)}"]
         parts += [f"prefetch {self.prefetch}"] if self.workers else []
@@ -47,9 +49,6 @@ class Configuration:
     def effort(self) -> tuple[int, int, bool, int]:
         """Less is less to ask of a machine: what is preferred among equals."""
         return self.workers, self.prefetch or 0, self.pin, METHODS.index(self.method)
-
-    def with_(self, **changes: Any) -> Configuration:
-        return replace(self, **changes)
 
 
 def arguments(configuration: Configuration, source: Source, facts: dict[str, Any]) -> dict[str, Any]:
@@ -89,11 +88,7 @@ def _method(configuration: Configuration, given: dict[str, Any], facts: dict[str
 
 
 def make_loader(configuration: Configuration, source: Source, facts: dict[str, Any]) -> Any:
-    import torch.utils.data
-
-    from ...dataloader import DataLoader
-
-    made_of = torch.utils.data.DataLoader if configuration.side == "torch" else DataLoader
+    made_of = TorchLoader if configuration.side == "torch" else DataLoader
     return made_of(source.dataset, **arguments(configuration, source, facts))
 
 
@@ -101,12 +96,8 @@ def grid(cpus: int, own: int | None = None) -> list[int]:
     """Numbers of workers to begin with: 0, powers of two up to the CPUs, the CPUs, and the number the loader
     has.
     """
-    found = {0, cpus} | ({own} if own is not None else set())
-    power = 1
-    while power < cpus:
-        found.add(power)
-        power *= 2
-    return sorted(found)
+    powers = {1 << power for power in range(cpus.bit_length()) if 1 << power < cpus}
+    return sorted({0, cpus, *powers} | ({own} if own is not None else set()))
 
 
 def written(
@@ -127,9 +118,7 @@ def written(
 def plain(found: dict[str, Any]) -> dict[str, Any]:
     """Those arguments that JSON has words for."""
     return {
-        name: value
-        for name, value in found.items()
-        if value is None or isinstance(value, (bool, int, float, str))
+        name: value for name, value in found.items() if isinstance(value, (bool, int, float, str, type(None)))
     }
 
 

@@ -8,19 +8,23 @@ Clocks are monotonic, so a change of the date is not seen.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..measured_rate import is_batched, samples_in
 from . import processes
 from .configurations import Configuration, make_loader
 from .targets import Source
 
 _KEPT = 2000  # times of single batches that a record has
 _BUSY = bytes(1 << 16)
+_ANY_SIZE = 1 << 62  # of the batches of a batch_sampler
+_MOST_ERRORS = 5
 
 
 @dataclass(frozen=True)
@@ -44,25 +48,15 @@ class NoBatches(ValueError):
     """An epoch of the loader is empty."""
 
 
-class Batches:
-    """`next()` without end: epoch after epoch."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader, self.epochs = loader, 1
-        self._iterator, self._in_epoch = iter(loader), 0
-
-    def next(self) -> Any:
-        while True:
-            try:
-                batch = next(self._iterator)
-            except StopIteration:
-                if not self._in_epoch:
-                    raise NoBatches(_why_empty(self._loader)) from None
-                self._iterator, self._in_epoch = iter(self._loader), 0
-                self.epochs += 1
-            else:
-                self._in_epoch += 1
-                return batch
+def endless(loader: Any) -> Iterator[tuple[int, Any]]:
+    """(which epoch, batch), epoch after epoch. NoBatches where one is empty."""
+    for epoch in itertools.count(1):
+        empty = True
+        for batch in loader:
+            empty = False
+            yield epoch, batch
+        if empty:
+            raise NoBatches(_why_empty(loader))
 
 
 def _why_empty(loader: Any) -> str:
@@ -75,45 +69,23 @@ def _why_empty(loader: Any) -> str:
     return f"the loader yields no batches of its {length} samples"
 
 
-def samples_in(batch: Any, batch_size: int | None) -> int:
-    """How many samples a batch has: the length of its first field, at most `batch_size`. Of loaders without
-    batches 1.
-    """
-    if batch_size is None:
-        return 1
-    while True:
-        if isinstance(batch, dict) and batch:
-            batch = next(iter(batch.values()))
-        elif (
-            isinstance(batch, (list, tuple)) and batch and not isinstance(batch[0], (str, bytes, int, float))
-        ):
-            batch = batch[0]
-        else:
-            break
-    try:
-        return min(len(batch), batch_size) or batch_size
-    except TypeError:
-        return batch_size
-
-
-def _batch_size(loader: Any) -> int | None:
-    if loader.batch_size is not None:
-        return loader.batch_size
-    return None if loader.batch_sampler is None else 1 << 62
+def counted(batch: Any, loader: Any) -> int:
+    """Samples of a batch, at most as many as the loader puts into one."""
+    size = loader.batch_size
+    return min(size or _ANY_SIZE, samples_in(batch, is_batched(loader), unknown=size or 1))
 
 
 def step_of(task: Task) -> Callable[[], None]:
-    if task.step_s <= 0:
-        return lambda: None
-    if not task.step_busy:
-        return lambda: time.sleep(task.step_s)
+    """What the loop does between two batches."""
 
-    def busy() -> None:
+    def step() -> None:
         end = time.perf_counter() + task.step_s
+        if not task.step_busy:
+            time.sleep(task.step_s)
         while time.perf_counter() < end:
             zlib.crc32(_BUSY)  # without the GIL, as the operators of torch
 
-    return busy
+    return step if task.step_s > 0 else lambda: None
 
 
 def measure(
@@ -131,76 +103,58 @@ def measure(
     while), waits and ends of single batches (seconds), left_out and errors (by on_error).
     """
     loader = make_loader(configuration, source, facts)
-    clock, step, size = time.perf_counter, step_of(task), _batch_size(loader)
+    clock, own, step = time.perf_counter, time.thread_time, step_of(task)
     start = clock()
-    batches = Batches(loader)
-    batch = batches.next()
-    first = clock() - start
-    deadline = start + task.limit_s
-    filled, warm = clock(), 0
+    batches = endless(loader)
+    epoch, batch = next(batches)
+    filled = clock()
+    first, deadline, warm = filled - start, start + task.limit_s, 0
     while (now := clock()) < deadline:
         seconds = now - filled
         if seconds >= task.warm_s and (warm >= configuration.queue or seconds >= task.seconds):
             break
         step()
-        batch = batches.next()
+        epoch, batch = next(batches)
         warm += 1
 
-    waits, ends = [], []
-    samples = step_cpu = 0.0
-    epochs = batches.epochs
-    together = max(
-        1, configuration.workers
-    )  # worker processes deliver in turns: windows of whole turns are all alike
-    cpu, own = processes.cpu_seconds(os.getpid()), time.thread_time
-    begin = end = clock()
+    waits: list[float] = []
+    ends: list[float] = []
+    samples, step_cpu, first_epoch = 0, 0.0, epoch
+    # Worker processes deliver in turns: windows of whole turns are all alike.
+    together = max(1, configuration.workers)
+    cpu, begin = processes.cpu_seconds(os.getpid()), clock()
     while True:
         before = own()
         step()
         step_cpu += own() - before
         called = clock()
-        batch = batches.next()
+        epoch, batch = next(batches)
         end = clock()
         waits.append(end - called)
         ends.append(end - begin)
-        samples += samples_in(batch, size)
-        if task.steps is not None and len(waits) >= task.steps or end >= deadline:
+        samples += counted(batch, loader)
+        turns = len(waits) % together == 0 or end - begin >= 2 * task.seconds
+        enough = end - begin >= task.seconds and turns if task.steps is None else len(waits) >= task.steps
+        if enough or end >= deadline:
             break
-        if (
-            task.steps is None
-            and end - begin >= task.seconds
-            and (len(waits) % together == 0 or end - begin >= 2 * task.seconds)
-        ):
-            break
-    seconds = end - begin
     cpu = max(0.0, processes.cpu_seconds(os.getpid()) - cpu - step_cpu * task.step_busy)
-    memory = processes.memory_bytes(root) + processes.given_back_bytes(os.getpid())
+    stats = loader.stats() if hasattr(loader, "stats") else {}
+    errors = stats.get("errors", [])[:_MOST_ERRORS]
     send(
         {
-            "samples": int(samples),
+            "samples": samples,
             "batches": len(waits),
-            "seconds": seconds,
-            "rate": samples / seconds,
+            "seconds": end - begin,
+            "rate": samples / (end - begin),
             "wait_seconds": sum(waits),
             "first_seconds": first,
             "cpu_seconds": cpu,
-            "memory_bytes": memory,
-            "epochs": batches.epochs - epochs + 1,
-            "engine": _engine(loader),
+            "memory_bytes": processes.memory_bytes(root) + processes.given_back_bytes(os.getpid()),
+            "epochs": epoch - first_epoch + 1,
+            "engine": stats.get("engine", ""),
             "waits": waits[:_KEPT],
             "ends": ends[:_KEPT],
-            **_left_out(loader),
+            "left_out": stats.get("left_out", 0),
+            "errors": [{"index": error["index"], "reason": str(error["reason"])} for error in errors],
         }
     )
-
-
-def _engine(loader: Any) -> str:
-    return loader.stats()["engine"] if hasattr(loader, "stats") else ""
-
-
-def _left_out(loader: Any) -> dict[str, Any]:
-    stats = loader.stats() if hasattr(loader, "stats") else {}
-    errors = [
-        {"index": error["index"], "reason": str(error["reason"])} for error in stats.get("errors", [])[:5]
-    ]
-    return {"left_out": stats.get("left_out", 0), "errors": errors}

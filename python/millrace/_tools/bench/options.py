@@ -27,27 +27,33 @@ class Options:
     with_torch: bool = True
 
     def __post_init__(self) -> None:
-        for name, values, least in (("workers", self.workers, 0), ("prefetch", self.prefetch, 1)):
-            if values is not None and (not values or any(value < least for value in values)):
-                raise ValueError(
-                    f"{name} {list(values)}: whole numbers from {least} on, at least one of them"
-                )
-        if self.methods is not None and (not self.methods or set(self.methods) - set(METHODS)):
-            raise ValueError(f"method {list(self.methods)}: some of {', '.join(METHODS)}")
-        if self.step_on not in ("gpu", "cpu"):
-            raise ValueError(f'step_on {self.step_on!r}: "gpu" (the loop sleeps) or "cpu" (it is busy)')
-        if not 0 <= self.step_seconds < 3600:
-            raise ValueError(
-                f"a step of {self.step_seconds * 1000:g} ms: from 0 (nothing but loading is measured) up to"
-                " an hour"
-            )
-        if self.steps is not None and self.seconds is not None:
-            raise ValueError("steps and seconds both say how long each point is measured: give one of them")
-        if self.steps is not None and self.steps < 1:
-            raise ValueError(f"{self.steps} steps measure nothing: at least 1")
-        if self.seconds is not None and not 0 < self.seconds < 86400:
-            raise ValueError(f"{self.seconds:g} seconds per point: more than 0, less than a day")
-        if self.repeats < 1:
-            raise ValueError(f"{self.repeats} repeats measure nothing: at least 1")
-        if not 0 < self.budget < 1e6:
-            raise ValueError(f"a budget of {self.budget:g} s: more than 0")
+        seconds, step = self.seconds or 0.0, self.step_seconds
+        wrong = {
+            f"workers {self.workers}: whole numbers from 0 on, at least one of them": (
+                self.workers is not None and min(self.workers, default=-1) < 0
+            ),
+            f"prefetch {self.prefetch}: whole numbers from 1 on, at least one of them": (
+                self.prefetch is not None and min(self.prefetch, default=0) < 1
+            ),
+            f"method {self.methods}: some of {', '.join(METHODS)}": (
+                self.methods is not None and not set() < set(self.methods) <= set(METHODS)
+            ),
+            f'step_on {self.step_on!r}: "gpu" (the loop sleeps) or "cpu" (it is busy)': (
+                self.step_on not in ("gpu", "cpu")
+            ),
+            f"a step of {step * 1000:g} ms: from 0 (nothing but loading is measured) up to an hour": (
+                not 0 <= step < 3600
+            ),
+            "steps and seconds both say how long each point is measured: give one of them": (
+                self.steps is not None and self.seconds is not None
+            ),
+            f"{self.steps} steps measure nothing: at least 1": self.steps is not None and self.steps < 1,
+            f"{seconds:g} seconds per point: more than 0, less than a day": (
+                self.seconds is not None and not 0 < seconds < 86400
+            ),
+            f"{self.repeats} repeats measure nothing: at least 1": self.repeats < 1,
+            f"a budget of {self.budget:g} s: more than 0": not 0 < self.budget < 1e6,
+        }
+        for message, holds in wrong.items():
+            if holds:
+                raise ValueError(message)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from ..report.scales import amount
+from ..texts import aligned, count_text
 from .configurations import Configuration, plain
+from .measurements import spread
 from .options import Options
-from .search import LEAST_NOISE, Search, seconds, spread
+from .search import LEAST_NOISE, Search
 
 _PHASES = ("final", "around", "grid")  # the best that a configuration has been measured in counts
 
 _RESTLESS = 0.10  # noise that is worth a word
+
+
+HEAD = ["configuration", "samples/s", "spread", "waits", "first batch", "CPU s/1,000", "memory"]
 
 
 class Row:
@@ -78,28 +84,25 @@ class BenchResult:
     ) -> None:
         self.name, self.stopped, self.facts = name, stopped, dict(search.facts)
         self.step_seconds, self.step_on, self.budget = options.step_seconds, options.step_on, options.budget
-        measured: dict[Configuration, list[dict[str, Any]]] = {}
-        for record in search.records:
-            if record["phase"] != "warm-up":
-                measured.setdefault(record["configuration"], []).append(record)
-        self.rows = sorted((Row(c, records) for c, records in measured.items()), key=lambda row: -row.rate)
-        self.failures = {c: why for c, why in search.failures.items() if c not in measured}
-        self.best = self._row(search.winner) or next(
-            (row for row in self.rows if row.configuration.side == "millrace"), None
-        )
-        self.torch = self._row(search.torch) or next(
-            (row for row in self.rows if row.configuration.side == "torch"), None
-        )
+        configurations = dict.fromkeys(r["configuration"] for r in search.records if r["phase"] != "warm-up")
+        rows = [
+            Row(c, [r for r in search.records if r["configuration"] == c and r["phase"] != "warm-up"])
+            for c in configurations
+        ]
+        self.rows = sorted(rows, key=lambda row: -row.rate)
+        self.failures = {c: why for c, why in search.failures.items() if c not in configurations}
+        self.best = self._row(search.winner) or self._first_of("millrace")
+        self.torch = self._row(search.torch) or self._first_of("torch")
         self.runner_up = self._row(search.runner_up)
-        self.rows.sort(
-            key=lambda row: row is not self.best
-        )  # which others seem to beat that were measured once, or for less long
-        self.tied = list(search.tied)
-        self.notes = list(search.notes)
+        # Others seem to beat it that were measured once, or for less long.
+        self.rows.sort(key=lambda row: row is not self.best)
+        self.tied, self.notes = list(search.tied), list(search.notes)
         self.best_arguments, self.best_line = best_arguments or {}, best_line
-        last = search.records[-1] if search.records else {}
-        if last.get("left_out"):
+        if search.records and search.records[-1]["left_out"]:
             self.notes.append(_left_out(search.records))
+
+    def _first_of(self, side: str) -> Row | None:
+        return next((row for row in self.rows if row.configuration.side == side), None)
 
     def _row(self, configuration: Configuration | None) -> Row | None:
         return next((row for row in self.rows if row.configuration == configuration), None)
@@ -115,52 +118,21 @@ class BenchResult:
     @property
     def speedup(self) -> float | None:
         """Where both took turns the median of the rounds' ratios."""
-        if self.best is None or self.torch is None:
+        best, torch = self.best, self.torch
+        if best is None or torch is None:
             return None
-        return (
-            statistics.median(ours / theirs for ours, theirs in zip(self.best.rates, self.torch.rates))
-            if (self.best.phase == self.torch.phase == "final")
-            else self.best.rate / self.torch.rate
-        )
+        if best.phase != "final" or torch.phase != "final":
+            return best.rate / torch.rate
+        return statistics.median(ours / theirs for ours, theirs in zip(best.rates, torch.rates))
 
     def table(self) -> str:
         """Every configuration, the fastest first, in plain text."""
-        head = ["configuration", "samples/s", "spread", "waits", "first batch", "CPU s/1,000", "memory"]
-        lines = []
-        for row in self.rows:
-            spread_of = f"±{50 * spread(row.rates):.1f} %" if len(row.rates) > 1 else ""
-            mark = "  <- best" if row is self.best else "  <- torch's best" if row is self.torch else ""
-            lines.append(
-                [
-                    str(row.configuration),
-                    number(row.rate),
-                    spread_of,
-                    f"{100 * row.wait_share:.0f} %",
-                    seconds(row.first_seconds),
-                    f"{row.cpu_per_1000:.3g}",
-                    f"{row.memory_bytes / 1e6:,.0f} MB{mark}",
-                ]
-            )
-        if not self.step_seconds:  # each moment is a wait
-            head.pop(3)
-            lines = [line[:3] + line[4:] for line in lines]
-        widths = [
-            max(len(line[place].partition("  <-")[0]) for line in [head, *lines])
-            for place in range(len(head))
-        ]
-        text = [
-            "  ".join(
-                (
-                    cell.ljust(width)
-                    if place == 0
-                    else cell.rjust(width + len(cell) - len(cell.partition("  <-")[0]))
-                )
-                for place, (cell, width) in enumerate(zip(line, widths))
-            )
-            for line in [head, *lines]
-        ]
-        text += [f"{configuration}: {why}" for configuration, why in self.failures.items()]
-        return "\n".join(text)
+        marks = {id(self.torch): "<- torch's best", id(self.best): "<- best"}
+        lines = [[*HEAD, ""], *([*cells(row), marks.get(id(row), "")] for row in self.rows)]
+        if not self.step_seconds:  # the loop always waits
+            lines = [[cell for i, cell in enumerate(line) if HEAD[i : i + 1] != ["waits"]] for line in lines]
+        failures = [f"{configuration}: {why}" for configuration, why in self.failures.items()]
+        return "\n".join([*aligned(lines, right=range(1, len(HEAD))), *failures])
 
     def text(self) -> str:
         """The table under a line that says of what, the best, and the arguments."""
@@ -177,12 +149,10 @@ class BenchResult:
         facts = self.facts
         length = "" if facts.get("length") is None else f", {facts['length']:,} samples"
         batches = f", batches of {facts['batch_size']}" if facts.get("batch_size") else ""
-        step = (
-            f"a step of {1000 * self.step_seconds:g} ms,"
-            f" {'busy on one CPU' if self.step_on == 'cpu' else 'asleep'}"
-            if (self.step_seconds)
-            else "no step: as fast as batches can be had"
-        )
+        step = "no step: as fast as batches can be had"
+        if self.step_seconds:
+            how = "busy on one CPU" if self.step_on == "cpu" else "asleep"
+            step = f"a step of {1000 * self.step_seconds:g} ms, {how}"
         return f"{self.name}: {facts.get('type', '')}{length}{batches}; {step}"
 
     def remarks(self) -> list[str]:
@@ -192,18 +162,18 @@ class BenchResult:
             return self.notes
         ending = " at the end" if best.phase == "final" else ""
         certain = (
-            f"{number(best.low)} to {number(best.high)} in {len(best.rates)} measurements{ending}; "
+            f"{count_text(best.low)} to {count_text(best.high)} in {len(best.rates)} measurements{ending}; "
             f"again within {100 * best.noise:.0f} %"
         )
         lines = [
-            f"best: {best.configuration}: {number(best.rate)} samples/s"
+            f"best: {best.configuration}: {count_text(best.rate)} samples/s"
             f" ({certain if len(best.rates) > 1 else 'measured once'})"
         ]
         if self.torch is not None and self.speedup is not None:
             theirs = self.torch
             lines.append(
                 f"{self.speedup:.2f} x torch's loader at its best ({theirs.configuration}:"
-                f" {number(theirs.rate)} samples/s)"
+                f" {count_text(theirs.rate)} samples/s)"
             )
         if self.tied:
             other = next(c for c in self.tied if c != best.configuration)
@@ -260,5 +230,14 @@ def _left_out(records: list[dict[str, Any]]) -> str:
     return f"on_error left out {worst['left_out']:,} samples of one measurement:{errors}"
 
 
-def number(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+def cells(row: Row) -> list[str]:
+    """What stands under HEAD."""
+    return [
+        str(row.configuration),
+        count_text(row.rate),
+        f"±{50 * spread(row.rates):.1f} %" if len(row.rates) > 1 else "",
+        f"{100 * row.wait_share:.0f} %",
+        amount(row.first_seconds, "s"),
+        f"{row.cpu_per_1000:.3g}",
+        f"{row.memory_bytes / 1e6:,.0f} MB",
+    ]

@@ -11,447 +11,264 @@ configurations that do not differ by more than the noise, the one that asks for 
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
+from ..report.scales import amount
 from .client import Client, Failed
 from .configurations import METHODS, MOST_WORKERS_PER_CPU, Configuration, grid
-from .measure import Task
+from .measurements import DatasetFails, Measurements, NothingMeasured, spread, told
 from .options import Options
 from .progress import Progress
-from .survey import SURVEY_S, survey_text
+
+__all__ = ["DatasetFails", "NothingMeasured", "Search"]
 
 LEAST_NOISE = 0.02  # configurations closer than this are equal, however quiet the machine
-_SHORT_NOISE = 0.05  # as far as short measurements tell
-_SHARES = {"grid": 0.40, "around": 0.65, "final": 1.0}  # of the budget, by the end of each phase
+_SHORT_NOISE, _MOST_NOISE = 0.05, 0.10  # as far as short measurements tell
+_GRID, _AROUND, _FINAL = 0.40, 0.65, 1.0  # shares of the budget, by the end of each phase
 _WINDOW_S = (0.25, 2.0, 3.0)  # shortest, longest, longest of the final
 _WARM_S = 1.0  # at most, before each window of the final: what is told is how it goes on, not how it begins
-_FINALISTS, _TORCHS, _LEAST_REPEATS = 3, 2, 2
+_FINALISTS, _TORCHS, _LEAST_REPEATS, _MOST_RUNGS = 3, 2, 2, 4
 _CLOSE = 0.15  # to torch's best: measured again beside it
+_HELPS = 1.05  # what twice the workers must give
 
 
-class DatasetFails(RuntimeError):
-    """Samples raise. `found`: what survey() tells."""
+class Search(Measurements):
+    """Decides what is measured; the decisions are in `winner`, `runner_up`, `torch`, `tied`, `notes`.
 
-    def __init__(self, text: str, found: dict[str, Any]) -> None:
-        super().__init__(text)
-        self.found = found
-
-
-class NothingMeasured(RuntimeError):
-    """No configuration gave a batch."""
-
-
-class Search:
-    """Fills `records` (each measurement, in order) and `failures`; what it decides is in `winner`,
-    `runner_up`, `torch`, `notes`.
-
-    After an exception, Ctrl-C included, they hold what was measured until then.
+    After an exception, Ctrl-C included, they hold what was known until then.
     """
 
     def __init__(self, client: Client, options: Options, cpus: int, progress: Progress) -> None:
-        self._client, self._options, self._cpus, self._progress = client, options, cpus, progress
-        self.facts: dict[str, Any] = {}
-        self.records: list[dict[str, Any]] = []
-        self.failures: dict[Configuration, str] = {}
-        self.notes: list[str] = []
+        super().__init__(client, options, progress)
+        self._cpus = cpus
         self.winner: Configuration | None = None
         self.runner_up: Configuration | None = None
         self.torch: Configuration | None = None
         self.tied: list[Configuration] = []
-        self._start = time.monotonic()
-        self._overhead = 1.0  # seconds that a measurement takes besides its window
-        self._surveyed = False
-        self._silent = 0  # measurements that gave no answer: the next have less patience
-        self._batch_s = 0.0  # what making a batch takes, about, in one worker
         self._short = False  # something was left out for want of time
         self._most_workers: int | None = None
 
     def run(self) -> None:
-        self._progress.phase("loading")
-        self._client.start()
-        self._start = time.monotonic()
-        self._progress.begin()
+        self.progress.phase("loading")
+        self.client.start()
+        self.begin()
         self._probe()
         self._check_speed()
         ours, torchs = self._first_grid()
-        self._progress.phase("warm-up")
-        self._measure(ours[0], self._window(_SHARES["grid"], 2 * len(ours + torchs)), "warm-up")
-        self._progress.phase("grid")
+        self.measure(ours[0], self._window(_GRID, 2 * len(ours + torchs)), "warm-up")
         self._halve(ours, torchs)
-        self._progress.phase("around the best")
         self._around()
         if self._short:
             self.notes.append(
-                f"the budget of {self._options.budget:g} s left something out; a larger one tries more"
+                f"the budget of {self.options.budget:g} s left something out; a larger one tries more"
             )
         self._final()
 
-    # ------------------------------------------------------------------ phases
-
     def _probe(self) -> None:
-        options = self._options
+        options = self.options
         try:
-            self.facts = facts = self._client.probe(min(1.0, 0.02 * options.budget), options.budget)
+            self.facts = facts = self.client.probe(min(1.0, 0.02 * options.budget), options.budget)
         except Failed as failure:
-            raise NothingMeasured(_told(failure)) from None
-        if self._client.alone_because:
-            self.notes.append(f"each measurement loads the dataset anew, since {self._client.alone_because}")
+            raise NothingMeasured(told(failure)) from None
+        if self.client.alone_because:
+            self.notes.append(f"each measurement loads the dataset anew, since {self.client.alone_because}")
         if facts["failed"] and facts["on_error"] == "raise":
-            self._survey()
+            self.survey()
         if facts["iterable"] and max(options.workers or [2]) > 1:
             self._check_division()
 
     def _check_speed(self) -> None:
         """NothingMeasured where the first batches alone would take the budget."""
-        facts, budget = self.facts, self._options.budget
-        if facts["sample_seconds"] is None or not facts["batch_size"]:
+        facts, budget = self.facts, self.options.budget
+        sample_s, batch_size = facts["sample_seconds"], facts["batch_size"]
+        if sample_s is None or not batch_size:
             return
-        self._batch_s = facts["sample_seconds"] * min(
-            facts["batch_size"], facts["length"] or facts["batch_size"]
-        )
+        self.batch_s = sample_s * min(batch_size, facts["length"] or batch_size)
         if facts["native"]:
-            self._batch_s /= self._cpus  # whose threads share a batch
-        if self._batch_s > budget / 4:
+            self.batch_s /= self._cpus  # whose threads share a batch
+        if self.batch_s > budget / 4:
             raise NothingMeasured(
-                f"a sample takes {seconds(facts['sample_seconds'])}, a batch of {facts['batch_size']} about"
-                f" {seconds(self._batch_s)}: a budget of {budget:g} s is too short to compare anything; give"
-                f" --budget {max(1, round(16 * self._batch_s))}, or a smaller --batch-size"
+                f"a sample takes {amount(sample_s, 's')}, a batch of {batch_size} about"
+                f" {amount(self.batch_s, 's')}: a budget of {budget:g} s is too short to compare anything;"
+                f" give --budget {max(1, round(16 * self.batch_s))}, or a smaller --batch-size"
             )
 
     def _check_division(self) -> None:
-        self._progress.phase("do workers share the stream")
+        self.progress.phase("do workers share the stream")
         try:
-            if self._client.divides(max(5.0, 0.1 * self._options.budget)):
-                return
+            divides = self.client.divides(max(5.0, 0.1 * self.options.budget))
         except Failed:  # whatever it is, the measurements will meet it
             return
-        told = (
-            "every worker reads the whole stream: it does not look at get_worker_info(), so samples come once"
-            " per worker"
-        )
-        if self._options.workers:
-            self.notes.append(f"{told}; samples/s counts all of them")
-        else:
-            self._most_workers = 1
-            self.notes.append(f"{told}; only 0 and 1 worker were measured")
+        if not divides:
+            self._most_workers = None if self.options.workers else 1
+            counted = "samples/s counts all of them" if self.options.workers else ""
+            self.notes.append(
+                "every worker reads the whole stream: it does not look at get_worker_info(), so samples come"
+                f" once per worker; {counted or 'only 0 and 1 worker were measured'}"
+            )
 
     def _first_grid(self) -> tuple[list[Configuration], list[Configuration]]:
-        facts, options = self.facts, self._options
-        possible = (
-            ["native"]
-            if facts["native_argument"] == "require"
-            else [*(["native"] if facts["native"] else []), "process", "thread"]
-        )
+        facts, options = self.facts, self.options
+        possible = ["native"] if facts["native"] or facts["native_argument"] == "require" else []
+        if facts["native_argument"] != "require":
+            possible += ["process", "thread"]
         methods = [method for method in options.methods or METHODS if method in possible]
         if not methods:
             raise NothingMeasured(
                 f"this dataset does not run by method {', '.join(options.methods or ())}:\n{facts['explain']}"
             )
-        workers = sorted(set(options.workers)) if options.workers else grid(self._cpus, facts["workers"])
+        workers = sorted(set(options.workers or grid(self._cpus, facts["workers"])))
         workers = [number for number in workers if self._most_workers is None or number <= self._most_workers]
         prefetch = (options.prefetch or [facts["prefetch"] or 2])[0]
         pin = options.pin[0] if options.pin else facts["pin"]
+        # Without workers, Python's methods are all one.
+        inline = ["native", *[method for method in methods if method != "native"][:1]]
         ours = [
             Configuration("millrace", method, number, prefetch, pin)
             for method in methods
             for number in workers
-            if number
-            or method
-            in (
-                "native",
-                next(m for m in methods if m != "native") if methods != ["native"] else "",
-            )
+            if number or method in inline
         ]
-        torchs = []
-        if options.with_torch:
-            if facts["on_error"] == "raise":
-                torchs = [Configuration("torch", "process", number, prefetch, pin) for number in workers]
-            else:
-                self.notes.append(
-                    f"torch's loader has no on_error={facts['on_error']!r}, so it is not measured"
-                )
+        torchs = [Configuration("torch", "process", number, prefetch, pin) for number in workers]
+        if options.with_torch and facts["on_error"] != "raise":
+            self.notes.append(f"torch's loader has no on_error={facts['on_error']!r}, so it is not measured")
+        if not options.with_torch or facts["on_error"] != "raise":
+            torchs = []
         # The likely best first: it is the yardstick, and what there is when the budget ends.
         likely = sorted(ours, key=lambda c: (abs(c.workers - self._cpus), METHODS.index(c.method)))
         return likely, sorted(torchs, key=lambda c: abs(c.workers - self._cpus))
 
     def _halve(self, ours: list[Configuration], torchs: list[Configuration]) -> None:
-        share, rungs = _SHARES["grid"], 0
-        window: float | None = None
-        while True:
+        self.progress.phase("grid")
+        window = 0.0
+        for rung in range(_MOST_RUNGS):
             points = _alternating(ours, torchs)
-            window = self._window(share if rungs else share / 2, len(points), least=window)
+            window = self._window(_GRID if rung else _GRID / 2, len(points), least=window)
             for configuration in points:
-                if (
-                    self._left(share) < window + self._overhead
-                    and self._any("millrace")
-                    and (self._any("torch") or not torchs)
-                ):
-                    self._cut_short(configuration, not rungs)
+                both = self.ranking("millrace") and (self.ranking("torch") or not torchs)
+                if both and not self._time_for(window, _GRID):
+                    if not rung:
+                        self.failures.setdefault(configuration, "not measured: the budget was spent")
                 else:
-                    self._measure(configuration, window, "grid")
-            rungs += 1
-            ours, torchs = self._best(ours), self._best(torchs)
-            if not ours and not self._any("millrace"):
-                raise NothingMeasured(
-                    "\n".join(["no configuration gave a batch", *self.notes, *self._told_failures()])
-                )
-            if (len(ours) <= _FINALISTS and len(torchs) <= _TORCHS) or rungs >= 4 or self._left(share) <= 0:
+                    self.measure(configuration, window, "grid")
+            ours, torchs = ([c for c in self.ranking() if c in side] for side in (ours, torchs))
+            if not self.ranking("millrace"):
+                self.nothing_measured("no configuration gave a batch", *self.notes)
+            if (len(ours) <= _FINALISTS and len(torchs) <= _TORCHS) or self.left(_GRID) <= 0:
                 return
             ours = ours[: max(_FINALISTS, (len(ours) + 1) // 2)]
             torchs = torchs[: max(_TORCHS, (len(torchs) + 1) // 2)]
             window = min(2 * window, _WINDOW_S[1])
 
     def _around(self) -> None:
-        share = _SHARES["around"]
-        window = self._window(share, 8)
-
-        def tried(configuration: Configuration) -> None:
-            if configuration not in self._rates() and configuration not in self.failures:
-                if self._left(share) < window + self._overhead:
-                    self._short = True
-                else:
-                    self._measure(configuration, window, "around")
-
-        sides = [side for side in ("millrace", "torch") if self._any(side)]
-        for side in sides if not self._options.workers and self._most_workers is None else []:
-            self._more_workers(side, tried)
-            self._between_workers(side, tried)
-        for prefetch in self._options.prefetch or ([4, 8] if not self.facts["prefetch"] else [2, 4, 8]):
-            for best in [best for side in sides if (best := self._best_of(side)).workers]:
-                tried(best.with_(prefetch=prefetch))
-        for pin in self._options.pin or ([False, True] if self.facts["accelerator"] else []):
+        self.progress.phase("around the best")
+        options, window = self.options, self._window(_AROUND, 8)
+        sides = [side for side in ("millrace", "torch") if self.ranking(side)]
+        if not options.workers and self._most_workers is None:
             for side in sides:
-                tried(self._best_of(side).with_(pin=pin))
+                self._more_workers(side, window)
+                self._between_workers(side, window)
+        for prefetch in options.prefetch or ([4, 8] if not self.facts["prefetch"] else [2, 4, 8]):
+            for best in [self.ranking(side)[0] for side in sides]:
+                if best.workers:
+                    self._try(replace(best, prefetch=prefetch), window)
+        for pin in options.pin or ([False, True] if self.facts["accelerator"] else []):
+            for side in sides:
+                self._try(replace(self.ranking(side)[0], pin=pin), window)
 
-    def _more_workers(self, side: str, tried: Callable[[Configuration], None]) -> None:
+    def _try(self, configuration: Configuration, window: float) -> None:
+        """Measures it, once, while there is time for it."""
+        if configuration not in self.rates() and configuration not in self.failures:
+            if self._time_for(window, _AROUND):
+                self.measure(configuration, window, "around")
+
+    def _more_workers(self, side: str, window: float) -> None:
         """Twice as many as the best has, as long as that helps: loading that waits for something else than a
         CPU.
         """
-        while (best := self._best_of(side)).workers >= self._cpus:
-            more = best.with_(workers=2 * best.workers)
-            if more.workers > MOST_WORKERS_PER_CPU * self._cpus or more in self._rates():
+        while (best := self.ranking(side)[0]).workers >= self._cpus:
+            more = replace(best, workers=2 * best.workers)
+            if more.workers > MOST_WORKERS_PER_CPU * self._cpus or more in self.rates():
                 return
-            tried(more)
-            if self._rates().get(more, 0.0) < 1.05 * self._rates()[best]:
+            self._try(more, window)
+            if self.rates().get(more, 0.0) < _HELPS * self.rates()[best]:
                 return
 
-    def _between_workers(self, side: str, tried: Callable[[Configuration], None]) -> None:
+    def _between_workers(self, side: str, window: float) -> None:
         """Halfway between the best and its neighbours."""
-        best = self._best_of(side)
-        known = sorted({c.workers for c in self._rates() if (c.side, c.method) == (best.side, best.method)})
-        place = known.index(best.workers)
-        for other in known[max(0, place - 1) : place] + known[place + 1 : place + 2]:
+        best = self.ranking(side)[0]
+        known = sorted({c.workers for c in self.rates() if (c.side, c.method) == (best.side, best.method)})
+        at = known.index(best.workers)
+        for other in known[max(0, at - 1) : at] + known[at + 1 : at + 2]:
             if abs(other - best.workers) > 1 and (other + best.workers) // 2 <= 2 * self._cpus:
-                tried(best.with_(workers=(other + best.workers) // 2))
+                self._try(replace(best, workers=(other + best.workers) // 2), window)
 
     def _final(self) -> None:
-        rates = self._rates()
-        best = self._best_of("millrace")
-        noise = max(_SHORT_NOISE, self._noise_so_far())
-        equal = [c for c, rate in rates.items() if c.side == "millrace" and rate >= (1 - noise) * rates[best]]
-        chosen = min(equal, key=Configuration.effort)
-        others = sorted((c for c in rates if c.side == "millrace" and c != chosen), key=lambda c: -rates[c])
+        self.progress.phase("final")
+        rates, ours, torchs = self.rates(), self.ranking("millrace"), self.ranking("torch")
+        best, noise = ours[0], max(_SHORT_NOISE, self._noise_so_far())
+        chosen = min((c for c in ours if rates[c] >= (1 - noise) * rates[best]), key=Configuration.effort)
         # The best so far must lose to, or tie with, the modest one side by side.
-        rival = best if chosen != best else next(iter(others), None)
-        torchs = self._best([c for c in rates if c.side == "torch"])
+        rival = best if chosen != best else next(iter(ours[1:]), None)
         # Measured for short, one may have been lucky.
         torchs = [c for c in torchs if rates[c] >= (1 - _CLOSE) * rates[torchs[0]]][:_TORCHS]
         sides = [c for c in (chosen, rival, *torchs) if c is not None]
         self.winner, self.runner_up, self.torch = chosen, rival, next(iter(torchs), None)
-        repeats = self._options.repeats
-        self._progress.phase("final")
-        whole = self._window(_SHARES["final"], repeats * len(sides), longest=_WINDOW_S[2] + _WARM_S)
+        repeats = self.options.repeats
+        whole = self._window(_FINAL, repeats * len(sides), longest=_WINDOW_S[2] + _WARM_S)
         warm = min(_WARM_S, whole / 3)
-        window = whole if self._options.seconds is not None else whole - warm
+        window = whole if self.options.seconds is not None else whole - warm
         for repeat in range(repeats):
-            if repeat >= _LEAST_REPEATS and self._left(1.0) < len(sides) * (window + warm + self._overhead):
+            needed = len(sides) * (window + warm + self.overhead)
+            if repeat >= _LEAST_REPEATS and self.left(_FINAL) < needed:
                 self.notes.append(f"the budget was enough for {repeat} of {repeats} repeats at the end")
                 break
             for configuration in sides[:: -1 if repeat % 2 else 1]:
-                self._measure(configuration, window, "final", warm)
-        self._decide(chosen, rival)
-        finals = {c: statistics.median(values) for c in torchs if (values := self.rates_of(c, "final"))}
-        if finals:
-            self.torch = min(finals, key=lambda c: (-finals[c], c.effort()))
+                self.measure(configuration, window, "final", warm)
+        finals = {c: values for c in sides if (values := self.rates_of(c, "final"))}
+        self._decide(chosen, rival, finals)
+        medians = {c: statistics.median(finals[c]) for c in torchs if c in finals}
+        if medians:
+            self.torch = min(medians, key=lambda c: (-medians[c], c.effort()))
 
-    def _decide(self, chosen: Configuration, rival: Configuration | None) -> None:
-        rates = {c: self.rates_of(c, "final") for c in (chosen, rival) if c is not None}
-        if not rates[chosen]:
-            if rival is None or not rates[rival]:
-                raise NothingMeasured(
-                    f"{chosen} failed when it was measured again: {self.failures.get(chosen, '')}"
-                )
-            self.winner, self.runner_up = rival, None
-            return
-        if rival is None or not rates[rival]:
-            return
-        medians = {c: statistics.median(values) for c, values in rates.items()}
-        noise = max(LEAST_NOISE, *(spread(values) / 2 for values in rates.values()))
-        better = max(medians, key=lambda c: medians[c])
-        if medians[better] * (1 - noise) <= min(medians.values()):
-            self.tied = sorted(medians, key=Configuration.effort)
-            self.winner, self.runner_up = self.tied
-        else:
-            self.winner, self.runner_up = better, min(medians, key=lambda c: medians[c])
-
-    # ------------------------------------------------------------------ one point
-
-    def _measure(self, configuration: Configuration, window: float, phase: str, warm: float = 0.0) -> None:
-        options = self._options
-        self._progress.measuring(str(configuration), phase)
-        begun = time.monotonic()
-        if self._left(1.0) <= 0 and not self.records:
-            raise NothingMeasured(
-                "\n".join(
-                    [
-                        (
-                            f"no configuration gave enough batches within the budget of {options.budget:g} s;"
-                            " a larger one, or smaller batches, may help"
-                        ),
-                        *self._told_failures(),
-                    ]
-                )
-            )
-        step = options.step_seconds + self._batch_s
-        usual = 4 * (
-            window + warm + self._overhead + step * (options.steps or 2)
-        )  # what takes much longer hangs
-        limit = max(3.0, min(max(10.0, usual), max(self._left(1.0), 2 * window + 5)) / (1 + self._silent))
-        if not self.records:
-            limit = min(limit, max(usual, options.budget / 4))  # something must be left for the others
-        task = Task(
-            options.seconds or window,
-            options.steps,
-            options.step_seconds,
-            options.step_on == "cpu",
-            limit,
-            warm,
-        )
-        try:
-            record = self._client.measure(configuration, task, self.facts)
-        except Failed as failure:
-            self.failures[configuration] = _told(failure)
-            self._silent += failure.kind == "silent"
-            self._progress.measured(str(configuration), None, self._best_text())
-            if failure.kind not in ("silent", "died"):
-                self._survey()
-            return
-        spent = time.monotonic() - begun
-        self._overhead = 0.5 * self._overhead + 0.5 * max(0.0, spent - window - warm)
-        record.update(configuration=configuration, phase=phase)
-        self.records.append(record)
-        self._progress.measured(str(configuration), record["rate"], self._best_text())
-
-    def _told_failures(self) -> list[str]:
-        reasons = set(self.failures.values())
-        if len(reasons) == 1:
-            return [f"all {len(self.failures)} alike: {reasons.pop()}"]
-        return [f"{configuration}: {why}" for configuration, why in self.failures.items()]
-
-    def _survey(self) -> None:
-        """After a failure, once: whether it is the dataset's. DatasetFails where it is."""
-        if self._surveyed:
-            return
-        self._surveyed = True
-        self._progress.phase("reading samples one by one")
-        try:
-            found = self._client.survey(min(SURVEY_S, self._options.budget))
-        except Failed as failure:
-            self.notes.append(f"reading samples one by one failed, too: {_told(failure)}")
-            return
-        if found["failed"]:
-            raise DatasetFails(survey_text(found, self.facts["iterable"]), found)
-        self.notes.append(
-            f"{found['read']:,} samples were read one by one without an error; what fails is making batches"
-            " of them"
-        )
-
-    # ------------------------------------------------------------------ what is known
-
-    def rates_of(self, configuration: Configuration, phase: str | None = None) -> list[float]:
-        """samples/s of each measurement that counts, or of those of one phase."""
-        return [
-            r["rate"]
-            for r in self.records
-            if r["configuration"] == configuration and r["phase"] == (phase or r["phase"]) != "warm-up"
-        ]
-
-    def _rates(self) -> dict[Configuration, float]:
-        found: dict[Configuration, list[float]] = {}
-        for record in self.records:
-            if record["phase"] != "warm-up":
-                found.setdefault(record["configuration"], []).append(record["rate"])
-        return {
-            configuration: statistics.median(rates)
-            for configuration, rates in found.items()
-            if configuration not in self.failures
-        }
-
-    def _any(self, side: str) -> bool:
-        return any(configuration.side == side for configuration in self._rates())
-
-    def _best(self, of: list[Configuration]) -> list[Configuration]:
-        rates = self._rates()
-        return sorted((c for c in of if c in rates), key=lambda c: -rates[c])
-
-    def _best_of(self, side: str) -> Configuration:
-        rates = self._rates()
-        return min((c for c in rates if c.side == side), key=lambda c: (-rates[c], c.effort()))
-
-    def _best_text(self) -> str:
-        if not self._any("millrace"):
-            return ""
-        best = self._best_of("millrace")
-        return f"{best}: {self._rates()[best]:,.0f}"
+    def _decide(
+        self,
+        chosen: Configuration,
+        rival: Configuration | None,
+        finals: dict[Configuration, list[float]],
+    ) -> None:
+        """Between those two, by their rates in the final."""
+        both = {c: finals[c] for c in (chosen, rival) if c in finals}
+        if not both:
+            why = self.failures.get(chosen, "")
+            raise NothingMeasured(f"{chosen} failed when it was measured again: {why}")
+        medians = {c: statistics.median(values) for c, values in both.items()}
+        noise = max(LEAST_NOISE, *(spread(values) / 2 for values in both.values()))
+        order = sorted(both, key=lambda c: -medians[c])
+        if len(order) == 2 and medians[order[0]] * (1 - noise) <= medians[order[1]]:
+            order = self.tied = sorted(both, key=Configuration.effort)
+        self.winner = order[0]
+        if chosen not in both or len(order) == 2:
+            self.runner_up = next(iter(order[1:]), None)
 
     def _noise_so_far(self) -> float:
         """Half the spread of configurations measured more than once: the median of them."""
-        spreads = [spread(rates) / 2 for c in self._rates() if len(rates := self.rates_of(c)) > 1]
-        return min(0.10, statistics.median(spreads)) if spreads else 0.0
+        spreads = [spread(rates) / 2 for c in self.rates() if len(rates := self.rates_of(c)) > 1]
+        return min(_MOST_NOISE, statistics.median(spreads)) if spreads else 0.0
 
-    # ------------------------------------------------------------------ time
+    def _time_for(self, window: float, share: float) -> bool:
+        enough = self.left(share) >= window + self.overhead
+        self._short = self._short or not enough
+        return enough
 
-    def _left(self, share: float) -> float:
-        return share * self._options.budget - (time.monotonic() - self._start)
-
-    def _window(
-        self, share: float, points: int, least: float | None = None, longest: float = _WINDOW_S[1]
-    ) -> float:
+    def _window(self, share: float, points: int, least: float = 0.0, longest: float = _WINDOW_S[1]) -> float:
         """Seconds for each of so many points, so that they end by this share of the budget."""
-        if self._options.seconds is not None:
-            return self._options.seconds
-        fair = self._left(share) / max(1, points) - self._overhead
-        return max(_WINDOW_S[0], min(longest, fair), min(least or 0.0, longest))
-
-    def _cut_short(self, configuration: Configuration, never_measured: bool) -> None:
-        self._short = True
-        if never_measured:
-            self.failures.setdefault(configuration, "not measured: the budget was spent")
-
-
-def seconds(value: float) -> str:
-    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
-
-
-def spread(values: list[float]) -> float:
-    """(highest - lowest) / median."""
-    return (max(values) - min(values)) / statistics.median(values)
+        if self.options.seconds is not None:
+            return self.options.seconds
+        fair = self.left(share) / max(1, points) - self.overhead
+        return max(_WINDOW_S[0], min(longest, fair), min(least, longest))
 
 
 def _alternating(ours: list[Configuration], torchs: list[Configuration]) -> list[Configuration]:
     longer = max(len(ours), len(torchs))
-    return [side[place] for place in range(longer) for side in (ours, torchs) if place < len(side)]
-
-
-def _told(failure: Failed) -> str:
-    """In short: of what a worker process raised its last line, since the trace before it leads through torch
-    and millrace.
-    """
-    text = str(failure)
-    if "Original Traceback" in text:
-        text = text.strip().splitlines()[-1]
-    if "stack expects each tensor to be equal size" in text:
-        text += "; samples that differ in size need a collate function: --collate module:function"
-    return text + (f" ({failure.where})" if failure.where else "")
+    return [side[i] for i in range(longer) for side in (ours, torchs) if i < len(side)]

@@ -10,6 +10,10 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
+from ..._loader.plan import make_plan
+from ..history.hashes import BatchHash
 from .configurations import Configuration, make_loader
 from .targets import Source
 
@@ -28,20 +32,15 @@ def probe(source: Source, seconds: float) -> dict[str, Any]:
     Reads some samples, so that their cost is known: `sample_seconds`, None when none was read. A sample that
     raises is no error here but told, as "failed", so that survey() is asked.
     """
-    import torch
-
     length = source.length
     if length == 0:
         raise EmptyDataset(f"the {type(source.dataset).__name__} is empty")
     loader = make_loader(Configuration("millrace", "native", 1), source, {"native": False})
-    from ..._loader.plan import make_plan
-
-    native = make_plan(loader).spec is not None
-    facts = {
+    facts: dict[str, Any] = {
         "type": type(source.dataset).__name__,
         "iterable": source.is_iterable,
         "length": length,
-        "native": native,
+        "native": make_plan(loader).spec is not None,
         "explain": loader.explain(),
         "batch_size": loader.batch_size,
         "is_loader": source.is_loader,
@@ -50,19 +49,16 @@ def probe(source: Source, seconds: float) -> dict[str, Any]:
         "pin": bool(source.given.get("pin_memory")),
         "on_error": loader.on_error,
         "native_argument": loader.native,
-        "decides_batches": loader.batch_sampler is not None and loader.batch_size is None,
         "accelerator": bool(torch.accelerator.is_available()),
         "persistent": loader.persistent_workers,
-        "sample_seconds": None,
         "failed": False,
     }
     times: list[float] = []
     start = last = time.perf_counter()
     for _, failure in _samples(source):
         now = time.perf_counter()
-        if failure is None:
-            times.append(now - last)
-        facts["failed"] = facts["failed"] or failure is not None
+        times += [now - last] if failure is None else []
+        facts["failed"] |= failure is not None
         last = now
         # The first one may open files, read an index, import: it alone says nothing.
         if len(times) >= _MOST_PROBED or (now - start >= seconds and len(times) >= _LEAST_PROBED):
@@ -76,69 +72,42 @@ def divides(source: Source) -> bool:
     all its batches are alike.
     """
     loader = make_loader(Configuration("torch", "process", 2), source, {"native": False})
-    batches = list(itertools.islice(loader, 3))
-    return (
-        len(batches) < 2
-        or not same(batches[0], batches[1])
-        or any(same(batches[0], batch) for batch in batches[2:])
-    )
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two batches are equal, to the bit."""
-    import numpy as np
-    import torch
-
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, torch.Tensor):
-        return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
-    if isinstance(one, np.ndarray):
-        return np.array_equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    hashes = [BatchHash.of(batch).text for batch in itertools.islice(loader, 3)]
+    return len(hashes) < 2 or hashes[0] != hashes[1] or hashes[0] in hashes[2:]
 
 
 def survey(source: Source, seconds: float) -> dict[str, Any]:
     """Reads samples for so long, spread over the dataset: {"read", "failed", "errors": [{"index", "error",
     "where"}], "all": bool}.
     """
-    found: dict[str, Any] = {"read": 0, "failed": 0, "errors": [], "all": True}
+    read, whole, failures = 0, True, []
     start = time.perf_counter()
     for index, failure in _samples(source):
-        found["read"] += 1
+        read += 1
         if failure is not None:
-            found["failed"] += 1
-            if len(found["errors"]) < _MOST_LISTED:
-                found["errors"].append({"index": index, **described(failure)})
+            failures.append((index, failure))
         if time.perf_counter() - start >= seconds:
-            found["all"] = found["read"] == source.length
+            whole = read == source.length
             break
-    found["errors"].sort(key=lambda error: error["index"])
-    return found
+    listed = sorted(failures[:_MOST_LISTED], key=lambda failure: failure[0])
+    errors = [{"index": index, **described(failure)} for index, failure in listed]
+    return {"read": read, "failed": len(failures), "errors": errors, "all": whole}
 
 
 def survey_text(found: dict[str, Any], is_stream: bool) -> str:
     """What a survey() that met errors tells."""
     read, failed = found["read"], found["failed"]
+    which = "all" if found["all"] else "read so far, spread over the dataset"
+    first = f"{failed:,} of {read:,} samples ({which}) raise, {100 * failed / read:.3g} %:"
     if is_stream:
-        lines = [
-            f"the stream raises at sample {found['errors'][0]['index']:,}, behind {read - failed:,} good"
-            " ones:"
-        ]
-    else:
-        which = "all" if found["all"] else "read so far, spread over the dataset"
-        lines = [f"{failed:,} of {read:,} samples ({which}) raise, {100 * failed / read:.3g} %:"]
-    for error in found["errors"]:
-        lines.append(
-            f"  index {error['index']}: {error['error']}" + (f" ({error['where']})" if error["where"] else "")
-        )
-    if failed > len(found["errors"]):
-        lines.append(f"  and {failed - len(found['errors']):,} more")
-    return "\n".join(lines)
+        good = f"{read - failed:,} good ones"
+        first = f"the stream raises at sample {found['errors'][0]['index']:,}, behind {good}:"
+    lines = [
+        f"  index {error['index']}: {error['error']}" + (f" ({error['where']})" if error["where"] else "")
+        for error in found["errors"]
+    ]
+    more = [f"  and {failed - len(lines):,} more"] if failed > len(lines) else []
+    return "\n".join([first, *lines, *more])
 
 
 def _samples(source: Source) -> Iterator[tuple[int, Any]]:
@@ -146,20 +115,20 @@ def _samples(source: Source) -> Iterator[tuple[int, Any]]:
     first error.
     """
     if source.is_iterable:
-        places = itertools.count()
+        read = 0
         try:
             for _ in source.dataset:
-                yield next(places), None
+                yield read, None
+                read += 1
         except Exception as error:
-            yield next(places), error
+            yield read, error
         return
     length = source.length
     spread = random.Random(0)
-    order: Any = range(length or 0)
     if length is None:  # only the sampler knows what indices there are
-        order = source.given.get("sampler", ())
+        order: Any = source.given.get("sampler", ())
     elif length <= 1 << 24:
-        order = spread.sample(order, length)
+        order = spread.sample(range(length), length)
     else:
         order = (spread.randrange(length) for _ in itertools.count())
     for index in order:

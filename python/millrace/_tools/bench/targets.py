@@ -1,23 +1,25 @@
 """What is measured: a dataset or a loader that `module:name` or `script.py:name` names, or that is there
 already.
-
-A script is loaded as multiprocessing loads it into a spawned process: under the name `__mp_main__`, so that
-what stands under `if __name__ == "__main__":` does not run, and what is defined in it can be pickled.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-import re
-import runpy
-import sys
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
-_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_NAME = _MODULE
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import (
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    default_collate,
+    default_convert,
+)
+
+from ...dataloader import DataLoader
+from ...prefetch import DevicePrefetcher
+from ..named import called, divided, named
+
 # What torch's class has as attributes under the names of its arguments, with the defaults; batching and
 # sampler are looked at apart.
 _TORCHS = {
@@ -59,15 +61,15 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.live is None:
-            _divided(self.text)
+            divided(self.text)
         if isinstance(self.collate, str):
-            _divided(self.collate, "--collate ")
+            divided(self.collate, "--collate ")
 
     def load(self) -> Source:
         """Imports and calls what is named; what that raises passes through. ValueError for what is no
         dataset.
         """
-        thing = named(self.text) if self.live is None else _called(self.live, self.text)
+        thing = named(self.text) if self.live is None else called(self.live, self.text)
         source = source_of(thing, self.text)
         collate = named(self.collate, call=False) if isinstance(self.collate, str) else self.collate
         if collate is not None:
@@ -98,8 +100,6 @@ class Source:
 
     @property
     def is_iterable(self) -> bool:
-        from torch.utils.data import IterableDataset
-
         return isinstance(self.dataset, IterableDataset)
 
     @property
@@ -111,81 +111,15 @@ class Source:
             return None
 
 
-def named(text: str, call: bool = True) -> Any:
-    """What `module:name` or `script.py:name` names, called if it makes what is asked for."""
-    place, name = _divided(text)
-    script = os.path.abspath(place) if place.endswith(".py") else None
-    module = _script(script) if script else importlib.import_module(place)
-    thing: Any = module
-    for part in name.split("."):
-        if not hasattr(thing, part):
-            guard = (
-                ' Under `if __name__ == "__main__":` nothing runs here: make it at the top, or in a function'
-                if script
-                else ""
-            )
-            raise ValueError(f"{text}: {place} has no {part!r}{'.' * bool(guard)}{guard}")
-        thing = getattr(thing, part)
-    return _called(thing, text) if call else thing
-
-
-def _divided(text: str, what: str = "") -> tuple[str, str]:
-    place, colon, name = text.rpartition(":")
-    if not colon or not _NAME.fullmatch(name) or not (place.endswith(".py") or _MODULE.fullmatch(place)):
-        raise ValueError(
-            f"{what}{text!r}: write module:name or script.py:name, of a dataset, a function that makes one,"
-            " or a loader"
-        )
-    if place.endswith(".py") and not os.path.isfile(place):
-        raise FileNotFoundError(f"{what}{text}: there is no file {place}")
-    return place, name
-
-
-def _script(path: str) -> ModuleType:
-    main = sys.modules["__main__"]
-    if getattr(main, "__file__", None) == path:
-        return main
-    sys.path.insert(0, os.path.dirname(path))
-    module = ModuleType("__mp_main__")
-    module.__file__ = path
-    # As in multiprocessing.spawn: both names, before anything can be pickled.
-    sys.modules["__main__"] = sys.modules["__mp_main__"] = module
-    vars(module).update(runpy.run_path(path, run_name="__mp_main__"))
-    return module
-
-
-def _called(thing: Any, text: str) -> Any:
-    makes = isinstance(thing, type) or (
-        callable(thing) and not hasattr(thing, "__getitem__") and not hasattr(thing, "__iter__")
-    )
-    if not makes:
-        return thing
-    try:
-        import inspect
-
-        inspect.signature(thing).bind()
-    except TypeError as error:
-        raise ValueError(
-            f"{text} is called without arguments, but: {error}; name a function that needs none"
-        ) from None
-    except ValueError:  # written in C: it has no signature
-        pass
-    return thing()
-
-
 def source_of(thing: Any, text: str) -> Source:
     """ValueError for what is neither a loader nor a dataset."""
-    import torch.utils.data
-
-    from ...prefetch import DevicePrefetcher
-
     if isinstance(thing, DevicePrefetcher):
         raise ValueError(
             f"{text} is a DevicePrefetcher; name the loader in it, which may have device= itself"
         )
-    if isinstance(thing, torch.utils.data.DataLoader):
+    if isinstance(thing, TorchLoader):
         return _of_loader(thing)
-    if not hasattr(thing, "__getitem__") and not isinstance(thing, torch.utils.data.IterableDataset):
+    if not hasattr(thing, "__getitem__") and not isinstance(thing, IterableDataset):
         raise ValueError(
             f"{text} is of type {type(thing).__name__}: neither a dataset (with __getitem__, or an"
             " IterableDataset), a function that makes one, nor a DataLoader"
@@ -194,28 +128,19 @@ def source_of(thing: Any, text: str) -> Source:
 
 
 def _of_loader(loader: Any) -> Source:
-    from torch.utils.data import IterableDataset, default_collate
-    from torch.utils.data._utils.collate import default_convert
-
-    from ...dataloader import DataLoader
-
     given = {
         name: getattr(loader, name) for name, default in _TORCHS.items() if getattr(loader, name) != default
     }
     if loader.collate_fn not in (default_collate, default_convert):
         given["collate_fn"] = loader.collate_fn
-    if loader.batch_size is not None:
-        given["batch_size"] = loader.batch_size
-        if loader.drop_last:
-            given["drop_last"] = True
-    elif loader.batch_sampler is not None:
+    if loader.batch_size is None and loader.batch_sampler is not None:
         given["batch_sampler"] = loader.batch_sampler
     else:
-        given["batch_size"] = None
+        given["batch_size"] = loader.batch_size
     if not isinstance(loader.dataset, IterableDataset) and "batch_sampler" not in given:
         given.update(_order(loader))
-    if loader.persistent_workers:
-        given["persistent_workers"] = True
+    switches = ("drop_last", "persistent_workers")
+    given.update({name: True for name in switches if getattr(loader, name)})
     if isinstance(loader, DataLoader):
         given.update(
             {name: value for name in _OURS if (value := getattr(loader, name)) != getattr(DataLoader, name)}
@@ -224,8 +149,6 @@ def _of_loader(loader: Any) -> Source:
 
 
 def _order(loader: Any) -> dict[str, Any]:
-    from torch.utils.data import RandomSampler, SequentialSampler
-
     sampler = loader.sampler
     if type(sampler) is SequentialSampler and sampler.data_source is loader.dataset:
         return {}

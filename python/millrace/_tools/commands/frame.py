@@ -1,4 +1,4 @@
-"""What commands have in common: how they end, what they print of an error, and how they read numbers."""
+"""What commands have in common: how they read their arguments, how they end, what they print of an error."""
 
 from __future__ import annotations
 
@@ -8,16 +8,31 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 Command = Callable[[list[str]], int]
+Option = tuple[tuple[str, ...], dict[str, Any]]
+
+
+def option(*names: str, **settings: Any) -> Option:
+    """The arguments of ArgumentParser.add_argument()."""
+    return names, settings
+
+
+def parsed(verb: str, description: str, options: list[Option], arguments: list[str]) -> argparse.Namespace:
+    """The arguments of a verb that has these options and --json."""
+    parser = argparse.ArgumentParser(prog=f"millrace {verb}", description=description)
+    for names, settings in options:
+        parser.add_argument(*names, **settings)
+    parser.add_argument("--json", action="store_true", help="print everything as JSON instead")
+    return parser.parse_args(arguments)
 
 
 def command(
     verb: str, stopped: str = "stopped", wrong: tuple[type[Exception], ...] = ()
 ) -> Callable[[Command], Command]:
     """A decorator of a verb's main(): its exit status, or 130 after Ctrl-C, 2 for errors of the kinds
-    `wrong`, 1 for others, which are
-    printed.
+    `wrong`, 1 for others, which are printed.
     """
 
     def decorate(main: Command) -> Command:
@@ -29,7 +44,7 @@ def command(
                 print(f"\nmillrace {verb}: {stopped}", file=sys.stderr)
                 return 130
             except Exception as error:
-                print(f"millrace {verb}: {explained(error)}", file=sys.stderr)
+                print(f"millrace {verb}: {printable(explained(error))}", file=sys.stderr)
                 return 2 if isinstance(error, wrong) else 1
 
         return ended
@@ -42,12 +57,15 @@ def explained(error: Exception) -> str:
     nothing.
     """
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    ours = os.path.abspath(frame.filename).startswith(
-        os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-    )
-    if ours or isinstance(error, (ImportError, OSError)):
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    if os.path.abspath(frame.filename).startswith(ours) or isinstance(error, (ImportError, OSError)):
         return str(error)
     return f"{type(error).__name__}: {error} (line {frame.lineno} of {frame.filename})"
+
+
+def printable(text: str) -> str:
+    """Names of files and fields need not be text."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def number(text: str) -> float:

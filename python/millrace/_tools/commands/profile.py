@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import Any
 
-from .frame import command
+from .frame import command, option, parsed, printable
+
+_WHAT = (
+    "Looks at samples of a dataset and writes their statistics: the reference that"
+    ' millrace.watch(loader, "profile.json") compares a training run with.'
+)
 
 
 @command("profile", "stopped; nothing was written")
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
-    given = _parser().parse_args(arguments)
+    given = parsed("profile", _WHAT, _OPTIONS, arguments)
     from millrace._tools.drift import DriftOptions, DriftProfile
     from millrace._tools.drift.guess import batches_of
     from millrace._tools.pack.progress import Progress
@@ -37,12 +41,10 @@ def main(arguments: list[str]) -> int:
     finally:
         if progress:
             progress.close()
-    text = (
-        json.dumps(profile.to_dict())
-        if given.json
-        else str(profile) + (f"\n\nwritten to {given.out}" if given.out else "")
-    )
-    print(text.encode("utf-8", "backslashreplace").decode())
+    text = json.dumps(profile.to_dict()) if given.json else str(profile)
+    if given.out and not given.json:
+        text += f"\n\nwritten to {given.out}"
+    print(printable(text))
     return 0
 
 
@@ -62,46 +64,31 @@ def _positive(text: str) -> int:
     return number
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="millrace profile",
-        description=(
-            "Looks at samples of a dataset and writes their statistics: the "
-            'reference that millrace.watch(loader, "profile.json") compares a training run with.'
-        ),
-    )
-    add = parser.add_argument
-    add(
+_OPTIONS = [
+    option(
         "dataset",
-        help=(
-            "module:name or script.py:name of a dataset, a loader, or a function that makes one; or a folder"
-            " of class folders, tar shards (folder, paths with braces, URLs), Parquet files"
-        ),
-    )
-    add("--out", metavar="FILE", help="where to write the profile (JSON); without it, it is only shown")
-    add(
+        help="module:name or script.py:name of a dataset, a loader, or a function that makes one; or a folder"
+        " of class folders, tar shards (folder, paths with braces, URLs), Parquet files",
+    ),
+    option("--out", metavar="FILE", help="where to write the profile (JSON); without it, it is only shown"),
+    option(
         "--samples",
         type=int,
         default=10_000,
         metavar="N",
-        help=(
-            "at most (default: 10,000; 0: all). Drawn at random where the dataset has "
-            "numbers, else the first ones"
-        ),
-    )
-    add("--batch-size", type=_positive, default=64, metavar="N", help="of datasets (default: 64)")
-    add("--workers", type=_workers, default="auto", metavar="N", help="of datasets (default: auto)")
-    add(
+        help="at most (default: 10,000; 0: all). Drawn at random where the dataset has numbers, else the"
+        " first ones",
+    ),
+    option("--batch-size", type=_positive, default=64, metavar="N", help="of datasets (default: 64)"),
+    option("--workers", type=_workers, default="auto", metavar="N", help="of datasets (default: auto)"),
+    option(
         "--picture-size",
         type=_positive,
         default=224,
         metavar="N",
-        help=(
-            "class folders are resized and cropped to it (default: 224); name "
-            "a dataset of yours for another transform"
-        ),
-    )
-    add("--ragged", action="store_true", help="samples have sizes of their own: they are not stacked")
-    add("--field", action="append", metavar="NAME", help="only this field; may be repeated")
-    add("--json", action="store_true", help="print the profile instead of a table")
-    return parser
+        help="class folders are resized and cropped to it (default: 224); name a dataset of yours for another"
+        " transform",
+    ),
+    option("--ragged", action="store_true", help="samples have sizes of their own: they are not stacked"),
+    option("--field", action="append", metavar="NAME", help="only this field; may be repeated"),
+]

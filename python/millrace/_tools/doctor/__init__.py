@@ -1,7 +1,7 @@
 """What `millrace doctor` knows: what a machine gives a loader, resource by resource, and what to fix first.
 
 Measuring is in disk, network, batches, copies; reading of the kernel's files in machine; judging in
-attainable and findings.
+attainable, findings and system_rules.
 """
 
 from .attainable import KINDS, Need, need_of

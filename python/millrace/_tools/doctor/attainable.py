@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..texts import count_text, size_text
 from .photos import USUAL_BYTES
 
 KINDS = ("jpeg224", "tokens", "rows")
@@ -15,8 +16,7 @@ _ROW_BYTES, _LENGTH = 4096, 1024
 @dataclass(frozen=True)
 class Need:
     """What a model's data are. sample_bytes: of one as it is stored; batch_bytes: of one in a batch; rate:
-    samples a second that one rank's
-    model takes, None when nobody said; length: tokens of a row.
+    samples a second that one rank's model takes, None when nobody said; length: tokens of a row.
     """
 
     kind: str
@@ -25,6 +25,13 @@ class Need:
     rate: float | None = None
     length: int = _LENGTH
     stated: bool = False  # sample_bytes is the user's
+
+    def of_size(self, sample_bytes: int) -> Need:
+        """With the size that was found, unless the user has said one."""
+        if self.stated:
+            return self
+        in_batch = sample_bytes if self.kind == "rows" else self.batch_bytes
+        return replace(self, sample_bytes=sample_bytes, batch_bytes=in_batch)
 
 
 def need_of(
@@ -71,8 +78,7 @@ def need_of(
 @dataclass(frozen=True)
 class Resource:
     """One line of the result. rate: samples a second, None when it was not measured; how: where the number
-    comes from, or why there is
-    none; counts: whether every sample has to pass here.
+    comes from, or why there is none; counts: whether every sample has to pass here.
     """
 
     name: str
@@ -85,110 +91,65 @@ def resources(need: Need, found: dict[str, Any]) -> list[Resource]:
     """The tightest that counts first, then the others, then what was not measured. `found`: what examine()
     measured.
     """
-    ranks, rows = found["machine"]["cpu"]["ranks"], []
+    ranks = found["machine"]["cpu"]["ranks"]
     share = f", shared by {ranks} ranks" if ranks > 1 else ""
-    disk, store, cache = found.get("disk") or {}, found.get("store") or {}, found.get("memory_copy") or {}
-    remote = bool(store) and not found.get("path")
-    fits = (
-        found.get("path") and disk.get("complete") and 0 < disk.get("bytes", 0) < 0.5 * found["memory_left"]
+    disk, store, made, copied = (
+        found.get(name) or {} for name in ("disk", "store", "batches", "memory_copy")
     )
+    rows = []
     if "random" in disk:
-        as_stored = min(need.sample_bytes, disk["random_bytes"]) if disk["as_files"] else disk["random_bytes"]
-        by_reads = disk["random"] * min(1.0, as_stored / need.sample_bytes)
-        sequential = disk["sequential"] / need.sample_bytes
-        # Shards are read from front to back, rows and windows anywhere; what lies in many small files is read
-        # file by file.
-        random_reads = disk["as_files"] or found["access"] == "random"
-        how = (
-            f"{count_text(disk['random'])} random reads of {size_text(disk['random_bytes'])} a second by 16"
-            " threads"
-            if random_reads
-            else f"{size_text(disk['sequential'])}/s from front to back"
-        )
-        first = "; the first epoch only, then it is in memory" if fits else ""
-        rows.append(
-            Resource(
-                f"disk ({found['disk_place']})",
-                (by_reads if random_reads else sequential) / ranks,
-                how + share + first,
-                counts=not remote and not fits and not found["disk_is_memory"],
-            )
-        )
-        rows.append(
-            Resource(
-                "page cache",
-                disk["cached"] / need.sample_bytes,
-                f"{size_text(disk['cached'])}/s by {found['millrace_threads']['threads']} threads",
-                counts=bool(fits),
-            )
-        )
+        rows += _disk(need, found, disk, ranks, share)
     elif disk.get("error"):
         rows.append(Resource(f"disk ({found['disk_place']})", None, disk["error"], counts=False))
     if store.get("error"):
         rows.append(Resource("store", None, store["error"], counts=False))
     elif store:
-        rows.append(
-            Resource(
-                "store", store["many"] / need.sample_bytes / ranks, f"{size_text(store['many'])}/s{share}"
-            )
-        )
-    made = found.get("batches") or {}
+        rate = store["many"] / need.sample_bytes / ranks
+        rows.append(Resource("store", rate, f"{size_text(store['many'])}/s{share}"))
     if "all" in made:
-        what = {
-            "jpeg224": "decoding, cropping, resizing",
-            "tokens": "gathering rows",
-            "rows": "gathering rows",
-        }[need.kind]
-        rows.append(
-            Resource(
-                "CPU",
-                max(made["one"], made["all"]),
-                f"{what}: {count_text(made['one'])} by one thread, "
-                f"{count_text(made['all'])} by {made['threads']}",
-            )
-        )
+        what = "decoding, cropping, resizing" if need.kind == "jpeg224" else "gathering rows"
+        by_all = f"{count_text(made['all'])} by {made['threads']}"
+        how = f"{what}: {count_text(made['one'])} by one thread, {by_all}"
+        rows.append(Resource("CPU", max(made["one"], made["all"]), how))
     elif made.get("error"):
         rows.append(Resource("CPU", None, made["error"], counts=False))
-    if cache:
-        rows.append(
-            Resource(
-                "memory",
-                cache["all"] / need.batch_bytes,
-                f"{size_text(cache['all'])}/s copied; {size_text(need.batch_bytes)} a sample in a batch",
-            )
-        )
+    if copied:
+        how = f"{size_text(copied['all'])}/s copied; {size_text(need.batch_bytes)} a sample in a batch"
+        rows.append(Resource("memory", copied["all"] / need.batch_bytes, how))
     for gpu in found.get("gpus") or []:
         name = f"link to GPU {gpu['index']}"
         if "pinned" in gpu:
-            rows.append(
-                Resource(
-                    name,
-                    gpu["pinned"] / need.batch_bytes,
-                    f"{size_text(gpu['pinned'])}/s from page-locked memory",
-                )
-            )
+            how = f"{size_text(gpu['pinned'])}/s from page-locked memory"
+            rows.append(Resource(name, gpu["pinned"] / need.batch_bytes, how))
         else:
             rows.append(Resource(name, None, gpu.get("error", "not measured"), counts=False))
     return sorted(rows, key=lambda row: (row.rate is None, not row.counts, row.rate or 0))
 
 
+def _disk(need: Need, found: dict[str, Any], disk: dict[str, Any], ranks: int, share: str) -> list[Resource]:
+    """The disk, and the page cache, which counts in its place where all files fit into memory."""
+    fits = bool(
+        found.get("path") and disk.get("complete") and 0 < disk.get("bytes", 0) < 0.5 * found["memory_left"]
+    )
+    remote = found.get("store") and not found.get("path")
+    # Shards are read from front to back, rows and windows anywhere; what lies in many small files is read
+    # file by file.
+    if disk["as_files"] or found["access"] == "random":
+        size = disk["random_bytes"]
+        stored = min(need.sample_bytes, size) if disk["as_files"] else size
+        rate = disk["random"] * min(1.0, stored / need.sample_bytes)
+        how = f"{count_text(disk['random'])} random reads of {size_text(size)} a second by 16 threads"
+    else:
+        rate = disk["sequential"] / need.sample_bytes
+        how = f"{size_text(disk['sequential'])}/s from front to back"
+    first = "; the first epoch only, then it is in memory" if fits else ""
+    counts = not remote and not fits and not found["disk_is_memory"]
+    cached = f"{size_text(disk['cached'])}/s by {found['millrace_threads']['threads']} threads"
+    return [
+        Resource(f"disk ({found['disk_place']})", rate / ranks, how + share + first, counts),
+        Resource("page cache", disk["cached"] / need.sample_bytes, cached, counts=fits),
+    ]
+
+
 def tightest(rows: list[Resource]) -> Resource | None:
     return next((row for row in rows if row.counts and row.rate is not None), None)
-
-
-def to_dict(rows: list[Resource]) -> list[dict[str, Any]]:
-    return [asdict(row) for row in rows]
-
-
-def size_text(size: float) -> str:
-    """1.23 GB: three digits, powers of ten."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 999.5 or unit == "TB":
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return ""
-
-
-def count_text(rate: float) -> str:
-    """1,234; 12.3; 0.123."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.3g}"

@@ -7,8 +7,8 @@ CPUs.
 
 from __future__ import annotations
 
+import itertools
 import os
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ from millrace import _core
 
 from ...dataloader import DataLoader
 from ...datasets import Arrays, Tokens
-from .photos import Photos, in_memory_files, progressive_photo
+from .photos import Photos, in_memory_files
 from .timing import until
 
 _CHAIN: list[dict[str, Any]] = [
@@ -45,7 +45,7 @@ def time_pictures(photos: Photos, threads: int, seconds: float) -> dict[str, Any
     samples a second, and the
     threads of `all`; bytes and own: of the photos, and whose they are.
     """
-    turn = iter(range(1 << 62))
+    turn = itertools.count()
 
     def decode() -> int:
         _core.decode_image(photos.data[next(turn) % len(photos.data)])
@@ -142,32 +142,3 @@ def _batches(dataset: Any, workers: int, sample_bytes: int) -> Iterator[int]:
     while True:
         for _ in loader:
             yield batch_size
-
-
-def libjpeg_uses_simd(seconds: float = 0.15) -> bool | None:
-    """True: a progressive picture decodes slower with JSIMD_FORCENONE=1. None: it does not, so libjpeg has no
-    SIMD, or is too old (before
-    2.1.4) to look at the variable once per thread. False: the variable is set already.
-    """
-    if os.environ.get("JSIMD_FORCENONE") == "1":
-        return False
-    photo = progressive_photo()
-    fastest: dict[str, float] = {}
-
-    def decode(off: str) -> None:
-        _core.decode_image(photo)
-        end = time.perf_counter() + seconds / 3
-        while time.perf_counter() < end:
-            begin = time.thread_time()  # so that others' work counts little
-            _core.decode_image(photo)
-            fastest[off] = min(fastest.get(off, 1e9), time.thread_time() - begin)
-
-    try:
-        for off in ("0", "1") * 3:
-            os.environ["JSIMD_FORCENONE"] = off
-            worker = threading.Thread(target=decode, args=(off,))
-            worker.start()
-            worker.join()
-    finally:
-        del os.environ["JSIMD_FORCENONE"]
-    return True if fastest["1"] > 1.15 * fastest["0"] else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
@@ -23,15 +22,12 @@ def time_memory(threads: int, seconds: float, most_bytes: int = _BYTES) -> dict[
     once.
     """
     size = max(1 << 20, most_bytes // threads)
-    pairs = [(np.ones(size, np.uint8), np.ones(size, np.uint8)) for _ in range(threads)]
-    free, lock = list(pairs), threading.Lock()
+    free = [(np.ones(size, np.uint8), np.ones(size, np.uint8)) for _ in range(threads)]
 
     def copy() -> int:
-        with lock:
-            pair = free.pop()
-        np.copyto(pair[1], pair[0])
-        with lock:
-            free.append(pair)
+        pair = free.pop()
+        np.copyto(*pair)
+        free.append(pair)
         return size
 
     results = {}
@@ -63,7 +59,7 @@ def time_gpus(seconds: float, most_bytes: int = _BYTES) -> list[dict[str, Any]]:
     memory; or error.
     """
     end = time.monotonic() + max(_SECONDS_OF_GPUS, 2 * seconds)
-    found = []
+    found: list[dict[str, Any]] = []
     for index in range(torch.cuda.device_count()):
         if found and time.monotonic() > end:
             break
@@ -74,12 +70,16 @@ def time_gpus(seconds: float, most_bytes: int = _BYTES) -> list[dict[str, Any]]:
 def _one_gpu(index: int, seconds: float, most_bytes: int) -> dict[str, Any]:
     gpu: dict[str, Any] = {"index": index}
     try:
-        facts = torch.cuda.get_device_properties(index)
+        facts: Any = torch.cuda.get_device_properties(index)
+        # Not every build of torch tells where it is.
+        address = ""
+        if hasattr(facts, "pci_domain_id"):
+            address = f"{facts.pci_domain_id:04x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
         gpu |= {
             "name": facts.name,
             "memory": facts.total_memory,
             "node": devices.numa_node(index),
-            "address": _address(facts),
+            "address": address,
         }
         free = torch.cuda.mem_get_info(index)[0]
         size = min(most_bytes, free // 4)
@@ -105,13 +105,6 @@ def _one_gpu(index: int, seconds: float, most_bytes: int) -> dict[str, Any]:
     except Exception as error:  # a device in exclusive mode, out of memory, a driver that is too old
         gpu["error"] = f"GPU {index}: {explained(error)}"
     return gpu
-
-
-def _address(facts: Any) -> str:
-    try:
-        return f"{facts.pci_domain_id:04x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
-    except AttributeError:  # not every build of torch tells
-        return ""
 
 
 def memory_for_buffers() -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import mmap
 import os
 import random
@@ -18,7 +19,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ from .timing import explained, until
 PAGE = 4096
 _PIECE, _SMALL_FILE = 4 << 20, 1 << 20
 _MOST_FILES, _LIST_SECONDS, _DEPTH = 50_000, 1.0, 16
+_RANDOM_PIECES = 1 << 14
+_CACHED_FILES, _CACHED_BYTES = 512, 64 << 20
 _OWN_BYTES, _LEAST_BYTES = 256 << 20, 16 << 20
 _WRITE_SECONDS = 2.0
 
@@ -54,63 +57,34 @@ def find_files(path: str, seconds: float = _LIST_SECONDS, most: int = _MOST_FILE
         found.files = [(path, size)] if (size := os.path.getsize(path)) else []
         return found
     end = time.monotonic() + seconds
-    todo = [path]
-    while todo:
-        folder = todo.pop()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if time.monotonic() > end or len(found.files) >= most:
-                        found.complete = False
-                        return found
-                    with contextlib.suppress(OSError):
-                        if entry.is_dir(follow_symlinks=False):
-                            todo.append(entry.path)
-                        elif stat.S_ISREG((status := entry.stat()).st_mode) and status.st_size:
-                            found.files.append((entry.path, status.st_size))
-        except OSError as error:
-            found.errors.append(explained(error))
+    for folder, _, names in os.walk(path, onerror=lambda error: found.errors.append(explained(error))):
+        for name in names:
+            if time.monotonic() > end or len(found.files) >= most:
+                found.complete = False
+                return found
+            with contextlib.suppress(OSError):
+                file = os.path.join(folder, name)
+                status = os.stat(file)
+                if stat.S_ISREG(status.st_mode) and status.st_size:
+                    found.files.append((file, status.st_size))
     return found
 
 
-class Reader:
-    """One open file, read past the page cache if possible. `bypass` says how."""
-
-    def __init__(self, path: str, size: int) -> None:
-        self.size, self.fd, self.bypass = size, -1, "no"
-        direct = getattr(os, "O_DIRECT", 0)
-        with contextlib.suppress(OSError):
-            if direct:
-                self.fd = open_descriptor(path, os.O_RDONLY | direct)
-                with mmap.mmap(-1, PAGE) as probe:
-                    os.preadv(self.fd, [probe], 0)
-                self.bypass = "O_DIRECT"
-                return
-        if self.fd >= 0:
-            os.close(self.fd)
-        self.fd = open_descriptor(path, os.O_RDONLY)
-        with contextlib.suppress(OSError):
-            os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        resident = resident_share(self.fd, size)
-        self.bypass = "dropped" if resident is not None and resident < 0.1 else "no"
-
-    def read(self, buffer: Any, offset: int) -> int:
-        return os.preadv(self.fd, [buffer], offset)
-
-    def close(self) -> None:
-        os.close(self.fd)
-
-
-_buffers = threading.local()
-
-
-def _buffer(size: int) -> memoryview:
-    """Memory at a page's border, of this thread's; of `size` bytes, rounded up to pages."""
-    size = -(-size // PAGE) * PAGE
-    held: mmap.mmap | None = getattr(_buffers, "memory", None)
-    if held is None or len(held) < size:
-        held = _buffers.memory = mmap.mmap(-1, size)
-    return memoryview(held)[:size]
+def open_past_cache(path: str, size: int) -> tuple[int, str]:
+    """A descriptor whose reads come from the disk if possible, and how: a `bypass`."""
+    with contextlib.suppress(OSError):
+        fd = open_descriptor(path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            _read(fd, 0, PAGE)
+        except OSError:
+            os.close(fd)
+        else:
+            return fd, "O_DIRECT"
+    fd = open_descriptor(path, os.O_RDONLY)
+    with contextlib.suppress(OSError):
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    resident = resident_share(fd, size)
+    return fd, "dropped" if resident is not None and resident < 0.1 else "no"
 
 
 def resident_share(fd: int, size: int) -> float | None:
@@ -128,19 +102,43 @@ def resident_share(fd: int, size: int) -> float | None:
         return None
 
 
+_buffers = threading.local()
+
+
+def _read(fd: int, offset: int, size: int) -> int:
+    """Into memory at a page's border, of this thread's; O_DIRECT wants that, and whole pages."""
+    size = -(-size // PAGE) * PAGE
+    held: mmap.mmap | None = getattr(_buffers, "memory", None)
+    if held is None or len(held) < size:
+        held = _buffers.memory = mmap.mmap(-1, size)
+    return os.preadv(fd, [memoryview(held)[:size]], offset)
+
+
+def _in_turn(pieces: Sequence[tuple[Any, ...]], read: Callable[..., int] = _read) -> Callable[[], int]:
+    """A function for any number of threads that reads the next piece, and after the last one the first."""
+    turn = itertools.count()
+    return lambda: read(*pieces[next(turn) % len(pieces)])
+
+
+def _stretches(fds: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Files from front to back, in large pieces."""
+    return [(fd, offset, _PIECE) for fd, size in zip(fds, sizes) for offset in range(0, size, _PIECE)]
+
+
 def time_files(
     found: Found, sample_bytes: int, seconds: float, rng: random.Random, threads: int = 1
 ) -> dict[str, Any]:
     """Rates of reading these files; `seconds` for each of five measurements.
 
     sequential and sequential_one: bytes a second of four readers, and of one; random and random_one: reads a
-    second of 16 readers, and of
-    one, each of random_bytes: a piece of a large file, or a whole small one, opened for it. cached: bytes a
-    second of `threads` from the page cache. bypass: of the worst file. OSError when they cannot be read.
+    second of 16 readers, and of one, each of random_bytes: a piece of a large file, or a whole small one,
+    opened for it. cached: bytes a second of `threads` from the page cache. bypass: of the worst file. OSError
+    when they cannot be read.
     """
     large = sorted((f for f in found.files if f[1] > _SMALL_FILE), key=lambda f: -f[1])[:8]
     small = [f for f in found.files if f[1] <= _SMALL_FILE]
-    as_files = found.total and sum(size for _, size in small) > 0.5 * found.total or not large
+    small_bytes = sum(size for _, size in small)
+    as_files = not large or small_bytes > 0.5 * found.total
     result: dict[str, Any] = {
         "files": len(found.files),
         "bytes": found.total,
@@ -149,107 +147,61 @@ def time_files(
     }
     if not found.files:
         return {**result, "error": "there is nothing to read"}
+    bypass: set[str] = set()
+
+    def read_whole(path: str, size: int) -> int:
+        fd, how = open_past_cache(path, size)
+        bypass.add(how)
+        try:
+            return _read(fd, 0, size)
+        finally:
+            os.close(fd)
+
     with contextlib.ExitStack() as stack:
-        bypass: list[str] = []
         if as_files:
             rng.shuffle(small)
-            pieces = _whole_files(small, bypass)
-            result["random_bytes"] = round(sum(size for _, size in small) / len(small))
-            sequential = pieces
+            size = round(small_bytes / len(small))
+            sequential = pieces = _in_turn(small, read_whole)
         else:
-            readers = [Reader(*file) for file in large]
-            for reader in readers:
-                stack.callback(reader.close)
-            bypass += [reader.bypass for reader in readers]
-            pieces = _random_pieces(readers, sample_bytes, rng)
-            result["random_bytes"] = min(max(sample_bytes, PAGE), _SMALL_FILE, min(size for _, size in large))
-            sequential = _stretches(readers)
-        for name, work, threads in (("sequential_one", sequential, 1), ("sequential", sequential, 4)):
-            _, size, spent = until(seconds, work.__next__, threads)
-            result[name] = size / spent
-        for name, threads in (("random_one", 1), ("random", _DEPTH)):
-            calls, _, spent = until(seconds, pieces.__next__, threads)
+            size = min(max(sample_bytes, PAGE), _SMALL_FILE, large[-1][1])
+            fds = []
+            for file in large:
+                fd, how = open_past_cache(*file)
+                stack.callback(os.close, fd)
+                bypass.add(how)
+                fds.append(fd)
+            sequential = _in_turn(_stretches(fds, [size for _, size in large]))
+            pages = [(fd, (file[1] - size) // PAGE + 1) for fd, file in zip(fds, large)]
+            drawn = rng.choices(pages, k=_RANDOM_PIECES)
+            pieces = _in_turn([(fd, rng.randrange(count) * PAGE, size) for fd, count in drawn])
+        result["random_bytes"] = size
+        for name, work, readers in (("sequential_one", sequential, 1), ("sequential", sequential, 4)):
+            _, read, spent = until(seconds, work, readers)
+            result[name] = read / spent
+        for name, readers in (("random_one", 1), ("random", _DEPTH)):
+            calls, _, spent = until(seconds, pieces, readers)
             result[name] = calls / spent
-        result["latency_seconds"] = 1 / result["random_one"]
-        result["bypass"] = next((how for how in ("no", "dropped") if how in bypass), "O_DIRECT")
+    result["latency_seconds"] = 1 / result["random_one"]
+    result["bypass"] = next(how for how in ("no", "dropped", "O_DIRECT") if how in bypass)
     result["cached"] = _cached(small if as_files else large, seconds, threads)
     return result
 
 
-class _Locked(Iterator[int]):
-    """Calls a function of a buffer's owner; what it draws is drawn under a lock, what it reads is not."""
-
-    def __init__(self, draw: Any, read: Any) -> None:
-        self._draw, self._read, self._lock = draw, read, threading.Lock()
-
-    def __next__(self) -> int:
-        with self._lock:
-            what = self._draw()
-        return self._read(what)
-
-
-def _whole_files(files: list[tuple[str, int]], bypass: list[str]) -> Iterator[int]:
-    """Each call reads one file, opened for it; all of them in turn, then again."""
-    place = iter(range(1 << 62))
-
-    def read(number: int) -> int:
-        path, size = files[number % len(files)]
-        reader = Reader(path, size)
-        try:
-            bypass.append(reader.bypass)
-            return reader.read(_buffer(size), 0)
-        finally:
-            reader.close()
-
-    return _Locked(lambda: next(place), read)
-
-
-def _random_pieces(readers: list[Reader], sample_bytes: int, rng: random.Random) -> Iterator[int]:
-    size = min(max(sample_bytes, PAGE), _SMALL_FILE)
-
-    def draw() -> tuple[Reader, int]:
-        reader = rng.choice(readers)
-        return reader, rng.randrange(max(1, (reader.size - size) // PAGE + 1)) * PAGE
-
-    return _Locked(draw, lambda what: what[0].read(_buffer(size), what[1]))
-
-
-def _stretches(readers: list[Reader]) -> Iterator[int]:
-    """Each call reads the next 4 MiB; behind the last file, from the beginning."""
-    places = [(reader, offset) for reader in readers for offset in range(0, reader.size, _PIECE)][: 1 << 16]
-    place = iter(range(1 << 62))
-
-    def read(number: int) -> int:
-        reader, offset = places[number % len(places)]
-        return reader.read(_buffer(_PIECE), offset)
-
-    return _Locked(lambda: next(place), read)
-
-
 def _cached(files: list[tuple[str, int]], seconds: float, threads: int) -> float:
-    """Bytes a second of what was read a moment ago: 64 MiB at most, opened beforehand."""
+    """Bytes a second of what was read a moment ago, opened beforehand."""
     with contextlib.ExitStack() as stack:
-        opened, held = [], 0
-        for path, size in files[:512]:
-            if held and held + size > 64 << 20:
+        fds: list[int] = []
+        sizes: list[int] = []
+        for path, size in files[:_CACHED_FILES]:
+            if fds and sum(sizes) + size > _CACHED_BYTES:
                 break
-            opened.append(stack.enter_context(open_regular(path, "rb", buffering=0)))
-            held += min(size, 64 << 20)
-        places = [
-            (f.fileno(), offset)
-            for f, (_, size) in zip(opened, files)
-            for offset in range(0, min(size, 64 << 20), _PIECE)
-        ]
-        for fd, offset in places:
-            os.preadv(fd, [_buffer(_PIECE)], offset)
-        place = iter(range(1 << 62))
-
-        def read(number: int) -> int:
-            fd, offset = places[number % len(places)]
-            return os.preadv(fd, [_buffer(_PIECE)], offset)
-
-        _, size, spent = until(seconds, _Locked(lambda: next(place), read).__next__, threads)
-        return size / spent
+            fds.append(stack.enter_context(open_regular(path, "rb", buffering=0)).fileno())
+            sizes.append(min(size, _CACHED_BYTES))
+        pieces = _stretches(fds, sizes)
+        for piece in pieces:
+            _read(*piece)
+        _, read, spent = until(seconds, _in_turn(pieces), threads)
+        return read / spent
 
 
 def time_own_file(
@@ -268,10 +220,7 @@ def time_own_file(
     try:
         size = min(most, shutil.disk_usage(folder).free // 4) & -_PIECE
         if size < _LEAST_BYTES:
-            return {
-                **result,
-                "error": f"{folder} has room for {size >> 20} MiB, and {_LEAST_BYTES >> 20} are needed",
-            }
+            return {"error": f"{folder} has room for {size >> 20} MiB, and {_LEAST_BYTES >> 20} are needed"}
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             block = rng.randbytes(_PIECE)
             begin, written = time.perf_counter(), 0
@@ -279,10 +228,7 @@ def time_own_file(
                 written += file.write(block)
             os.fsync(file.fileno())
             result["write"] = written / (time.perf_counter() - begin)
-            path = f"/proc/self/fd/{file.fileno()}"
-            return {
-                **result,
-                **time_files(Found([(path, written)], True, []), sample_bytes, seconds, rng, threads),
-            }
+            own = Found([(f"/proc/self/fd/{file.fileno()}", written)], True, [])
+            return {**result, **time_files(own, sample_bytes, seconds, rng, threads)}
     except OSError as error:
         return {**result, "error": explained(error)}

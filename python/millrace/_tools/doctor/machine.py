@@ -33,36 +33,21 @@ def machine(files: SystemFiles, environment: Mapping[str, str] = os.environ) -> 
 
 def system(files: SystemFiles, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """container: "docker", "podman", "kubernetes", another name, or None."""
-    kind: str | None = None
-    if "KUBERNETES_SERVICE_HOST" in environment or "kubepods" in files.text("/proc/self/cgroup"):
-        kind = "kubernetes"
-    elif files.exists("/.dockerenv") or "/docker/" in files.text("/proc/self/cgroup"):
-        kind = "docker"
-    elif files.exists("/run/.containerenv"):
-        kind = "podman"
-    elif environment.get("container"):
-        kind = environment["container"]
-    elif environment.get("APPTAINER_CONTAINER") or environment.get("SINGULARITY_CONTAINER"):
-        kind = "apptainer"
+    group = files.text("/proc/self/cgroup")
+    containers = {
+        "kubernetes": "KUBERNETES_SERVICE_HOST" in environment or "kubepods" in group,
+        "docker": files.exists("/.dockerenv") or "/docker/" in group,
+        "podman": files.exists("/run/.containerenv"),
+        environment.get("container", ""): bool(environment.get("container")),
+        "apptainer": bool({"APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"} & environment.keys()),
+    }
+    schedulers = {"slurm": "SLURM_JOB_ID", "lsf": "LSB_JOBID", "pbs": "PBS_JOBID"}
+    names = re.search(r'^PRETTY_NAME="?([^"\n]*)', files.text("/etc/os-release"), re.MULTILINE)
     return {
         "kernel": files.text("/proc/sys/kernel/osrelease") or None,
-        "distribution": next(
-            (
-                line.partition("=")[2].strip('"')
-                for line in files.text("/etc/os-release").splitlines()
-                if line.startswith("PRETTY_NAME=")
-            ),
-            None,
-        ),
-        "container": kind,
-        "scheduler": next(
-            (
-                name
-                for name, sign in (("slurm", "SLURM_JOB_ID"), ("lsf", "LSB_JOBID"), ("pbs", "PBS_JOBID"))
-                if sign in environment
-            ),
-            None,
-        ),
+        "distribution": names[1] if names else None,
+        "container": next((name for name, seen in containers.items() if seen), None),
+        "scheduler": next((name for name, sign in schedulers.items() if sign in environment), None),
     }
 
 
@@ -72,13 +57,10 @@ def cpu(files: SystemFiles, environment: Mapping[str, str] = os.environ) -> dict
     (LOCAL_WORLD_SIZE; ranks_text when that is no positive number), cpus: the share that is left, load of the
     last minute, governor.
     """
-    online = cpu_list(files.text(f"{_CPUS}/online"))
-    if not online:
-        online = [
-            n
-            for line in files.text("/proc/cpuinfo").splitlines()
-            if line.startswith("processor") and (n := whole(line.partition(":")[2].strip())) is not None
-        ]
+    facts = files.text("/proc/cpuinfo")
+    models = re.search(r"^model name\s*:\s*(.*)", facts, re.MULTILINE)
+    processors = re.findall(r"^processor\s*:\s*(\d+)$", facts, re.MULTILINE | re.ASCII)
+    online = cpu_list(files.text(f"{_CPUS}/online")) or list(map(int, processors))
     mask = cpu_list(files.values("/proc/self/status").get("Cpus_allowed_list", "")) or online
     cores = {files.text(f"{_CPUS}/cpu{n}/topology/thread_siblings_list") or str(n) for n in mask}
     quotas = [quota for group in groups(files, "cpu") if (quota := group.cpu_quota()) is not None]
@@ -88,16 +70,10 @@ def cpu(files: SystemFiles, environment: Mapping[str, str] = os.environ) -> dict
     text = environment.get("LOCAL_WORLD_SIZE", "")
     ranks = int(text) if text.isdecimal() and int(text) > 0 else 1
     left = min([float(len(mask) or 1), *quotas]) / ranks
-    load = files.text("/proc/loadavg").split()
+    load = re.match(r"\d+\.\d+ ", files.text("/proc/loadavg"), re.ASCII)
+    frequency = f"{_CPUS}/cpu{mask[0] if mask else 0}/cpufreq"
     return {
-        "model": next(
-            (
-                line.partition(":")[2].strip()
-                for line in files.text("/proc/cpuinfo").splitlines()
-                if line.startswith("model name")
-            ),
-            None,
-        ),
+        "model": models[1].strip() if models else None,
         "online": len(online) or None,
         "affinity": len(mask) or None,
         "affinity_list": mask,
@@ -108,13 +84,9 @@ def cpu(files: SystemFiles, environment: Mapping[str, str] = os.environ) -> dict
         "ranks": ranks,
         "ranks_text": text if text and text != str(ranks) else None,
         "cpus": left,
-        "load": float(load[0]) if load and re.fullmatch(r"\d+\.\d+", load[0]) else None,
-        "governor": next(
-            (name for n in mask[:1] if (name := files.text(f"{_CPUS}/cpu{n}/cpufreq/scaling_governor"))), None
-        ),
-        "frequency_driver": next(
-            (name for n in mask[:1] if (name := files.text(f"{_CPUS}/cpu{n}/cpufreq/scaling_driver"))), None
-        ),
+        "load": float(load[0]) if load else None,
+        "governor": files.text(f"{frequency}/scaling_governor") or None,
+        "frequency_driver": files.text(f"{frequency}/scaling_driver") or None,
     }
 
 
@@ -122,25 +94,18 @@ def memory(files: SystemFiles) -> dict[str, Any]:
     """limit, limit_left: of the tightest control group. kills: processes ended there for want of memory.
     huge_pages: "always", ...
     """
-    limit: int | None = None
-    left: int | None = None
-    kills: int | None = None
-    for group in groups(files, "memory"):
-        if kills is None:
-            kills = group.oom_kills()
-        own, used = group.memory_limit(), group.memory_used()
-        if own is not None:
-            limit = own if limit is None else min(limit, own)
-            if used is not None:
-                left = own - used if left is None else min(left, own - used)
+    every = list(groups(files, "memory"))
+    limits = {group: limit for group in every if (limit := group.memory_limit()) is not None}
+    left = [limit - used for group, limit in limits.items() if (used := group.memory_used()) is not None]
+    kills = [count for group in every if (count := group.oom_kills()) is not None]
     pages = "/sys/kernel/mm/transparent_hugepage"
     return {
         "total": files.meminfo("MemTotal"),
         "available": files.meminfo("MemAvailable"),
         "swap": files.meminfo("SwapTotal"),
-        "limit": limit,
-        "limit_left": left,
-        "kills": kills,
+        "limit": min(limits.values(), default=None),
+        "limit_left": min(left, default=None),
+        "kills": next(iter(kills), None),
         "oom_score_adj": files.number("/proc/self/oom_score_adj"),
         "overcommit": files.number("/proc/sys/vm/overcommit_memory"),
         "huge_pages": _chosen(files.text(f"{pages}/enabled")),
@@ -161,19 +126,16 @@ def limits(files: SystemFiles) -> dict[str, Any]:
     """open_files, locked_memory (bytes), processes: [soft, hard], None for unlimited; pids: of the control
     group.
     """
-    found: dict[str, Any] = {}
-    for line in files.text("/proc/self/limits").splitlines():
-        for name, sign in (
-            ("open_files", "Max open files"),
-            ("locked_memory", "Max locked memory"),
-            ("processes", "Max processes"),
-        ):
-            words = line[len(sign) :].split()
-            if line.startswith(sign) and len(words) >= 2:
-                found[name] = [whole(words[0]), whole(words[1])]
+    names = {
+        "open_files": "Max open files",
+        "locked_memory": "Max locked memory",
+        "processes": "Max processes",
+    }
+    text = files.text("/proc/self/limits")
+    found = {name: re.search(rf"^{sign} +(\S+) +(\S+)", text, re.MULTILINE) for name, sign in names.items()}
     pids = [limit for group in groups(files, "pids") if (limit := group.pids_limit()) is not None]
     return {
-        **{name: found.get(name) for name in ("open_files", "locked_memory", "processes")},
+        **{name: [whole(match[1]), whole(match[2])] if match else None for name, match in found.items()},
         "pids": min(pids, default=None),
     }
 

@@ -1,40 +1,90 @@
-"""An examination for people: tables by rich on a terminal that has it, else aligned lines."""
+"""An examination for people: aligned lines, and what to fix first."""
 
 from __future__ import annotations
 
 import shutil
+import string
 import textwrap
 from typing import Any, TextIO
 
-from .attainable import count_text, size_text
+from ..texts import aligned, count_text, size_text
 
 _Rows = list[tuple[str, ...]]
+_INDENT = " " * 14  # of what does not fit into a line of a terminal
+_BYPASSED = {
+    "O_DIRECT": "past the page cache",
+    "dropped": "its pages dropped before",
+    "no": "perhaps from the page cache",
+}
+# (part of the examination, what it must have for this line, the line's name, its text)
+_TIMED = [
+    ("disk", "error", "disk", "not timed: {error}"),
+    ("disk", "random", "disk", "{place} ({kind}; {what_files}; {bypassed})"),
+    (
+        "disk",
+        "random",
+        "",
+        "{order} {sequential:size}/s, {sequential_one:size}/s by one reader{written}",
+    ),
+    (
+        "disk",
+        "random",
+        "",
+        "{random:count} random reads of {random_bytes:size} a second by 16 readers, {random_one:count} by one"
+        " ({latency_seconds:time} each)",
+    ),
+    ("disk", "random", "page cache", "{cached:size}/s by {threads} threads"),
+    ("store", "error", "store", "not timed: {error}"),
+    (
+        "store",
+        "many",
+        "store",
+        "{url}: {latency_seconds:time} a request, {one:size}/s by one at a time, {many:size}/s by up to"
+        " {requests:.0f}",
+    ),
+    (
+        "batches",
+        "decode",
+        "decoding",
+        "{decode:count} {whose} ({bytes:size}) a second by one thread, {megapixels:,.0f} MP/s",
+    ),
+    ("batches", "one", "batches", "{one:count} {what} a second by one thread, {all:count} by {threads}"),
+    ("memory_copy", "all", "memory", "{all:size}/s copied by {threads} threads, {one:size}/s by one"),
+]
+_LINK = (
+    "{pinned:size}/s from page-locked memory, {pageable:size}/s from ordinary; memory is locked at"
+    " {pin_bytes_per_second:size}/s"
+)
+_RED, _PLAIN = "\033[31m", "\033[0m"
 
 
 def show(found: dict[str, Any], stream: TextIO) -> None:
-    sections = [
-        ("Machine", _machine(found)),
-        ("Timed", _timed(found)),
-        ("Attainable, samples a second per rank", _attainable(found)),
-    ]
-    table = _rich_table if stream.isatty() and _has_rich() else _plain_table
-    for title, rows in sections:
-        table(title, rows, stream)
-    width = min(120, shutil.get_terminal_size((120, 24)).columns) if stream.isatty() else 120
+    terminal = stream.isatty()
+    width = min(120, shutil.get_terminal_size((120, 24)).columns) if terminal else 120
+    sections = {
+        "Machine": _machine(found),
+        "Timed": _timed(found),
+        "Attainable, samples a second per rank": _attainable(found),
+    }
+    for title, rows in sections.items():
+        print(title, file=stream)
+        for row, line in zip(rows, aligned(rows, right=[1])):
+            if terminal:
+                line = "\n".join(textwrap.wrap(line, width, subsequent_indent=_INDENT))
+                line = f"{_RED}{line}{_PLAIN}" if "too slow" in row else line
+            print(line, file=stream)
+        print(file=stream)
     print("\n".join(_verdict(found, width)), file=stream)
 
 
 def _machine(found: dict[str, Any]) -> _Rows:
-    machine, software = found["machine"], found["software"]
+    machine, software, budget = found["machine"], found["software"], found["millrace_threads"]
     cpu, memory, system, shm, limits = (
-        machine["cpu"],
-        machine["memory"],
-        machine["system"],
-        machine["shm"],
-        machine["limits"],
+        machine[name] for name in ("cpu", "memory", "system", "shm", "limits")
     )
-    budget = found["millrace_threads"]
-    rows = [
+    quota, limit, swap = cpu["quota"], memory["limit"], memory["swap"]
+    no_cuda = software["millrace_cuda"]
+    return [
         (
             "system",
             _joined(
@@ -50,7 +100,7 @@ def _machine(found: dict[str, Any]) -> _Rows:
                 cpu["model"],
                 f"{cpu['affinity']} of {cpu['online']} CPUs in the affinity mask",
                 f"{cpu['cores']} cores",
-                "no cgroup quota" if cpu["quota"] is None else f"a cgroup quota of {cpu['quota']:.3g}",
+                "no cgroup quota" if quota is None else f"a cgroup quota of {quota:.3g}",
                 cpu["governor"] and f"governor {cpu['governor']}",
             ),
         ),
@@ -60,13 +110,9 @@ def _machine(found: dict[str, Any]) -> _Rows:
             _joined(
                 memory["total"]
                 and f"{size_text(memory['total'])}, {size_text(memory['available'] or 0)} free",
-                (
-                    "no cgroup limit"
-                    if memory["limit"] is None
-                    else f"a cgroup limit of {size_text(memory['limit'])}"
-                ),
+                "no cgroup limit" if limit is None else f"a cgroup limit of {size_text(limit)}",
                 memory["huge_pages"] and f"transparent huge pages: {memory['huge_pages']}",
-                "no swap" if not memory["swap"] else f"swap {size_text(memory['swap'])}",
+                f"swap {size_text(swap)}" if swap else "no swap",
             ),
         ),
         (
@@ -90,14 +136,12 @@ def _machine(found: dict[str, Any]) -> _Rows:
             )
             or "not told",
         ),
-        ("/dev/shm", "none" if shm is None else f"{size_text(shm['size'])}, {size_text(shm['free'])} free"),
+        ("/dev/shm", f"{size_text(shm['size'])}, {size_text(shm['free'])} free" if shm else "none"),
         (
             "ulimits",
             _joined(
-                *(
-                    f"{name} {_limit(limits[key])}"
-                    for name, key in (("-n", "open_files"), ("-u", "processes"))
-                ),
+                f"-n {_limit(limits['open_files'])}",
+                f"-u {_limit(limits['processes'])}",
                 f"-l {_limit(limits['locked_memory'], size_text)}",
                 limits["pids"] and f"pids.max {limits['pids']}",
             ),
@@ -118,17 +162,14 @@ def _machine(found: dict[str, Any]) -> _Rows:
             _joined(
                 software["millrace"],
                 f"for torch {software['built_for_torch']}",
-                "CUDA" if not software["millrace_cuda"] else f"no CUDA: {software['millrace_cuda']}",
+                f"no CUDA: {no_cuda}" if no_cuda else "CUDA",
                 "NVTX" if software["nvtx"] else "no NVTX",
-                f"libjpeg {software['libjpeg'] or 'inside'}"
-                + (", SIMD" if found.get("libjpeg_simd") else ""),
+                f"libjpeg {software['libjpeg'] or 'inside'}",
+                software["simd_is_off"] and "no SIMD",
             ),
         ),
-    ]
-    if found["no_gpu"]:
-        rows.append(("GPU", f"none timed: {found['no_gpu']}"))
-    for gpu in found.get("gpus") or []:
-        rows.append(
+        *([("GPU", f"none timed: {found['no_gpu']}")] if found["no_gpu"] else []),
+        *(
             (
                 "GPU",
                 _joined(
@@ -137,140 +178,63 @@ def _machine(found: dict[str, Any]) -> _Rows:
                     f"NUMA node {gpu['node']}" if gpu.get("node", -1) >= 0 else None,
                 ),
             )
-        )
-    return rows
+            for gpu in found.get("gpus") or []
+        ),
+    ]
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
+
+
+class _Words(string.Formatter):
+    """Templates in which {x:size}, {x:count} and {x:time} are written as people read them."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        written = {"size": size_text, "count": count_text, "time": _milliseconds}.get(format_spec)
+        return super().format_field(value, format_spec) if written is None else written(value)
 
 
 def _timed(found: dict[str, Any]) -> _Rows:
-    disk, store, made, copied = (
-        found.get(name) or {} for name in ("disk", "store", "batches", "memory_copy")
-    )
-    rows: _Rows = []
-    if "random" in disk:
-        kind = (found["file_system"] or {}).get("kind") or "unknown file system"
-        how = {
-            "O_DIRECT": "past the page cache",
-            "dropped": "its pages dropped before",
-            "no": "perhaps from the page cache",
-        }[disk["bypass"]]
-        what = f"{disk['files']:,} files, {size_text(disk['bytes'])}" + (
-            "" if disk["complete"] else " and more"
-        )
-        rows.append(
-            (
-                "disk",
-                f"{found['disk_place']} ({kind}; {what if found['path'] else 'a file of our own'}; {how})",
-            )
-        )
-        order = "file after file" if disk["as_files"] else "in a row"
-        rows.append(
-            (
-                "",
-                f"{order} {size_text(disk['sequential'])}/s, {size_text(disk['sequential_one'])}/s by one"
-                " reader" + (f"; written {size_text(disk['write'])}/s" if "write" in disk else ""),
-            )
-        )
-        rows.append(
-            (
-                "",
-                (
-                    f"{count_text(disk['random'])} random reads of {size_text(disk['random_bytes'])} a second"
-                    f" by 16 readers, {count_text(disk['random_one'])} by one"
-                    f" ({disk['latency_seconds'] * 1e3:.3g} ms each)"
-                ),
-            )
-        )
-        rows.append(
-            ("page cache", f"{size_text(disk['cached'])}/s by {found['millrace_threads']['threads']} threads")
-        )
-    elif disk.get("error"):
-        rows.append(("disk", f"not timed: {disk['error']}"))
-    if store.get("error"):
-        rows.append(("store", f"not timed: {store['error']}"))
-    elif store:
-        rows.append(
-            (
-                "store",
-                (
-                    f"{store['url']}: {store['latency_seconds'] * 1e3:.3g} ms a request,"
-                    f" {size_text(store['one'])}/s by one at a time, {size_text(store['many'])}/s by up to"
-                    f" {store['requests']:.0f}"
-                ),
-            )
-        )
-    if "decode" in made:
-        whose = f"{made['photos']} of these photos" if made["own"] else "made up photos"
-        rows.append(
-            (
-                "decoding",
-                (
-                    f"{count_text(made['decode'])} {whose} ({size_text(made['bytes'])}) a second by one"
-                    f" thread, {made['pixels'] / 1e6:,.0f} MP/s"
-                ),
-            )
-        )
-    if "one" in made:
-        what = {
+    disk, store, made, need = (found.get(name) or {} for name in ("disk", "store", "batches", "need"))
+    own_file = "a file of our own"
+    files = f"{disk.get('files', 0):,} files, {size_text(disk.get('bytes', 0))}"
+    words = {
+        "threads": found["millrace_threads"]["threads"],
+        "place": found.get("disk_place"),
+        "kind": (found.get("file_system") or {}).get("kind") or "unknown file system",
+        "bypassed": _BYPASSED.get(disk.get("bypass", ""), ""),
+        "what_files": files + ("" if disk.get("complete") else " and more") if found["path"] else own_file,
+        "order": "file after file" if disk.get("as_files") else "in a row",
+        "written": f"; written {size_text(disk['write'])}/s" if "write" in disk else "",
+        "whose": f"{made.get('photos')} of these photos" if made.get("own") else "made up photos",
+        "what": {
             "jpeg224": "RandomResizedCrop(224) samples",
-            "tokens": f"rows of {found['need']['length']} tokens",
-            "rows": f"rows of {size_text(found['need']['sample_bytes'])}",
-        }[found["need"]["kind"]]
-        rows.append(
-            (
-                "batches",
-                (
-                    f"{count_text(made['one'])} {what} a second by one thread, {count_text(made['all'])} by"
-                    f" {made['threads']}"
-                ),
-            )
-        )
-    if copied:
-        rows.append(
-            (
-                "memory",
-                (
-                    f"{size_text(copied['all'])}/s copied by {found['millrace_threads']['threads']} threads, "
-                    f"{size_text(copied['one'])}/s by one"
-                ),
-            )
-        )
-    for gpu in found.get("gpus") or []:
-        if "pinned" in gpu:
-            text = (
-                f"{size_text(gpu['pinned'])}/s from page-locked memory, {size_text(gpu.get('pageable', 0))}/s"
-                " from ordinary"
-            )
-            rows.append(
-                (
-                    f"to GPU {gpu['index']}",
-                    f"{text}; memory is locked at {size_text(gpu['pin_bytes_per_second'])}/s",
-                )
-            )
-    return rows
+            "tokens": f"rows of {need['length']} tokens",
+            "rows": f"rows of {size_text(need['sample_bytes'])}",
+        }[need["kind"]],
+        "megapixels": made.get("pixels", 0) / 1e6,
+    }
+    parts = {"disk": disk, "store": store, "batches": made, "memory_copy": found.get("memory_copy") or {}}
+    rows = [
+        (name, _Words().format(text, **{**words, **parts[part]}))
+        for part, key, name, text in _TIMED
+        if parts[part].get(key)
+    ]
+    timed = [gpu for gpu in found.get("gpus") or [] if "pageable" in gpu]
+    return [*rows, *((f"to GPU {gpu['index']}", _Words().format(_LINK, **gpu)) for gpu in timed)]
 
 
 def _attainable(found: dict[str, Any]) -> _Rows:
-    rate = found["need"]["rate"]
+    needed = found["need"]["rate"]
     rows: _Rows = []
     for row in found["attainable"]:
-        number = "not timed" if row["rate"] is None else f"{count_text(row['rate'])}"
-        mark = (
-            ""
-            if row["rate"] is None or not row["counts"]
-            else "too slow"
-            if rate and row["rate"] < rate
-            else "fine"
-            if rate
-            else ""
-        )
-        rows.append(
-            (
-                row["name"],
-                number,
-                mark if row["counts"] else "no limit" if row["rate"] is not None else "",
-                row["how"],
-            )
-        )
+        mark, rate = "", row["rate"]
+        if rate is not None and not row["counts"]:
+            mark = "no limit"
+        elif rate is not None and needed:
+            mark = "too slow" if rate < needed else "fine"
+        rows.append((row["name"], "not timed" if rate is None else count_text(rate), mark, row["how"]))
     return rows
 
 
@@ -281,87 +245,36 @@ def _verdict(found: dict[str, Any], width: int) -> list[str]:
         "tokens": f"rows of {need['length']} tokens",
         "rows": f"rows of {size_text(need['sample_bytes'])}",
     }[need["kind"]]
-    lines = [
-        f"For {what}: "
-        + (
-            "nothing was timed."
-            if slowest is None
-            else f"{count_text(slowest['rate'])} samples/s are attainable, by {slowest['name']}."
-        )
-    ]
-    if need["rate"] is not None and slowest is not None:
-        times = slowest["rate"] / need["rate"]
-        lines[0] += f" The model needs {count_text(need['rate'])}: " + (
-            f"{times:.3g} times that is there." if times >= 1 else "too slow."
-        )
+    verdict = f"For {what}: nothing was timed."
+    if slowest is not None:
+        rate = slowest["rate"]
+        verdict = f"For {what}: {count_text(rate)} samples/s are attainable, by {slowest['name']}."
+        if need["rate"] is not None:
+            times = rate / need["rate"]
+            met = f"{times:.3g} times that is there" if times >= 1 else "too slow"
+            verdict += f" The model needs {count_text(need['rate'])}: {met}."
+    lines = [verdict]
+    only_notes = not listed or listed[0]["level"] == "note"
     if listed:
-        lines += ["", "What to fix first:" if listed[0]["level"] != "note" else "Good to know:"]
+        lines += ["", "Good to know:" if only_notes else "What to fix first:"]
     for number, finding in enumerate(listed, 1):
-        note = " (note)" if finding["level"] == "note" and listed[0]["level"] != "note" else ""
-        text = f"{number}. {finding['subject']}: {finding['text']}{note}"
+        note = " (note)" if finding["level"] == "note" and not only_notes else ""
         lines += textwrap.wrap(
-            text, width, subsequent_indent="   ", break_on_hyphens=False, break_long_words=False
+            f"{number}. {finding['subject']}: {finding['text']}{note}",
+            width,
+            subsequent_indent="   ",
+            break_on_hyphens=False,
+            break_long_words=False,
         )
-        if finding["command"]:
-            lines.append(f"   > {finding['command']}")
+        lines += [f"   > {finding['command']}"] * bool(finding["command"])
     return lines
-
-
-def _plain_table(title: str, rows: _Rows, stream: TextIO) -> None:
-    print(title, file=stream)
-    widths = [
-        max((len(row[i]) for row in rows if i < len(row)), default=0)
-        for i in range(max((len(row) for row in rows), default=0))
-    ]
-    for row in rows:
-        cells = [
-            cell.rjust(widths[i]) if len(row) > 2 and i == 1 else cell.ljust(widths[i])
-            for i, cell in enumerate(row)
-        ]
-        print("  " + "  ".join(cells).rstrip(), file=stream)
-    print(file=stream)
-
-
-def _rich_table(title: str, rows: _Rows, stream: TextIO) -> None:
-    import rich.box
-    import rich.console
-    import rich.table
-    import rich.text
-
-    table = rich.table.Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=rich.box.SIMPLE,
-        show_header=False,
-        pad_edge=False,
-    )
-    count = max((len(row) for row in rows), default=0)
-    for i in range(count):
-        table.add_column(
-            justify="right" if count > 2 and i == 1 else "left",
-            no_wrap=i + 1 < count,
-            style="cyan" if i == 0 else None,
-        )
-    for row in rows:
-        style = "red" if "too slow" in row else None
-        table.add_row(*(rich.text.Text(cell) for cell in row), style=style)
-    rich.console.Console(file=stream).print(table)
-
-
-def _has_rich() -> bool:
-    try:
-        import rich.table  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def _joined(*parts: Any) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
-def _limit(pair: Any, shown: Any = lambda number: f"{number:,}") -> str:
+def _limit(pair: Any, shown: Any = "{:,}".format) -> str:
     if not pair:
         return "unknown"
     return "unlimited" if pair[0] is None else shown(pair[0])

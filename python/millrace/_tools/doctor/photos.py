@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import random
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -66,21 +66,14 @@ def made_photos(sample_bytes: int = USUAL_BYTES) -> Photos:
     """Eight pictures with the spectrum of photos, of about so many bytes each."""
     share = min(max(sample_bytes, 4_000), 8_000_000) / USUAL_BYTES
     width, height = round(_WIDTH * share**0.5), round(_HEIGHT * share**0.5)
-    photos = Photos(
-        [_jpeg(_resized(_picture(seed), width, height), quality=92) for seed in range(_MADE)], False
-    )
+    photos = Photos([_jpeg(_resized(_picture(seed), width, height)) for seed in range(_MADE)], False)
     photos.pixels = width * height
     return photos
 
 
-def progressive_photo() -> bytes:
-    """One that libjpeg decodes, and in which the work that it does with SIMD is the most of it."""
-    return _jpeg(Image.fromarray(_picture(0)), quality=30, progressive=True)
-
-
-def _jpeg(picture: Image.Image, **options: Any) -> bytes:
+def _jpeg(picture: Image.Image) -> bytes:
     file = io.BytesIO()
-    picture.save(file, "JPEG", **options)
+    picture.save(file, "JPEG", quality=92)
     return file.getvalue()
 
 
@@ -114,16 +107,12 @@ def in_memory_files(photos: Photos) -> list[int]:
     """A descriptor for each, of a file that has no name and goes when it is closed; the engine reads it as
     /proc/self/fd/N.
     """
-    descriptors: list[int] = []
-    try:
+    with contextlib.ExitStack() as failed:
+        descriptors = []
         for data in photos.data:
-            descriptor = os.memfd_create("photo", os.MFD_CLOEXEC)
-            descriptors.append(descriptor)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-    except OSError:
-        for descriptor in descriptors:
-            os.close(descriptor)
-        raise
+            descriptors.append(os.memfd_create("photo", os.MFD_CLOEXEC))
+            failed.callback(os.close, descriptors[-1])
+            with open(descriptors[-1], "wb", closefd=False) as file:
+                file.write(data)
+        failed.pop_all()
     return descriptors

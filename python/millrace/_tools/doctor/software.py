@@ -21,10 +21,12 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 def software(files: SystemFiles) -> dict[str, Any]:
     """JSON types. torch_cuda: the version of CUDA that torch was built with, None without; millrace_cuda: ""
-    when this build can use a
-    CUDA device, else why not, with the remedy; built_for_torch: the torch that millrace was compiled against;
-    gil: False on interpreters without one.
+    when this build can use a CUDA device, else why not, with the remedy; built_for_torch: the torch that
+    millrace was compiled against; gil: False on interpreters without one; libjpeg: the path of the library
+    that the codecs use, None when it is part of ours; simd_is_off: by an
+    environment variable of libjpeg-turbo's.
     """
+    mapped = [line.rpartition(" ")[2] for line in files.text("/proc/self/maps").splitlines()]
     return {
         "python": platform.python_version(),
         "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
@@ -37,18 +39,17 @@ def software(files: SystemFiles) -> dict[str, Any]:
         "built_for_torch": _core.built_for_torch,
         "millrace_cuda": _core.cuda_missing_reason(),
         "nvtx": _has_nvtx(),
-        "libjpeg": libjpeg(files),
+        "libjpeg": next(
+            (
+                name
+                for name in mapped
+                if os.path.basename(name).startswith("libjpeg.so") and "pillow" not in name.lower()
+            ),
+            None,
+        ),
+        "simd_is_off": os.environ.get("JSIMD_FORCENONE") == "1",
         "threads_environment": {name: whole(os.environ[name]) for name in _THREADS if name in os.environ},
     }
-
-
-def libjpeg(files: SystemFiles) -> Any:
-    """The path of the library that the codecs use; None when it is part of ours."""
-    for line in files.text("/proc/self/maps").splitlines():
-        name = line.rpartition(" ")[2]
-        if os.path.basename(name).startswith("libjpeg.so") and "pillow" not in name.lower():
-            return name
-    return None
 
 
 def _has_nvtx() -> bool:

@@ -69,24 +69,17 @@ class Group:
     def cpu_quota(self) -> float | None:
         """In CPUs; None: no quota."""
         at = self.folder
-        text = (
-            self.files.text(f"{at}/cpu.max")
-            if self.v2
-            else " ".join(self.files.text(f"{at}/cpu.cfs_{name}_us") for name in ("quota", "period"))
-        )
-        words = text.split()
-        if len(words) != 2:
-            return None
-        quota, period = whole(words[0]), whole(words[1])
-        return quota / period if quota and period and quota > 0 and period > 0 else None
+        names = ["cpu.max"] if self.v2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+        numbers = [whole(word) or 0 for name in names for word in self.files.text(f"{at}/{name}").split()]
+        return numbers[0] / numbers[1] if len(numbers) == 2 and min(numbers) > 0 else None
 
     def throttled(self) -> float | None:
         """Seconds that its threads had to stand still since it was made."""
         stat = self.files.values(f"{self.folder}/cpu.stat")
-        for name, unit in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
-            if (value := whole(stat.get(name, ""))) is not None:
-                return value * unit
-        return None
+        micro, nano = (whole(stat.get(name, "")) for name in ("throttled_usec", "throttled_time"))
+        if micro is not None:
+            return micro * 1e-6
+        return None if nano is None else nano * 1e-9
 
     def memory_limit(self) -> int | None:
         limit = self.files.number(f"{self.folder}/{'memory.max' if self.v2 else 'memory.limit_in_bytes'}")

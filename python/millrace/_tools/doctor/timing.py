@@ -10,26 +10,24 @@ from typing import Any
 
 def until(seconds: float, work: Callable[[], int], threads: int = 1) -> tuple[int, int, float]:
     """Calls `work()`, which returns bytes, again and again on so many threads: (calls, bytes, seconds). The
-    first error ends all, and is
-    raised.
+    first error ends all, and is raised.
     """
-    if threads == 1:
-        return _loop(work, time.perf_counter() + seconds, lambda: False)
     failed: list[BaseException] = []
-    counts = [(0, 0, 0.0)] * threads
-    end = time.perf_counter() + seconds
+    done: list[int] = []  # bytes of each call; append() is atomic
+    begin = time.perf_counter()
 
-    def run(number: int) -> None:
+    def run() -> None:
         try:
-            counts[number] = _loop(work, end, lambda: bool(failed))
+            while time.perf_counter() < begin + seconds and not failed:
+                done.append(work())
         except BaseException as error:
             failed.append(error)
 
-    workers = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(threads)]
-    begin = time.perf_counter()
+    workers = [threading.Thread(target=run, daemon=True) for _ in range(threads - 1)]
     try:
         for worker in workers:
             worker.start()
+        run()
         for worker in workers:
             worker.join()
     except BaseException as interrupt:  # Ctrl-C, or no more threads
@@ -37,17 +35,7 @@ def until(seconds: float, work: Callable[[], int], threads: int = 1) -> tuple[in
         raise
     if failed:
         raise failed[0]
-    return sum(count[0] for count in counts), sum(count[1] for count in counts), time.perf_counter() - begin
-
-
-def _loop(work: Callable[[], int], end: float, stopped: Callable[[], bool]) -> tuple[int, int, float]:
-    begin = now = time.perf_counter()
-    calls = size = 0
-    while now < end and not stopped():
-        size += work()
-        calls += 1
-        now = time.perf_counter()
-    return calls, size, max(now - begin, 1e-9)
+    return len(done), sum(done), max(time.perf_counter() - begin, 1e-9)
 
 
 def within(seconds: float, work: Callable[[], Any], what: str) -> Any:

@@ -1,0 +1,152 @@
+"""What has been measured, and how one more measurement is made within the budget."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any, NoReturn
+
+from .client import Client, Failed
+from .configurations import Configuration
+from .measure import Task
+from .options import Options
+from .progress import Progress
+from .survey import SURVEY_S, survey_text
+
+
+class DatasetFails(RuntimeError):
+    """Samples raise. `found`: what survey() tells."""
+
+    def __init__(self, text: str, found: dict[str, Any]) -> None:
+        super().__init__(text)
+        self.found = found
+
+
+class NothingMeasured(RuntimeError):
+    """No configuration gave a batch."""
+
+
+class Measurements:
+    """`records` (each measurement, in order), `failures` and `notes`, filled by measure(). Times are in
+    seconds.
+    """
+
+    def __init__(self, client: Client, options: Options, progress: Progress) -> None:
+        self.client, self.options, self.progress = client, options, progress
+        self.facts: dict[str, Any] = {}
+        self.records: list[dict[str, Any]] = []
+        self.failures: dict[Configuration, str] = {}
+        self.notes: list[str] = []
+        self.overhead = 1.0  # that a measurement takes besides its window
+        self.batch_s = 0.0  # what making a batch takes, about, in one worker
+        self._surveyed = False
+        self._silent = 0  # measurements that gave no answer: the next have less patience
+        self.begin()
+
+    def begin(self) -> None:
+        """The budget counts from now."""
+        self._start = time.monotonic()
+        self.progress.begin()
+
+    def left(self, share: float) -> float:
+        """Seconds until this share of the budget is spent."""
+        return share * self.options.budget - (time.monotonic() - self._start)
+
+    def measure(self, configuration: Configuration, window: float, phase: str, warm: float = 0.0) -> None:
+        """For `window` seconds, after `warm`; what comes of it is in `records` or in `failures`."""
+        options, name, begun = self.options, str(configuration), time.monotonic()
+        self.progress.measuring(name)
+        if self.left(1.0) <= 0 and not self.records:
+            self.nothing_measured(
+                f"no configuration gave enough batches within the budget of {options.budget:g} s;"
+                " a larger one, or smaller batches, may help"
+            )
+        step = options.step_seconds + self.batch_s
+        # What takes much longer than usual hangs.
+        usual = 4 * (window + warm + self.overhead + step * (options.steps or 2))
+        limit = max(3.0, min(max(10.0, usual), max(self.left(1.0), 2 * window + 5)) / (1 + self._silent))
+        if not self.records:
+            limit = min(limit, max(usual, options.budget / 4))  # something must be left for the others
+        seconds, busy = options.seconds or window, options.step_on == "cpu"
+        task = Task(seconds, options.steps, options.step_seconds, busy, limit, warm)
+        try:
+            record = self.client.measure(configuration, task, self.facts)
+        except Failed as failure:
+            self.failures[configuration] = told(failure)
+            self._silent += failure.kind == "silent"
+            self.progress.measured(name, None, self._best_text())
+            if failure.kind not in ("silent", "died"):
+                self.survey()
+            return
+        spent = time.monotonic() - begun
+        self.overhead = 0.5 * self.overhead + 0.5 * max(0.0, spent - window - warm)
+        record.update(configuration=configuration, phase=phase)
+        self.records.append(record)
+        self.progress.measured(name, record["rate"], self._best_text())
+
+    def survey(self) -> None:
+        """After a failure, once: whether it is the dataset's. DatasetFails where it is."""
+        if self._surveyed:
+            return
+        self._surveyed = True
+        self.progress.phase("reading samples one by one")
+        try:
+            found = self.client.survey(min(SURVEY_S, self.options.budget))
+        except Failed as failure:
+            self.notes.append(f"reading samples one by one failed, too: {told(failure)}")
+            return
+        if found["failed"]:
+            raise DatasetFails(survey_text(found, self.facts["iterable"]), found)
+        self.notes.append(
+            f"{found['read']:,} samples were read one by one without an error; what fails is making batches"
+            " of them"
+        )
+
+    def nothing_measured(self, *why: str) -> NoReturn:
+        """Raises it, with all failures."""
+        reasons = set(self.failures.values())
+        failures = [f"{configuration}: {reason}" for configuration, reason in self.failures.items()]
+        if len(reasons) == 1:
+            failures = [f"all {len(failures)} alike: {reasons.pop()}"]
+        raise NothingMeasured("\n".join([*why, *failures]))
+
+    def rates_of(self, configuration: Configuration, phase: str | None = None) -> list[float]:
+        """samples/s of each measurement that counts, or of those of one phase."""
+        return [
+            r["rate"]
+            for r in self.records
+            if r["configuration"] == configuration and r["phase"] == (phase or r["phase"]) != "warm-up"
+        ]
+
+    def rates(self) -> dict[Configuration, float]:
+        """The median of each that never failed."""
+        measured = dict.fromkeys(r["configuration"] for r in self.records if r["phase"] != "warm-up")
+        return {c: statistics.median(self.rates_of(c)) for c in measured if c not in self.failures}
+
+    def ranking(self, side: str | None = None) -> list[Configuration]:
+        """Those that were measured, of one side or of both, the best first."""
+        rates = self.rates()
+        found = [c for c in rates if side in (None, c.side)]
+        return sorted(found, key=lambda c: (-rates[c], c.effort()))
+
+    def _best_text(self) -> str:
+        return "".join(
+            f"{best}: {self.rates()[best]:,.0f} samples/s" for best in self.ranking("millrace")[:1]
+        )
+
+
+def spread(values: list[float]) -> float:
+    """(highest - lowest) / median."""
+    return (max(values) - min(values)) / statistics.median(values)
+
+
+def told(failure: Failed) -> str:
+    """In short: of what a worker process raised its last line, since the trace before it leads through torch
+    and millrace.
+    """
+    text = str(failure)
+    if "Original Traceback" in text:
+        text = text.strip().splitlines()[-1]
+    if "stack expects each tensor to be equal size" in text:
+        text += "; samples that differ in size need a collate function: --collate module:function"
+    return text + (f" ({failure.where})" if failure.where else "")
