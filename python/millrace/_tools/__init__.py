@@ -1,0 +1,1 @@
+"""What measures, reports and advises: imported when it is first used."""
