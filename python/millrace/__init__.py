@@ -15,11 +15,11 @@ from ._tools.history.recorder import BatchHistory
 from ._tools.history.replaying import replay
 from ._tools.history.signals import dump_on_signal
 from ._tools.rank_report import rank_report
+from .collate import Pad
 from .dataloader import DataLoader
 from .errors import CorruptDataError, StateError, UnavailableError
 from .frozen_list import FrozenList, frozen
 from .installation import install, uninstall
-from .pad import Pad
 from .prefetch import DevicePrefetcher
 
 __version__ = "0.1.0"

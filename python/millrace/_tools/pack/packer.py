@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ class _Sample:
     fields: dict[str, bytes]
     label: int | None
     pictures: list[Picture] = field(default_factory=list)
-    pixels: list[list[int]] | None = None
+    pixels: dict[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,7 @@ class _Work:
                 yield (
                     (f"sample {number}", _raising(item))
                     if isinstance(item, Exception)
-                    else (item[0], _bound(self.prepare, *item))
+                    else (item[0], partial(self.prepare, *item))
                 )
             return
         for number in self.order[begin:]:
@@ -290,7 +291,7 @@ class _Work:
             except Exception as error:
                 yield key, _raising(error)
             else:
-                yield key, _bound(self.prepare, key, files)
+                yield key, partial(self.prepare, key, files)
 
     def _make_room(self, sample: _Sample, position: int) -> None:
         if self.writer and (
@@ -321,7 +322,7 @@ class _Work:
                     "crc32": writer.crc32,
                     "next": position,
                     "skipped": self.skipped,
-                    "statistics": self.statistics.as_dict(),
+                    "statistics": self.statistics.counts,
                 }
             )
         except BaseException as error:
@@ -353,10 +354,6 @@ def _in_order(
                 yield name, future.result
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _bound(prepare: _Preparation, key: str, files: dict[str, bytes]) -> Callable[[], _Sample]:
-    return lambda: prepare(key, files)
 
 
 def _raising(error: Exception) -> Callable[[], _Sample]:

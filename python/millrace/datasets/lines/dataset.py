@@ -12,7 +12,7 @@ import torch
 from millrace import _core
 from millrace.errors import CorruptDataError
 
-from ...pad import Pad
+from ...collate import Pad
 from ..batches import BatchDataset, MakerOptions
 from ..kept import FirstVersions
 from ..webdataset.open_shards import StoreOptions, check_url

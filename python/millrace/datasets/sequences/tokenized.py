@@ -14,7 +14,7 @@ from torch.utils.data import Subset
 
 from ... import _core
 from ..._profiling.stages import FETCH, TRANSFORM, during
-from ...pad import Pad
+from ...collate import Pad
 from ...samplers.global_order import checked_number
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from .encoders import Encoder, loaded
