@@ -41,8 +41,6 @@ class RankedSampler(ResumableEpochs):
     A state counts steps of all ranks together, so it loads under another num_replicas.
     """
 
-    __slots__ = ()
-
     def __init__(
         self,
         length: int,

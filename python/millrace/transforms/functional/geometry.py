@@ -148,8 +148,8 @@ def pad(picture: P, padding: int | Sequence[int], fill: Fill = 0, padding_mode: 
                 picture, border=(left, top, right, bottom), fill=pillow_fill(picture, fill)
             )
         pixels = np.asarray(picture)
-        borders = [(top, bottom), (left, right)] + [(0, 0)] * (pixels.ndim - 2)
-        padded = Image.fromarray(np.pad(pixels, borders, mode=padding_mode))
+        widths = [(top, bottom), (left, right)] + [(0, 0)] * (pixels.ndim - 2)
+        padded = Image.fromarray(np.pad(pixels, widths, mode=padding_mode))
         if picture.mode == "P":
             padded.putpalette(picture.getpalette())
         return padded
