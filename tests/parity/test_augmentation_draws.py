@@ -24,6 +24,7 @@ def pipeline_of(*transforms):
 
 
 DRAWS = 3000
+JITTER = t.ColorJitter(0.5, 0.6, 0.7, 0.5)
 
 
 def ours_and_theirs(transform, theirs, fields, size=(200, 100)):
