@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from millrace import DataLoader, transforms
-from millrace._tools.pack import pack
+from millrace import DataLoader, pack, transforms
 from millrace.datasets import WebDataset
 
 from benchmarks import probes

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from millrace import DataLoader, transforms
+from millrace import DataLoader, pack, transforms
 from millrace.__main__ import main as millrace
-from millrace._tools.pack import pack
 from millrace.datasets import ImageFolder, WebDataset
 from PIL import Image
 

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch.utils.data
 from torch.utils.data import Dataset, Sampler
@@ -34,15 +34,17 @@ from ._loader.tuning import (
     tuning_of,
 )
 from ._profiling import Profiler, settings_of
-from ._tools.advice import Advice, advice_of
 from ._tools.history.dump import known
 from ._tools.history.methods import Recorded
 from ._tools.history.recorder import BatchHistory, recorder_of
-from ._tools.report import Report, report_of
 from .errors import UnavailableError
 from .installation import Replaceable
 from .prefetch import checked_depth, prefetched
 from .samplers import LengthGroupedSampler, StratifiedBatchSampler
+
+if TYPE_CHECKING:
+    from ._tools.advice import Advice
+    from ._tools.report.report import Report
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -363,6 +365,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         """The profile and its steps, to be printed, or saved as a page: report().save("report.html").
         docs/report.md has the rest.
         """
+        from ._tools.report.report import report_of
+
         return report_of(self)
 
     def stats(self, steps: bool = False) -> dict[str, Any]:
@@ -399,12 +403,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         )
 
     def advice(self) -> Advice:
-        """What to change so that the loop waits less: a list of millrace._tools.advice.Suggestion, each with
-        the
-        throughput that a model of the
-        measured stages foretells, and `line`, all of it in one line. From the latest iterator; a few batches
-        are enough.
+        """What to change so that the loop waits less: a list of millrace.Suggestion, each with the throughput
+        that a model of the measured stages foretells, and `line`, all of it in one line. From the latest
+        iterator; a few batches are enough.
         """
+        from ._tools.advice import advice_of
+
         return advice_of(self)
 
     def state_dict(self) -> dict[str, Any]:
@@ -444,6 +448,15 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         self._millrace_saved = None if saved is None else copy.deepcopy(state_dict)
         if saved is not None and not verify:
             self._millrace_saved = signed(verified(self._millrace_saved, "the loader's state", verify))
+
+    def __copy__(self) -> DataLoader[T_co]:
+        """A loader over the same objects, which begins anew: iterators and their place are this one's."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.__dict__.update(
+            _iterator=None, _millrace_run=copy.copy(self._millrace_run), _millrace_progress=None
+        )
+        return twin
 
     @property
     def seed(self) -> int | None:

@@ -19,7 +19,7 @@ def frozen(items: Iterable[Any]) -> FrozenList:
     changing a dict that came out changes nothing inside.
 
     items: str, bytes, int, float or bool, all of one type, are stored as they are (int in as few bytes as the
-        largest needs); so are tuples of one length and dicts with the same str keys, place by place. Anything
+        largest needs); so are tuples of one length and dicts with the same str keys, field by field. Anything
         else, and a list of mixed types, is stored as one pickle per item, which is slower to read. Raises
         TypeError for what cannot be pickled, and for str, bytes, dict and set in place of a sequence.
 

@@ -40,14 +40,17 @@ void add(std::atomic<int64_t>& counter, int64_t value) {
   put(counter, counter.load(std::memory_order_relaxed) + value);
 }
 
-// Calls `read` until nobody wrote meanwhile.
+// Calls `read` until nobody wrote meanwhile. A writer that lost its CPU in the middle is waited for; one that
+// was killed there leaves what it had written.
 template <class Read>
 void read_whole(const std::atomic<int64_t>& version, Read read) {
-  constexpr int kMostTries = 1000;  // behind them the writer was killed while it wrote
+  constexpr int kSpins = 200, kMostTries = kSpins + 400;
+  constexpr timespec kPause{0, 100'000};  // 40 ms in all
   for (int i = 0; i < kMostTries; ++i) {
     const int64_t before = version.load(std::memory_order_acquire);
     read();
     if (before % 2 == 0 && version.load(std::memory_order_relaxed) == before) return;
+    if (i >= kSpins) nanosleep(&kPause, nullptr);
   }
 }
 

@@ -275,7 +275,7 @@ def test_what_was_found_is_where_the_next_run_begins(tmp_path, caplog):
     path = tmp_path / "runs" / "tune.json"
     data = torch.rand(256, 4)
     first = millrace.DataLoader(data, 8, tune_file=path, **AUTO)
-    with caplog.at_level(logging.DEBUG, "millrace._loader.tuning"):
+    with caplog.at_level(logging.DEBUG, "millrace.tuning"):
         list(first)
         found = settle(first)
     assert found.threads == 1 and [
@@ -355,7 +355,7 @@ def test_writers_at_once_lose_nothing(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert [read_choice(path, {"n": i}) for i in range(12)] == [(Setting(1 + i, 3), i) for i in range(12)]
+    assert [read_choice(path, {"n": i}) for i in range(12)] == [Setting(1 + i, 3) for i in range(12)]
 
 
 # -- what is told, and copies

@@ -71,7 +71,7 @@ DATASETS = """
         return torch.stack([value for value, _ in samples]), [index for _, index in samples]
 
     sleeps, bad, dies = Sleeps(), Sleeps(bad=range(0, 2000, 20)), Dies()
-        uneven, empty, few = Uneven(), Sleeps(0), Sleeps(5)
+    uneven, empty, few = Uneven(), Sleeps(0), Sleeps(5)
     endless, short, nothing = Stream(None), Stream(37), Stream(0)
     loader = DataLoader(
             sleeps, batch_size=16, shuffle=True, num_workers=1, collate_fn=pairs, prefetch_factor=3)

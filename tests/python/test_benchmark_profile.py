@@ -13,10 +13,10 @@ from torch.utils.data import Dataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.profile import ProfileScenario, check, costs, measure, short, table  # noqa: E402
 from millrace import DataLoader, _core  # noqa: E402
 
 from benchmarks import profile  # noqa: E402
+from benchmarks.profile import ProfileScenario, check, costs, measure, short, table  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -195,7 +195,7 @@ def test_damaged_files_say_so(tmp_path):
         return DriftProfile.load(path)
 
     for text in ("", "{}", "[1]", "no JSON"):
-        with pytest.raises(CorruptDataError, match="no profile of a feed"):
+        with pytest.raises(CorruptDataError, match="no drift profile"):
             load(text)
     with pytest.raises(ValueError, match="version 99"):
         load({**sound, "millrace_drift_profile": 99})

@@ -124,26 +124,22 @@ def test_a_worker_that_died(tmp_path):
 # ---------------------------------------------------------------- the engine
 
 
-def test_a_native_read_that_hangs(tmp_path):
+def test_a_picture_that_hangs(tmp_path, stuck_picture):
     paths = make_folder(tmp_path / "root")
     data = pictures(tmp_path / "root")
     with open(paths[5], "rb") as file:
-        picture = file.read()
-    os.unlink(paths[5])
-    os.mkfifo(paths[5])
+        stuck_picture.then = file.read()
+    with open(paths[5], "wb") as file:
+        file.write(b"STUCK")
     loader = DataLoader(data, 2, num_workers=2)
     assert "python —" not in loader.explain()
 
     def look():
         state = loader.dump_state()
-        worker = hanging_worker(state, doing="fetch", index=5)
+        worker = hanging_worker(state, doing="decode", index=5)
         return None if worker is None or worker["sample_seconds"] < 0.2 else (state, worker)
 
-    def feed():
-        with open(paths[5], "wb") as pipe:
-            pipe.write(picture)
-
-    (state, worker), rest = while_it_hangs(loader, feed, look)
+    (state, worker), rest = while_it_hangs(loader, stuck_picture.set, look)
     assert worker["path"] == paths[5] and worker["name"] in ("thread 0", "thread 1")
     queue = state["loaders"][0]["queue"]
     assert (

@@ -111,9 +111,9 @@ def test_tables(capsys, tmp_path):
     "words, message",
     [
         (["nowhere"], "no such file or folder"),
-        (["{script}:nothing"], "has no nothing"),
+        (["{script}:nothing"], "has no 'nothing'"),
         (["{script}:number"], "neither a dataset nor a loader"),
-        (["none.py:dataset"], "no such script"),
+        (["none.py:dataset"], "there is no file"),
         (["no_module:x"], "no_module"),
         (["{script}:Broken", "--workers", "0"], "bad sample"),
         (["{folder}"], "neither class folders"),

@@ -4,17 +4,15 @@ scalars.
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import sys
 import urllib.error
 import urllib.request
 from typing import Any
 
 import pytest
-from millrace._tools.report import Report, prometheus, serve_metrics
-from millrace._tools.report.summary import CONSUMER, step_times, throughput
+from millrace import Report, prometheus, serve_metrics
+from millrace._tools.report.summary import CONSUMER, step_times
 from millrace._tools.report.trace import trace_events
 from profile_fixture import profile
 
@@ -90,50 +88,6 @@ def test_the_largest_loss_is_named_beside_the_bottleneck() -> None:
     assert "most of it to start; the slowest stage is decode" in str(Report(profile(1)))
 
 
-def test_rich_table() -> None:
-    rich_console = pytest.importorskip("rich.console")
-    out = io.StringIO()
-    rich_console.Console(file=out, width=120, color_system=None).print(
-        Report(profile(50), "[bold]not a mark-up[/bold]")
-    )
-    text = out.getvalue()
-    assert (
-        "training loop" in text and "[bold]not a mark-up[/bold]" in text and "█" in text and "decode" in text
-    )
-
-
-def test_show_prints_lines_where_there_is_no_terminal(capsys) -> None:
-    report = Report(profile(3))
-    report.show()
-    assert capsys.readouterr().out == f"{report}\n"
-
-
-def test_show_uses_rich_in_a_terminal(monkeypatch) -> None:
-    pytest.importorskip("rich")
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    out = Terminal()
-    monkeypatch.setattr("sys.stdout", out)
-    Report(profile(3)).show()
-    assert "█" in out.getvalue()
-
-
-def test_show_without_rich_prints_lines(monkeypatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    out = Terminal()
-    monkeypatch.setattr("sys.stdout", out)
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-    report = Report(profile(3))
-    report.show()
-    assert out.getvalue() == f"{report}\n"
-
-
 def test_the_page_has_the_profile_to_the_microsecond() -> None:
     found = profile(100)
     text = re.search(r'id="profile">(.*?)</script>', Report(found).html())[1]  # type: ignore[index]
@@ -167,12 +121,6 @@ def test_a_missing_folder_is_an_error_that_says_so(method: str, tmp_path) -> Non
 def test_step_times() -> None:
     enter, leave, waits, own = step_times({"enter": [1.0, 3.0, 9.0], "leave": [2.0, 3.5]}, 10.0)
     assert (enter, leave, waits, own) == ([1.0, 3.0], [2.0, 3.5], [1.0, 0.5], [1.0, 5.5])
-
-
-def test_throughput_counts_every_batch() -> None:
-    moments = [0.1 * i for i in range(100)]
-    xs, rates = throughput(moments, 64.0, 0.0, 10.0)
-    assert sum(rate * (b - a) for rate, a, b in zip(rates, xs, xs[1:])) == pytest.approx(6400)
 
 
 def test_trace_has_each_step_and_what_was_ready() -> None:

@@ -13,10 +13,9 @@ from typing import Any
 import millrace
 import pytest
 import torch
-from millrace import DataLoader
-from millrace._tools.report import Report, prometheus, serve_metrics
+from millrace import DataLoader, Report, prometheus, serve_metrics
 from millrace._tools.report.summary import Summary
-from torch.profile import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 
 
@@ -161,4 +160,4 @@ def test_no_range_is_made_while_nobody_records(monkeypatch) -> None:
 
 
 def test_the_report_package_is_there_with_millrace() -> None:
-    assert millrace._tools.report.Report is Report
+    assert millrace.Report is Report

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from browser import Seen, browser_or_skip, look
-from millrace._tools.report import Report
+from millrace import Report
 from millrace._tools.report.colours import COLOURS
 from millrace._tools.report.loader_page import loader_page
 from millrace._tools.report.page import Page
@@ -122,6 +122,14 @@ def test_keys_zoom_the_longest_run(key: str, tmp_path: Path) -> None:
     share = (end - begin) / (last - first)
     assert seen.console == [] and share == pytest.approx({"-": 1 / 4, "ArrowLeft": 1 / 8}[key], rel=1e-3)
     assert all(paths and all(paths) for paths in marks(seen.elements).values())
+
+
+def test_the_charts_show_who_waited(tmp_path: Path) -> None:
+    pink = []
+    for seconds in (0.02, 1e-5):
+        page = Report(profile(400, wait_seconds=seconds)).save(tmp_path / f"{seconds}.html")
+        pink.append(colours_of(look(page))[rgb(COLOURS["wait"][0])])
+    assert pink[0] > 3 * pink[1]
 
 
 def test_the_numbers_can_be_saved(tmp_path: Path) -> None:

@@ -387,20 +387,6 @@ def test_a_file_cut_while_it_is_read(shard):
         second["txt"].read() and list(reader)
 
 
-def test_the_gil_is_free_while_a_shard_is_read(tmp_path):
-    """A pipe that nobody writes to yet: the thread that opens it must not keep others from running, among
-    them the writer.
-    """
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    result = []
-    opener = threading.Thread(target=lambda: result.append(_core.open_local_file(str(pipe)).size))
-    opener.start()
-    with open(pipe, "wb"):
-        opener.join(20)
-    assert result == [0]
-
-
 def test_a_reader_has_one_reader(shard):
     inner = []
 

@@ -1,24 +1,19 @@
-"""Stacks that are looked at: the right stage and place, and nothing that user code could notice."""
+"""Stacks that are sampled: the right stage and line, and nothing that user code could notice."""
 
 from __future__ import annotations
 
-import functools
-import io
 import json
 import os
-import pickle
 import signal
 import sys
 import threading
 import time
 import zlib
 
-import numpy as np
 import pytest
-import torch
 from millrace import DataLoader, _core
-from millrace._profiling import places, stacks
-from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
+from millrace._profiling import hotspots, stacks
+from torch.utils.data import Dataset, IterableDataset
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -32,109 +27,11 @@ def compute(seconds):
         sum(range(50))
 
 
-# ------------------------------------------------------------------ names
-
-
-def place_of_call(function, dataset=None):
-    """What the last call in `function`, without arguments, is taken for."""
-    code = function.__code__
-    offset = [i.offset for i in places._instructions(code) if i.opname.startswith("CALL")][-1]
-    return places.Places(dataset, frozenset()).of(((code, offset),))
-
-
-def reads(file):
-    file.read(10)
-
-
-def opens(path):
-    open(path)
-
-
-def inflates(data):
-    return zlib.decompress(data)
-
-
-def unpickles(data):
-    return pickle.loads(data)
-
-
-def loads_array(data):
-    return np.load(io.BytesIO(data))
-
-
-def flips(self, image):
-    return self.transform(image)
-
-
-def resizes(cv2, image):
-    return cv2.resize(image, (3, 3))
-
-
-def reads_image(cv2, path):
-    return cv2.imread(path)
-
-
-def asks_store(client):
-    return client.get_object(Bucket="b", Key="k")
-
-
-def sorts(values):
-    return sorted(values)
-
-
-@pytest.mark.parametrize(
-    "function, stage",
-    [
-        (reads, "fetch"),
-        (opens, "fetch"),
-        (inflates, "decode"),
-        (unpickles, "decode"),
-        (loads_array, "decode"),
-        (flips, "transform"),
-        (resizes, "transform"),
-        (reads_image, "decode"),
-        (asks_store, "fetch"),
-        (sorts, "sample"),
-    ],
-)
-def test_stage_of_a_call_in_c(function, stage):
-    place = place_of_call(function)
-    assert place.stage == stage
-    assert place.where.startswith(f"test_stacks.{function.__name__} (test_stacks.py:")
-
-
-def test_a_call_over_several_lines_has_its_name():
-    def function(store):
-        return (
-            store
-            .bucket("a")
-            .get_object(
-                "b",
-            )
-        )  # fmt: skip
-
-    assert place_of_call(function).stage == "fetch"
-
-
-class Doubled:
-    def __call__(self, value):
-        return self.twice(value)
-
-    def twice(self, value):
-        return 2 * value
-
-
-class Module(torch.nn.Module):
-    def forward(self, value):
-        return value
+def plain(value):
+    return value
 
 
 class Holder(Dataset):
-    def __init__(self, transform=None, inner=None):
-        self.transform = transform
-        if inner is not None:
-            self.dataset = inner
-
     def __len__(self):
         return 4
 
@@ -142,58 +39,7 @@ class Holder(Dataset):
         return index
 
 
-def plain(value):
-    return value
-
-
-@pytest.mark.parametrize("transform, code", [
-    (plain, plain.__code__),
-    (functools.partial(plain), plain.__code__),
-    (Doubled(), Doubled.twice.__code__),
-    (Doubled().twice, Doubled.twice.__code__),
-    (Module(), Module.forward.__code__),
-    (torch.nn.Sequential(Module()), Module.forward.__code__),
-    ([plain], plain.__code__),
-    ({"a": plain}, plain.__code__),
-], ids=lambda value: value.co_name if hasattr(value, "co_name") else type(value).__name__)  # fmt: skip
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda d: d,
-        lambda d: Subset(d, [0]),
-        lambda d: ConcatDataset([d]),
-        lambda d: Holder(inner=Subset(d, [0])),
-    ],
-)
-def test_transforms_are_found(transform, code, wrap):
-    assert code in set(places._codes_of_transforms(wrap(Holder(transform))))
-
-
-def test_looking_for_transforms_asks_the_dataset_nothing():
-    class Odd(Dataset):
-        def __getattr__(self, name):
-            raise RuntimeError(f"{name} was asked for")
-
-    odd = Odd()
-    odd.transform = plain
-    odd.dataset = odd  # a circle
-    assert set(places._codes_of_transforms(odd)) == {plain.__code__}
-
-
-def test_the_time_before_a_functions_first_instruction_is_its_callers():
-    code = plain.__code__
-    entry = (
-        next(i.offset for i in places._instructions(code) if i.opname == "RESUME")
-        if sys.version_info >= (3, 11)
-        else 0
-    )
-    known = places.Places(Holder(), frozenset())
-    stack = ((code, entry), (flips.__code__, 0))
-    assert known.of(stack).stage == "sample"
-    assert known.of(stack, blocked=True).stage == "fetch"
-
-
-# ------------------------------------------------------------------ looks
+# ------------------------------------------------------------------ samples
 
 
 class Sampled(Dataset):
@@ -367,22 +213,22 @@ def test_threads_that_end_while_they_are_looked_at():
         thread.start()
         thread.join()
     time.sleep(0.1)
-    assert any(sampler._looks for sampler in samplers)
+    assert any(sampler._samples for sampler in samplers)
     for sampler in samplers:
-        stacks._looker().forget(sampler)
+        stacks._sampling_thread().forget(sampler)
 
 
 def test_a_note_has_room_in_its_row():
     sampler = stacks.StackSampler(Holder(), _core.StageClock())
-    for number in range(stacks._MOST_PLACES):
-        sampler._hot[places.Place("sample", f"{'module.' * 40}function (file.py:{number})")] = number
+    for number in range(stacks._MOST_HOTSPOTS):
+        sampler._hot[hotspots.Hotspot("sample", f"{'module.' * 40}function (file.py:{number})")] = number
     note = sampler.note()
     assert len(note) <= _core.NOTE_BYTES
     assert len(json.loads(note)["hot"]) > 3
 
 
 def test_what_cannot_be_classified_ends_the_looking_not_the_batch(monkeypatch):
-    monkeypatch.setattr(places.Places, "of", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(hotspots.Hotspots, "of", lambda *_, **__: 1 / 0)
     assert look(lambda _: compute(0.1) or 1)["hot"] == []
 
 
@@ -410,9 +256,3 @@ def test_patience_ends_with_long_batches_or_many_short_ones(monkeypatch):
         return None
 
     assert [batches_until_looked_at(seconds) for seconds in (0.008, 0.0051, 0.001)] == [1, 2, 500]
-
-
-def test_a_place_is_named_by_its_module_also_inside_a_package():
-    assert places._module_of(places.__file__) == "millrace._profiling.places"
-    assert places._module_of(stacks.__file__.replace("stacks.py", "__init__.py")) == "millrace._profiling"
-    assert places._module_of("/nowhere/mine.py") == "mine"

@@ -66,26 +66,14 @@ def _containers(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, An
 
 
 def _object_bytes(container: Any) -> int:
-    looked_at = _sample(container)
-    if not looked_at:
-        return 0
-    return sum(map(_bytes_of, looked_at)) * len(container) // len(looked_at)
-
-
-def _sample(container: Any) -> list[Any]:
-    """Of a sequence, items from all over; a dict's as (key, value), which are only made here and weigh
-    nothing themselves.
-    """
-    if isinstance(container, (list, tuple)):
-        return [container[i] for i in range(0, len(container), max(1, len(container) // _LOOKED_AT))]
+    """Estimated from items all over a sequence, or the first ones of another container."""
     if isinstance(container, dict):
-        return [_Pair(pair) for pair in islice(container.items(), _LOOKED_AT)]
-    return list(islice(container, _LOOKED_AT))
-
-
-class _Pair(tuple):
-    def __sizeof__(self) -> int:
-        return 0
+        return _object_bytes(container.keys()) + _object_bytes(container.values())
+    if isinstance(container, (list, tuple)):
+        looked_at = container[:: max(1, len(container) // _LOOKED_AT)]
+    else:
+        looked_at = list(islice(container, _LOOKED_AT))
+    return sum(map(_bytes_of, looked_at)) * len(container) // max(1, len(looked_at))
 
 
 def _bytes_of(item: Any, depth: int = 4) -> int:

@@ -28,7 +28,7 @@ from torch.utils.data.dataloader import (
 
 from .._common.data_parallel import rank_of
 from .._common.devices import batch_memory
-from .._profiling.board import thread_rows
+from .._profiling.counters import thread_rows
 from .._profiling.stages import COPY, HANDOVER, during, recorded, recording
 from .._tools.history.draws import DrawWatch
 from .endings import close_at_exit, closed_error, leave_if_ending

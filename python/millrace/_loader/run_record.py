@@ -81,6 +81,6 @@ class RunRecord:
             "counters": counters,
             "live": None,
             "tuning": None,
-            "profile": None,
+            "profiler": None,
             "frozen_profile": snapshot(self),
         }

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _core
-from .board import Reading, Row
 from .contention import contention
+from .counters import Reading, Row
 from .stages import START, STEP
 
 _COUNTS = ("samples", "batches", "bytes")
@@ -24,7 +24,7 @@ class Profiler:
 
     The consumer's clock is in exactly one stage at any moment between `iter()` and the end, so its stages sum
     to the wall time by construction; the same holds for each worker's. The iterator tells: `starting()`
-    around its start and each further epoch's, `begin()` and `leave()` around `next()`, `finish()` behind the
+    around its start and each further epoch's, `begin()` and `leave()` around `next()`, `finish()` after the
     last batch, `close()` when it goes before that. Several iterators may be around one another (batches on a
     device): only what the outermost does counts as the loop's step. Monotonic time throughout; `started`
     alone is the wall clock's, to be shown.
@@ -56,7 +56,7 @@ class Profiler:
     def starting(self, before: dict[str, Any] | None = None, goes_on: bool = False) -> Iterator[None]:
         """While an epoch's iterator is made. `before`: the iterator's counters, if workers stay from the
         epoch before.
-        `goes_on`: this is part of a start that was told already.
+        `goes_on`: this is part of a start that has been announced.
         """
         if not goes_on:
             self.started = time.time()
@@ -64,11 +64,11 @@ class Profiler:
             self._rows_before = {row.name: row for row in self._read()}
             self._counted = {name: before[name] for name in _COUNTS} if before else {}
             self.clock.restart()
-        before = self.begin(START)
+        stage = self.begin(START)
         try:
             yield
         finally:
-            self.leave(before)
+            self.leave(stage)
             self._cpu_before, self._thread = time.process_time(), threading.get_native_id()
 
     def finish(self, before: int) -> None:

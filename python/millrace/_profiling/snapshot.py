@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
-from .board import notes_of
 from .clocks import Profiler
+from .counters import notes_of
 from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, WAIT
 
 VERSION = 1
@@ -67,21 +67,21 @@ def _of(record: Any, profiler: Profiler, steps: bool) -> dict[str, Any]:
             stages[name]["wall"] += spent
             stages[name]["cpu"] += worker["cpu_seconds"].get(name, 0.0)
             busy[name] += spent
-        busy["collate"] += worker["seconds"].get("send", 0.0)  # what a batch costs behind its samples
+        busy["collate"] += worker["seconds"].get("send", 0.0)  # what a batch costs after its samples
     late = min((row.reading[1] + row.reading[3][START] for row in rows), default=0) - born - wall[START]
     blame = _blame(consumer, late * 1e-9, {name: wall_of for name, (wall_of, _) in made.items()}, busy)
     counters = record.stats()
     result = {
         "version": VERSION,
         "engine": record.engine,
-        "native": profile.native,
+        "native": profiler.native,
         "running": stage != ENDED and reading is not None,
         "epoch": record.epoch,
         "settings": {**profiler.settings, "cores": _core.cpu_budget()["cpus"]},
         "started": profiler.started,
         "wall_seconds": wall_seconds,
-        "process_cpu_seconds": profile.process_cpu(),
-        "contention": profile.contention(),
+        "process_cpu_seconds": profiler.process_cpu(),
+        "contention": profiler.contention(),
         **profiler.counts(counters),
         "consumer": consumer,
         "first_wait": profiler.clock.first_wait_ns * 1e-9,
@@ -96,8 +96,8 @@ def _of(record: Any, profiler: Profiler, steps: bool) -> dict[str, Any]:
         kept_from, enter, leave, ready = profiler.clock.steps()
         result["steps"] = {
             "kept_from": kept_from,
-            "enter": [(moment - born) * 1e-9 for moment in enter],
-            "leave": [(moment - born) * 1e-9 for moment in leave],
+            "enter": [(time - born) * 1e-9 for time in enter],
+            "leave": [(time - born) * 1e-9 for time in leave],
             "ready": ready,
         }
     return result
@@ -106,7 +106,7 @@ def _of(record: Any, profiler: Profiler, steps: bool) -> dict[str, Any]:
 def _made_by_consumer(
     wall: list[int], cpu: list[int], split: _Split, note: bytes
 ) -> dict[str, tuple[float, float]]:
-    """Seconds of wall and CPU time by stage; `send`, which nobody does here, is what a batch costs behind its
+    """Seconds of wall and CPU time by stage; `send`, which nobody does here, is what a batch costs after its
     samples.
     """
     rest = slice(SAMPLE + 1, IDLE)

@@ -2,13 +2,13 @@
 
 A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. While it
 is entered, around one batch's dataset[i], next() and collate_fn, the stack is looked at about 200 times per
-second at first, then 40, at jittered times; each look stands for the time since the one before, so shares are
-unbiased, whatever the batch's rhythm. How long all of it took, the profile's clocks say: snapshot.py divides
-their `sample` by these shares.
+second at first, then 40, at jittered times; each sample stands for the time since the one before, so shares
+are unbiased, whatever the batch's rhythm. How long all of it took, the profile's clocks say: snapshot.py
+divides their `sample` by these shares.
 
 The main thread of a process looks at itself, in C, between two instructions (python/bindings/stack_looks.h).
 Any other is looked at by a thread of ours that needs the GIL for it. That comes free where the user's code
-waits or reads, so a look that came late for want of the GIL and finds a read says only that Python code ran
+waits or reads, so a sample that came late for want of the GIL and finds a read says only that Python code ran
 before: it counts for the frames around. Without a GIL, other threads are not looked at.
 
 User code sees none of it: no signal, no trace function, no thread of `threading`, no change of the
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import _thread
 import atexit
+import functools
 import json
 import os
 import random
@@ -33,14 +34,14 @@ from typing import Any, NamedTuple
 from torch.utils.data import _utils
 
 from .. import _core
-from .places import Place, Places, Stack
+from .hotspots import Hotspot, Hotspots, Stack
 from .stages import COLLATE, SAMPLE
 
 _SPLIT = ("fetch", "decode", "transform", "sample")
 
 _GAP_S = 0.025
-_QUICK_GAP_S, _QUICK_LOOKS = 0.005, 20  # behind so many the gap grows with their number
-_LATE_S = 0.0005  # a look this late found the GIL taken
+_QUICK_GAP_S, _QUICK_SAMPLES = 0.005, 20  # after so many samples the gap grows with their number
+_LATE_S = 0.0005  # a sample this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
 _BLOCKED = 0.1  # share of a CPU
 _TELL_S, _MOST_TELL_S = (
@@ -52,7 +53,7 @@ _PATIENCE_S, _SHORT_S, _LONG_S = (
     0.002,
     0.0071,
 )  # of short batches; of longer ones the less the longer they are, one if it is long
-_MOST_PLACES, _MOST_HOT = 200, 20  # kept, told
+_MOST_HOTSPOTS, _MOST_HOT = 200, 20  # kept, in the note
 
 
 def _codes_that_call() -> frozenset[CodeType]:
@@ -69,18 +70,14 @@ def _codes_that_call() -> frozenset[CodeType]:
     )
 
 
-_ends: frozenset[CodeType] | None = None
-
-
+@functools.cache
 def prepare() -> frozenset[CodeType]:
     """Once for a process; what a parent has done, the workers that it forks need not."""
-    global _ends
-    if _ends is None:
-        _ends = _codes_that_call()
-        _core.stack_ends(list(_ends))
-        os.register_at_fork(before=_core.stack_pause, after_in_child=_begin_anew)
-        atexit.register(_core.stack_pause)
-    return _ends
+    ends = _codes_that_call()
+    _core.stack_ends(list(ends))
+    os.register_at_fork(before=_core.stack_pause, after_in_child=_begin_anew)
+    atexit.register(_core.stack_pause)
+    return ends
 
 
 def _begin_anew() -> None:
@@ -89,26 +86,26 @@ def _begin_anew() -> None:
     _open = None
 
 
-class Look(NamedTuple):
+class StackSample(NamedTuple):
     seconds: float  # that it stands for
     busy: float  # share of the wait for it in which the thread had a CPU
     stack: Stack
     ran: bool = (
-        False  # it was running Python code when the look was due, and only later came to where it was seen
+        False  # it was running Python code when the sample was due, and only later came to where it was seen
     )
 
 
 class StackSampler:
     """`with sampler:` around one batch's user code, by the worker's own thread.
 
-    patient: of a worker process, which may be gone soon: the first look costs it some milliseconds, for a
-        thread and for pages that it shared with its parent. So looking begins behind 0.5 s of batches that
+    patient: of a worker process, which may be gone soon: the first sample costs it some milliseconds, for a
+        thread and for pages that it shared with its parent. So sampling begins after 0.5 s of batches that
         take 2 ms or less, two of 5 ms, or the first of 7 ms; one that only lost its CPU for a moment is not
         taken for a long one.
 
-    What it finds is written beside the worker's row of the profile, as JSON: "split", seconds that looks
+    What it finds is written beside the worker's row of the profile, as JSON: "split", seconds that samples
     stand for by stage, of the time that the clock knows as `sample`; "cpu", the part of them with a CPU;
-    "hot", [stage, where, seconds] of the hottest places.
+    "hot", [stage, where, seconds] of the hottest lines.
     """
 
     def __init__(self, dataset: Any, clock: _core.StageClock, patient: bool = False) -> None:
@@ -119,17 +116,17 @@ class StackSampler:
         self._patience = _PATIENCE_S if patient else 0.0
         self._ends = prepare()
         self._dataset = dataset
-        self._places: Places | None = None  # made when there is something to say
+        self._hotspots: Hotspots | None = None  # made when there is something to say
         self._ident = _thread.get_ident()
         self._cpu_clock = time.pthread_getcpuclockid(
             self._ident
         )  # asked for by the thread itself, while it is sure to live
         self._itself = self._ident == threading.main_thread().ident
-        self._on = self._itself or _can_look()
-        self._looks: list[Look] = []  # the looking thread appends
+        self._on = self._itself or _can_sample()
+        self._samples: list[StackSample] = []  # the looking thread appends
         self._entered = False
         self._told, self._tell_s = 0.0, _TELL_S
-        self._hot: Counter[Place] = Counter()
+        self._hot: Counter[Hotspot] = Counter()
         self.wall = dict.fromkeys(_SPLIT, 0.0)
         self.cpu = dict.fromkeys(_SPLIT, 0.0)
 
@@ -144,7 +141,7 @@ class StackSampler:
         if self._patience > 0:
             self._began = time.perf_counter()
         elif not self._itself:
-            _looker().watch(self)
+            _sampling_thread().watch(self)
         elif _open is None:  # else a loader inside a dataset: it is part of the outer stretch
             _open = self
             _core.stack_enter()
@@ -158,13 +155,13 @@ class StackSampler:
             self._patience -= took if took <= _SHORT_S else _PATIENCE_S * (took / _LONG_S) ** 2
             return
         if not self._itself:
-            _looker().forget(self)
+            _sampling_thread().forget(self)
         elif _open is self:
             _core.stack_leave()
             _open = None
             if taken := _core.stack_take():
-                self._looks.extend(Look(*look) for look in taken)
-        if self._looks and time.perf_counter() - self._told > self._tell_s:
+                self._samples.extend(StackSample(*sample) for sample in taken)
+        if self._samples and time.perf_counter() - self._told > self._tell_s:
             self.tell()
             self._tell_s = min(_MOST_TELL_S, 1.3 * self._tell_s)
 
@@ -172,11 +169,13 @@ class StackSampler:
         """For a worker that has nothing else to do: in how many seconds it should tell(); None: there is
         nothing to tell.
         """
-        return max(0.0, self._told + self._tell_s - time.perf_counter()) if self._on and self._looks else None
+        return (
+            max(0.0, self._told + self._tell_s - time.perf_counter()) if self._on and self._samples else None
+        )
 
     def tell(self) -> None:
-        """Counts the looks that were taken, and writes the note."""
-        if not self._on or not self._looks:
+        """Counts the samples that were taken, and writes the note."""
+        if not self._on or not self._samples:
             return
         try:
             self._count()
@@ -186,25 +185,25 @@ class StackSampler:
         self._told = time.perf_counter()
 
     def _count(self) -> None:
-        looks, self._looks = self._looks, []
-        if self._places is None:
-            self._places = Places(self._dataset, self._ends)
-        for look in looks:
-            if not look.stack:  # the stretch had ended
+        samples, self._samples = self._samples, []
+        if self._hotspots is None:
+            self._hotspots = Hotspots(self._dataset, self._ends)
+        for sample in samples:
+            if not sample.stack:  # the stretch had ended
                 continue
-            place = self._places.of(look.stack, look.ran, look.busy < _BLOCKED)
-            if place.stage in self.wall:  # else the clock has it
-                self.wall[place.stage] += look.seconds
-                self.cpu[place.stage] += look.seconds * look.busy
-            self._hot[place] += look.seconds  # type: ignore[assignment]
-        if len(self._hot) > _MOST_PLACES:
-            self._hot = Counter(dict(self._hot.most_common(_MOST_PLACES // 2)))
+            hotspot = self._hotspots.of(sample.stack, sample.ran, sample.busy < _BLOCKED)
+            if hotspot.stage in self.wall:  # else the clock has it
+                self.wall[hotspot.stage] += sample.seconds
+                self.cpu[hotspot.stage] += sample.seconds * sample.busy
+            self._hot[hotspot] += sample.seconds  # type: ignore[assignment]
+        if len(self._hot) > _MOST_HOTSPOTS:
+            self._hot = Counter(dict(self._hot.most_common(_MOST_HOTSPOTS // 2)))
 
     def note(self) -> str:
         hot = [
-            (place.stage, place.where, round(seconds, 4))
-            for place, seconds in self._hot.most_common(_MOST_HOT)
-            if place.where
+            (hotspot.stage, hotspot.where, round(seconds, 4))
+            for hotspot, seconds in self._hot.most_common(_MOST_HOT)
+            if hotspot.where
         ]
         while True:
             text = json.dumps({"split": self.wall, "cpu": self.cpu, "hot": hot})
@@ -216,7 +215,7 @@ class StackSampler:
 _open: StackSampler | None = None  # whose stretch the main thread is in
 
 
-def _can_look() -> bool:
+def _can_sample() -> bool:
     """Whether another thread's frames may be walked: they stand still only while the GIL is held."""
     return getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -224,7 +223,7 @@ def _can_look() -> bool:
 # -------------------------------------------------------------------- threads
 
 
-class _Looker:
+class _SamplingThread:
     """Looks at other threads, from a thread that `threading` does not list, so that user code that counts
     threads does not see it.
 
@@ -258,10 +257,10 @@ class _Looker:
 
     def _run(self) -> None:
         chance = random.Random(time.monotonic_ns())
-        clock, looks, idle_since, last = time.perf_counter, 0, None, time.perf_counter()
+        clock, count, idle_since, last = time.perf_counter, 0, None, time.perf_counter()
         cpu_before: dict[int, float] = {}
         while True:
-            gap = min(_GAP_S, _QUICK_GAP_S * max(1.0, looks / _QUICK_LOOKS)) * (0.5 + chance.random())
+            gap = min(_GAP_S, _QUICK_GAP_S * max(1.0, count / _QUICK_SAMPLES)) * (0.5 + chance.random())
             time.sleep(gap)
             now = clock()
             watched = list(self._watched.values())
@@ -273,7 +272,7 @@ class _Looker:
                             self._running = False
                             return
             else:
-                idle_since, looks = None, looks + 1
+                idle_since, count = None, count + 1
                 cpu = {sampler._ident: _cpu_of(sampler) for sampler in watched}
                 spent = {ident: used - cpu_before.get(ident, used) for ident, used in cpu.items()}
                 cpu_before = cpu
@@ -281,16 +280,16 @@ class _Looker:
                 # by one of these threads; else the CPUs were
                 taken = late > _LATE_S and sum(spent.values()) > 0.5 * late
                 for sampler in watched:
-                    self._look(sampler, now - last, spent[sampler._ident], taken)
+                    self._sample(sampler, now - last, spent[sampler._ident], taken)
             last = now
 
     @staticmethod
-    def _look(sampler: StackSampler, seconds: float, cpu: float, taken: bool) -> None:
-        if sampler.clock.stage not in (SAMPLE, COLLATE):  # what native code books itself needs no looks
+    def _sample(sampler: StackSampler, seconds: float, cpu: float, taken: bool) -> None:
+        if sampler.clock.stage not in (SAMPLE, COLLATE):  # what native code books itself needs no samples
             return
         stack = _core.stack_of_thread(sampler._ident)
         if stack and sampler._entered:
-            sampler._looks.append(Look(seconds, min(1.0, max(0.0, cpu / seconds)), stack, taken))
+            sampler._samples.append(StackSample(seconds, min(1.0, max(0.0, cpu / seconds)), stack, taken))
 
 
 def _cpu_of(sampler: StackSampler) -> float:
@@ -300,11 +299,11 @@ def _cpu_of(sampler: StackSampler) -> float:
         return 0.0
 
 
-_the_looker: _Looker | None = None
+_the_thread: _SamplingThread | None = None
 
 
-def _looker() -> _Looker:
-    global _the_looker
-    if _the_looker is None or _the_looker.pid != os.getpid():
-        _the_looker = _Looker()
-    return _the_looker
+def _sampling_thread() -> _SamplingThread:
+    global _the_thread
+    if _the_thread is None or _the_thread.pid != os.getpid():
+        _the_thread = _SamplingThread()
+    return _the_thread

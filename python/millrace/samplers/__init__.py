@@ -5,34 +5,11 @@ take(); iterators and samplers have state_dict(), samplers load_state_dict(), an
 epoch) have set_epoch().
 """
 
-from .batches import BatchSampler
-from .distributed import DistributedSampler
-from .lengths import LengthGroupedSampler
-from .mixture import MixtureSampler
-from .native import native
-from .permutation import PermutationSampler
-from .plain import RandomSampler, SequentialSampler, SubsetRandomSampler
-from .shards import ChunkShuffle, ShardShuffle, TwoTierShuffle
-from .shuffle_buffer import ShuffleBuffer
-from .stratified import StratifiedBatchSampler
-from .weighted import DistributedWeightedSampler, WeightedRandomSampler, weights_from_labels
+from .._common.lazy import lazy_names
 
-__all__ = [
-    "BatchSampler",
-    "ChunkShuffle",
-    "DistributedSampler",
-    "DistributedWeightedSampler",
-    "LengthGroupedSampler",
-    "MixtureSampler",
-    "PermutationSampler",
-    "RandomSampler",
-    "SequentialSampler",
-    "ShardShuffle",
-    "ShuffleBuffer",
-    "StratifiedBatchSampler",
-    "SubsetRandomSampler",
-    "TwoTierShuffle",
-    "WeightedRandomSampler",
-    "native",
-    "weights_from_labels",
-]
+# At once: native() knows torch's samplers by the modules that are imported, and the module of its name would
+# stand in its place.
+from . import batches, distributed, plain, weighted
+from .native import native
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -8,8 +8,6 @@ ecosystem's: environment variables, AWS profile files, the cloud's metadata serv
 through to obstore's or fsspec's constructor.
 """
 
-from .disk_cache import DiskCache
-from .settings import Settings
-from .sources import ShardStream, open_shards, open_source
+from .._common.lazy import lazy_names
 
-__all__ = ["DiskCache", "Settings", "ShardStream", "open_shards", "open_source"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

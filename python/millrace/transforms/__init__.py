@@ -7,46 +7,6 @@ installed for that; PIL images, and everything in the engine, need nothing more.
 a function of (seed, epoch, index, occurrence) instead.
 """
 
-from . import batch, functional
-from .base import Compose, RandomApply, Transform
-from .color import ColorJitter, Grayscale, RandomGrayscale
-from .functional import InterpolationMode
-from .geometry import (
-    CenterCrop,
-    RandomCrop,
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    RandomVerticalFlip,
-    Resize,
-)
-from .neighbours import GaussianBlur, RandomErasing
-from .values import ConvertImageDtype, Normalize, PILToTensor, ToDtype, ToImage, ToTensor
-from .warp import RandomAffine, RandomRotation
+from .._common.lazy import lazy_names
 
-__all__ = [
-    "CenterCrop",
-    "ColorJitter",
-    "Compose",
-    "ConvertImageDtype",
-    "GaussianBlur",
-    "Grayscale",
-    "InterpolationMode",
-    "Normalize",
-    "PILToTensor",
-    "RandomAffine",
-    "RandomApply",
-    "RandomCrop",
-    "RandomErasing",
-    "RandomGrayscale",
-    "RandomHorizontalFlip",
-    "RandomResizedCrop",
-    "RandomRotation",
-    "RandomVerticalFlip",
-    "Resize",
-    "ToDtype",
-    "ToImage",
-    "ToTensor",
-    "Transform",
-    "batch",
-    "functional",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -40,7 +40,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _shardin
 
 from ... import _core
 from ..._common.devices import locks_for, numa_node
-from ..._profiling.board import Board
+from ..._profiling.counters import WorkerCounters
 from ..._profiling.stacks import prepare
 from ..._profiling.stages import COPY, WAIT, during
 from ..._tools.history.stacks import new_stacks
@@ -79,7 +79,7 @@ class ProcessIter(Backfilled, Resumed, _MultiProcessingDataLoaderIter):
         self._ring = _core.SharedRing(
             max(_LEAST_SLOTS, 4 * working_set), working_set, min(self._num_workers, _MOST_FILES)
         )
-        self._board, self._accepted = Board(self._ring, self._num_workers), 0
+        self._board, self._accepted = WorkerCounters(self._ring, self._num_workers), 0
         self._turns_slot = self._ring.take() if self._tunes_threads else -1
         self._turns = _core.TurnGate.on(self._ring, self._turns_slot) if self._tunes_threads else None
         self._working_set = working_set

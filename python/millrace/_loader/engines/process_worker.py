@@ -29,7 +29,7 @@ from torch.utils.data import IterDataPipe, _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
-from ..._profiling.board import clock_on
+from ..._profiling.counters import clock_on
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import IDLE, SAMPLE, SEND, START, enter
 from ..._tools.history.draws import DrawWatch, put_back

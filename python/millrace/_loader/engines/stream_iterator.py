@@ -13,7 +13,7 @@ import os
 from typing import Any
 
 from ..._common.devices import batch_memory
-from ..._profiling.board import thread_rows
+from ..._profiling.counters import thread_rows
 from ..endings import close_at_exit
 from ..plan import StreamJob
 from ..plan.streams import readers_of

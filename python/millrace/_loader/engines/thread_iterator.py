@@ -27,7 +27,7 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter
 
 from ... import _core
-from ..._profiling.board import clock_rows
+from ..._profiling.counters import clock_rows
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import COPY, IDLE, SAMPLE, SEND, START, WAIT, during, enter
 from ..endings import close_at_exit, closed_error

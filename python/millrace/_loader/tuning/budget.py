@@ -7,9 +7,9 @@ and what each cgroup leaves.
 
 from __future__ import annotations
 
-import operator
 import os
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from ... import _core
@@ -20,22 +20,14 @@ PINNED_SHARE = 0.5  # of the budget: page-locked memory is lost to the page cach
 
 def checked_memory(budget: None | int | float) -> None | int | float:
     """The argument `memory_budget`: None, bytes, or a share of what is available."""
-    if budget is None:
-        return None
-    rule = f"memory_budget={budget!r} is neither a number of bytes nor a share between 0 and 1"
-    if isinstance(budget, bool):
-        raise ValueError(rule)
-    if isinstance(budget, float):
-        if not 0.0 < budget < 1.0:
-            raise ValueError(f"{rule}; 2**30 is a GiB, 0.25 a quarter of the memory that may be taken")
+    if budget is None or isinstance(budget, float) and 0.0 < budget < 1.0:
         return budget
-    try:
-        number = operator.index(budget)
-    except TypeError:
-        raise ValueError(rule) from None
-    if number < 1:
-        raise ValueError(f"{rule}; 2**30 is a GiB")
-    return number
+    if isinstance(budget, (bool, float)) or not isinstance(budget, Integral) or budget < 1:
+        raise ValueError(
+            f"memory_budget={budget!r} is neither a number of bytes nor a share between 0 and 1; 2**30 is a"
+            " GiB, 0.25 a quarter of the memory that may be taken"
+        )
+    return int(budget)
 
 
 def ranks_of_node() -> int:

@@ -130,7 +130,7 @@ class Controller:
         self._meter.leave_out(min(self.setting.slots, MOST_LEFT_OUT))
 
     def note(self, wait: float, step: float) -> bool:
-        """A batch was handed out: `wait` seconds were spent on it, behind a `step` of the consumer's. Whether
+        """A batch was handed out: `wait` seconds were spent on it, after a `step` of the consumer's. Whether
         `setting` has changed.
         """
         window = self._meter.add(wait, step)
@@ -227,7 +227,7 @@ class Controller:
         base, bounds = self._base, self._bounds
         threads, slots = brackets["threads"], brackets["slots"]
         if waiting >= WAITS:
-            moves = [
+            moves: list[tuple[Knob, int | None]] = [
                 ("threads", threads.higher(base.threads, bounds.threads)),
                 ("slots", slots.higher(base.slots, bounds.slots)),
                 ("threads", _gently(threads.lower(base.threads, bounds.least_threads), base.threads)),
@@ -237,7 +237,7 @@ class Controller:
                 ("threads", threads.lower(base.threads, bounds.least_threads)),
                 ("slots", slots.lower(base.slots, least_slots)),
             ]
-        return next(((knob, value) for knob, value in moves if value is not None), None)  # type: ignore[misc]
+        return next(((knob, value) for knob, value in moves if value is not None), None)
 
     def _trial(self, before: Window, candidate: Setting, wanted: float) -> Steps:
         """(gain, whether it is taken, the last window of the setting in force); gain None: the load was not

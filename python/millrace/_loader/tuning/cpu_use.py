@@ -38,7 +38,7 @@ class CpuUse:
         self._before = None
 
     def look(self, now: float, readings: list[Any]) -> bool:
-        """`readings` of their clocks (profile.board.Reading) at `now`, in seconds. Whether `allowed` has
+        """`readings` of their clocks (counters.Reading) at `now`, in seconds. Whether `allowed` has
         changed.
         """
         busy = sum(sum(reading[3][:IDLE]) for reading in readings)

@@ -31,8 +31,8 @@ def is_auto(value: Any, name: str) -> bool:
 
 
 def resolved_workers(value: Any, dataset: Any = None, context: Any = None, tuned: bool = True) -> Any:
-    """How many are started: as many as the CPUs can feed if they compute; where few CPUs are, more, of which
-    only those work that wait.
+    """How many are started: as many as there are CPUs for, if they compute; where few CPUs are, more, of
+    which only those work that wait.
 
     Just as many as CPUs where nothing is `tuned`, so all work, and where each further one costs: of an
     iterable-style dataset, which they divide, and where a process is started with an interpreter of its own.

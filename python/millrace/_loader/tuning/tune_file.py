@@ -25,6 +25,7 @@ from torch.utils.data import Subset
 
 from ... import _core
 from ..._common.regular_files import open_regular
+from ..._common.whole_file import write_whole
 from .bounds import Setting
 
 VERSION = 1
@@ -51,7 +52,7 @@ def description(loader: Any, engine: str, native: bool) -> dict[str, Any]:
     budget = _core.cpu_budget()
     return {
         "dataset": " of ".join(kinds),
-        "transform": _told(getattr(dataset, "transform", None)),
+        "transform": _shown(getattr(dataset, "transform", None)),
         "collate_fn": getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),
         "batch_size": loader.batch_size or getattr(batch_sampler, "batch_size", None),
         "engine": engine,
@@ -68,28 +69,32 @@ def description(loader: Any, engine: str, native: bool) -> dict[str, Any]:
     }
 
 
-def _told(transform: Any) -> str:
-    """A transform's repr, which torchvision's say all in; one that has none of its own is told by its
+def _shown(transform: Any) -> str:
+    """A transform's repr, which torchvision's say all in; one that has none of its own is named by its
     class.
     """
-    told = repr(transform)
-    return type(transform).__qualname__ if " object at 0x" in told or " at 0x" in told else told
+    shown = repr(transform)
+    return type(transform).__qualname__ if " object at 0x" in shown or " at 0x" in shown else shown
 
 
 def fingerprint(what: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_choice(path: Path, what: dict[str, Any]) -> tuple[Setting, int | None] | None:
-    """(setting, bytes of a batch) that was good the last time; None: nothing is known."""
-    run = _runs(path).get(fingerprint(what))
+def read_choice(path: Path, what: dict[str, Any]) -> Setting | None:
+    """What was good the last time; None: nothing is known."""
+    try:
+        run = _runs(path).get(fingerprint(what))
+    except (OSError, ValueError) as error:
+        warnings.warn(f"{path} is not used: {error}", stacklevel=3)
+        return None
     if run is None:
         return None
     try:
-        threads, slots, batch = int(run["threads"]), int(run["slots"]), run.get("batch_bytes")
+        threads, slots = int(run["threads"]), int(run["slots"])
         if threads < 1 or slots < 1:
             raise ValueError(f"threads={threads}, slots={slots}")
-        return Setting(threads, slots), None if batch is None else int(batch)
+        return Setting(threads, slots)
     except (KeyError, TypeError, ValueError) as error:
         warnings.warn(
             f"{path}: the entry {fingerprint(what)} is no tuned setting ({error!r}), so it is searched anew",
@@ -112,12 +117,9 @@ def write_choice(
     }
     try:
         with _locked(path):
-            runs = _runs(path, strict=True)
-            new = path.with_name(f".{path.name}.{os.getpid()}")
-            new.write_text(
-                json.dumps({"version": VERSION, "runs": {**runs, fingerprint(what): entry}}, indent=1) + "\n"
-            )
-            new.replace(path)
+            runs = _runs(path)
+            content = {"version": VERSION, "runs": {**runs, fingerprint(what): entry}}
+            write_whole(path, json.dumps(content, indent=1) + "\n")
     except (OSError, ValueError) as error:
         warnings.warn(f"the tuned setting is not kept for the next run: {error}", stacklevel=2)
         return False
@@ -133,27 +135,17 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _runs(path: Path, strict: bool = False) -> dict[str, Any]:
+def _runs(path: Path) -> dict[str, Any]:
+    """{fingerprint: entry}. ValueError for a file that is not ours."""
     try:
         with open_regular(path) as file:
             text = file.read()
-        if not text.strip():
-            return {}
-        content = json.loads(text)
-        if (
-            not isinstance(content, dict)
-            or content.get("version") != VERSION
-            or not isinstance(content.get("runs"), dict)
-        ):
-            raise ValueError(
-                f"{path} is not a file of tuned settings of version {VERSION}; name another file, or"
-                " remove it"
-            )
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        if strict:
-            raise
-        warnings.warn(f"{path} is not used: {error}", stacklevel=4)
-        return {}
-    return {key: run for key, run in content["runs"].items() if isinstance(run, dict)}
+    content = json.loads(text) if text.strip() else {"version": VERSION, "runs": {}}
+    runs = content.get("runs") if isinstance(content, dict) and content.get("version") == VERSION else None
+    if not isinstance(runs, dict):
+        raise ValueError(
+            f"{path} is not a file of tuned settings of version {VERSION}; name another file, or remove it"
+        )
+    return {key: run for key, run in runs.items() if isinstance(run, dict)}

@@ -29,18 +29,17 @@ from .controller import Controller
 from .cpu_use import LOOK_BATCHES, LOOK_SECONDS, CpuUse
 from .tune_file import read_choice, write_choice
 
-_logger = logging.getLogger("millrace._loader.tuning")
+_logger = logging.getLogger("millrace.tuning")
 
-_MEASURED_FIRST = 16  # batches whose size is taken each; behind them every sixteenth
+_MEASURED_FIRST = 16  # batches whose size is taken each; after them every sixteenth
 
 Apply = Callable[[int, int], None]  # threads, slots
 
 
 @dataclass(frozen=True)
 class Room:
-    """What an engine can be told: `workers` threads or processes, of which the CPUs can feed `cpus`; `rows`
-    of a batch that they share, at
-    most `slots` batches.
+    """What of an engine can be set: `workers` threads or processes, of which there are CPUs for `cpus`;
+    `rows` of a batch that they share, at most `slots` batches.
     """
 
     workers: int
@@ -62,7 +61,7 @@ class Room:
         )
 
     def bounds(self, budget: Budget, batch_bytes: int | None, threads: int) -> Bounds:
-        """With at most so many `threads` at work, where that can be told."""
+        """With at most so many `threads` at work, where that can be set."""
         least, most = (1, threads) if self.tunes_threads else (self.workers, self.workers)
         if not self.tunes_slots:
             return Bounds(most, self.usual_slots, least, self.usual_slots, self.rows)
@@ -77,11 +76,9 @@ class Tuning:
         self.room, self.budget, self.what, self.path = room, budget, what, path
         self.batch_bytes: int | None = None  # of the largest one seen
         self.controller: Controller | None = None
-        self.from_file = False
-        self._known: Setting | None = None
-        if path is not None and (choice := read_choice(path, what)) is not None:
-            self._known, self.from_file = choice[0], True
-        self._kept: Setting | None = self._known
+        self._known = None if path is None else read_choice(path, what)
+        self.from_file = self._known is not None
+        self._kept = self._known
         self.cpu_use = CpuUse(
             budget.cpus, room.cpus, room.workers, 0 if self._known is None else self._known.threads
         )
@@ -151,7 +148,7 @@ class Tuning:
         controller = self.controller
         if controller is None:
             return
-        if left is None:  # the first batch of an epoch, or behind an error
+        if left is None:  # the first batch of an epoch, or after an error
             controller.restart()
             return
         if self._readings is not None and now >= self._look_at and self._batches >= self._look_behind:

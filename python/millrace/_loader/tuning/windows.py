@@ -48,7 +48,7 @@ class Meter:
         self._steps: deque[float] = deque(maxlen=_STEPS_REMEMBERED)
 
     def skip(self, batches: int) -> None:
-        """Another setting is in force: begins a window, behind batches that were made under the one
+        """Another setting is in force: begins a window, after batches that were made under the one
         before.
         """
         self._window = Window()
@@ -59,7 +59,7 @@ class Meter:
         self._skipped = max(self._skipped, batches)
 
     def add(self, wait: float, step: float) -> Window | None:
-        """One batch: `wait` seconds for it, behind a `step` of the consumer's. The window that it completes,
+        """One batch: `wait` seconds for it, after a `step` of the consumer's. The window that it completes,
         if it does.
         """
         wait, step = max(0.0, wait), max(0.0, step)

@@ -39,15 +39,7 @@ class Advice(list[Suggestion]):
 
     def as_dict(self) -> dict[str, Any]:
         """JSON's types alone."""
-        suggestions = [
-            {**asdict(suggestion), "arguments": _plain(suggestion.arguments)} for suggestion in self
-        ]
-        return {
-            "line": self.line,
-            "samples_per_second": self.samples_per_second,
-            "lost": self.lost,
-            "suggestions": suggestions,
-        }
+        return {**vars(self), "suggestions": [asdict(suggestion) for suggestion in self]}
 
 
 def advise(profile: Mapping[str, Any] | None, facts: Facts = Facts()) -> Advice:
@@ -96,14 +88,6 @@ def _line(profile: Mapping[str, Any], lost: float, suggestions: list[Suggestion]
         return f"loader-bound {lost:.0%}: {found}; nothing that can be set would change it"
     listed = cures[0] if len(cures) == 1 else f"{', '.join(cures[:-1])} or {cures[-1]}"
     return f"loader-bound {lost:.0%}: {found}; {listed} would help"
-
-
-def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in arguments.items()
-        if isinstance(value, (str, int, float, bool, type(None)))
-    }
 
 
 def facts_of(loader: Any) -> Facts:

@@ -80,7 +80,7 @@ class Costs:
 
 
 def measured(profile: Mapping[str, Any]) -> tuple[Costs, float, float] | None:
-    """(costs, batches per second behind the first one, samples per batch); None when there were too few
+    """(costs, batches per second after the first one, samples per batch); None when there were too few
     batches to tell.
     """
     batches, consumer = profile["batches"], profile["consumer"]
@@ -125,6 +125,6 @@ def _ready(profile: Mapping[str, Any]) -> float:
 
 
 def throughput(profile: Mapping[str, Any]) -> float:
-    """Samples per second behind the first batch: what suggestions are compared with."""
+    """Samples per second after the first batch: what suggestions are compared with."""
     found = measured(profile)
     return 0.0 if found is None else found[1] * found[2]

@@ -274,7 +274,7 @@ def _bigger_batches(to: Suggestions) -> None:
 
 
 def persistent(to: Suggestions) -> None:
-    """An epoch that is largely its own start; told by the epoch, not by the batch."""
+    """An epoch that is largely its own start; foretold for the epoch, not for the batch."""
     profile = to.profile
     start = profile["blame"].get("start", 0.0)
     if (

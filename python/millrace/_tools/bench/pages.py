@@ -51,7 +51,7 @@ def write_html(result: BenchResult, path: str) -> None:
     waits = {name: (list(range(len(times))), times) for name, row in sides.items() if (times := _waits(row))}
     page.section(
         "Waits over steps",
-        svg.line_chart(waits, svg.Axis("step"), svg.Axis("wait", "s"), step=True),
+        svg.scatter(waits, svg.Axis("step"), svg.Axis("wait", "s")),
         note="How long the loop waited for each batch, in one measurement.",
     )
     page.section(

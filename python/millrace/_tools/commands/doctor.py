@@ -1,4 +1,4 @@
-"""`millrace doctor`: what this machine gives a loader, and what to fix first; see millrace._tools.doctor."""
+"""`millrace doctor`: what this machine gives a loader, and what to fix first; see millrace.examine."""
 
 from __future__ import annotations
 

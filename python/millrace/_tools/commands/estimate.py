@@ -1,5 +1,5 @@
 """`millrace estimate`: what a run needs of its loader, what that gives, and what waiting costs; see
-millrace._tools.estimate.
+millrace.estimate().
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
     checked = {
         **values,
         "step_ms": 1.0 if given.step_ms is None and given.profile else given.step_ms,
-        "batch_size": 1
-        if given.batch_size is None and (given.profile or given.loader)
-        else given.batch_size,
+        "batch_size": 1 if given.batch_size is None and (given.profile or given.loader) else given.batch_size,
     }
     for name in ("step_ms", "batch_size"):
         if checked[name] is None:

@@ -1,4 +1,4 @@
-"""`millrace pack SRC DST`: a data set as shards; see millrace._tools.pack.pack."""
+"""`millrace pack SRC DST`: a data set as shards; see millrace.pack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said when a feed has changed."""
+"""What is said when batches have changed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class DriftWarning(UserWarning):
-    """A feed is no longer what its reference says."""
+    """Batches are no longer what their reference says."""
 
 
 class DriftError(RuntimeError):
-    """A feed is no longer what its reference says: `alarm` says what has changed. The loop may go on with
+    """Batches are no longer what their reference says: `alarm` says what has changed. The loop may go on with
     `next()`; no batch is lost.
     """
 
@@ -62,15 +62,15 @@ def alarm_of(native: dict[str, Any], field: dict[str, Any] | None) -> DriftAlarm
     what = _SENTENCES[kind](native, expected, seen)
     if kind == "classes" and native["what"] == "one":
         part = f"{part}, class {native['label']}" if part else f"class {native['label']}"
-    place = ", ".join(
+    where = ", ".join(
         text for text in (f'field "{native["field"]}"' if native["field"] else "samples", part) if text
     )
     samples = round(native["samples"])
     if native["ended"]:
-        message = f"{place}: {_NOUNS[kind]} again as in the reference (batch {native['step']:,})"
+        message = f"{where}: {_NOUNS[kind]} again as in the reference (batch {native['step']:,})"
     else:
         message = (
-            f"{place}: {what}; since batch {native['since']:,}, seen in {samples:,} samples up to batch"
+            f"{where}: {what}; since batch {native['since']:,}, seen in {samples:,} samples up to batch"
             f" {native['step']:,}"
         )
     return DriftAlarm(

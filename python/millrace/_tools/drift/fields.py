@@ -100,7 +100,7 @@ def _are_samples(values: Sequence[Any], top: bool, per_sample: bool) -> bool:
         isinstance(value, type(first)) and len(value) == len(first) for value in values)  # fmt: skip
 
 
-def _are_batches(members: list[Sequence[Any]]) -> bool:
+def _are_batches(members: Sequence[Sequence[Any]]) -> bool:
     """Whether all are tensors of as many rows: fields in two levels, as nested datasets give them."""
     parts = [part for member in members for part in member]
     return (
@@ -129,12 +129,12 @@ def _walk_samples(path: str, values: Sequence[Any], found: list[Field]) -> None:
             if parts := [value[key] for value in values if key in value]:
                 _walk_samples(_joined(path, key), parts, found)
     elif isinstance(first, (list, tuple)):
-        for place in range(len(first)):
+        for position in range(len(first)):
             _walk_samples(
-                _joined(path, place), [value[place] for value in values if len(value) > place], found
+                _joined(path, position), [value[position] for value in values if len(value) > position], found
             )
     else:
-        tensors = [tensor for value in values if (tensor := _tensor(value)) is not None]
+        tensors = [each for value in values if (each := _tensor(value)) is not None]
         if not tensors:
             return
         dtype = tensors[0].dtype

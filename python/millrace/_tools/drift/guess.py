@@ -5,22 +5,20 @@ be made of.
 from __future__ import annotations
 
 import glob
-import importlib
 import os
 import re
-import runpy
-import sys
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-_NAMED = re.compile(r"(.+\.py|[A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
+from ..commands.named import is_name, named
+
 _SHARDS = re.compile(r"\.tar(\.gz|\.zst)?$")
 
 
 def batches_of(
-    text: str, batch_size: int, workers: int | str, picture_size: int, ragged: bool
+    text: str, batch_size: int, workers: Any, picture_size: int, ragged: bool
 ) -> tuple[Iterable[Any], Any, str]:
     """(batches, how many samples there are or None, what it is). ValueError and FileNotFoundError say what
     can be given.
@@ -32,7 +30,9 @@ def batches_of(
 
     streams = isinstance(thing, torch.utils.data.IterableDataset)
     # In a drawn order, so that the parts of sorted data do not look like drift to each other.
-    options = {} if streams else {"shuffle": True, "generator": torch.Generator().manual_seed(0)}
+    options: dict[str, Any] = (
+        {} if streams else {"shuffle": True, "generator": torch.Generator().manual_seed(0)}
+    )
     ragged = ragged or what == "shards"
     loader = DataLoader(
         thing,
@@ -46,8 +46,11 @@ def batches_of(
 
 def found(text: str, picture_size: int) -> tuple[Any, str]:
     """A dataset or loader, and "object", "pictures", "shards" or "tables"."""
-    if not os.path.exists(text) and (match := _NAMED.fullmatch(text)):
-        return _named(match[1], match[2]), "object"
+    if is_name(text):
+        thing = named(text)
+        if not hasattr(thing, "__getitem__") and not hasattr(thing, "__iter__"):
+            raise ValueError(f"{text} is a {type(thing).__name__}, neither a dataset nor a loader")
+        return thing, "object"
     from millrace import datasets, transforms
     from millrace.datasets.webdataset.urls import expand_urls
 
@@ -74,30 +77,6 @@ def found(text: str, picture_size: int) -> tuple[Any, str]:
         f"{text}: neither class folders of pictures, nor tar shards, nor Parquet files; name a dataset as"
         " module:name or script.py:name"
     )
-
-
-def _named(module: str, path: str) -> Any:
-    if module.endswith(".py"):
-        if not os.path.exists(module):
-            raise FileNotFoundError(f"{module}: there is no such script")
-        sys.path.insert(0, os.path.dirname(os.path.abspath(module)))
-        names: Any = runpy.run_path(module, run_name="__millrace__")
-    else:
-        sys.path.insert(0, os.getcwd())
-        names = vars(importlib.import_module(module))
-    first, *rest = path.split(".")
-    if first not in names:
-        raise ValueError(f"{module} has no {first}")
-    thing = names[first]
-    for name in rest:
-        thing = getattr(thing, name)
-    if isinstance(thing, type) or (
-        callable(thing) and not hasattr(thing, "__getitem__") and not hasattr(thing, "__iter__")
-    ):
-        thing = thing()
-    if not hasattr(thing, "__getitem__") and not hasattr(thing, "__iter__"):
-        raise ValueError(f"{module}:{path} is a {type(thing).__name__}, neither a dataset nor a loader")
-    return thing
 
 
 def _is_dataset(thing: Any) -> bool:

@@ -1,4 +1,4 @@
-"""How much of a feed is looked at, and what counts as drift."""
+"""How much of the batches is looked at, and what counts as drift."""
 
 from __future__ import annotations
 

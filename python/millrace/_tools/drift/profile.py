@@ -1,4 +1,4 @@
-"""DriftProfile: the statistics of a feed, as an object and as a file."""
+"""DriftProfile: the statistics of batches, as an object and as a file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import copy
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Union
 
 from millrace import _core
 from millrace._common.regular_files import open_regular
+from millrace._common.whole_file import write_whole
 from millrace.errors import corrupt_data
 
 from .fields import fields_of
@@ -25,7 +25,7 @@ Path = Union[str, os.PathLike]
 
 
 class DriftProfile:
-    """What was seen of a feed: per field moments, extremes, NaN, zeros, histogram, classes, lengths, and
+    """What was seen of batches: per field moments, extremes, NaN, zeros, histogram, classes, lengths, and
     repeated samples.
 
     Pictures are described per channel, tables of up to 256 columns per column, everything else as a whole.
@@ -94,7 +94,7 @@ class DriftProfile:
             version = data["millrace_drift_profile"]
         except (ValueError, KeyError, TypeError) as error:
             raise corrupt_data(
-                os.fspath(path), f"this is no profile of a feed ({error!r}); make one with millrace profile"
+                os.fspath(path), f"this is no drift profile ({error!r}); make one with millrace profile"
             ) from None
         if not isinstance(version, int) or version > VERSION:
             raise ValueError(
@@ -104,7 +104,7 @@ class DriftProfile:
         try:
             return cls.from_dict(data)
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
-            message = f"this profile of a feed is damaged ({error}); make it anew with millrace profile"
+            message = f"this drift profile is damaged ({error}); make it anew with millrace profile"
             raise corrupt_data(os.fspath(path), message) from None
 
     @classmethod
@@ -115,19 +115,7 @@ class DriftProfile:
 
     def save(self, path: Path) -> None:
         """The file appears whole or not at all."""
-        folder = os.path.dirname(os.path.abspath(path))
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".profile-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(self.to_dict(), file, indent=1)
-                file.write("\n")
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
     def merge(self, *others: DriftProfile) -> DriftProfile:
         """One of all samples together. ValueError when fields of one name are of different kinds."""
@@ -164,6 +152,9 @@ class DriftProfile:
     def fields(self) -> dict[str, dict[str, Any]]:
         """As in `to_dict()`, a copy."""
         return copy.deepcopy(self.to_dict()["fields"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DriftProfile.from_dict, (self.to_dict(),)
 
     def __str__(self) -> str:
         return table(self.to_dict())

@@ -10,7 +10,7 @@ _HEAD = ("field", "count", "mean", "std", "min", "median", "max", "NaN", "zeros"
 
 def table(data: dict[str, Any]) -> str:
     """`data`: DriftProfile.to_dict()."""
-    rows = [_HEAD]
+    rows: list[tuple[str, ...]] = [_HEAD]
     notes = []
     for name, field in data["fields"].items():
         series = field["series"]
@@ -46,23 +46,15 @@ def table(data: dict[str, Any]) -> str:
 
 
 def _row(name: str, series: dict[str, Any], whole: bool) -> tuple[str, ...]:
-    numbers = series["count"] + series["nan"] + series["infinite"]
-    if not series["count"]:
-        return (
-            name,
-            f"{numbers:,}",
-            "",
-            "",
-            "",
-            "",
-            "",
-            _share(series["nan"] + series["infinite"], numbers),
-            "",
-        )
-    median = series["quantiles"][3]  # out of a histogram: between whole numbers, too
-    shown = (series["mean"], series["std"], series["min"], round(median) if whole else median, series["max"])
-    shares = _share(series["nan"] + series["infinite"], numbers), _share(series["zeros"], numbers)
-    return name, f"{numbers:,}", *(f"{value:.5g}" for value in shown), *shares
+    odd = series["nan"] + series["infinite"]
+    numbers = series["count"] + odd
+    shown = [""] * 5
+    if series["count"]:
+        median = series["quantiles"][3]  # out of a histogram: between whole numbers, too
+        middle = round(median) if whole else median
+        values = (series["mean"], series["std"], series["min"], middle, series["max"])
+        shown = [f"{value:.5g}" for value in values]
+    return name, f"{numbers:,}", *shown, _share(odd, numbers), _share(series["zeros"], numbers)
 
 
 def _share(part: int, whole: int) -> str:

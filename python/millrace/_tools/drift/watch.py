@@ -27,6 +27,7 @@ T_co = TypeVar("T_co", covariant=True)
 OnDrift = Union[Literal["warn", "raise"], Callable[[DriftAlarm], Any], None]
 
 _MOST_EVERY = 1024
+_NO_STATS = {"batches": 0, "examined": 0, "dropped": 0, "every": [], "seconds": 0.0, "handing_seconds": 0.0}
 _DEVICE_ROWS = 32  # of a batch on a device that are copied back
 
 
@@ -95,16 +96,7 @@ class WatchedLoader(Generic[T_co]):
         return getattr(self.loader, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "_watch": None,
-            "reference": None if self.reference is None else self.reference.to_dict(),
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if self.reference is not None:
-            self.reference = DriftProfile.from_dict(self.reference)
+        return {**self.__dict__, "_watch": None}
 
     @property
     def alarms(self) -> list[DriftAlarm]:
@@ -121,16 +113,7 @@ class WatchedLoader(Generic[T_co]):
         every] from when on each
         so-manieth was looked at; seconds: CPU time of the looking thread; handing_seconds: of the loop's.
         """
-        if self._watch is None:
-            return {
-                "batches": 0,
-                "examined": 0,
-                "dropped": 0,
-                "every": [],
-                "seconds": 0.0,
-                "handing_seconds": 0.0,
-            }
-        return self._watch.stats()
+        return dict(_NO_STATS) if self._watch is None else self._watch.stats()
 
 
 class _Watching(Around):
@@ -139,7 +122,7 @@ class _Watching(Around):
     def __init__(self, batches: Iterator[Any], watch: _Watch) -> None:
         super().__init__(batches)
         self._watch = watch
-        self._kept: list[Any] = []  # a batch in whose place an error was raised
+        self._kept: list[Any] = []  # a batch for which an error was raised
 
     def __next__(self) -> Any:
         if self._kept:
@@ -346,7 +329,7 @@ def _check_fields(fields: list[Field], reference: dict[str, dict[str, Any]]) -> 
                 f'field "{field.name}" is {field.dtype} of shape {tuple(sizes)} here, but the reference'
                 " profile has "
                 f"{reference[field.name]['type']} of row shape {tuple(reference[field.name]['row_shape'])}; "
-                "make a profile of this feed"
+                "make a profile of these batches"
             )
 
 

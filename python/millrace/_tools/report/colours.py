@@ -6,7 +6,7 @@ Plain rules instead of CSS variables, because programs that turn SVG into PNG of
 from __future__ import annotations
 
 # name: (light, dark). A stage has one colour everywhere; what is not known takes one of "0" to "7", by its
-# place.
+# number.
 COLOURS = {
     "step": ("#2f9e6e", "#3fb984"),
     "wait": ("#d6336c", "#f2689b"),
@@ -37,10 +37,10 @@ _GRID = ("#e3e8ee", "#2b333d")
 _PAPER = ("#ffffff", "#171c22")
 
 
-def colour(name: str, place: int) -> str:
-    """The class name, without f- or l-, of a series: its own, or that of its place."""
-    own = {"millrace": "0", "torch": "1", "ready": "5", "samples per second": "1"}.get(name, name)
-    return own if own in COLOURS else str(place % 8)
+def colour(name: str, number: int) -> str:
+    """The class name, without f- or l-, of the series with this number: its own, or that of the number."""
+    own = {"millrace": "0", "torch": "7"}.get(name, name)
+    return own if own in COLOURS else str(number % 8)
 
 
 def _rules(theme: int) -> str:

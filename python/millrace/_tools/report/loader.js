@@ -1,7 +1,7 @@
-// The time line of a loader's report: hovering says what a step took, dragging zooms all its charts to the same stretch of time.
+// The charts over time of a loader's report, drawn from the profile in the page: hovering says what a step took, dragging zooms all of
+// them to the same stretch of time.
 //
-// The charts are drawn already; here they are drawn anew, from the profile in the page, for another stretch. svg.py draws the same way:
-// where a pixel has several steps it shows their shares, or their mean in a band from the lowest to the highest.
+// Where a pixel has several steps a chart shows their shares, or their mean in a band from the lowest to the highest.
 "use strict";
 (() => {
   const box = document.querySelector(".zoomable");
@@ -11,36 +11,89 @@
   const count = Math.min(enter.length, leave.length);
   if (!box || count === 0) return;
 
-  const WIDTH = 960;
+  const WIDTH = 960, LEFT = 64, RIGHT = 942;
   const ends = leave.slice(0, count).map((moment, i) => Math.max(moment, i + 1 < enter.length ? enter[i + 1] : profile.wall_seconds || 0));
   const waits = ends.map((_, i) => Math.max(0, leave[i] - enter[i]));
   const own = ends.map((end, i) => end - leave[i]);
   const perBatch = profile.batches ? profile.samples / profile.batches : 0;
   const batches = Math.min(count, Math.max(1, profile.batches - keptFrom));  // the last next() may have found the end
-
-  const charts = [...box.querySelectorAll("svg[data-zoom]")].map((svg) => {
-    const number = (name) => Number(svg.getAttribute(`data-${name}`));
-    return {
-      svg, kind: svg.dataset.zoom, kinds: JSON.parse(svg.dataset.kinds), plot: svg.querySelector(".plot"), axis: svg.querySelector(".x-axis"),
-      title: svg.querySelector(".x-title"), left: number("left"), right: number("right"), top: number("top"), bottom: number("bottom"),
-      low: number("y-low"), high: number("y-high"),
-    };
-  });
-  if (charts.length === 0) return;
-  const first = Number(charts[0].svg.dataset.low), last = Number(charts[0].svg.dataset.high);
+  const start = keptFrom === 0 ? Math.min((profile.consumer || {}).start || 0, enter[0]) : 0;
+  const first = keptFrom === 0 ? 0 : enter[0], last = Math.max(profile.wall_seconds || 0, ends[count - 1], first + 1e-9);
   const shortest = Math.max((last - first) * 1e-6, 1e-5);
   let from = first, to = last;
 
   // ---------------------------------------------------------------- numbers as people read them
+  const unitOf = (s) => (s >= 7200 ? [3600, "h"] : s >= 120 ? [60, "min"] : s >= 1 ? [1, "s"] : s >= 1e-3 ? [1e-3, "ms"] : [1e-6, "µs"]);
   const seconds = (s) => {
-    const [factor, unit] = s >= 120 ? [60, "min"] : s >= 1 ? [1, "s"] : s >= 1e-3 ? [1e-3, "ms"] : [1e-6, "µs"];
-    const scaled = s / factor;
+    const [factor, unit] = unitOf(s), scaled = s / factor;
     return `${scaled.toFixed(scaled >= 100 ? 0 : scaled >= 10 ? 1 : 2)} ${unit}`;
   };
-  const roundStep = (span, most) => {
-    const rough = span / most, power = 10 ** Math.floor(Math.log10(rough));
-    return [1, 2, 5, 10].map((m) => m * power).find((step) => step >= rough * (1 - 1e-9));
+  const ticks = (low, high, most) => {  // [[value, text], ...], round numbers
+    const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((each) => each >= rough * (1 - 1e-9));
+    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), found = [];
+    for (let i = Math.ceil(low / step - 1e-9) + 0; i * step <= high + step * 1e-9; i += 1) {
+      found.push([i * step, (i * step).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })]);
+    }
+    return found;
   };
+
+  // ---------------------------------------------------------------- charts
+  const most = (values, least = 0) => values.reduce((a, b) => Math.max(a, b), least);
+  const rates = (begin, end) => {  // samples per second over equal stretches of from..to
+    const bins = Math.max(1, Math.min(120, Math.floor((end - begin) / 5))), width = (to - from) / bins;
+    const counts = new Array(bins).fill(0);
+    for (let i = begin; i < end; i += 1) counts[Math.min(bins - 1, Math.floor((leave[i] - from) / width))] += 1;
+    return counts.map((n) => (n * perBatch) / width);
+  };
+
+  // {kind of chart: what it shows}; kinds: {series: its colour}; scale: of the y axis, [highest value, its label, what a mark stands for]
+  function contents() {
+    const longest = Math.max(most(waits), most(own)), [factor, unit] = unitOf(longest), deepest = most(ready, -1);
+    const found = {
+      loop: { title: "Waits and steps", kinds: start > 0 ? { start: "start", wait: "wait", step: "step" } : { wait: "wait", step: "step" }, size: 70 },
+      seconds: {
+        title: "How long each took", kinds: { wait: "wait", step: "step" }, size: 108, scale: [longest || 1, `time (${longest ? unit : "s"})`, longest ? factor : 1],
+      },
+    };
+    if (deepest >= 0) {
+      const slots = (profile.queue || {}).slots || 1;
+      found.ready = { title: "Batches ready when next() was called", kinds: { ready: "5" }, size: 98, scale: [Math.max(slots, deepest), "batches", 1] };
+    }
+    if (perBatch) {
+      found.rate = { title: "Throughput", kinds: { "samples per second": "1" }, size: 98, scale: [most(rates(0, batches)) || 1, "samples per second", 1] };
+    }
+    return found;
+  }
+
+  function frame(kind, { title, kinds, size, scale }) {
+    const names = Object.keys(kinds), legend = names.length > 1;
+    const top = 34 + (legend ? 20 : 0) + (scale ? 14 : 0), bottom = top + size;
+    const chart = { kind, kinds, left: LEFT, right: RIGHT, top, bottom, low: 0, high: scale ? scale[0] : 1 };
+    let marks = `<text class="title" x="2" y="16">${title}</text>`, x = LEFT;
+    for (const name of legend ? names : []) {
+      marks += `<rect class="f-${kinds[name]}" x="${x}" y="29" width="11" height="11" rx="2"/><text class="small" x="${x + 16}" y="38">${name}</text>`;
+      x += 34 + 7 * name.length;
+    }
+    if (scale) {
+      const [highest, label, factor] = scale;
+      marks += `<text class="faint small" x="2" y="${top - 6}">${label}</text>`;
+      for (const [value, words] of ticks(0, highest / factor, Math.max(2, Math.floor(size / 26)))) {
+        const y = height(chart, value * factor).toFixed(1);
+        marks += `<line class="grid" x1="${LEFT}" x2="${RIGHT}" y1="${y}" y2="${y}"/>`
+          + `<text class="faint small end" x="${LEFT - 7}" y="${Number(y) + 4}">${words}</text>`;
+      }
+    }
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const attributes = {
+      class: "mr", viewBox: `0 0 ${WIDTH} ${bottom + 42}`, role: "img", "aria-label": title, "data-zoom": kind, "data-low": first, "data-high": last,
+    };
+    Object.entries(attributes).forEach(([name, value]) => svg.setAttribute(name, value));
+    svg.innerHTML = `${marks}<g class="x-axis"></g><line class="axis" x1="${LEFT}" x2="${RIGHT}" y1="${bottom}" y2="${bottom}"/>`
+      + `<text class="faint small end x-title" x="${RIGHT}" y="${bottom + 33}"></text><g class="plot"></g>`;
+    box.append(svg);
+    return Object.assign(chart, { svg, plot: svg.querySelector(".plot"), axis: svg.querySelector(".x-axis"), title: svg.querySelector(".x-title") });
+  }
 
   // ---------------------------------------------------------------- shapes
   const place = (chart, moment) => chart.left + ((moment - from) / (to - from)) * (chart.right - chart.left);
@@ -71,10 +124,7 @@
   function drawLoop(chart) {
     const columns = Math.floor(chart.right - chart.left), floor = chart.bottom - 6, lane = floor - chart.top;
     const [begin, end] = visible();
-    const start = (profile.consumer || {}).start || 0;
-    const spans = {
-      start: [[0], [Math.min(start, enter[0])], 0, keptFrom === 0 ? 1 : 0], wait: [enter, leave, begin, end], step: [leave, ends, begin, end],
-    };
+    const spans = { start: [[0], [start], 0, 1], wait: [enter, leave, begin, end], step: [leave, ends, begin, end] };
     let below = new Float64Array(columns);
     return Object.keys(chart.kinds).map((name) => {
       const shares = covered(spans[name][0], spans[name][1], columns, spans[name][2], spans[name][3]);
@@ -119,14 +169,11 @@
   }
 
   function drawRate(chart) {
-    const begin = before(leave, from), end = Math.min(batches, before(leave, to)), kind = Object.values(chart.kinds)[0];
-    const bins = Math.max(1, Math.min(120, Math.floor((end - begin) / 5))), width = (to - from) / bins;
-    const counts = new Array(bins).fill(0);
-    for (let i = begin; i < end; i += 1) counts[Math.min(bins - 1, Math.floor((leave[i] - from) / width))] += 1;
+    const kind = Object.values(chart.kinds)[0], shown = rates(before(leave, from), Math.min(batches, before(leave, to)));
     let path = "";
-    counts.forEach((n, i) => {
-      const y = Math.max(chart.top, height(chart, (n * perBatch) / width)).toFixed(1);
-      path += `${i === 0 ? `M${chart.left} ${y}` : `V${y}`}H${place(chart, from + (i + 1) * width).toFixed(1)}`;
+    shown.forEach((rate, i) => {
+      const y = Math.max(chart.top, height(chart, rate)).toFixed(1);
+      path += `${i === 0 ? `M${chart.left} ${y}` : `V${y}`}H${(chart.left + ((i + 1) / shown.length) * (chart.right - chart.left)).toFixed(1)}`;
     });
     return `<path class="band f-${kind}" d="${path}V${chart.bottom}H${chart.left}Z"/><path class="line l-${kind}" d="${path}"/>`;
   }
@@ -134,23 +181,23 @@
   const draw = {
     loop: drawLoop,
     seconds: (chart) => drawLine(chart, "wait", leave, waits, false) + drawLine(chart, "step", leave, own, false),
-    ready: (chart) => drawLine(chart, Object.keys(chart.kinds)[0], enter, ready, true),
+    ready: (chart) => drawLine(chart, "ready", enter, enter.map((_, i) => Math.max(0, ready[i] || 0)), true),
     rate: drawRate,
   };
 
   function drawAxis(chart) {
-    const [factor, unit] = to - from >= 7200 ? [3600, "h"] : to - from >= 120 ? [60, "min"] : [1, "s"];
-    const step = roundStep((to - from) / factor, 8), digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    const [factor, unit] = to - from >= 1 ? unitOf(to - from) : [1, "s"];
     let marks = "";
-    for (let tick = Math.ceil(from / factor / step - 1e-9); tick * step * factor <= to * (1 + 1e-12); tick += 1) {
-      const x = place(chart, tick * step * factor).toFixed(1);
+    for (const [value, words] of ticks(from / factor, to / factor, 8)) {
+      const x = place(chart, value * factor).toFixed(1);
       marks += `<line class="axis" x1="${x}" x2="${x}" y1="${chart.bottom}" y2="${chart.bottom + 4}"/>`
-        + `<text class="faint small mid" x="${x}" y="${chart.bottom + 17}">${(tick * step).toFixed(digits)}</text>`;
+        + `<text class="faint small mid" x="${x}" y="${chart.bottom + 17}">${words}</text>`;
     }
     chart.axis.innerHTML = marks;
     chart.title.textContent = `time (${unit})`;
   }
 
+  const charts = Object.entries(contents()).map(([kind, content]) => frame(kind, content));
   const shown = document.querySelector("[data-shown]");
   function show(newFrom, newTo) {
     const span = Math.min(last - first, Math.max(shortest, newTo - newFrom));
@@ -238,4 +285,5 @@
     button.addEventListener("click", () => keys[button.dataset.zoomBy]());
     button.disabled = false;
   }
+  show(first, last);
 })();

@@ -13,7 +13,7 @@ from typing import Any
 from . import svg
 from .page import Html, Page, pre, table
 from .scales import Axis, amount
-from .summary import MEANING, WORKER, Summary, ordered, step_times, throughput
+from .summary import MEANING, WORKER, Summary, ordered, step_times
 
 _MOST_WORKERS = 64
 _TOOLS = (
@@ -44,7 +44,7 @@ def loader_page(profile: Mapping[str, Any], advice: str | None) -> Page:
     _workers(page, summary)
     _hot(page, summary)
     _settings(page, profile, summary)
-    page.data("profile", rounded(profile))
+    page.data("profile", profile, digits=6)  # times to the microsecond: half the size
     page.script((Path(__file__).parent / "loader.js").read_text(encoding="utf-8"))
     return page
 
@@ -86,7 +86,7 @@ def _loop(page: Page, summary: Summary) -> None:
 
 def _time(page: Page, profile: Mapping[str, Any], summary: Summary) -> None:
     steps = profile.get("steps") or {}
-    enter, leave, waits, own = step_times(steps, summary.wall)
+    enter, _, waits, _ = step_times(steps, summary.wall)
     if not enter:
         page.section(
             "Over time",
@@ -94,59 +94,11 @@ def _time(page: Page, profile: Mapping[str, Any], summary: Summary) -> None:
         )
         return
     kept_from = int(steps.get("kept_from") or 0)
-    begin = 0.0 if kept_from == 0 else enter[0]
-    ends = [a + b for a, b in zip(leave, own)]
-    axis = Axis("time", "s", low=begin, high=max(summary.wall, ends[-1]))
-    spans: dict[str, svg.Points] = {"wait": (enter, leave), "step": (leave, ends)}
-    start = min(summary.consumer.get("start", 0.0), enter[0])
-    if kept_from == 0 and start > 0:
-        spans = {"start": ([0.0], [start]), **spans}
-    ready = [depth if depth >= 0 else float("nan") for depth in steps.get("ready") or []][: len(enter)]
-    charts = [
-        svg.timeline({"": spans}, axis, "Waits and steps", zoom="loop"),
-        svg.line_chart(
-            {"wait": (leave, waits), "step": (leave, own)},
-            axis,
-            Axis("time", "s"),
-            "How long each took",
-            zoom="seconds",
-        ),
-    ]
-    if any(depth == depth for depth in ready):
-        slots = summary.queue.get("slots") or None
-        up = Axis("batches", high=max([slots or 1, *(depth for depth in ready if depth == depth)]))
-        charts.append(
-            svg.line_chart(
-                {"ready": (enter, ready)},
-                axis,
-                up,
-                "Batches ready when next() was called",
-                step=True,
-                area=True,
-                height=190,
-                zoom="ready",
-            )
-        )
-    per_batch = summary.samples / summary.batches if summary.batches else 0.0
-    if per_batch:
-        rate = throughput(leave[: max(1, summary.batches - kept_from)], per_batch, begin, axis.high or 0.0)
-        charts.append(
-            svg.line_chart(
-                {"samples per second": rate},
-                axis,
-                Axis("samples per second"),
-                "Throughput",
-                step=True,
-                area=True,
-                height=190,
-                zoom="rate",
-            )
-        )
     latest = f" Shown are the latest {len(enter):,} of {kept_from + len(enter):,} steps." if kept_from else ""
     page.section(
         "Over time",
         _TOOLS,
-        f'<div class="zoomable" tabindex="0">{"".join(charts)}</div>',
+        '<div class="zoomable" tabindex="0"></div>',  # loader.js draws them
         '<div class="tip" hidden></div>',
         note=(
             "A wait is the time inside next(). Drag over a stretch to see it closer; double-click, or press"
@@ -197,7 +149,7 @@ def _hot(page: Page, summary: Summary) -> None:
             for entry in summary.hot
         ]
         page.section(
-            "Hot places of your code",
+            "Hot lines of your code",
             table(rows, ("share", "stage", "where")),
             note="Where workers were found when they were looked at, now and then, while running Python.",
         )
@@ -214,17 +166,6 @@ def _settings(page: Page, profile: Mapping[str, Any], summary: Summary) -> None:
         ("batches beyond the slots", str(summary.queue.get("overflow_slots", "–"))),
     ]
     if started := profile.get("started"):
-        moment = datetime.datetime.fromtimestamp(float(started), datetime.timezone.utc)
-        settings.append(("started", moment.strftime("%Y-%m-%d %H:%M:%S UTC")))
+        time = datetime.datetime.fromtimestamp(float(started), datetime.timezone.utc)
+        settings.append(("started", time.strftime("%Y-%m-%d %H:%M:%S UTC")))
     page.section("Settings", table(settings))
-
-
-def rounded(content: Any) -> Any:
-    """`content` with times to the microsecond: half the size."""
-    if isinstance(content, float):
-        return round(content, 6)
-    if isinstance(content, Mapping):
-        return {key: rounded(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [rounded(value) for value in content]
-    return content

@@ -35,60 +35,66 @@ def prometheus(loader: Any, labels: Mapping[str, str] | None = None) -> str:
     """
     profile = profile_of(loader, steps=False)
     summary = Summary(profile)
-    lines: list[str] = []
-
-    def family(name: str, kind: str, text: str, values: Mapping[tuple[tuple[str, str], ...], float]) -> None:
-        if not values:
-            return
-        lines.extend([f"# HELP millrace_{name} {text}", f"# TYPE millrace_{name} {kind}"])
+    stages = (
+        ("wall", ordered({**summary.stages_wall, "idle": summary.idle}, ())),
+        ("cpu", summary.stages_cpu),
+    )
+    families: list[tuple[str, str, str, Mapping[tuple[tuple[str, str], ...], float]]] = [
+        ("samples_total", "counter", "Samples handed out.", {(): summary.samples}),
+        ("batches_total", "counter", "Batches handed out.", {(): summary.batches}),
+        (
+            "bytes_total",
+            "counter",
+            "Bytes that were read or made, as stats() counts them.",
+            {(): summary.bytes},
+        ),
+        (
+            "wall_seconds_total",
+            "counter",
+            "Seconds since the iterator was made, up to its end.",
+            {(): summary.wall},
+        ),
+        (
+            "loop_seconds_total",
+            "counter",
+            "The training loop's time: step is its own code, all else the loader's.",
+            {(("part", part),): s for part, s in summary.consumer.items()},
+        ),
+        (
+            "lost_seconds_total",
+            "counter",
+            "The training loop's time in the loader, by what it is put down to.",
+            {(("to", part),): s for part, s in summary.blame.items()},
+        ),
+        (
+            "stage_seconds_total",
+            "counter",
+            "Seconds of each stage, summed over workers.",
+            {
+                (("clock", clock), ("stage", stage)): s
+                for clock, seconds in stages
+                for stage, s in seconds.items()
+            },
+        ),
+        (
+            "overflow_batches_total",
+            "counter",
+            "Batches that found all slots taken.",
+            {(): summary.queue.get("overflow_slots") or 0},
+        ),
+        ("slots", "gauge", "Slots for batches.", {(): summary.queue.get("slots") or 0}),
+        ("workers", "gauge", "Threads or processes that make batches.", {(): len(summary.workers)}),
+        ("epoch", "gauge", "The epoch of the iterator.", {(): summary.epoch}),
+        ("running", "gauge", "1 while the iterator is at work.", {(): int(summary.running)}),
+    ]
+    lines = []
+    for name, kind, text, values in families:
+        if values:
+            lines += [f"# HELP millrace_{name} {text}", f"# TYPE millrace_{name} {kind}"]
         for own, value in values.items():
-            shown = ",".join(
-                f'{key}="{_escaped(str(label))}"' for key, label in [*(labels or {}).items(), *own]
-            )
+            pairs = [*(labels or {}).items(), *own]
+            shown = ",".join(f'{key}="{_escaped(str(label))}"' for key, label in pairs)
             lines.append(f"millrace_{name}{{{shown}}} {value!r}" if shown else f"millrace_{name} {value!r}")
-
-    def one(name: str, kind: str, text: str, value: float) -> None:
-        family(name, kind, text, {(): value})
-
-    one("samples_total", "counter", "Samples handed out.", summary.samples)
-    one("batches_total", "counter", "Batches handed out.", summary.batches)
-    one("bytes_total", "counter", "Bytes that were read or made, as stats() counts them.", summary.bytes)
-    one("wall_seconds_total", "counter", "Seconds since the iterator was made, up to its end.", summary.wall)
-    family(
-        "loop_seconds_total",
-        "counter",
-        "The training loop's time: step is its own code, all else the loader's.",
-        {(("part", part),): s for part, s in summary.consumer.items()},
-    )
-    family(
-        "lost_seconds_total",
-        "counter",
-        "The training loop's time in the loader, by what it is put down to.",
-        {(("to", part),): s for part, s in summary.blame.items()},
-    )
-    family(
-        "stage_seconds_total",
-        "counter",
-        "Seconds of each stage, summed over workers.",
-        {
-            (("clock", clock), ("stage", stage)): s
-            for clock, stages in (
-                ("wall", ordered({**summary.stages_wall, "idle": summary.idle}, ())),
-                ("cpu", summary.stages_cpu),
-            )
-            for stage, s in stages.items()
-        },
-    )
-    one(
-        "overflow_batches_total",
-        "counter",
-        "Batches that found all slots taken.",
-        summary.queue.get("overflow_slots") or 0,
-    )
-    one("slots", "gauge", "Slots for batches.", summary.queue.get("slots") or 0)
-    one("workers", "gauge", "Threads or processes that make batches.", len(summary.workers))
-    one("epoch", "gauge", "The epoch of the iterator.", summary.epoch)
-    one("running", "gauge", "1 while the iterator is at work.", int(summary.running))
     return "\n".join(lines) + "\n"
 
 

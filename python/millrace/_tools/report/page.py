@@ -24,6 +24,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ..._common.whole_file import write_whole
 from .colours import STYLE
 
 _HERE = Path(__file__).parent
@@ -60,16 +61,16 @@ class Page:
         noted = f'<p class="note">{escape(note)}</p>' if note else ""
         self._parts.append(f"<section><h2>{escape(heading)}</h2>{noted}{''.join(body)}</section>")
 
-    def data(self, name: str, content: Any) -> None:
+    def data(self, name: str, content: Any, digits: int | None = None) -> None:
         """Puts `content` into the page as JSON, in the element with id `name`, and a button that saves it as
-        NAME.json.
+        NAME.json. `digits`: that floats are rounded to.
         """
-        text = json.dumps(finite(content), separators=(",", ":"), default=str).replace("<", "\\u003c")
+        text = json.dumps(_plain(content, digits), separators=(",", ":"), default=str).replace("<", "\\u003c")
         safe = escape(name)
         self._data.append(f'<script type="application/json" id="{safe}">{text}</script>')
         self._parts.append(
             f'<p class="tools"><button type="button" data-save="{safe}">Save {safe}.json</button>'
-            f"the numbers behind this page, {len(text):,} bytes</p>"
+            f"the numbers of this page, {len(text):,} bytes</p>"
         )
 
     def script(self, text: str) -> None:
@@ -102,7 +103,7 @@ class Page:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the page, whole or not at all. OSError: the folder is missing or cannot be written to."""
-        return write_file(path, self.html())
+        return write_whole(path, self.html())
 
 
 def _hash(text: str) -> str:
@@ -133,33 +134,13 @@ def pre(text: str) -> Html:
     return Html(f"<pre>{escape(text)}</pre>")
 
 
-def finite(content: Any) -> Any:
-    """`content` with None in the place of NaN and infinities, which JSON has no words for."""
+def _plain(content: Any, digits: int | None) -> Any:
+    """`content` with None for NaN and infinities, which JSON has no words for."""
     if isinstance(content, float):
-        return content if math.isfinite(content) else None
+        rounded = content if digits is None else round(content, digits)
+        return rounded if math.isfinite(content) else None
     if isinstance(content, Mapping):
-        return {str(key): finite(value) for key, value in content.items()}
+        return {str(key): _plain(value, digits) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
-        return [finite(value) for value in content]
+        return [_plain(value, digits) for value in content]
     return content
-
-
-def write_file(path: str | os.PathLike[str], text: str) -> Path:
-    """Writes `text` as UTF-8 under another name beside `path`, then renames it, so that `path` is whole at
-    any time.
-
-    OSError of the kind that came up, naming the path and what to do.
-    """
-    path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            part.write_text(text, encoding="utf-8")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        rule = "give a path in a folder that exists and may be written to"
-        raise type(error)(error.errno, f"cannot write {path}: {reason}; {rule}") from error
-    return path

@@ -6,28 +6,27 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union
 
+from ..._common.whole_file import write_whole
 from . import text
 from .colours import STYLE
 from .loader_page import loader_page, notebook_block
 from .metrics import scalars
-from .page import write_file
-from .summary import Summary
+from .summary import Summary, profile_of
 from .trace import trace_events
 
 PathLike = Union[str, os.PathLike[str]]
 
 
 class Report:
-    """Where a loader's time went, up to the moment of the call.
+    """Where a loader's time went, up to the call.
 
     `profile` is what `loader.profile(steps=True)` returns; `advice` what to change, whose first line is the
     verdict at the top (None: one that follows from the profile alone). str() and print() give plain lines;
-    show() a table of rich's, where rich is installed and the output is a terminal; notebooks draw it.
+    notebooks draw it.
     """
 
     def __init__(self, profile: Mapping[str, Any], advice: str | None = None) -> None:
@@ -40,21 +39,6 @@ class Report:
 
     __repr__ = __str__
 
-    def __rich__(self) -> Any:
-        return text.rich_table(self.summary, self.advice)
-
-    def show(self) -> None:
-        """Prints it: as a table where the output is a terminal and rich is installed, else as lines."""
-        if sys.stdout.isatty():
-            try:
-                from rich.console import Console
-            except ImportError:
-                pass
-            else:
-                Console().print(self)
-                return
-        print(self)
-
     def _repr_html_(self) -> str:
         return f"<style>{STYLE}</style>{notebook_block(self.summary, self.advice)}"
 
@@ -66,13 +50,13 @@ class Report:
         """Writes a page, one file with everything in it. OSError: the folder is missing or cannot be written
         to.
         """
-        return write_file(path, self.html())
+        return write_whole(path, self.html())
 
     def save_trace(self, path: PathLike = "trace.json") -> Path:
         """Writes the steps as Chrome's trace events, which ui.perfetto.dev and chrome://tracing draw. OSError
         as save().
         """
-        return write_file(path, json.dumps(trace_events(self.profile), separators=(",", ":")))
+        return write_whole(path, json.dumps(trace_events(self.profile), separators=(",", ":")))
 
     def to_tensorboard(self, writer: Any, step: int, prefix: str = "millrace") -> None:
         """Gives the numbers to anything with add_scalar(tag, value, step), as torch.utils.tensorboard's
@@ -80,3 +64,9 @@ class Report:
         """
         for name, value in scalars(self.summary).items():
             writer.add_scalar(f"{prefix}/{name}", value, step)
+
+
+def report_of(loader: Any) -> Report:
+    """What `loader.report()` returns."""
+    advice = getattr(loader, "advice", None)
+    return Report(profile_of(loader, steps=True), (str(advice()) or None) if callable(advice) else None)

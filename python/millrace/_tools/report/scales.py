@@ -5,7 +5,7 @@ pixels can show.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _SECONDS = ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h"))
@@ -17,7 +17,7 @@ _COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"))
 class Axis:
     """What an axis shows. unit: "s", "B", "B/s", "%" (of numbers that are percents) or "" are scaled or
     written as these are; any
-    other is written behind the number. log: powers of ten. low, high: where the axis begins and ends; None:
+    other is written after the number. log: powers of ten. low, high: where the axis begins and ends; None:
     where the values do.
     """
 
@@ -36,12 +36,12 @@ def magnitude(value: float, unit: str) -> tuple[float, str]:
     size = abs(value)
     if unit == "s":
         limits = (1e-3, 1.0, 120.0, 7200.0)  # "90 s" is shorter to read than "1.5 min"
-        place = sum(size >= limit * (1 - 1e-9) for limit in limits) if size else 2
+        chosen = sum(size >= limit * (1 - 1e-9) for limit in limits) if size else 2
     else:
-        place = max((i for i, (factor, _) in enumerate(steps) if size >= factor * (1 - 1e-9)), default=0)
+        chosen = max((i for i, (factor, _) in enumerate(steps) if size >= factor * (1 - 1e-9)), default=0)
         if unit in ("", "/s") and size < 10_000:
-            place = 0
-    factor, name = steps[place]
+            chosen = 0
+    factor, name = steps[chosen]
     return factor, name + ("/s" if unit.endswith("/s") and unit != "s" else "")
 
 
@@ -109,56 +109,12 @@ class Scale:
                 (10.0**p, amount(10.0**p, self.axis.unit)) for p in powers if (p - powers.start) % every == 0
             ]
         factor, _ = magnitude(max(abs(self.low), abs(self.high)), self.axis.unit)
-        places = round_ticks(self.low / factor, self.high / factor, most)
-        step = min((b - a for a, b in zip(places, places[1:])), default=1.0)
+        ticks = round_ticks(self.low / factor, self.high / factor, most)
+        step = min((b - a for a, b in zip(ticks, ticks[1:])), default=1.0)
         digits = max(0, -math.floor(math.log10(step) + 1e-9))
-        return [(place * factor, f"{place + 0.0:,.{digits}f}") for place in places]
+        return [(tick * factor, f"{tick + 0.0:,.{digits}f}") for tick in ticks]
 
     def title(self) -> str:
         """The axis's label with the unit that its ticks are in."""
         unit = "" if self.axis.log else magnitude(max(abs(self.low), abs(self.high)), self.axis.unit)[1]
         return f"{self.axis.label} ({unit})" if unit and self.axis.label else self.axis.label or unit
-
-
-def summed_up(
-    xs: Sequence[float], ys: Sequence[float], pixel: float
-) -> list[tuple[float, float, float, float]]:
-    """(x, lowest, mean, highest) of the points in each column of `pixel` width that has some, all in pixels.
-    xs must not fall.
-    """
-    found: list[tuple[float, float, float, float]] = []
-    column: list[float] = []
-    place = 0
-    for x, y in zip(xs, ys):
-        here = math.floor(x / pixel)
-        if column and here != place:
-            found.append(((place + 0.5) * pixel, min(column), sum(column) / len(column), max(column)))
-            column = []
-        place = here
-        column.append(y)
-    if column:
-        found.append(((place + 0.5) * pixel, min(column), sum(column) / len(column), max(column)))
-    return found
-
-
-def covered(
-    begins: Sequence[float], ends: Sequence[float], low: float, high: float, columns: int
-) -> list[float]:
-    """Of each of `columns` equal parts of low..high the share, 0 to 1, that the spans begins[i]..ends[i]
-    cover. Spans do not overlap.
-    """
-    width = (high - low) / columns
-    shares = [0.0] * columns
-    for begin, end in zip(begins, ends):
-        begin, end = max(begin, low), min(end, high)
-        if not end > begin:
-            continue
-        first, last = min(int((begin - low) / width), columns - 1), min(int((end - low) / width), columns - 1)
-        if first == last:
-            shares[first] += end - begin
-            continue
-        shares[first] += low + (first + 1) * width - begin
-        for column in range(first + 1, last):
-            shares[column] += width
-        shares[last] += end - (low + last * width)
-    return [min(1.0, max(0.0, share / width)) for share in shares]

@@ -60,3 +60,13 @@ class MetricsServer:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+
+
+def serve_metrics(loader: Any, port: int = 0, labels: Mapping[str, str] | None = None) -> MetricsServer:
+    """Serves prometheus(loader, labels) at http://127.0.0.1:PORT/metrics, to this machine alone; port 0: a
+    free one.
+
+    Returns a MetricsServer: `url`, `port`, close(), or a `with` block. It holds the loader meanwhile.
+    OSError: the port is taken.
+    """
+    return MetricsServer(loader, port, labels)

@@ -113,7 +113,7 @@ def step_times(
     steps: Mapping[str, Any], wall: float
 ) -> tuple[list[float], list[float], list[float], list[float]]:
     """(enter, leave, waits, steps) of the steps that are kept: seconds in next(), and in the loop's own code
-    behind it.
+    after it.
     """
     enter, leave = list(steps.get("enter") or []), list(steps.get("leave") or [])
     count = min(len(enter), len(leave))
@@ -121,20 +121,3 @@ def step_times(
     enter, leave = enter[:count], leave[:count]
     waits = [max(0.0, b - a) for a, b in zip(enter, leave)]
     return enter, leave, waits, [max(0.0, b - a) for a, b in zip(leave, ends)]
-
-
-def throughput(
-    leave: Sequence[float], per_batch: float, low: float, high: float
-) -> tuple[list[float], list[float]]:
-    """(seconds, samples per second) over equal stretches of low..high, each value from its moment on; the
-    last one closes the line.
-    """
-    bins = max(1, min(120, len(leave) // 5))
-    width = (high - low) / bins
-    if not leave or width <= 0:
-        return [], []
-    counts = [0] * bins
-    for moment in leave:
-        counts[min(bins - 1, max(0, int((moment - low) / width)))] += 1
-    rates = [count * per_batch / width for count in counts]
-    return [low + i * width for i in range(bins + 1)], [*rates, rates[-1]]

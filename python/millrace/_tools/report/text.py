@@ -1,9 +1,8 @@
-"""A report as plain lines, for logs, and as a table of rich's, for terminals."""
+"""A report as plain lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from .scales import amount
 from .summary import MEANING, Summary
@@ -77,10 +76,10 @@ def plain(summary: Summary, advice: str | None) -> str:
         for name, seconds, share, meaning in rows:
             lines.append(
                 f"  {name:<12} {amount(seconds, 's'):>9} {share:>7.1%}  "
-                f"{_bar(share, '#'):<{_BAR}}  {meaning}".rstrip()
+                f"{_bar(share):<{_BAR}}  {meaning}".rstrip()
             )
     if summary.hot:
-        lines += ["", "hot places of your code"]
+        lines += ["", "hot lines of your code"]
         lines += [
             f"  {entry['share']:>6.1%}  {entry['stage']:<10} {entry['where']}"
             for entry in summary.hot[:_MOST_HOT]
@@ -90,47 +89,5 @@ def plain(summary: Summary, advice: str | None) -> str:
     return "\n".join(lines)
 
 
-def _bar(share: float, letter: str) -> str:
-    return letter * round(_BAR * min(1.0, max(0.0, share)))
-
-
-def rich_table(summary: Summary, advice: str | None) -> Any:
-    """The same for rich; it is imported here, by whoever renders."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    colour = "red" if summary.batches and summary.lost_share > 0.1 else "green"
-    first, *more = (advice or summary.verdict()).splitlines()
-    parts: list[Any] = [
-        Text(summary.headline(), style="bold"),
-        Text(first, style=colour),
-        *(Text(line, style="yellow") for line in more),
-    ]
-    look: dict[str, Any] = {
-        "title_justify": "left",
-        "title_style": "bold",
-        "box": None,
-        "show_header": False,
-        "pad_edge": False,
-        "padding": (0, 2, 0, 0),
-    }
-    for heading, rows in blocks(summary):
-        table = Table(title=heading, **look)
-        for justify in ("left", "right", "right", "left"):
-            table.add_column(justify=justify, no_wrap=True)
-        table.add_column(overflow="ellipsis", no_wrap=True)
-        for name, seconds, share, meaning in rows:
-            style = {"wait": "red", "step": "green", "idle": "dim"}.get(name, "")
-            bar = Text(_bar(share, "█"), style=style)
-            table.add_row(
-                Text(name, style=style), amount(seconds, "s"), f"{share:.1%}", bar, Text(meaning, style="dim")
-            )
-        parts += [Text(), table]
-    if summary.hot:
-        table = Table(title="hot places of your code", **look)
-        for entry in summary.hot[:_MOST_HOT]:
-            table.add_row(f"{entry['share']:.1%}", Text(str(entry["stage"])), Text(str(entry["where"])))
-        parts += [Text(), table]
-    last = notes(summary)
-    return Group(*parts, *[Text(note, style="dim") for note in ["", *last] if last])
+def _bar(share: float) -> str:
+    return "#" * round(_BAR * min(1.0, max(0.0, share)))

@@ -43,13 +43,13 @@ def trace_events(profile: Mapping[str, Any]) -> dict[str, Any]:
             )
     if summary.workers:
         events.append(_named(_WORKERS, "workers: sums over the run, end to end"))
-    for place, (name, parts) in enumerate(summary.workers.items(), 1):
-        events.append(_named(_WORKERS, name, place))
+    for track, (name, parts) in enumerate(summary.workers.items(), 1):
+        events.append(_named(_WORKERS, name, track))
         begin = 0.0
         for stage, seconds in parts.items():
             events.append(
                 _span(
-                    _WORKERS, place, stage, begin, seconds, {"share": round(seconds / sum(parts.values()), 4)}
+                    _WORKERS, track, stage, begin, seconds, {"share": round(seconds / sum(parts.values()), 4)}
                 )
             )
             begin += seconds

@@ -21,26 +21,6 @@ generator, from the `generator=` of a transform, or from the `key=` of a call: t
 parameters.
 """
 
-from . import functional
-from .base import BatchTransform, Compose
-from .colors import ColorJitter, Normalize, RandomGrayscale
-from .fused import Augmentation, augment
-from .geometry import RandomAffine, RandomErasing, RandomHorizontalFlip, RandomRotation
-from .mixing import CutMix, MixUp
+from ..._common.lazy import lazy_names
 
-__all__ = [
-    "Augmentation",
-    "BatchTransform",
-    "ColorJitter",
-    "Compose",
-    "CutMix",
-    "MixUp",
-    "Normalize",
-    "RandomAffine",
-    "RandomErasing",
-    "RandomGrayscale",
-    "RandomHorizontalFlip",
-    "RandomRotation",
-    "augment",
-    "functional",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

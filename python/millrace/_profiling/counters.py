@@ -1,6 +1,6 @@
-"""What workers' clocks have counted: in this process, or on a board that worker processes write.
+"""What workers' clocks have counted: in this process, or in counters that worker processes write.
 
-A board is a slot of the workers' ring (src/core/shared_ring.h) that holds no batches but a row for each
+The counters are a slot of the workers' ring (src/core/shared_ring.h) that holds no batches but a row for each
 worker. A worker is the only writer of its row, without a lock, so one that is killed leaves nothing to
 repair; the row says how far it came. No descriptor is needed but the ring's.
 """
@@ -8,7 +8,8 @@ repair; the row says how far it came. No descriptor is needed but the ring's.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from .. import _core
@@ -28,7 +29,7 @@ class Row(NamedTuple):
     note: bytes = b""
 
     def since(self, before: Row | None) -> Row:
-        """What came behind `before`, the same row read earlier."""
+        """What came after `before`, the same row read earlier."""
         if before is None:
             return self
         stage, _, until, wall, cpu = self.reading
@@ -77,39 +78,44 @@ def thread_rows(readings: Sequence[Reading | None], last: str | None = None) -> 
     names = [f"thread {number}" for number in range(len(readings))]
     if last is not None and names:
         names[-1] = last
-    return [Row(name, reading) for name, reading in zip(names, readings) if reading is not None]
+    return _begun(names, readings)
 
 
 def clock_rows(clocks: Sequence[_core.StageClock]) -> list[Row]:
     """Of threads that run Python code."""
-    read = ((f"thread {number}", clock.read(), clock.read_note()) for number, clock in enumerate(clocks))
-    return [Row(name, reading, note) for name, reading, note in read if reading is not None]
+    names = [f"thread {number}" for number in range(len(clocks))]
+    return _begun(names, [clock.read() for clock in clocks], [clock.read_note() for clock in clocks])
 
 
-class Board:
+def _begun(
+    names: Sequence[str], readings: Sequence[Reading | None], notes: Iterable[bytes] = repeat(b"")
+) -> list[Row]:
+    return [
+        Row(name, reading, note) for name, reading, note in zip(names, readings, notes) if reading is not None
+    ]
+
+
+class WorkerCounters:
     """The training process's side: takes a slot of `ring` for good, and reads what `workers` processes write
     there.
     """
 
     def __init__(self, ring: _core.SharedRing, workers: int) -> None:
         self.slot = ring.take()
-        self._board = _core.StageBoard(ring, self.slot, workers)
+        self._counters = _core.StageBoard(ring, self.slot, workers)
 
     def rows(self, pids: Sequence[Any]) -> list[Row]:
-        read = (
-            (f"process {pid}", self._board.read(row), self._board.read_note(row))
-            for row, pid in enumerate(pids)
-        )
-        return [Row(name, reading, note) for name, reading, note in read if reading is not None]
+        names, numbers = [f"process {pid}" for pid in pids], range(len(pids))
+        return _begun(names, list(map(self._counters.read, numbers)), map(self._counters.read_note, numbers))
 
     @property
     def made(self) -> int:
         """Batches that the workers have answered."""
-        return self._board.made
+        return self._counters.made
 
     def end(self, row: int) -> None:
         """The worker is dead; if it did not say so itself, its last stage ends now."""
-        self._board.end(row)
+        self._counters.end(row)
 
 
 def clock_on(ring: _core.SharedRing, slot: int, workers: int, number: int) -> _core.StageClock:

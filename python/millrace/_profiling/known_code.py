@@ -1,0 +1,164 @@
+"""Names of libraries, functions and calls, and the stage that each stands for."""
+
+from __future__ import annotations
+
+import os
+import re
+import sysconfig
+from types import CodeType
+
+# Parts of file names, "/" before and after; the first that fits decides. None: a frame that says nothing
+# itself.
+_FILES: tuple[tuple[str, str | None], ...] = (
+    ("/torchvision/transforms/", "transform"),
+    ("/torchaudio/transforms/", "transform"),
+    ("/torchaudio/functional/", "transform"),
+    ("/torchvision/io/", "decode"),
+    ("/torchvision/datasets/", None),
+    ("/albumentations/", "transform"),
+    ("/kornia/", "transform"),
+    ("/imgaug/", "transform"),
+    ("/augly/", "transform"),
+    ("/monai/transforms/", "transform"),
+    ("/monai/data/image_reader", "decode"),
+    ("/tokenizers/", "transform"),
+    ("/transformers/", "transform"),
+    ("/millrace/transforms/", "transform"),
+    ("/millrace/datasets/pillow_decode", "decode"),
+    ("/millrace/datasets/webdataset/decoders", "decode"),
+    ("/millrace/datasets/webdataset/shards", "fetch"),
+    ("/millrace/stores/", "fetch"),
+    ("/PIL/ImageFile.py", "decode"),
+    ("/PIL/Image.py", None),  # by function, see _PILLOW
+    ("ImagePlugin.py", "decode"),
+    ("/PIL/", "transform"),  # ImageOps, ImageEnhance, ImageFilter
+    ("/simplejpeg/", "decode"),
+    ("/turbojpeg", "decode"),
+    ("/imageio/", "decode"),
+    ("/skimage/io/", "decode"),
+    ("/skimage/", "transform"),
+    ("/soundfile.py", "decode"),
+    ("/torchaudio/", "decode"),
+    ("/torchcodec/", "decode"),
+    ("/librosa/core/audio", "decode"),
+    ("/librosa/", "transform"),
+    ("/decord/", "decode"),
+    ("/av/", "decode"),
+    ("/gzip.py", "decode"),
+    ("/zipfile", "decode"),
+    ("/lzma.py", "decode"),
+    ("/bz2.py", "decode"),
+    ("/json/", "decode"),
+    ("/csv.py", "decode"),
+    ("/pickle.py", "decode"),
+    ("/torch/serialization.py", "decode"),
+    ("/torch/_weights_only_unpickler.py", "decode"),
+    ("/numpy/lib/npyio.py", "decode"),
+    ("/numpy/lib/_npyio_impl.py", "decode"),
+    ("/numpy/lib/format.py", "decode"),
+    ("/numpy/lib/_format_impl.py", "decode"),
+    ("/safetensors/", "decode"),
+    ("/pyarrow/", "fetch"),
+    ("/h5py/", "fetch"),
+    ("/zarr/", "fetch"),
+    ("/lmdb/", "fetch"),
+    ("/fsspec/", "fetch"),
+    ("/s3fs/", "fetch"),
+    ("/gcsfs/", "fetch"),
+    ("/boto3/", "fetch"),
+    ("/botocore/", "fetch"),
+    ("/s3transfer/", "fetch"),
+    ("/requests/", "fetch"),
+    ("/urllib3/", "fetch"),
+    ("/urllib/", "fetch"),
+    ("/http/", "fetch"),
+    ("/httpx/", "fetch"),
+    ("/httpcore/", "fetch"),
+    ("/aiohttp/", "fetch"),
+    ("/smart_open/", "fetch"),
+    ("/socket.py", "fetch"),
+    ("/ssl.py", "fetch"),
+    ("/selectors.py", "fetch"),
+    ("/tarfile.py", "fetch"),
+)
+_PILLOW_DECODES = frozenset(
+    "open _open_core preinit init load frombytes frombuffer _decompression_bomb_check __init__ new".split()
+)
+
+#: Functions that read, by the name under which they are called or defined.
+_READS = frozenset(
+    "read readinto readinto1 read1 readline readlines readall pread preadv read_bytes read_text read_file"
+    " read_range get_range get_object download download_file download_fileobj download_as_bytes urlopen"
+    " urlretrieve recv recv_into recvfrom connect sendall stat listdir scandir fetch fetchone fetchall"
+    " fetchmany execute get_bytes get_blob fromfile memmap getxattr".split()
+)
+#: Also where nothing else is known of the name in front of the dot.
+_READS_BARE = frozenset(
+    (
+        "open os.open os.read io.open select poll requests.get session.get client.get store.get s3.get "
+        + "txn.get"
+    ).split()
+)
+_DECODES = re.compile(
+    r"^(im|jpeg_|png_|_*)?(decode|imdecode|imread|decode_\w+|\w+_decode|decompress|decompressobj|frombuffer_jpeg|loadtxt|genfromtxt|"
+    r"unpack|unpackb|parse|safe_load)$"
+)
+_LOADERS = frozenset(
+    "json orjson ujson simdjson pickle cPickle cloudpickle marshal msgpack yaml toml tomllib zlib gzip bz2"
+    " lzma zstd zstandard lz4 blosc blosc2 brotli np numpy torch Image sf soundfile simplejpeg torchaudio"
+    " jpeg wavfile".split()
+)
+_LOADS = frozenset("load loads load_npz open read decompress block frame from_buffer".split())
+_TRANSFORMS = re.compile(
+    r"^_*(transforms?|transform_\w+|\w+_transforms?|augment\w*|preprocess\w*|tokenize\w*|tfms?|normali[sz]e\w*)$"
+)
+#: Attributes in which datasets hold their transforms.
+HELD = tuple(
+    "transform transforms target_transform image_transform augment augmentation augmentations tfm tfms"
+    " preprocess".split()
+)
+COLLATES = frozenset(
+    {"add", "begin", "samples_again", "collate_fn", "self.collate_fn", "self.collated", "writer.begin"}
+)
+LIBRARIES = (
+    *{
+        os.path.join(sysconfig.get_paths()[name], "")
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    },
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
+)
+"""Folders of code that is not the user's."""
+
+
+def stage_of_code(code: CodeType) -> str | None:
+    """Of a frame, by its file and, where that is the user's, by its function's name."""
+    file, function = code.co_filename, code.co_name
+    for part, stage in _FILES:
+        if part in file:
+            if part != "/PIL/Image.py":
+                return stage
+            if function in _PILLOW_DECODES:
+                return "decode"
+            return None if function == "convert" else "transform"
+    return None if file.startswith(LIBRARIES) else _stage_of_users(function)
+
+
+def _stage_of_users(function: str) -> str | None:
+    if function in _READS:
+        return "fetch"
+    if _DECODES.match(function):
+        return "decode"
+    return "transform" if _TRANSFORMS.match(function) else None
+
+
+def stage_of_call(name: str, transforms: bool = True) -> str | None:
+    """Of a call without a frame, by its name: "np.load", "self.transform", "file.read"."""
+    root, _, last = name.rpartition(".")
+    root = root.rpartition(".")[2]
+    if last in _LOADS and root in _LOADERS or _DECODES.match(last):
+        return "decode"
+    if last in _READS or name in _READS_BARE:
+        return "fetch"
+    if transforms and (_TRANSFORMS.match(last) or last in HELD or root == "cv2"):
+        return "transform"
+    return None

@@ -1,0 +1,37 @@
+# The public names of millrace.datasets, and where each comes from when it is asked for.
+
+from . import webdataset as webdataset
+from .arrays import Arrays as Arrays
+from .folder_listing import IMG_EXTENSIONS as IMG_EXTENSIONS
+from .hdf5 import HDF5 as HDF5
+from .image_folder import ImageFolder as ImageFolder
+from .lines import JSONL as JSONL
+from .lines import JSONField as JSONField
+from .lines import JSONLStream as JSONLStream
+from .lines import Lines as Lines
+from .pillow_decode import decode_with_pillow as decode_with_pillow
+from .pillow_decode import pil_loader as pil_loader
+from .sequences import PackedSequences as PackedSequences
+from .sequences import PackedStream as PackedStream
+from .sequences import Tokenized as Tokenized
+from .sequences import cu_seqlens as cu_seqlens
+from .sequences import document_mask as document_mask
+from .sequences import document_mask_mod as document_mask_mod
+from .tables import ArrowFile as ArrowFile
+from .tables import Parquet as Parquet
+from .tables import Table as Table
+from .tokens import Tokens as Tokens
+from .webdataset import DecodingError as DecodingError
+from .webdataset import IndexedWebDataset as IndexedWebDataset
+from .webdataset import Mixture as Mixture
+from .webdataset import WebDataset as WebDataset
+from .webdataset import WebLoader as WebLoader
+from .webdataset import ignore_and_continue as ignore_and_continue
+from .webdataset import ignore_and_stop as ignore_and_stop
+from .webdataset import reraise_exception as reraise_exception
+from .webdataset import single_node_only as single_node_only
+from .webdataset import split_by_node as split_by_node
+from .webdataset import split_by_worker as split_by_worker
+from .webdataset import warn_and_continue as warn_and_continue
+from .webdataset import warn_and_stop as warn_and_stop
+from .zarr import Zarr as Zarr

@@ -1,0 +1,109 @@
+"""`import millrace` costs next to nothing, and every public name is there when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+MOST_MODULES = 80  # that `import millrace` may add to those of torch
+
+PUBLIC = {
+    "millrace": """
+        Advice BatchHistory CorruptDataError DataLoader DevicePrefetcher DriftAlarm DriftError DriftOptions
+        DriftProfile DriftWarning Estimate FrozenList Pad Report StateError Suggestion UnavailableError bench
+        cpu_budget datasets default_collate default_convert dump_on_signal empty_cache errors estimate examine
+        frozen gather_state get_worker_info install merge_states need_of nvtx pack prometheus rank_report
+        replay samplers serve_metrics stores transcode_jpeg transforms uninstall watch
+    """,
+    "millrace.datasets": """
+        Arrays ArrowFile DecodingError HDF5 IMG_EXTENSIONS ImageFolder IndexedWebDataset JSONField JSONL
+        JSONLStream Lines Mixture PackedSequences PackedStream Parquet Table Tokenized Tokens WebDataset
+        WebLoader Zarr cu_seqlens decode_with_pillow document_mask document_mask_mod ignore_and_continue
+        ignore_and_stop pil_loader reraise_exception single_node_only split_by_node split_by_worker
+        warn_and_continue warn_and_stop webdataset
+    """,
+    "millrace.samplers": """
+        BatchSampler ChunkShuffle DistributedSampler DistributedWeightedSampler LengthGroupedSampler
+        MixtureSampler PermutationSampler RandomSampler SequentialSampler ShardShuffle ShuffleBuffer
+        StratifiedBatchSampler SubsetRandomSampler TwoTierShuffle WeightedRandomSampler native
+        weights_from_labels
+    """,
+    "millrace.transforms": """
+        CenterCrop ColorJitter Compose ConvertImageDtype GaussianBlur Grayscale InterpolationMode Normalize
+        PILToTensor RandomAffine RandomApply RandomCrop RandomErasing RandomGrayscale RandomHorizontalFlip
+        RandomResizedCrop RandomRotation RandomVerticalFlip Resize ToDtype ToImage ToTensor Transform batch
+        functional
+    """,
+    "millrace.transforms.batch": """
+        Augmentation BatchTransform ColorJitter Compose CutMix MixUp Normalize RandomAffine RandomErasing
+        RandomGrayscale RandomHorizontalFlip RandomRotation augment functional
+    """,
+    "millrace.stores": "DiskCache Settings ShardStream open_shards open_source",
+}
+
+
+def fresh(code: str) -> list[str]:
+    """The words that `code` prints in an interpreter of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+def test_an_import_adds_few_modules() -> None:
+    added = fresh(
+        "import sys, torch; before = set(sys.modules); import millrace; print(*set(sys.modules) - before)"
+    )
+    assert "millrace" in added and len(added) <= MOST_MODULES
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names(module: str) -> None:
+    names = sorted(PUBLIC[module].split())
+    package = importlib.import_module(module)
+    assert sorted(package.__all__) == names
+    assert set(names) <= set(dir(package))
+    star: dict[str, object] = {}
+    exec(f"from {module} import *", star)
+    for name in names:
+        assert star[name] is getattr(package, name)
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'no_such_name'"):
+        package.no_such_name
+    with pytest.raises(ImportError):
+        exec(f"from {module} import no_such_name")
+
+
+def test_names_are_the_same_whatever_was_imported_before() -> None:
+    """native is a function and the module that it is in; webdataset a package, and names in it."""
+    for first in ("import millrace.samplers.native", "from millrace.samplers.native import known"):
+        code = f"{first}; import millrace; print(callable(millrace.samplers.native))"
+        assert fresh(code) == ["True"]
+    assert fresh("import millrace; print(millrace.datasets.webdataset.WebDataset.__name__)") == ["WebDataset"]
+
+
+def test_torchs_samplers_are_known_without_asking_for_ours() -> None:
+    code = (
+        "from torch.utils.data import RandomSampler; from millrace.samplers import native;"
+        " print(type(native(RandomSampler([1]))).__module__)"
+    )
+    assert fresh(code) == ["millrace.samplers.plain"]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
+)
+def test_pages_for_users_name_no_private_module(page: Path) -> None:
+    assert not re.findall(r"millrace[./]_[a-z]\w*", page.read_text(encoding="utf-8"))
+
+
+def test_examples_use_public_names() -> None:
+    for path in (ROOT / "examples").glob("*.py"):
+        assert not re.findall(
+            r"millrace\._(tools|loader|profiling|common)", path.read_text(encoding="utf-8")
+        ), path.name
