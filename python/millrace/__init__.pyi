@@ -36,6 +36,7 @@ from ._tools.rank_report import rank_report as rank_report
 from ._tools.report.metrics import prometheus as prometheus
 from ._tools.report.report import Report as Report
 from ._tools.report.serving import serve_metrics as serve_metrics
+from .collate import Pad as Pad
 from .dataloader import DataLoader as DataLoader
 from .errors import CorruptDataError as CorruptDataError
 from .errors import StateError as StateError
@@ -44,7 +45,6 @@ from .frozen_list import FrozenList as FrozenList
 from .frozen_list import frozen as frozen
 from .installation import install as install
 from .installation import uninstall as uninstall
-from .pad import Pad as Pad
 from .prefetch import DevicePrefetcher as DevicePrefetcher
 
 __version__: str

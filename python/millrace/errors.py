@@ -2,7 +2,7 @@
 
 `CorruptDataError` is an OSError, because that is what users of Pillow catch today: `path` names the file,
 `offset` the byte (-1: unknown). Where Pillow has a type of its own for the fault, the error is of that type,
-too: `UnidentifiedImageError` and `DecompressionBombError` (picture_errors.py). `UnavailableError` is a
+too: `UnidentifiedImageError` and `DecompressionBombError`. `UnavailableError` is a
 RuntimeError: something millrace can do, but not here or not in this combination; its message says what to
     change. `StateError` is a ValueError: a saved state that is damaged, or of other data than are here.
 """
@@ -15,8 +15,6 @@ from typing import Any
 from ._core import CorruptDataError, UnavailableError
 
 __all__ = ["CorruptDataError", "StateError", "UnavailableError"]
-
-_OF_PILLOW = ("UnidentifiedImageError", "DecompressionBombError")
 
 
 class StateError(ValueError):
@@ -32,11 +30,14 @@ class WorkersError(StateError, AssertionError):
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_PILLOW:
+    """The two that are Pillow's, too: made when somebody asks for them, because Pillow is imported then."""
+    if name not in ("UnidentifiedImageError", "DecompressionBombError"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._common import picture_errors
+    from PIL import Image, UnidentifiedImageError
 
-    return getattr(picture_errors, name)
+    of_pillow = UnidentifiedImageError if name == "UnidentifiedImageError" else Image.DecompressionBombError
+    made = type(name, (CorruptDataError, of_pillow), {"__module__": __name__})
+    return globals().setdefault(name, made)
 
 
 def note(error: BaseException, text: str) -> None:

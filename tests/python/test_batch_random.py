@@ -114,10 +114,10 @@ def test_labels_go_through_a_chain():
 def test_bad_arguments():
     x = images(dtype=torch.float32)
     bad = [
-        (lambda: batch.RandomHorizontalFlip(1.5), ValueError, "probability"),
+        (lambda: batch.RandomHorizontalFlip(1.5), ValueError, "interval"),
         (lambda: batch.RandomRotation(30, expand=True), ValueError, "size of its own"),
-        (lambda: batch.RandomRotation(-3), ValueError, "negative"),
-        (lambda: batch.RandomAffine(0, translate=(2, 0)), ValueError, "translate"),
+        (lambda: batch.RandomRotation(-3), ValueError, "positive"),
+        (lambda: batch.RandomAffine(0, translate=(2, 0)), ValueError, "translation"),
         (lambda: batch.RandomAffine(0, scale=(0, 1)), ValueError, "scale"),
         (lambda: batch.RandomAffine(0, interpolation="bicubic"), ValueError, "bilinear"),
         (lambda: batch.ColorJitter(hue=0.7), ValueError, "hue"),

@@ -109,7 +109,7 @@ def test_affine(TF, dtype, mode):
         np.array([[0, 0], [10, 0], [0, -12], [5, 5], [0, 0]]),
     )
     for center in (None, [4.0, 11.0]):
-        maps = inverse_affine(angle, translate, scale, shear.astype(float), center, (41, 30))
+        maps = inverse_affine(angle, translate, scale, shear.astype(float), center=center, size=(41, 30))
         out = F.affine(x, maps, mode, fill)
         for i in range(5):
             arguments = dict(interpolation=InterpolationMode(mode), fill=fill, center=center)

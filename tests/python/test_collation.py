@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from millrace import _core
-from millrace._common.collation import native_collate
+from millrace.collate import native_collate
 from torch.utils.data import default_collate, default_convert
 from torch.utils.data._utils.collate import default_collate_fn_map
 

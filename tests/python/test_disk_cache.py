@@ -49,9 +49,9 @@ def closed(cache: DiskCache) -> bool:
     """Waits until the entries that were read are not in use any more."""
     deadline = time.monotonic() + 5
     stems = [p.stem for p in cache.folder.glob("*.map")]
-    while any(cache._measure(stem)[2] for stem in stems) and time.monotonic() < deadline:
+    while any(cache.room.in_use(stem) for stem in stems) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return not any(cache._measure(stem)[2] for stem in stems)
+    return not any(cache.room.in_use(stem) for stem in stems)
 
 
 def gets(store: FaultProxy) -> int:
@@ -316,7 +316,7 @@ def test_a_forked_child_keeps_no_entry(store: FaultProxy, tmp_path: Path) -> Non
 
 
 def closed_now(cache: DiskCache) -> bool:
-    return not any(cache._measure(p.stem)[2] for p in cache.folder.glob("*.map"))
+    return not any(cache.room.in_use(p.stem) for p in cache.folder.glob("*.map"))
 
 
 def test_plain_values() -> None:

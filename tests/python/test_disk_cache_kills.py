@@ -104,7 +104,7 @@ def test_kills(tmp_path: Path) -> None:
         del source
         assert cache.stats()["repaired"] == 0, "a block that counted was not whole"
         deadline = time.monotonic() + 5
-        while any(cache._measure(p.stem)[2] for p in tmp_path.glob("*.map")) and time.monotonic() < deadline:
+        while any(cache.room.in_use(p.stem) for p in tmp_path.glob("*.map")) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert cache.stats()["bytes"] <= BOUND + 200_000
         tiny = DiskCache(tmp_path, MIB)

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from millrace.stores import DiskCache, cache_room, disk_cache
-from millrace.stores.cache_room import Usage, folder_lock, read_usage, write_usage
+from millrace.stores import DiskCache, cache_room
+from millrace.stores.cache_room import Room, Usage, folder_lock, read_usage, write_usage
 
 KIB = 1 << 10
 
@@ -20,13 +20,13 @@ class Looks:
     """Counts how often all entries are looked at."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count, real = 0, DiskCache._make_room
+        self.count, real = 0, Room._make_room
 
-        def make_room(cache: DiskCache, need: int, keep: str) -> object:
+        def make_room(room: Room, need: int, keep: str) -> object:
             self.count += 1
-            return real(cache, need, keep)
+            return real(room, need, keep)
 
-        monkeypatch.setattr(DiskCache, "_make_room", make_room)
+        monkeypatch.setattr(Room, "_make_room", make_room)
 
 
 def fill(entry: object, size: int) -> None:
@@ -42,8 +42,9 @@ def truth(cache: DiskCache) -> tuple[int, int]:
     """(what all entries may come to have, what they have)."""
     used = stored = 0
     for path in cache.folder.glob("*.map"):
-        size, on_disk, in_use = cache._measure(path.stem)
-        used += size if in_use else on_disk
+        data = path.with_suffix(".data").stat()
+        on_disk = data.st_blocks * 512
+        used += data.st_size if cache.room.in_use(path.stem) else on_disk
         stored += on_disk
     return used, stored
 
@@ -54,7 +55,7 @@ def test_what_is_recorded_is_never_too_little(
 ) -> None:
     draws, looks = random.Random(seed), Looks(monkeypatch)
     bound = 600 * KIB
-    monkeypatch.setattr(disk_cache, "MANY", draws.choice([3, 1000]))
+    monkeypatch.setattr(cache_room, "MANY", draws.choice([3, 1000]))
     held: list[object] = []
     admitted = 0
     for step in range(200):
@@ -101,7 +102,7 @@ def test_a_cache_with_room_left_looks_once(tmp_path: Path, monkeypatch: pytest.M
 def test_a_full_cache_of_many_makes_room_for_some_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_cache, "MANY", 100)
+    monkeypatch.setattr(cache_room, "MANY", 100)
     looks, cache = Looks(monkeypatch), DiskCache(tmp_path, 2560 * KIB)
     for number in range(960):
         entry = cache.admit(f"http://h/{number}", 4 * KIB, "1")

@@ -52,7 +52,7 @@ def filled(store: FaultProxy, folder: Path, **settings: object) -> DiskCache:
     cache = DiskCache(folder, **settings)
     epoch(store, cache)
     deadline = time.monotonic() + 5
-    while any(cache._measure(p.stem)[2] for p in folder.glob("*.map")) and time.monotonic() < deadline:
+    while any(cache.room.in_use(p.stem) for p in folder.glob("*.map")) and time.monotonic() < deadline:
         time.sleep(0.01)
     return cache
 

@@ -90,7 +90,7 @@ def test_a_forked_child_holds_no_lock_that_its_parent_gave_back(
         used = cache.admit("http://h/b", MIB, "1")
         monkeypatch.undo()
         real_flock = stores.disk_cache.fcntl.flock
-        assert cache._measure(next(tmp_path.glob("*.map")).stem)[2]
+        assert cache.room.in_use(next(tmp_path.glob("*.map")).stem)
         entry.close()
         used.close()
 
@@ -100,9 +100,9 @@ def test_a_forked_child_holds_no_lock_that_its_parent_gave_back(
 
         monkeypatch.setattr(stores.disk_cache.fcntl, "flock", flock)
         stems = [p.stem for p in tmp_path.glob("*.map")]
-        assert not cache._measure(stems[0])[2]
+        assert not cache.room.in_use(stems[0])
         monkeypatch.undo()
-        assert not any(cache._measure(stem)[2] for stem in stems), "in use by nobody"
+        assert not any(cache.room.in_use(stem) for stem in stems), "in use by nobody"
         begun = time.monotonic()
         again = cache.admit("http://h/a", MIB, "1")
         again.close()
@@ -144,9 +144,9 @@ def test_an_admission_that_comes_too_late_holds_nothing(
         while len(admitted) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert len(admitted) == 2
-        while any(cache._measure(p.stem)[2] for p in tmp_path.glob("*.map")) and time.monotonic() < deadline:
+        while any(cache.room.in_use(p.stem) for p in tmp_path.glob("*.map")) and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert not any(cache._measure(p.stem)[2] for p in tmp_path.glob("*.map"))
+        assert not any(cache.room.in_use(p.stem) for p in tmp_path.glob("*.map"))
 
 
 def test_ctrl_c_loses_no_shard() -> None:

@@ -3,7 +3,9 @@ draws.
 """
 
 import pickle
+import sys
 
+import millrace
 import numpy as np
 import pytest
 import torch
@@ -330,3 +332,18 @@ def test_crop_outside_equals_pillow():
         expected = np.array(F.crop(IMAGE, top, left, height, width))
         assert np.array_equal(F.crop(TENSOR, top, left, height, width).permute(1, 2, 0).numpy(), expected)
         assert np.array_equal(F.crop(np.array(IMAGE), top, left, height, width), expected)
+
+
+def test_without_torchvision(monkeypatch):
+    """PIL images, and the usual ends of a chain, need Pillow and torch only."""
+    monkeypatch.setitem(sys.modules, "torchvision.transforms.v2", None)
+    normalize = [ours.ToImage(), ours.ToDtype(torch.float32, scale=True), ours.Normalize([0.5], [0.5])]
+    steps = [ours.RandomResizedCrop(24), ours.ColorJitter(0.4, 0.4, 0.4, 0.1), ours.RandomAffine(9)]
+    steps += [ours.GaussianBlur(3), ours.RandomGrayscale(), ours.RandomCrop(20, padding=4), *normalize]
+    steps += [ours.RandomErasing(1.0), ours.RandomHorizontalFlip(1.0), ours.CenterCrop(30)]
+    assert ours.Compose(steps)(IMAGE).shape == (3, 30, 30)
+    for transform in (ours.Resize(8), ours.ColorJitter(0.4), ours.RandomRotation(9)):
+        with pytest.raises(millrace.UnavailableError, match="pip install torchvision"):
+            transform(TENSOR)
+        with pytest.raises(millrace.UnavailableError, match="pip install torchvision"):
+            transform(np.array(IMAGE))

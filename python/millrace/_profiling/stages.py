@@ -17,7 +17,7 @@ from torch.autograd import _profiler_enabled as recording
 from torch.autograd.profiler import record_function
 
 from .. import _core
-from .._common.collation import native_collate
+from ..collate import native_collate
 
 NAMES = (
     "fetch", "decode", "transform", "collate", "sample", "send", "idle",

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from millrace._common import picture_errors
+from millrace import errors
 from millrace._common.regular_files import open_regular
 from millrace.errors import CorruptDataError, corrupt_data
 
@@ -44,7 +44,7 @@ def fault_of(error: object) -> int:
     )
 
 
-_KINDS = (CorruptDataError, picture_errors.UnidentifiedImageError, picture_errors.DecompressionBombError)
+_KINDS = (CorruptDataError, errors.UnidentifiedImageError, errors.DecompressionBombError)
 
 
 class PillowDecoder:

@@ -21,9 +21,9 @@ class BatchIterator:
     where `arrays` is set and the sampler makes numbers.
     """
 
-    def __init__(self, sampler: BatchSampler, state: dict[str, Any] | None, arrays: bool) -> None:
-        self._head, self._position = sampler._head(), state["position"] if state else 0
-        self._inner = state.get("sampler") if state else None
+    def __init__(self, sampler: BatchSampler, state: dict[str, Any], arrays: bool) -> None:
+        self._head, self._position = sampler._head(), state.get("position", 0)
+        self._inner = state.get("sampler")
         self._counts_all = isinstance(
             sampler.indices(), Resumable
         )  # positions of all ranks together; else of this one
@@ -105,19 +105,13 @@ class BatchSampler(Resumable, data.BatchSampler):
     _ends_at_length = False  # positions are those of `sampler`, which looks at them, too
 
     def __iter__(self) -> BatchIterator:  # type: ignore[override]
-        return self._iterate(arrays=False)
+        return self._is_latest(BatchIterator(self, self._resume()[1], arrays=False))
 
     def arrays(self) -> BatchIterator:
         """iter() with int64 arrays of shape [rows] instead of lists, where the sampler is one that `native`
         knows.
         """
-        return self._iterate(arrays=True)
-
-    def _iterate(self, arrays: bool) -> BatchIterator:
-        iterator = BatchIterator(self, self._resume(), arrays)
-        self._begun += 1
-        self._latest = iterator  # type: ignore[assignment]
-        return iterator
+        return self._is_latest(BatchIterator(self, self._resume()[1], arrays=True))
 
     def indices(self) -> Any:
         """What gives the indices: `sampler`, run natively if it can be."""

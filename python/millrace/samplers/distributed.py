@@ -27,8 +27,8 @@ class DistributedSampler(ResumableEpochs, distributed.DistributedSampler):
     seekable = True
 
     def __iter__(self) -> SamplerIterator:  # type: ignore[override]
-        state = self._resume()
-        start, length = state["position"] if state else 0, len(self.dataset)  # type: ignore[arg-type]
+        start, _ = self._resume()
+        length = len(self.dataset)  # type: ignore[arg-type]
         self._check_length(length)
         steps = self.num_samples
         if start:

@@ -4,6 +4,7 @@ num_replicas-th index.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
@@ -11,7 +12,6 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from .._common.ranks import replicas
-from .iterators import SamplerIterator
 from .readers import Order, OrderReader, steps_left
 from .resumable import ResumableEpochs
 
@@ -33,16 +33,13 @@ def digest(array: np.ndarray) -> int:
     return crc32(np.ascontiguousarray(array).view(np.uint8))
 
 
-class GlobalOrderSampler(ResumableEpochs, Sampler[int]):
-    """Entries rank, rank + num_replicas, ... of a global order of `length` indices. At the end,
-    drop_last=False repeats from the
-    beginning until all ranks have as many, and drop_last=True leaves out what does not divide.
+class RankedSampler(ResumableEpochs):
+    """Steps of a global order by (seed, epoch), shared by all ranks: each takes every num_replicas-th. At the
+    end, drop_last=False repeats from the beginning until all ranks have as many, and drop_last=True leaves
+    out what does not divide.
 
-    A state counts entries of all ranks together, so it loads under another num_replicas.
+    A state counts steps of all ranks together, so it loads under another num_replicas.
     """
-
-    seekable = True
-    random_access = False  # whether positions of the order may be asked for in any order, at the same cost
 
     def __init__(
         self,
@@ -61,21 +58,33 @@ class GlobalOrderSampler(ResumableEpochs, Sampler[int]):
         self.epoch = 0
 
     def __len__(self) -> int:
-        """Indices of this rank in a whole epoch."""
+        """Steps of this rank in a whole epoch."""
         return steps_left(self.length, 0, self.num_replicas, self.drop_last)
 
-    def __iter__(self) -> SamplerIterator:
-        state = self._resume()
-        start, epoch = state["position"] if state else 0, self.epoch
-        steps = steps_left(self.length, start, self.num_replicas, self.drop_last)
-        reader = OrderReader(
-            lambda: (self._order(epoch), self.length, steps), start, self.rank, self.num_replicas
-        )
-        return self._follow(reader)
+    def __iter__(self) -> Any:
+        start, _ = self._resume()
+        return self._over(start, self._order, self.length)
+
+    def _over(
+        self, start: int, order: Callable[[int], Order], length: int, item: Callable[[int], Any] | None = None
+    ) -> Any:
+        """An iterator over this rank's part of `order(epoch)`, which is called for the first index; behind
+        `length` it goes on from the beginning.
+        """
+        epoch, steps = self.epoch, steps_left(self.length, start, self.num_replicas, self.drop_last)
+        reader = OrderReader(lambda: (order(epoch), length, steps), start, self.rank, self.num_replicas)
+        return self._follow(reader, item=item)
 
     def _order(self, epoch: int) -> Order:
-        """The global order of an epoch; called when its first index is asked for."""
+        """The global order of an epoch."""
         raise NotImplementedError
 
     def _facts(self) -> dict[str, Any]:
         return {"length": self.length, "seed": self.seed}
+
+
+class GlobalOrderSampler(RankedSampler, Sampler[int]):
+    """A RankedSampler of `length` indices."""
+
+    seekable = True
+    random_access = False  # whether positions of the order may be asked for in any order, at the same cost

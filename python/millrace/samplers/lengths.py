@@ -9,18 +9,16 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from .. import _core
-from .._common.ranks import replicas
-from .global_order import checked_number, digest
+from .global_order import RankedSampler, checked_number, digest
 from .iterators import ResumableIterator
 from .native import known
-from .plain import SEED_BITS
-from .readers import Indices, OrderReader, steps_left
-from .resumable import ResumableEpochs
+from .plain import SEED_BITS, in_order
+from .readers import Indices, Order
 from .shards import checked_lengths
 
 
 @known()
-class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
+class LengthGroupedSampler(RankedSampler, Sampler[list[int]]):
     """Batches whose samples have similar lengths, in random order, so that little is padded; every rank has
     as many batches.
 
@@ -46,6 +44,8 @@ class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
     number of ranks.
     """
 
+    _iterator = ResumableIterator
+
     def __init__(
         self,
         lengths: Sequence[int],
@@ -64,8 +64,6 @@ class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
             raise ValueError(
                 f"max_padding should be at least 0 and below 1, but got max_padding={max_padding}"
             )
-        if not isinstance(drop_last, bool):
-            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         array = checked_lengths("lengths", lengths)
         self.batch_size = None if batch_size is None else checked_number("batch_size", batch_size, least=1)
         self.max_tokens = None if max_tokens is None else checked_number("max_tokens", max_tokens, least=1)
@@ -75,15 +73,12 @@ class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
                 f"lengths[{longest}] is {array[longest]}, more than max_tokens={max_tokens}: it fits into no"
                 " batch; leave it out or cut it"
             )
-        self.max_padding = max_padding
-        self.shuffle = shuffle
-        self.seed = checked_number("seed", seed, least=-(2**63))
-        self.num_replicas, self.rank = replicas(num_replicas, rank)
-        self.drop_last = drop_last
-        self.epoch = 0
+        self.max_padding, self.shuffle, self.drop_last = max_padding, shuffle, drop_last
         self._digest = digest(array)
         self._by_length = np.argsort(array, kind="stable")
         self._group_sizes, self._ends = self._cut(array[self._by_length])
+        # length: batches of all ranks together, before some come twice or are dropped
+        super().__init__(len(self._ends), seed, num_replicas, rank, drop_last)
 
     def _rows(self, longest: int) -> int:
         """Samples in a batch whose longest has this length."""
@@ -114,42 +109,25 @@ class LengthGroupedSampler(ResumableEpochs, Sampler[list[int]]):
             begin = end
         return np.diff(group_ends, prepend=0), np.concatenate(ends) if ends else np.empty(0, dtype=np.int64)
 
-    @property
-    def length(self) -> int:
-        """Batches of all ranks together, before some come twice or are dropped."""
-        return len(self._ends)
-
-    def __len__(self) -> int:
-        """Batches of this rank in a whole epoch."""
-        return steps_left(self.length, 0, self.num_replicas, self.drop_last)
-
     def __iter__(self) -> ResumableIterator:
-        state = self._resume()
-        start, seed, epoch = state["position"] if state else 0, self.seed & SEED_BITS, self.epoch
-        samples = (
-            _core.SegmentShuffle(self._group_sizes, seed, epoch).at
-            if self.shuffle
-            else lambda positions: positions
-        )
-        order = (
-            _core.KeyedPermutation(self.length, seed, epoch).at
-            if self.shuffle
-            else lambda positions: positions
-        )
+        start, _ = self._resume()
+        seed, epoch = self.seed & SEED_BITS, self.epoch
+        samples = _core.SegmentShuffle(self._group_sizes, seed, epoch).at if self.shuffle else in_order
 
         def batch(number: int) -> list[int]:
             begin = self._ends[number - 1] if number else 0
             return self._by_length[samples(np.arange(begin, self._ends[number]))].tolist()
 
-        steps = steps_left(self.length, start, self.num_replicas, self.drop_last)
-        reader = OrderReader(lambda: (order, self.length, steps), start, self.rank, self.num_replicas)
-        return self._follow(reader, item=batch, kind=ResumableIterator)
+        return self._over(start, self._order, self.length, batch)
+
+    def _order(self, epoch: int) -> Order:
+        seed = self.seed & SEED_BITS
+        return _core.KeyedPermutation(self.length, seed, epoch).at if self.shuffle else in_order
 
     def _facts(self) -> dict[str, Any]:
         return {
-            "length": self.length,
+            **super()._facts(),
             "lengths": self._digest,
-            "seed": self.seed,
             "shuffle": self.shuffle,
             "batch_size": self.batch_size,
             "max_tokens": self.max_tokens,

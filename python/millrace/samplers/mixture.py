@@ -17,13 +17,24 @@ from .global_order import GlobalOrderSampler, checked_number, digest
 from .iterators import SamplerIterator
 from .native import known
 from .plain import SEED_BITS
-from .readers import Indices, OrderReader, steps_left
+from .readers import Indices
 from .shards import checked_lengths
 
 ENDLESS = 2**62
 REMEMBERED = (
     1000  # changes of weights: more than come between what workers prepare and what the training loop has
 )
+
+
+class MixtureIterator(SamplerIterator):
+    """An iterator of a mixture: what weights there were at a position is told by the course, later changes
+    included.
+    """
+
+    course: _Course
+
+    def state_at(self, place: tuple[int, Any]) -> dict[str, Any]:
+        return {**super().state_at(place), **self.course.state(place[0])}
 
 
 @known()
@@ -45,6 +56,7 @@ class MixtureSampler(GlobalOrderSampler):
         drop_last: drop what does not divide by num_replicas.
     """
 
+    _iterator = MixtureIterator
     seekable = False  # a state's counts belong to its position
 
     def __init__(
@@ -83,16 +95,13 @@ class MixtureSampler(GlobalOrderSampler):
             self._pending = {**self._pending, **course.state(self._pending["position"])}
         elif self._latest is not None:
             self._latest.rewind()
-            self._latest.course.change(self._latest.state_dict()["position"], self.weights)  # type: ignore[attr-defined]
+            self._latest.course.change(self._latest.state_dict()["position"], self.weights)
 
     def __iter__(self) -> SamplerIterator:
-        state = self._resume()
-        start = state["position"] if state else 0
-        course = _Course(self, self.epoch, state or {})
+        start, state = self._resume()
+        course = _Course(self, self.epoch, state)
         self.weights = list(course.weights)
-        steps = steps_left(self.length, start, self.num_replicas, self.drop_last)
-        reader = OrderReader(lambda: (course.at, ENDLESS, steps), start, self.rank, self.num_replicas)
-        iterator = self._follow(reader, kind=MixtureIterator)
+        iterator = self._over(start, lambda _: course.at, ENDLESS)
         iterator.course = course  # what set_weights() changes
         return iterator
 
@@ -138,17 +147,6 @@ class MixtureSampler(GlobalOrderSampler):
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "lengths": digest(self.lengths), "shuffle": self.shuffle}
-
-
-class MixtureIterator(SamplerIterator):
-    """An iterator of a mixture: what weights there were at a position is told by the course, later changes
-    included.
-    """
-
-    course: _Course
-
-    def state_at(self, place: tuple[int, Any]) -> dict[str, Any]:
-        return {**super().state_at(place), **self.course.state(place[0])}
 
 
 class _Stretch(NamedTuple):

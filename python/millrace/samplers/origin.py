@@ -21,16 +21,11 @@ class Origin:
     ordinary draws from where it is.
     """
 
-    def __init__(self, state: dict[str, Any] | None, generator: torch.Generator | None) -> None:
+    def __init__(self, state: dict[str, Any], generator: torch.Generator | None) -> None:
         self._own = generator
-        self._seed: int | None = None
-        self._before: torch.Tensor | None = None  # the generator's state
+        self._seed: int | None = state.get("seed")
+        self._before = unpacked(state.get("generator"))  # the generator's state
         self._text: str | None = None  # the same, for state()
-        if state is None:
-            return
-        self._seed = state.get("seed")
-        if state.get("generator") is not None:
-            self._before = unpacked(state["generator"])
 
     def state(self) -> dict[str, Any]:
         """Part of the sampler's state: what was drawn from; nothing when nothing was drawn yet."""

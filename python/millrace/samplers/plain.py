@@ -29,8 +29,8 @@ class SequentialSampler(Resumable, data.SequentialSampler):
     seekable = True
 
     def __iter__(self) -> SamplerIterator:
-        state = self._resume()
-        start, length = state["position"] if state else 0, len(self.data_source)
+        start, _ = self._resume()
+        length = len(self.data_source)
         return self._follow(OrderReader(lambda: (in_order, length, max(length - start, 0)), start))
 
     def _facts(self) -> dict[str, Any]:
@@ -64,8 +64,8 @@ class RandomSampler(Resumable, data.RandomSampler):
         )
 
     def __iter__(self) -> SamplerIterator:
-        state = self._resume()
-        start, origin = state["position"] if state else 0, Origin(state, self.generator)
+        start, state = self._resume()
+        origin = Origin(state, self.generator)
         reader = (
             BlockReader(lambda: self._blocks(origin), start)
             if self.replacement or (self.generator is not None and not self.is_computed())
@@ -75,15 +75,14 @@ class RandomSampler(Resumable, data.RandomSampler):
 
     def _order(self, origin: Origin, start: int) -> tuple[Order, int, int]:
         n = len(self.data_source)
-        seed = origin.seed()
+        key = origin.seed() & SEED_BITS
         length = self.num_samples
         if length and not n:
             raise ZeroDivisionError(
                 "integer division or modulo by zero"
             )  # torch's, for a data source that has become empty
-        if self.is_computed():
-            return _core.KeyedPermutation(n, seed & SEED_BITS, 0).at, length, max(length - start, 0)
-        return _core.RandomPermutation(n, seed & SEED_BITS).at, length, max(length - start, 0)
+        order = _core.KeyedPermutation(n, key, 0) if self.is_computed() else _core.RandomPermutation(n, key)
+        return order.at, length, max(length - start, 0)
 
     def _blocks(self, origin: Origin) -> Iterator[Indices]:
         n = len(self.data_source)
@@ -93,17 +92,16 @@ class RandomSampler(Resumable, data.RandomSampler):
             # Nobody sees this generator, so it may draw ahead: the numbers are the same.
             generator, block = torch.Generator(), 1024
             generator.manual_seed(origin.seed())
-        length = self.num_samples
-        if self.replacement:
-            for _ in range(length // block):
-                yield torch.randint(high=n, size=(block,), dtype=torch.int64, generator=generator).numpy()
-            yield torch.randint(
-                high=n, size=(length % block,), dtype=torch.int64, generator=generator
-            ).numpy()
-        else:
-            for _ in range(length // n):
-                yield torch.randperm(n, generator=generator).numpy()
-            yield torch.randperm(n, generator=generator).numpy()[: length % n]
+
+        def drawn(count: int) -> Indices:
+            if self.replacement:
+                return torch.randint(high=n, size=(count,), dtype=torch.int64, generator=generator).numpy()
+            return torch.randperm(n, generator=generator).numpy()[:count]
+
+        length, size = self.num_samples, block if self.replacement else n
+        for _ in range(length // size):
+            yield drawn(size)
+        yield drawn(length % size)
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -129,8 +127,8 @@ class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
     seekable = True
 
     def __iter__(self) -> SamplerIterator:
-        state = self._resume()
-        start, origin = state["position"] if state else 0, Origin(state, self.generator)
+        start, state = self._resume()
+        origin = Origin(state, self.generator)
 
         numbers = _core.int64_array(self.indices) if _are_ints(self.indices) else None
 

@@ -35,7 +35,8 @@ class Resumable:
         False  # whether a state stays true when a multiple of the number of ranks is taken from its position
     )
 
-    _latest: ResumableIterator | None
+    _iterator: type[ResumableIterator] = SamplerIterator
+    _latest: Any  # the iterator that state_dict() is of
     _pending: dict[str, Any] | None
     _begun: int  # the next iterator's number, which is the epoch of samplers that have no set_epoch()
 
@@ -136,24 +137,25 @@ class Resumable:
             )
         return dict(state)
 
-    def _resume(self) -> dict[str, Any] | None:
-        """The loaded state, once."""
-        state, self._pending = self._pending, None
-        if state is not None:
-            self._begun = state["epoch"]
-        return state
+    def _resume(self) -> tuple[int, dict[str, Any]]:
+        """(position, state) of the loaded state, once; else the beginning, and an empty one."""
+        state, self._pending = self._pending or {}, None
+        self._begun = state.get("epoch", self._begun)
+        return state.get("position", 0), state
 
     def _follow(
         self,
         reader: Reader,
         tail: Callable[[], dict[str, Any]] = dict,
         item: Callable[[int], Any] | None = None,
-        kind: type[ResumableIterator] = SamplerIterator,
     ) -> Any:
         """An iterator over `reader`, which is the latest from here on."""
-        self._latest = kind.over(reader, self._head(), tail, item)
+        return self._is_latest(self._iterator.over(reader, self._head(), tail, item))
+
+    def _is_latest(self, iterator: Any) -> Any:
+        self._latest = iterator
         self._begun += 1
-        return self._latest
+        return iterator
 
 
 class ResumableEpochs(Resumable):

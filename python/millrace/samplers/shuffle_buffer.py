@@ -117,9 +117,9 @@ class _Shuffled(ResumableEpochs):
             self.source.set_epoch(self.epoch)
 
     def __iter__(self) -> ShuffledIterator:
-        iterator = ShuffledIterator(self, self._head(), self._resume())
-        self._latest = iterator  # type: ignore[assignment]
-        return iterator
+        head, (_, state) = self._head(), self._resume()
+        self._latest = ShuffledIterator(self, head, state)
+        return self._latest
 
     def _checked(self, state: Any) -> dict[str, Any]:
         # from before the first iterator
@@ -167,14 +167,13 @@ class ShuffledSampler(_Shuffled, Sampler):
 class ShuffledIterator:
     """Reads the source ahead by the buffer's size. One thread at a time."""
 
-    def __init__(self, owner: _Shuffled, head: dict[str, Any], state: dict[str, Any] | None) -> None:
+    def __init__(self, owner: _Shuffled, head: dict[str, Any], state: dict[str, Any]) -> None:
         self._head, self._source, self._state = head, owner.source, state
         self._size, self._key = owner.size, (owner.seed & SEED_BITS, owner.epoch)
         self._items: Iterator[Any] | None = None
         self._held: dict[int, Any] = {}  # by position in the source, rising
-        self._given, self._read, self._ended = (
-            (state["position"], state["read"], state["ended"]) if state else (0, 0, False)
-        )
+        self._given, self._read = state.get("position", 0), state.get("read", 0)
+        self._ended = state.get("ended", False)
         self._places: Iterator[int] = iter([])
         # (position, the source's state there), one for each `size` samples
         self._marks: deque[tuple[int, Any]] = deque()
@@ -203,17 +202,14 @@ class ShuffledIterator:
 
     def _begin(self) -> None:
         self._order = _core.ShuffleOrder(self._read if self._ended else ENDLESS, self._size, *self._key)
-        position, saved = 0, None
-        if self._state is not None:
-            position, saved = self._state["source_position"], self._state["source"]
+        position, saved = self._state.get("source_position", 0), self._state.get("source")
         if saved is not None and hasattr(self._source, "load_state_dict"):
             self._source.load_state_dict(saved)
         items = iter(self._source)
         if saved is not None and not hasattr(self._source, "load_state_dict"):
             items.load_state_dict(saved)  # type: ignore[attr-defined]
-        self._first = position
         self._items = items
-        if self._state is None:
+        if not self._state:
             return
         held = [int(place) for place in self._order.held(self._given) if place < self._read]
         wanted, end = set(held), max(held, default=-1) + 1 if self._ended else self._read
@@ -260,8 +256,8 @@ class ShuffledIterator:
         """Where the next sample comes from; small, whatever the buffer's size."""
         state = {**self._head, "position": self._given, "read": self._read, "ended": self._ended}
         if self._items is None:
-            before = {key: self._state[key] for key in ("source", "source_position")} if self._state else {}
-            return {**state, "source": None, "source_position": 0, **before}
+            before = {"source": self._state.get("source")}
+            return {**state, **before, "source_position": self._state.get("source_position", 0)}
         oldest = next(iter(self._held), self._read)
         if getattr(self._source, "seekable", False):
             saved = unsigned_state(self._items)

@@ -8,20 +8,18 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from .. import _core
-from .._common.ranks import replicas
-from .global_order import checked_number, digest
+from .global_order import RankedSampler, checked_number, digest
 from .iterators import ResumableIterator
 from .native import known
 from .plain import SEED_BITS
 from .readers import StepReader, steps_left
-from .resumable import ResumableEpochs
 from .weighted import class_counts
 
 AT_ONCE = 4096  # samples
 
 
 @known()
-class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
+class StratifiedBatchSampler(RankedSampler, Sampler[list[int]]):
     """Batches in which each class has its share: in every prefix of the epoch to less than one sample, in a
     batch to less than two.
 
@@ -43,6 +41,8 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
     For a loader's `batch_sampler`; `sampler` takes it with batch_size=None only.
     """
 
+    _iterator = ResumableIterator
+
     def __init__(
         self,
         labels: Any,
@@ -55,31 +55,20 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
     ) -> None:
         if mode not in ("balanced", "proportional"):
             raise ValueError(f'mode should be "balanced" or "proportional", but got mode={mode!r}')
-        if not isinstance(drop_last, bool):
-            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         _, numbers, self._counts = class_counts(labels)
         self._members = np.argsort(numbers, kind="stable")
         self._digest = digest(numbers)
-        self.length = len(numbers)
         self.batch_size = checked_number("batch_size", batch_size, least=1)
         self.mode = mode
-        self.seed = checked_number("seed", seed, least=-(2**63))
-        self.num_replicas, self.rank = replicas(num_replicas, rank)
-        self.drop_last = drop_last
-        self.epoch = 0
+        super().__init__(len(numbers), seed, num_replicas, rank, drop_last)
 
     def __len__(self) -> int:
         """Batches of this rank in a whole epoch."""
         return steps_left(self.length, 0, self.batch_size * self.num_replicas, self.drop_last)
 
     def __iter__(self) -> ResumableIterator:
-        state = self._resume()
-        start, epoch, size, ranks = (
-            state["position"] if state else 0,
-            self.epoch,
-            self.batch_size,
-            self.num_replicas,
-        )
+        start, _ = self._resume()
+        epoch, size, ranks = self.epoch, self.batch_size, self.num_replicas
         weights = self._counts if self.mode == "proportional" else np.ones_like(self._counts)
         order = _core.Mixture(self._counts, weights.tolist(), self.seed & SEED_BITS, epoch)
 
@@ -108,9 +97,7 @@ class StratifiedBatchSampler(ResumableEpochs, Sampler[list[int]]):
             return ahead.pop(step)
 
         steps = steps_left(self.length, start, size * ranks, self.drop_last)
-        return self._follow(
-            StepReader(start, self.length, size * ranks, steps), item=batch, kind=ResumableIterator
-        )
+        return self._follow(StepReader(start, self.length, size * ranks, steps), item=batch)
 
     def _facts(self) -> dict[str, Any]:
-        return {"length": self.length, "seed": self.seed, "mode": self.mode, "labels": self._digest}
+        return {**super()._facts(), "mode": self.mode, "labels": self._digest}

@@ -52,8 +52,8 @@ class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
             checked_weights(self.weights, num_samples, replacement)
 
     def __iter__(self) -> SamplerIterator:
-        state = self._resume()
-        start, origin = state["position"] if state else 0, Origin(state, self.generator)
+        start, state = self._resume()
+        origin = Origin(state, self.generator)
 
         def begin() -> tuple[Order, int, int]:
             length = self.num_samples

@@ -94,6 +94,15 @@ def _close_inherited() -> None:
 os.register_at_fork(after_in_child=_close_inherited)
 
 
+def lock_now(fd: int, kind: int) -> bool:
+    """Whether the flock of this kind was free."""
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def unlock(fd: int) -> None:
     """Ends its flock, which closing does not while a process that was forked meanwhile has the descriptor,
     too.

@@ -21,8 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .cache_entry import unlock
+from .._common.regular_files import open_descriptor
+from .cache_entry import lock_now, unlock
 
+FREE_SHARE = 0.1
+MANY, SPARE = 1000, 64  # with more entries, one 64th of the room is made at a time
 LOCK_SECONDS = 10.0  # a process that holds the folder's lock longer is stopped or its disk hangs
 _RECORD = struct.Struct("<qq36sI")
 
@@ -43,16 +46,9 @@ def folder_lock(folder: Path) -> Iterator[int | None]:
     )  # to read and write: waits for nobody
     try:
         deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    yield None
-                    return
-                time.sleep(0.005)
-        yield fd
+        while not (locked := lock_now(fd, fcntl.LOCK_EX)) and time.monotonic() <= deadline:
+            time.sleep(0.005)
+        yield fd if locked else None
     finally:
         unlock(fd)
         os.close(fd)
@@ -67,11 +63,8 @@ def read_usage(lock_fd: int) -> Usage | None:
     return Usage(used, owed) if boot == _boot() != bytes(36) and checksum == zlib.crc32(raw[:-4]) else None
 
 
-def write_usage(lock_fd: int, usage: Usage | None) -> None:
+def write_usage(lock_fd: int, usage: Usage) -> None:
     """Before what is counted grows."""
-    if usage is None:
-        os.ftruncate(lock_fd, 0)
-        return
     raw = _RECORD.pack(usage.used, usage.owed, _boot(), 0)[:-4]
     try:
         os.pwrite(lock_fd, raw + struct.pack("<I", zlib.crc32(raw)), 0)
@@ -86,3 +79,105 @@ def _boot() -> bytes:
         return Path("/proc/sys/kernel/random/boot_id").read_bytes()[:36].ljust(36, b"\0")
     except OSError:
         return bytes(36)
+
+
+def remove(*paths: Path) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+class Room:
+    """What the entries of a folder may have on the disk: `max_bytes`, or what leaves a tenth of it free.
+    Everything here happens under the folder's lock.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int | None) -> None:
+        self._folder, self._max_bytes, self.evicted = folder, max_bytes, 0
+
+    def make(self, need: int, keep: str, lock_fd: int) -> bool:
+        """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries if what is known
+        of them is not enough.
+        """
+        usage, fits = read_usage(lock_fd), True
+        if usage is None or usage.used + need > self._limit(usage):
+            usage, fits = self._make_room(need, keep)
+        write_usage(lock_fd, usage.and_(need) if fits else usage)
+        return fits
+
+    def _make_room(self, need: int, keep: str) -> tuple[Usage, bool]:
+        """Evicts until `need` more bytes fit; what all have then, and whether they do. Under the folder's
+        lock, so half-made files are
+        nobody's and go.
+
+        Looks at every file of the folder, a few microseconds each; at locks only where they matter. Where
+        that takes long, more room is made than is needed, so that the next ones need not look.
+        """
+        entries, files = [], {}
+        for item in list(os.scandir(self._folder)):
+            stem, _, kind = item.name.partition(".")
+            with contextlib.suppress(FileNotFoundError):
+                if kind == "map.tmp":
+                    remove(Path(item.path))
+                elif kind == "map":
+                    entries.append((item.stat().st_mtime_ns, stem))
+                elif kind == "data":
+                    status = item.stat()
+                    files[stem] = status.st_size, status.st_blocks * 512
+        entries.sort()
+        for stem in files.keys() - {stem for _, stem in entries}:
+            remove(self._folder / f"{stem}.data")
+        used, stored = {}, 0  # what each may come to have, and what all have now
+        for _, stem in entries:
+            size, on_disk = files.get(stem, (0, 0))
+            stored += on_disk
+            grows = on_disk < size and stem != keep and self.in_use(stem)
+            used[stem] = size if grows else on_disk
+        usage = Usage(sum(used.values()), sum(used.values()) - stored)
+        limit = self._limit(usage)
+        goal = limit - (max(0, limit) // SPARE if len(entries) > MANY and usage.used + need > limit else 0)
+        for _, stem in entries:
+            if usage.used + need <= goal:
+                break
+            if stem != keep and self._evict(stem):
+                on_disk = files.get(stem, (0, 0))[1]
+                usage = Usage(usage.used - used[stem], usage.owed - used[stem] + on_disk)
+        return usage, usage.used + need <= limit
+
+    def _limit(self, usage: Usage) -> int:
+        """For `used`."""
+        if self._max_bytes is not None:
+            return self._max_bytes
+        disk = os.statvfs(self._folder)
+        return (
+            usage.used
+            - usage.owed
+            + disk.f_bavail * disk.f_frsize
+            - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
+        )
+
+    def in_use(self, stem: str) -> bool:
+        with self._alone(stem) as alone:
+            return not alone
+
+    def _evict(self, stem: str) -> bool:
+        """Unless it is in use. Whoever opens it meanwhile finds it locked, or without a name."""
+        with self._alone(stem) as alone:
+            if alone:
+                remove(self._folder / f"{stem}.map", self._folder / f"{stem}.data")
+                self.evicted += 1
+            return alone
+
+    @contextlib.contextmanager
+    def _alone(self, stem: str) -> Iterator[bool]:
+        """Whether nobody has this entry in use; then nobody begins to meanwhile."""
+        try:
+            fd = open_descriptor(self._folder / f"{stem}.map", os.O_RDONLY)
+        except FileNotFoundError:
+            yield True
+            return
+        try:
+            yield lock_now(fd, fcntl.LOCK_EX)
+        finally:
+            unlock(fd)
+            os.close(fd)

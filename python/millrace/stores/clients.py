@@ -40,6 +40,11 @@ class Meta:
     version: str
     etag: str | None = None  # a strong one, good for If-Match
 
+    @classmethod
+    def known(cls, size: int, version: str) -> Meta:
+        """Of what was noted of an object: an ETag, or a date."""
+        return cls(size, version, version if version.startswith('"') else None)
+
 
 class RangesUnsupported(OSError):
     """The server sends whole objects only."""

@@ -15,8 +15,10 @@ most one request in twenty is a second one.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 
 FIRST_LIMIT = 4
 ROUND_SECONDS = 0.25
@@ -90,8 +92,27 @@ class Hedging:
         self._seconds: deque[float] = deque(maxlen=64)
         self.requests = self.hedges = 0
 
-    def took(self, seconds: float) -> None:
-        self._seconds.append(seconds)
+    async def run(
+        self, full: bool, first: Callable[[], Awaitable[None]], second: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Awaits `first()`, and `second()` beside it if that takes long; the first to finish ends the other.
+        `full`: a request for a full range, whose time is compared with others'.
+        """
+        self.requests += 1
+        started = time.monotonic()
+        tasks = {asyncio.ensure_future(first())}
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=self.patience() if full else None)
+            if not done and self.allow():
+                tasks.add(asyncio.ensure_future(second()))
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            next(iter(done)).result()
+            if full:
+                self._seconds.append(time.monotonic() - started)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def patience(self) -> float | None:
         """Seconds to wait before a second request; None while too little is known."""

@@ -38,6 +38,7 @@ import threading
 import time
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,15 +47,14 @@ from .._common.regular_files import open_descriptor, open_regular
 from .._common.signed_urls import unsigned
 from .._core import ByteSource, CacheCounts
 from .cache_entry import CacheEntry, WholeEntry, find_whole, is_map_of, note_asked, unlock, write_map
-from .cache_room import Usage, folder_lock, read_usage, write_usage
+from .cache_room import Room, folder_lock, remove
 from .settings import BLOCK_BYTES
 
 if TYPE_CHECKING:
     from .clients import Meta
 
-FREE_SHARE = 0.1
 REST_SECONDS = 60.0
-MANY, SPARE = 1000, 64  # with more entries, one 64th of the room is made at a time
+_BLOCKS = ("hit_blocks", "miss_blocks", "verified_blocks", "repaired_blocks")
 
 _caches: weakref.WeakSet[DiskCache] = weakref.WeakSet()
 
@@ -89,6 +89,7 @@ class DiskCache:
             )
         self.folder = Path(folder)
         self.max_bytes = max_bytes
+        self.room = Room(self.folder, max_bytes)
         self.fresh_seconds = fresh_seconds
         self.since = time.time_ns() if since is None else since
         self._reset()
@@ -98,7 +99,8 @@ class DiskCache:
         self._lock = threading.Lock()
         self._files: list[Any] = []  # BlockFiles whose numbers are not added up yet
         self._counts = CacheCounts()  # of what is read without them
-        self._hits = self._misses = self._verified = self._repaired = self._evicted = self._bypassed = 0
+        self._blocks: Counter[str] = Counter()  # of the files that are gone
+        self._bypassed = self.room.evicted = 0
         self._rest_until = self._trusted_until = 0.0
         self._warned = self._told = False
 
@@ -192,7 +194,7 @@ class DiskCache:
         name = _stem(url)
         entry = self._open(name, size, version)
         need = size if entry is None else max(0, size - _on_disk(entry.data_fd))
-        if need > 0 and not self._room_for(need, name, lock_fd):
+        if need > 0 and not self.room.make(need, name, lock_fd):
             if entry is not None:
                 entry.close()
             return self._bypass(None)
@@ -205,7 +207,7 @@ class DiskCache:
             write_map(temporary, url, size, version, BLOCK_BYTES)
             os.rename(temporary, self.folder / f"{name}.map")
         except OSError:
-            _remove(data, temporary)
+            remove(data, temporary)
             raise
         return self._open(name, size, version)
 
@@ -234,105 +236,8 @@ class DiskCache:
                 os.close(fd)
         # None there, another version, or damaged: those who have it open keep their descriptors, the next
         # ones get a new entry.
-        _remove(data, map_path)
+        remove(data, map_path)
         return None
-
-    # ------------------------------------------------------------------ room
-
-    def _room_for(self, need: int, keep: str, lock_fd: int) -> bool:
-        """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries if what is known
-        of them is not enough.
-        """
-        usage, fits = read_usage(lock_fd), True
-        if usage is None or usage.used + need > self._limit(usage):
-            usage, fits = self._make_room(need, keep)
-        write_usage(lock_fd, usage.and_(need) if fits else usage)
-        return fits
-
-    def _make_room(self, need: int, keep: str) -> tuple[Usage, bool]:
-        """Evicts until `need` more bytes fit; what all have then, and whether they do. Under the folder's
-        lock, so half-made files are
-        nobody's and go.
-
-        Looks at every file of the folder, a few microseconds each; at locks only where they matter. Where
-        that takes long, more room is made than is needed, so that the next ones need not look.
-        """
-        entries, files = [], {}
-        for item in list(os.scandir(self.folder)):
-            stem, _, kind = item.name.partition(".")
-            with contextlib.suppress(FileNotFoundError):
-                if kind == "map.tmp":
-                    _remove(Path(item.path))
-                elif kind == "map":
-                    entries.append((item.stat().st_mtime_ns, stem))
-                elif kind == "data":
-                    status = item.stat()
-                    files[stem] = status.st_size, status.st_blocks * 512
-        entries.sort()
-        for stem in files.keys() - {stem for _, stem in entries}:
-            _remove(self.folder / f"{stem}.data")
-        used, stored = {}, 0  # what each may come to have, and what all have now
-        for _, stem in entries:
-            size, on_disk = files.get(stem, (0, 0))
-            stored += on_disk
-            used[stem] = size if on_disk < size and stem != keep and self._measure(stem)[2] else on_disk
-        usage = Usage(sum(used.values()), sum(used.values()) - stored)
-        limit = self._limit(usage)
-        goal = limit - (max(0, limit) // SPARE if len(entries) > MANY and usage.used + need > limit else 0)
-        for _, stem in entries:
-            if usage.used + need <= goal:
-                break
-            if stem != keep and self._evict(stem):
-                on_disk = files.get(stem, (0, 0))[1]
-                usage = Usage(usage.used - used[stem], usage.owed - used[stem] + on_disk)
-        return usage, usage.used + need <= limit
-
-    def _limit(self, usage: Usage) -> int:
-        """For `used`."""
-        if self.max_bytes is not None:
-            return self.max_bytes
-        disk = os.statvfs(self.folder)
-        return (
-            usage.used
-            - usage.owed
-            + disk.f_bavail * disk.f_frsize
-            - int(FREE_SHARE * disk.f_blocks * disk.f_frsize)
-        )
-
-    def _measure(self, stem: str) -> tuple[int, int, bool]:
-        """(bytes of the object, bytes on disk, in use)."""
-        try:
-            status = os.stat(self.folder / f"{stem}.data")
-            fd = open_descriptor(self.folder / f"{stem}.map", os.O_RDONLY)
-        except FileNotFoundError:
-            return 0, 0, False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            in_use = False
-        except BlockingIOError:
-            in_use = True
-        finally:
-            unlock(fd)
-            os.close(fd)
-        return status.st_size, status.st_blocks * 512, in_use
-
-    def _evict(self, stem: str) -> bool:
-        """Unless it is in use. Whoever opens it meanwhile finds it locked, or without a name."""
-        path = self.folder / f"{stem}.map"
-        try:
-            fd = open_descriptor(path, os.O_RDONLY)
-        except FileNotFoundError:
-            return True
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(path, self.folder / f"{stem}.data")
-            self._evicted += 1
-            return True
-        except BlockingIOError:
-            return False
-        finally:
-            unlock(fd)
-            os.close(fd)
 
     # ------------------------------------------------------------------ going without, and numbers
 
@@ -365,13 +270,7 @@ class DiskCache:
         with self._lock:
             if file in self._files:
                 self._files.remove(file)
-                self._add(file.stats())
-
-    def _add(self, stats: dict[str, Any]) -> None:
-        self._hits += stats["hit_blocks"]
-        self._misses += stats["miss_blocks"]
-        self._verified += stats["verified_blocks"]
-        self._repaired += stats["repaired_blocks"]
+                self._blocks += _blocks_of(file)
 
     def stats(self) -> dict[str, Any]:
         """Of this process: "hits" and "misses" (blocks of 1 MiB, counted when a reader first comes to them),
@@ -381,11 +280,8 @@ class DiskCache:
         Of the folder: "entries", "bytes" (on disk).
         """
         with self._lock:
-            live = [f.stats() for f in self._files]
-            hits = self._hits + self._counts.hit_blocks + sum(s["hit_blocks"] for s in live)
-            misses = self._misses + sum(s["miss_blocks"] for s in live)
-            verified = self._verified + self._counts.verified_blocks + sum(s["verified_blocks"] for s in live)
-            repaired = self._repaired + sum(s["repaired_blocks"] for s in live)
+            blocks = sum(map(_blocks_of, self._files), self._blocks)
+        hits, misses = blocks["hit_blocks"] + self._counts.hit_blocks, blocks["miss_blocks"]
         entries = size = 0
         with contextlib.suppress(OSError):
             for item in os.scandir(self.folder):
@@ -396,9 +292,9 @@ class DiskCache:
             "hits": hits,
             "misses": misses,
             "hit_rate": hits / (hits + misses) if hits + misses else None,
-            "verified": verified,
-            "repaired": repaired,
-            "evicted": self._evicted,
+            "verified": blocks["verified_blocks"] + self._counts.verified_blocks,
+            "repaired": blocks["repaired_blocks"],
+            "evicted": self.room.evicted,
             "bypassed": self._bypassed,
             "entries": entries,
             "bytes": size,
@@ -429,7 +325,6 @@ def _on_disk(fd: int) -> int:
     return os.fstat(fd).st_blocks * 512
 
 
-def _remove(*paths: Path) -> None:
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+def _blocks_of(file: Any) -> Counter[str]:
+    stats = file.stats()
+    return Counter({name: stats[name] for name in _BLOCKS})

@@ -75,9 +75,7 @@ class RemoteObject:
 
     def open_entry(self, entry: WholeEntry) -> ByteSource | None:
         """What the cache found; None: it has gone."""
-        meta = Meta(
-            entry.size, entry.version, entry.version if entry.version.startswith('"') else None
-        )  # an ETag, or a date
+        meta = Meta.known(entry.size, entry.version)
         otherwise = RemoteObject(self.location, self.settings, self.cache, meta)._fetched
         source = self.cache.open_whole(self.location.url, entry, otherwise)
         if source is not None:

@@ -81,8 +81,6 @@ class Transfer:
     def _use_blocks(self, block_bytes: int) -> None:
         self.block_bytes, self.request_blocks = block_bytes, self.settings.request_blocks(block_bytes)
 
-    # ------------------------------------------------------------------ opening
-
     async def open(self) -> None:
         try:
             self._client = self.owner.engine.client(
@@ -143,14 +141,18 @@ class Transfer:
 
     async def _look(self) -> Meta:
         """Size and version. What was signed for GET forbids HEAD: there a byte is asked for."""
-        if not is_signed(self.location.url):
-            return await self._client.head(self.location.path)
+        if is_signed(self.location.url):
+            return (await self._get_front(1))[0]
+        return await self._client.head(self.location.path)
+
+    async def _get_front(self, end: int) -> Any:
+        """The response with the first `end` bytes, or with all of a server that sends whole objects only."""
         self.owner.counts.requests += 1
         try:
-            return (await self._within_stall(self._client.get(self.location.path, 0, 1, None)))[0]
+            return await self._within_stall(self._client.get(self.location.path, 0, end, None))
         except RangesUnsupported:
             self.whole = True
-            return (await self._within_stall(self._client.get(self.location.path, 0, None, None)))[0]
+            return await self._within_stall(self._client.get(self.location.path, 0, None, None))
 
     async def _looked_up(self, cache: Any, asked_at: int) -> tuple[Meta, int]:
         """(the object's size and version, when the store was asked for them). Those of a whole entry, where
@@ -164,30 +166,19 @@ class Transfer:
             if entry is None or not error.unreachable:
                 raise
             cache.trust(error.args[0])
-            return (
-                Meta(entry.size, entry.version, entry.version if entry.version.startswith('"') else None),
-                0,
-            )
+            return Meta.known(entry.size, entry.version), 0
 
     async def _first_range(self) -> Any:
         """The first range says how large the object is, too: one round trip to the first byte."""
-        path, count = self.location.path, self._first_blocks() * self.block_bytes
-        self.owner.counts.requests += 1
         try:
-            return await self._within_stall(self._client.get(path, 0, count, None))
-        except RangesUnsupported:
-            self.whole = True
-            return await self._within_stall(self._client.get(path, 0, None, None))
+            return await self._get_front(self._first_blocks() * self.block_bytes)
         except Exception as error:
             if status_of(error) != 416:
                 raise
-            meta = await self._client.head(path)  # an empty object has no ranges
+            meta = await self._client.head(self.location.path)  # an empty object has no ranges
             if meta.size:
                 raise
-
             return meta, 0, _nothing()
-
-    # ------------------------------------------------------------------ runs
 
     async def run(self, first: int, count: int, response: Any) -> None:
         """Brings the blocks [first, first + count), or fails the file."""
@@ -197,7 +188,12 @@ class Transfer:
                 locked = await self._claim(first, count)
                 if not locked:
                     return
-            await self._hedged(first, count, response)
+            # A second request begins without the response that is here.
+            await self.owner.hedging.run(
+                count == self.request_blocks,
+                lambda: self._bring(first, count, response),
+                lambda: self._bring(first, count, None),
+            )
             if self.file.stats()["cache_errno"]:
                 self.owner.cache.give_up(self.file.stats()["cache_errno"])
         except Exception as error:
@@ -236,25 +232,6 @@ class Transfer:
                 return True  # whoever holds them does nothing; the same bytes twice do no harm
             await asyncio.sleep(pause)
             pause = min(0.05, pause * 1.5)
-
-    async def _hedged(self, first: int, count: int, response: Any) -> None:
-        hedging, full = self.owner.hedging, count == self.request_blocks
-        hedging.requests += 1
-        started = time.monotonic()
-        tasks = {asyncio.ensure_future(self._bring(first, count, response))}
-        try:
-            patience = hedging.patience() if full else None
-            done, _ = await asyncio.wait(tasks, timeout=patience)
-            if not done and hedging.allow():
-                tasks.add(asyncio.ensure_future(self._bring(first, count, None)))
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            next(iter(done)).result()
-            if full:
-                hedging.took(time.monotonic() - started)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _bring(self, first: int, count: int, response: Any) -> None:
         patience = Patience()
@@ -360,8 +337,6 @@ class Transfer:
             else block * self.block_bytes + self.file.filled(block)
         )
 
-    # ------------------------------------------------------------------ trying again
-
     async def _within_stall(self, awaitable: Awaitable[Any]) -> Any:
         return await asyncio.wait_for(awaitable, self.settings.stall_timeout)
 
@@ -398,8 +373,6 @@ class Transfer:
                 self.owner.counts.retries += 1
                 pause = random.uniform(0, min(MAX_BACKOFF, 0.1 * 2 ** (patience.failures - 1)))
                 await asyncio.sleep(max(pause, retry_after(error)))
-
-    # ------------------------------------------------------------------ the end
 
     def close(self) -> None:
         for task in self.tasks:

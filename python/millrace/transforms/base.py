@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
 import torch
 
+from .arguments import probability
 from .functional.picture import Picture, get_dimensions
+
+
+def uniform(low: float, high: float) -> float:
+    """One number from torch's global generator, as torchvision draws it."""
+    return torch.empty(1).uniform_(low, high).item()
+
+
+def drawn_sides(area: int, scale: Sequence[float], ratio: Sequence[float]) -> Iterator[tuple[int, int]]:
+    """Ten tries of two sides: their product is a share of `area` within `scale`, the first divided by the
+    second within `ratio`.
+    """
+    # In float32, like torchvision: the same seed gives the same rectangle.
+    low, high = torch.log(torch.tensor(ratio)).tolist()
+    for _ in range(10):
+        product = area * uniform(scale[0], scale[1])
+        aspect = torch.exp(torch.empty(1).uniform_(low, high)).item()
+        yield round(math.sqrt(product * aspect)), round(math.sqrt(product / aspect))
 
 
 class Transform(torch.nn.Module):
@@ -41,19 +60,27 @@ class RandomApplyTransform(Transform):
     """A step that happens with probability `p`; decided by one torch.rand(1)."""
 
     def __init__(self, p: float = 0.5) -> None:
-        if not 0.0 <= p <= 1.0:
-            raise ValueError("`p` should be a floating point value in the interval [0.0, 1.0].")
         super().__init__()
-        self.p = p
+        self.p = probability(p)
 
     def forward(self, inpt: Picture) -> Any:
         get_dimensions(inpt)
-        if torch.rand(1) >= self.p:
-            return inpt
-        return self.transform(inpt, self.make_params([inpt]))
+        return inpt if torch.rand(1) >= self.p else super().forward(inpt)
 
 
-class RandomApply(Transform):
+class _Several(Transform):
+    transforms: Sequence[Callable] | torch.nn.ModuleList
+
+    def forward(self, inpt: Any) -> Any:
+        for transform in self.transforms:
+            inpt = transform(inpt)
+        return inpt
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"    {transform}" for transform in self.transforms)
+
+
+class RandomApply(_Several):
     """All of several transforms (any callables) in turn with probability `p`, else none; decided by one
     torch.rand(1).
 
@@ -64,23 +91,16 @@ class RandomApply(Transform):
         super().__init__()
         if not isinstance(transforms, (Sequence, torch.nn.ModuleList)):
             raise TypeError("Argument transforms should be a sequence of callables or a `nn.ModuleList`")
-        if not 0.0 <= p <= 1.0:
-            raise ValueError("`p` should be a floating point value in the interval [0.0, 1.0].")
-        self.transforms = transforms
-        self.p = p
+        self.transforms, self.p = transforms, probability(p)
 
     def forward(self, inpt: Any) -> Any:
-        if torch.rand(1) >= self.p:
-            return inpt
-        for transform in self.transforms:
-            inpt = transform(inpt)
-        return inpt
+        return inpt if torch.rand(1) >= self.p else super().forward(inpt)
 
     def extra_repr(self) -> str:
-        return "\n".join([f"    p={self.p}", *(f"    {transform}" for transform in self.transforms)])
+        return f"    p={self.p}\n{super().extra_repr()}"
 
 
-class Compose(Transform):
+class Compose(_Several):
     """Several transforms (any callables), one after the other."""
 
     def __init__(self, transforms: Sequence[Callable]) -> None:
@@ -90,11 +110,3 @@ class Compose(Transform):
         if not transforms:
             raise ValueError("Pass at least one transform")
         self.transforms = transforms
-
-    def forward(self, inpt: Any) -> Any:
-        for transform in self.transforms:
-            inpt = transform(inpt)
-        return inpt
-
-    def extra_repr(self) -> str:
-        return "\n".join(f"    {transform}" for transform in self.transforms)

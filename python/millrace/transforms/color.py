@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
 from . import functional as F
-from .base import RandomApplyTransform, Transform
+from .arguments import Factor, factor_range
+from .base import RandomApplyTransform, Transform, uniform
 from .functional.picture import Picture
 
-Factor = Optional[float | Sequence[float]]
+_PROPERTIES = ("brightness", "contrast", "saturation", "hue")  # by their numbers in "fn_idx"
 
 
 class ColorJitter(Transform):
@@ -30,57 +30,24 @@ class ColorJitter(Transform):
         hue: Factor = None,
     ) -> None:
         super().__init__()
-        self.brightness = _factor_range(brightness, "brightness", 1.0, (0, float("inf")))
-        self.contrast = _factor_range(contrast, "contrast", 1.0, (0, float("inf")))
-        self.saturation = _factor_range(saturation, "saturation", 1.0, (0, float("inf")))
-        self.hue = _factor_range(hue, "hue", 0, (-0.5, 0.5))
+        self.brightness = factor_range(brightness, "brightness")
+        self.contrast = factor_range(contrast, "contrast")
+        self.saturation = factor_range(saturation, "saturation")
+        self.hue = factor_range(hue, "hue")
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        order = torch.randperm(4)
-        ranges = {
-            "brightness": self.brightness,
-            "contrast": self.contrast,
-            "saturation": self.saturation,
-            "hue": self.hue,
-        }
-        factors = {
-            f"{name}_factor": None if bounds is None else torch.empty(1).uniform_(*bounds).item()
-            for name, bounds in ranges.items()
-        }
-        return {"fn_idx": order, **factors}
+        params: dict[str, Any] = {"fn_idx": torch.randperm(4)}
+        for name in _PROPERTIES:
+            bounds = getattr(self, name)
+            params[f"{name}_factor"] = None if bounds is None else uniform(*bounds)
+        return params
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        steps = [
-            (F.adjust_brightness, params["brightness_factor"]),
-            (F.adjust_contrast, params["contrast_factor"]),
-            (F.adjust_saturation, params["saturation_factor"]),
-            (F.adjust_hue, params["hue_factor"]),
-        ]
         for which in params["fn_idx"].tolist():
-            adjust, factor = steps[which]
+            factor = params[f"{_PROPERTIES[which]}_factor"]
             if factor is not None:
-                inpt = adjust(inpt, factor)
+                inpt = getattr(F, f"adjust_{_PROPERTIES[which]}")(inpt, factor)
         return inpt
-
-
-def _factor_range(
-    value: Factor, name: str, neutral: float, bounds: tuple[float, float]
-) -> tuple[float, float] | None:
-    """(min, max) around `neutral` and within `bounds`; None when nothing is to change."""
-    if value is None:
-        return None
-    if isinstance(value, (int, float)):
-        if value < 0:
-            raise ValueError(f"If {name} is a single number, it must be non negative.")
-        # Factors cannot be negative, but a hue can: too wide a range of hues is an error, below.
-        value = [max(neutral - value, 0.0) if neutral else neutral - value, neutral + value]
-    elif isinstance(value, Sequence) and len(value) == 2:
-        value = [float(v) for v in value]
-    else:
-        raise TypeError(f"{name}={value} should be a single number or a sequence with length 2.")
-    if not bounds[0] <= value[0] <= value[1] <= bounds[1]:
-        raise ValueError(f"{name} values should be between {bounds} and increasing, but got {value}.")
-    return None if value[0] == value[1] == neutral else (float(value[0]), float(value[1]))
 
 
 class Grayscale(Transform):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, Union
@@ -11,7 +10,7 @@ import torch
 
 from . import functional as F
 from .arguments import Fills, check_fill, fill_for
-from .base import RandomApplyTransform, Transform
+from .base import RandomApplyTransform, Transform, drawn_sides
 from .functional.geometry import PADDING_MODES, four_borders, two_sides
 from .functional.interpolation import Interpolation, interpolation_mode
 from .functional.picture import Picture
@@ -101,12 +100,7 @@ class RandomResizedCrop(Transform):
     def get_params(img: Picture, scale: Sequence[float], ratio: Sequence[float]) -> tuple[int, int, int, int]:
         """A random (top, left, height, width) for `img`."""
         height, width = F.get_size(img)
-        # In float32, like torchvision: the same seed gives the same rectangle.
-        low, high = torch.log(torch.tensor(ratio)).tolist()
-        for _ in range(10):
-            area = height * width * torch.empty(1).uniform_(scale[0], scale[1]).item()
-            aspect = torch.exp(torch.empty(1).uniform_(low, high)).item()
-            w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        for w, h in drawn_sides(height * width, scale, ratio):
             if 0 < w <= width and 0 < h <= height:
                 top = int(torch.randint(0, height - h + 1, size=(1,)))
                 left = int(torch.randint(0, width - w + 1, size=(1,)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import warnings
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 
 from . import functional as F
-from .base import RandomApplyTransform, Transform
+from .base import RandomApplyTransform, Transform, drawn_sides, uniform
 from .functional.picture import Picture
 
 
@@ -34,7 +33,7 @@ class GaussianBlur(Transform):
         self.sigma = _sigma_range(sigma)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        sigma = torch.empty(1).uniform_(*self.sigma).item()
+        sigma = uniform(*self.sigma)
         return {"sigma": [sigma, sigma]}
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
@@ -102,12 +101,7 @@ class RandomErasing(RandomApplyTransform):
                 f"If value is a sequence, it should have either a single value or {channels} (number of inpt"
                 " channels)"
             )
-        # In float32, like torchvision: the same seed gives the same rectangle.
-        low, high = torch.log(torch.tensor(self.ratio)).tolist()
-        for _ in range(10):
-            area = height * width * torch.empty(1).uniform_(self.scale[0], self.scale[1]).item()
-            aspect = torch.exp(torch.empty(1).uniform_(low, high)).item()
-            h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        for h, w in drawn_sides(height * width, self.scale, self.ratio):
             if h < height and w < width:
                 noise = self.value is None
                 v = (

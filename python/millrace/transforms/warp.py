@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from . import functional as F
-from .arguments import Fills, angle_range, check_center, check_fill, fill_for, require_length
-from .base import Transform
-from .functional.interpolation import Interpolation, interpolation_mode
+from .arguments import Fills, angle_range, check_map, fill_for
+from .base import Transform, uniform
+from .functional.interpolation import Interpolation
 from .functional.picture import Picture
-
-
-def _uniform(low: float, high: float) -> float:
-    return torch.empty(1).uniform_(low, high).item()
 
 
 class RandomRotation(Transform):
@@ -36,17 +30,12 @@ class RandomRotation(Transform):
         fill: Fills = 0,
     ) -> None:
         super().__init__()
+        check_map(interpolation, fill, center)
         self.degrees = angle_range(degrees, "degrees")
-        interpolation_mode(interpolation)
-        self.interpolation = interpolation
-        self.expand = expand
-        check_fill(fill)
-        self.fill = fill
-        check_center(center)
-        self.center = center
+        self.interpolation, self.expand, self.fill, self.center = interpolation, expand, fill, center
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        return {"angle": _uniform(*self.degrees)}
+        return {"angle": uniform(*self.degrees)}
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         return F.rotate(
@@ -73,36 +62,23 @@ class RandomAffine(Transform):
         center: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
+        check_map(interpolation, fill, center, translate, scale)
         self.degrees = angle_range(degrees, "degrees")
-        if translate is not None:
-            require_length(translate, "translate", (2,))
-            if not all(0.0 <= share <= 1.0 for share in translate):
-                raise ValueError("translation values should be between 0 and 1")
-        self.translate = translate
-        if scale is not None:
-            require_length(scale, "scale", (2,))
-            if not all(factor > 0 for factor in scale):
-                raise ValueError("scale values should be positive")
-        self.scale = scale
+        self.translate, self.scale = translate, scale
         self.shear = None if shear is None else angle_range(shear, "shear", (2, 4))
-        interpolation_mode(interpolation)
-        self.interpolation = interpolation
-        check_fill(fill)
-        self.fill = fill
-        check_center(center)
-        self.center = center
+        self.interpolation, self.fill, self.center = interpolation, fill, center
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         height, width = F.get_size(flat_inputs[0])
-        angle = _uniform(*self.degrees)
+        angle = uniform(*self.degrees)
         translate = (0, 0)
         if self.translate is not None:
             most_x, most_y = float(self.translate[0] * width), float(self.translate[1] * height)
-            translate = (round(_uniform(-most_x, most_x)), round(_uniform(-most_y, most_y)))
-        scale = 1.0 if self.scale is None else _uniform(*self.scale)
+            translate = (round(uniform(-most_x, most_x)), round(uniform(-most_y, most_y)))
+        scale = 1.0 if self.scale is None else uniform(*self.scale)
         shear = (0.0, 0.0)
         if self.shear is not None:
-            shear = (_uniform(*self.shear[:2]), _uniform(*self.shear[2:]) if len(self.shear) == 4 else 0.0)
+            shear = (uniform(*self.shear[:2]), uniform(*self.shear[2:]) if len(self.shear) == 4 else 0.0)
         return {"angle": angle, "translate": translate, "scale": scale, "shear": shear}
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:

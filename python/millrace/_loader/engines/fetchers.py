@@ -17,8 +17,8 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
-from ..._common.collation import as_shipped
 from ..._profiling.stages import collating
+from ...collate import as_shipped
 from ..states import dataset_parts, put_back
 from .backfill import Skipped, failure, is_of_sample
 from .packing import samples_again

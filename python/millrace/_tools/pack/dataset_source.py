@@ -12,7 +12,7 @@ from .shard_source import label_of
 from .sources import FolderSource, Source
 
 
-def dataset_source(dataset: Any, **_: Any) -> Source:
+def dataset_source(dataset: Any) -> Source:
     """Image folders without transforms give their files as they are; anything else is indexed (or iterated)
     and encoded (encode.py).
     """

@@ -25,9 +25,9 @@ class Journal:
     """
 
     def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
-        self._folder, self._path = folder, folder / _JOURNAL
+        self.folder, self.plan, self._path = folder, plan, folder / _JOURNAL
         self.shards: list[dict[str, Any]] = []
-        self.report: dict[str, Any] | None = None
+        self.report: dict[str, Any] = {}  # nothing until the pack is complete
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / REPORT).exists():
             self.report = read_report(folder)
@@ -59,22 +59,23 @@ class Journal:
             os.fsync(file.fileno())
 
     def finish(self, report: dict[str, Any]) -> None:
-        """The pack is complete."""
-        part = self._folder / f"{REPORT}{PART}"
+        """The pack is complete; `report` is what dataset.json says from here on."""
+        part = self.folder / f"{REPORT}{PART}"
         part.write_text(
             json.dumps(report, indent=1, ensure_ascii=False) + "\n",
             encoding="utf-8",
             errors="surrogateescape",
         )
-        os.rename(part, self._folder / REPORT)
+        os.rename(part, self.folder / REPORT)
         self._path.unlink()
+        self.report = read_report(self.folder)
 
     def _same(self, old: Any, new: dict[str, Any]) -> None:
         for name in new:
             if not isinstance(old, dict) or old.get(name) != new[name]:
                 was = old.get(name) if isinstance(old, dict) else None
                 raise FileExistsError(
-                    f"{self._folder} holds a pack whose {name} is {was!r}, not {new[name]!r}: name another"
+                    f"{self.folder} holds a pack whose {name} is {was!r}, not {new[name]!r}: name another"
                     " folder, or delete this one to begin anew"
                 )
 
@@ -92,7 +93,7 @@ class Journal:
         return lines
 
     def _write(self, lines: list[dict[str, Any]]) -> None:
-        part = self._folder / f"{_JOURNAL}{PART}"
+        part = self.folder / f"{_JOURNAL}{PART}"
         part.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         os.rename(part, self._path)
 

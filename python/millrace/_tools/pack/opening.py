@@ -12,7 +12,7 @@ from .shard_source import shard_source
 from .sources import FolderSource, Source
 
 
-def open_source(source: Any, **options: Any) -> Source:
+def open_source(source: Any) -> Source:
     """The Source of a folder of class folders, Parquet files, tar shards, or a Dataset.
 
     A string or path is looked at: a folder with *.parquet or *.tar (.gz, .zst) in it is read as those, any
@@ -38,7 +38,7 @@ def open_source(source: Any, **options: Any) -> Source:
             if not names:
                 return FolderSource(folder)
     else:
-        return dataset_source(source, **options)
+        return dataset_source(source)
     if all(name.endswith(".parquet") for name in names):
         return ParquetSource(names)
     if any(".tar" in name or name.endswith(".tgz") for name in names):

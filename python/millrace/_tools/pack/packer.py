@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,39 +119,22 @@ def pack(
             {str(k): v for k, v in downsample.items()} if isinstance(downsample, dict) else downsample
         ),
     }
-    folder = Path(destination)
-    journal = Journal(folder, plan)
-    if journal.report is None:
+    journal = Journal(Path(destination), plan)
+    if not journal.report:
         order = None
         if samples.by_number:
             order = choose(samples, downsample, seed)
             order = shuffled(samples, order, seed) if shuffle else order
-        work = _Work(
-            folder,
-            journal,
-            samples,
-            order,
-            _Preparation(rules, pixel_statistics, seed),
-            name,
-            shard_size,
-            samples_per_shard,
-            on_error == "skip",
-            workers or _core.cpu_budget()["threads"],
-        )
-        skipped = work.run(progress)
-        journal.finish(_report(plan, journal, samples, skipped))
-    else:
-        skipped = []
-    report = journal.report or Journal(folder, plan).report
-    assert report is not None
+        prepare = _Preparation(rules, pixel_statistics, seed)
+        threads = workers or _core.cpu_budget()["threads"]
+        skipped = _Work(journal, samples, order, prepare, threads).run(progress)
+        journal.finish(_report(journal, samples, skipped))
     if verify:
-        verify_folder(folder, progress=progress)
-    return report
+        verify_folder(journal.folder, progress=progress)
+    return journal.report
 
 
-def _report(
-    plan: dict[str, Any], journal: Journal, source: Source, skipped: list[dict[str, str]]
-) -> dict[str, Any]:
+def _report(journal: Journal, source: Source, skipped: list[dict[str, str]]) -> dict[str, Any]:
     total = Statistics()
     for shard in journal.shards:
         total.add(shard["statistics"])
@@ -165,7 +149,7 @@ def _report(
         "bytes": sum(shard["bytes"] for shard in shards),
         "skipped": lost,
         "shards": shards,
-        "plan": plan,
+        "plan": journal.plan,
     }
 
 
@@ -175,7 +159,7 @@ class _Sample:
     fields: dict[str, bytes]
     label: int | None
     pictures: list[Picture] = field(default_factory=list)
-    pixels: list[list[int]] | None = None
+    pixels: dict[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -219,15 +203,10 @@ def _compare(before: bytes, after: bytes) -> None:
 class _Work:
     """One call's work. Only the calling thread writes."""
 
-    folder: Path
     journal: Journal
     source: Source
     order: Sequence[int] | None  # None: all, as they come
     prepare: _Preparation
-    name: str
-    shard_size: int
-    samples_per_shard: int | None
-    skip: bool
     workers: int
     writer: ShardWriter | None = None
     statistics: Statistics = field(default_factory=Statistics)
@@ -236,12 +215,8 @@ class _Work:
 
     def run(self, progress: bool) -> list[dict[str, str]]:
         """Packs what is left to pack. Returns what was skipped behind the last shard."""
-        begin = self.journal.shards[-1]["next"] if self.journal.shards else 0
-        bar = (
-            Progress("packing", len(self.order) if self.order is not None else None, begin)
-            if progress
-            else None
-        )
+        plan, begin = self.journal.plan, self.journal.shards[-1]["next"] if self.journal.shards else 0
+        bar = Progress("packing", None if self.order is None else len(self.order), begin, quiet=not progress)
         try:
             for position, (where, result) in enumerate(_in_order(self._jobs(begin), self.workers), begin):
                 size = 0
@@ -250,20 +225,20 @@ class _Work:
                     self._make_room(sample, position)
                     size = self._write(sample)
                 except Exception as error:
-                    if not self.skip or isinstance(error, (WriteError, MemoryError, _OtherPixels)):
+                    if plan["on_error"] == "raise" or isinstance(
+                        error, (WriteError, MemoryError, _OtherPixels)
+                    ):
                         named = _named(error, where)
                         if named is error:
                             raise
                         raise named from error
                     self.skipped.append({"sample": where, "error": str(error)})
-                if bar:
-                    bar.add(1, size)
+                bar.add(1, size)
             if self.writer:
                 self._close(begin + self.count if self.order is None else len(self.order))
             return self.skipped
         finally:
-            if bar:
-                bar.close()
+            bar.close()
             if self.writer:
                 self.writer.abandon()
 
@@ -276,7 +251,7 @@ class _Work:
                 yield (
                     (f"sample {number}", _raising(item))
                     if isinstance(item, Exception)
-                    else (item[0], _bound(self.prepare, *item))
+                    else (item[0], partial(self.prepare, *item))
                 )
             return
         for number in self.order[begin:]:
@@ -290,16 +265,18 @@ class _Work:
             except Exception as error:
                 yield key, _raising(error)
             else:
-                yield key, _bound(self.prepare, key, files)
+                yield key, partial(self.prepare, key, files)
 
     def _make_room(self, sample: _Sample, position: int) -> None:
+        plan = self.journal.plan
         if self.writer and (
-            self.writer.samples == self.samples_per_shard
-            or self.writer.size_with(sample.fields) > self.shard_size
+            self.writer.samples == plan["samples_per_shard"]
+            or self.writer.size_with(sample.fields) > plan["shard_size"]
         ):
             self._close(position)
         if self.writer is None:
-            self.writer = ShardWriter(self.folder / f"{self.name}-{len(self.journal.shards):06d}.tar")
+            shard = f"{plan['name']}-{len(self.journal.shards):06d}.tar"
+            self.writer = ShardWriter(self.journal.folder / shard)
 
     def _write(self, sample: _Sample) -> int:
         assert self.writer is not None
@@ -321,7 +298,7 @@ class _Work:
                     "crc32": writer.crc32,
                     "next": position,
                     "skipped": self.skipped,
-                    "statistics": self.statistics.as_dict(),
+                    "statistics": self.statistics.counts,
                 }
             )
         except BaseException as error:
@@ -353,10 +330,6 @@ def _in_order(
                 yield name, future.result
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _bound(prepare: _Preparation, key: str, files: dict[str, bytes]) -> Callable[[], _Sample]:
-    return lambda: prepare(key, files)
 
 
 def _raising(error: Exception) -> Callable[[], _Sample]:

@@ -64,22 +64,29 @@ class Picture:
     notes: list[str] = field(default_factory=list)
 
 
+def picture_header(data: bytes) -> tuple[str, tuple[int, int], bool] | None:
+    """(format, (width, height), whether it is progressive); None, or an error, as of make_picture()."""
+    kind = _core.image_format(data[:16])
+    if kind == "unknown":
+        return None
+    if kind != "JPEG":
+        with Image.open(io.BytesIO(data)) as image:
+            return kind, image.size, False
+    header = _core.probe_jpeg(data)
+    if data.rfind(b"\xff\xd9") < 0:
+        raise OSError("JPEG has no end marker: the file is truncated")
+    return kind, (header["width"], header["height"]), header["progressive"]
+
+
 def make_picture(data: bytes, rules: PictureRules) -> Picture | None:
     """None when the bytes are no picture of a known kind. CorruptDataError or OSError for one that is broken:
     what is not changed is not
     decoded, so of these only headers and a JPEG's end are checked.
     """
-    kind = _core.image_format(data[:16])
-    if kind == "unknown":
+    header = picture_header(data)
+    if header is None:
         return None
-    if kind == "JPEG":
-        header = _core.probe_jpeg(data)
-        if data.rfind(b"\xff\xd9") < 0:
-            raise OSError("JPEG has no end marker: the file is truncated")
-        picture = Picture(data, kind, (header["width"], header["height"]))
-    else:
-        with Image.open(io.BytesIO(data)) as image:
-            picture = Picture(data, kind, image.size)
+    picture = Picture(data, header[0], header[1])
     if rules.max_side is not None and max(picture.size) > rules.max_side:
         picture = _smaller(data, rules)
     if picture.format == "JPEG" and rules.jpeg == "lossless":

@@ -10,13 +10,13 @@ _WIDTH, _PERIOD_S = 24, 0.2
 
 
 class Progress:
-    """Redrawn on a terminal a few times a second; silent where stderr is none. `begin`: samples that were
-    there before.
+    """Redrawn on a terminal a few times a second; silent where stderr is none, or if `quiet`. `begin`:
+    samples that were there before.
     """
 
-    def __init__(self, label: str, total: int | None, begin: int = 0, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._shown = self._stream.isatty()
+    def __init__(self, label: str, total: int | None, begin: int = 0, quiet: bool = False) -> None:
+        self._stream: TextIO = sys.stderr
+        self._shown = not quiet and self._stream.isatty()
         self._label, self._total, self._begin, self._done, self._bytes = label, total, begin, begin, 0
         self._start = time.monotonic()
         self._next = 0.0

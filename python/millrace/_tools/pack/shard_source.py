@@ -88,19 +88,30 @@ class StreamSource(Source):
 
     def stream(self) -> Iterator[Any]:
         for _, shard in opened_shards(self._urls):
-            if isinstance(shard, Exception):
-                yield shard
-                continue
-            reader = _core.ShardReader(shard)
-            while True:
-                try:
-                    sample = next(reader)
-                except StopIteration:
-                    break
-                except Exception as error:
-                    yield error
-                    continue
-                yield (
-                    sample["__key__"],
-                    {name: content for name, content in sample.items() if not name.startswith("__")},
-                )
+            yield from samples_of(shard)
+
+
+def samples_of(shard: Any) -> Iterator[Any]:
+    """(key, files) of each sample of an opened shard, or the exception in its place: of a sample, or of the
+    shard.
+    """
+    if isinstance(shard, Exception):
+        yield shard
+        return
+    try:
+        reader = _core.ShardReader(shard)
+    except Exception as error:
+        yield error
+        return
+    while True:
+        try:
+            sample = next(reader)
+        except StopIteration:
+            return
+        except Exception as error:
+            yield error
+        else:
+            yield (
+                sample["__key__"],
+                {name: content for name, content in sample.items() if not name.startswith("__")},
+            )

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import statistics
 from array import array
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from PIL import Image
-
-from millrace import _core
 from millrace.datasets.webdataset.open_shards import opened_shards
 
-from .pictures import decode
-from .shard_source import label_of
+from .pictures import decode, picture_header
+from .shard_source import label_of, samples_of
 
 _MOST_LISTED = 100  # broken entries and duplicates; all are counted
-_END = b"\xff\xd9"
 
 
 def survey(urls: Iterable[str], *, decode_pictures: bool = False, progress: Any = None) -> dict[str, Any]:
@@ -47,38 +42,28 @@ def survey(urls: Iterable[str], *, decode_pictures: bool = False, progress: Any 
             )
 
     for url, shard in opened_shards(urls):
-        if isinstance(shard, Exception):
-            report(url, "", shard)
-            continue
         samples, size, key = 0, 0, ""
-        try:
-            reader = _core.ShardReader(shard)
-        except Exception as error:
-            report(url, "", error)
-            continue
-        while True:
-            try:
-                sample = next(reader)
-            except StopIteration:
-                break
-            except Exception as error:
-                report(url, f"behind {key}" if key else "", error)
+        for sample in samples_of(shard):
+            if isinstance(sample, Exception):
+                report(url, f"behind {key}" if key else "", sample)
                 continue
-            key = sample["__key__"]
-            files = {name: content for name, content in sample.items() if not name.startswith("__")}
+            key, files = sample
             keys.add(key.encode("utf-8", "surrogateescape"), key)
             for name, content in files.items():
                 fields.setdefault(name, array("q")).append(len(content))
                 size += len(content)
                 try:
-                    found = _picture(content, decode_pictures)
+                    found = picture_header(content)
+                    if found and decode_pictures:
+                        decode(content)
                 except Exception as error:
                     report(url, f"{key}.{name}", error)
                     continue
                 if found:
-                    formats[found[0]] += 1
-                    widths.append(found[1])
-                    heights.append(found[2])
+                    kind, (width, height), progressive = found
+                    formats[f"{kind} (progressive)" if progressive else kind] += 1
+                    widths.append(width)
+                    heights.append(height)
                     contents.add(content, f"{key}.{name}")
             label = label_of(files)
             if label is not None:
@@ -134,18 +119,3 @@ class _Repeats:
 
     def report(self) -> dict[str, Any]:
         return {"count": self._count, "first": self._first}
-
-
-def _picture(content: bytes, whole: bool) -> tuple[str, int, int] | None:
-    kind = _core.image_format(content[:16])
-    if kind == "unknown":
-        return None
-    if whole:
-        decode(content)
-    if kind == "JPEG":
-        header = _core.probe_jpeg(content)
-        if content.rfind(_END) < 0:
-            raise ValueError("JPEG has no end marker: the file is truncated")
-        return kind + (" (progressive)" if header["progressive"] else ""), header["width"], header["height"]
-    with Image.open(io.BytesIO(content)) as image:
-        return kind, *image.size

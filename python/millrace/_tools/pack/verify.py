@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,12 @@ def verify(folder: str | os.PathLike[str], progress: bool = False) -> dict[str, 
     """
     folder = Path(folder)
     report = read_report(folder)
-    bar = Progress("verifying", report["samples"]) if progress else None
-    try:
+    with closing(Progress("verifying", report["samples"], quiet=not progress)) as bar:
         for shard in report["shards"]:
             path = folder / shard["name"]
             _check_bytes(path, shard)
             _check_samples(path, shard)
-            if bar:
-                bar.add(shard["samples"], shard["bytes"])
-    finally:
-        if bar:
-            bar.close()
+            bar.add(shard["samples"], shard["bytes"])
     return report
 
 

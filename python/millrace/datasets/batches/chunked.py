@@ -17,8 +17,8 @@ from torch.utils.data import default_collate, get_worker_info
 from ... import _core, samplers
 from ..._common.per_process import PerProcess
 from ..._common.ranks import local_world_size
+from ...collate import Pad
 from ...errors import note
-from ...pad import Pad
 from .chunk_cache import ChunkCache
 from .dataset import BatchDataset, BatchMaker, MakerOptions
 

@@ -13,7 +13,7 @@ from millrace import _core
 from millrace._common.per_process import PerProcess
 from millrace.errors import CorruptDataError
 
-from ...pad import Pad
+from ...collate import Pad
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from ..kept import FirstVersions
 from ..webdataset.open_shards import StoreOptions, check_url

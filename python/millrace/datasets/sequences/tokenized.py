@@ -16,7 +16,7 @@ from ... import _core
 from ..._common.lowering.refusal import loaded
 from ..._common.per_process import PerProcess
 from ..._profiling.stages import FETCH, TRANSFORM, during
-from ...pad import Pad
+from ...collate import Pad
 from ...samplers.global_order import checked_number
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from .encoders import Encoder

@@ -32,7 +32,9 @@ class BatchTransform(torch.nn.Module):
     `apply(images, params)`.
     """
 
-    generator: torch.Generator | None = None
+    def __init__(self, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.generator = generator
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         """The random decisions for these images; arrays with one entry per image."""
@@ -65,13 +67,12 @@ class Compose(BatchTransform):
     def __init__(
         self, transforms: Sequence[BatchTransform], *, generator: torch.Generator | None = None
     ) -> None:
-        super().__init__()
+        super().__init__(generator=generator)
         if not transforms or not all(isinstance(t, BatchTransform) for t in transforms):
             raise TypeError(
                 "Compose takes a sequence of transforms of millrace.transforms.batch, and at least one"
             )
         self.transforms = torch.nn.ModuleList(transforms)
-        self.generator = generator
 
     def forward(self, images: torch.Tensor, *labels: Any, key: int | None = None) -> Any:
         rng = draws_of(random_key(self.generator) if key is None else key)
@@ -80,19 +81,3 @@ class Compose(BatchTransform):
             value = transform(*value, key=int(rng.integers(2**63)))
             value = value if isinstance(value, tuple) else (value,)
         return value if labels else value[0]
-
-
-def check_probability(p: float) -> float:
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"p must be a probability in the interval [0, 1], not {p}")
-    return float(p)
-
-
-def check_range(value: Any, name: str) -> tuple[float, float]:
-    """(low, high): as given, or (-value, value) for a number."""
-    low, high = (-value, value) if isinstance(value, (int, float)) else tuple(value)
-    if isinstance(value, (int, float)) and value < 0:
-        raise ValueError(f"if {name} is a single number, it must not be negative, but it is {value}")
-    if low > high:
-        raise ValueError(f"{name} must be a number or (min, max), not {value}")
-    return float(low), float(high)

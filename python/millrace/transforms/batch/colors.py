@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import torch
 
+from ..arguments import Factor, factor_range, probability
 from . import functional as F
-from .base import BatchTransform, Params, check_probability
-
-Range = Union[float, Sequence[float], None]
-
-
-def factor_range(
-    value: Range, name: str, center: float = 1.0, low: float = 0.0, high: float = float("inf")
-) -> tuple[float, float] | None:
-    """torchvision's rule: a number is a distance from `center`, a pair a range; None when nothing is to
-    change.
-    """
-    if value is None:
-        return None
-    if isinstance(value, (int, float)):
-        if value < 0:
-            raise ValueError(f"if {name} is a single number, it must not be negative, but it is {value}")
-        first, last = max(center - value, low), center + value
-    else:
-        first, last = (float(v) for v in value)
-    if not low <= first <= last <= high:
-        raise ValueError(
-            f"{name} values should be between {low} and {high} and in order, but got {(first, last)}"
-        )
-    return None if first == last == center else (float(first), float(last))
+from .base import BatchTransform, Params
 
 
 class ColorJitter(BatchTransform):
@@ -44,19 +21,18 @@ class ColorJitter(BatchTransform):
 
     def __init__(
         self,
-        brightness: Range = None,
-        contrast: Range = None,
-        saturation: Range = None,
-        hue: Range = None,
+        brightness: Factor = None,
+        contrast: Factor = None,
+        saturation: Factor = None,
+        hue: Factor = None,
         *,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(generator=generator)
         self.brightness = factor_range(brightness, "brightness")
         self.contrast = factor_range(contrast, "contrast")
         self.saturation = factor_range(saturation, "saturation")
-        self.hue = factor_range(hue, "hue", center=0.0, low=-0.5, high=0.5)
-        self.generator = generator
+        self.hue = factor_range(hue, "hue")
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
@@ -80,9 +56,8 @@ class RandomGrayscale(BatchTransform):
     """Each image grey in all channels with probability `p`."""
 
     def __init__(self, p: float = 0.1, *, generator: torch.Generator | None = None) -> None:
-        super().__init__()
-        self.p = check_probability(p)
-        self.generator = generator
+        super().__init__(generator=generator)
+        self.p = probability(p)
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         return {"to_grey": rng.random(len(images)) < self.p}

@@ -7,8 +7,8 @@ TypeError or ValueError, a CUDA tensor in a build without CUDA raises `millrace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Union
+from collections.abc import Callable, Sequence
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -77,6 +77,13 @@ def numbers(values: Numbers) -> list[float]:
     )
 
 
+def _run(
+    kernel: Callable[..., None], images: torch.Tensor, out: torch.Tensor, *arguments: Any
+) -> torch.Tensor:
+    kernel(native(images), native(out), *arguments, place_of(images))
+    return out
+
+
 def normalize(
     images: torch.Tensor,
     mean: Numbers,
@@ -94,16 +101,13 @@ def normalize(
     if dtype not in DTYPES or not dtype.is_floating_point:
         raise ValueError(f"normalised images must be float16, bfloat16 or float32, not {dtype}")
     out = empty_like(images, dtype, channels_last)
-    _core.batch_normalize(native(images), native(out), numbers(mean), numbers(std), place_of(images))
-    return out
+    return _run(_core.batch_normalize, images, out, numbers(mean), numbers(std))
 
 
 def horizontal_flip(images: torch.Tensor, flipped: ArrayLike) -> torch.Tensor:
     """Mirrors the images whose entry in `flipped` (n bools) is true."""
     images = check_images(images)
-    out = empty_like(images)
-    _core.batch_flip(native(images), native(out), np.asarray(flipped, np.uint8), place_of(images))
-    return out
+    return _run(_core.batch_flip, images, empty_like(images), np.asarray(flipped, np.uint8))
 
 
 def affine(
@@ -117,12 +121,8 @@ def affine(
     images = check_images(images)
     if interpolation not in ("nearest", "bilinear"):
         raise ValueError(f"interpolation must be 'nearest' or 'bilinear', not {interpolation!r}")
-    out = empty_like(images)
-    inverse = np.asarray(inverse, np.float64)
-    _core.batch_affine(
-        native(images), native(out), inverse, interpolation == "bilinear", numbers(fill), place_of(images)
-    )
-    return out
+    inverse, bilinear = np.asarray(inverse, np.float64), interpolation == "bilinear"
+    return _run(_core.batch_affine, images, empty_like(images), inverse, bilinear, numbers(fill))
 
 
 def color_jitter(
@@ -135,19 +135,10 @@ def color_jitter(
     last. uint8 results are within one level of torchvision's for each operation, float32 within 1e-5.
     """
     images = check_images(images)
-    out = empty_like(images)
     sums = torch.zeros(len(images), dtype=torch.int64, device=images.device)
     grey = np.zeros(len(images), np.uint8) if to_grey is None else np.asarray(to_grey, np.uint8)
-    _core.batch_color(
-        native(images),
-        native(out),
-        np.asarray(order, np.uint8),
-        np.asarray(factors, np.float64),
-        grey,
-        sums.data_ptr(),
-        place_of(images),
-    )
-    return out
+    order, factors = np.asarray(order, np.uint8), np.asarray(factors, np.float64)
+    return _run(_core.batch_color, images, empty_like(images), order, factors, grey, sums.data_ptr())
 
 
 def erase(
@@ -159,7 +150,7 @@ def erase(
     dense = check_images(images)
     out = dense if inplace and dense is images else empty_like(dense)
     values = [] if value is None else numbers(value)
-    _core.batch_erase(native(dense), native(out), np.asarray(boxes, np.int32), values, seed, place_of(dense))
+    _run(_core.batch_erase, dense, out, np.asarray(boxes, np.int32), values, seed)
     return images.copy_(out) if inplace and dense is not images else out
 
 
@@ -172,14 +163,6 @@ def mix(
     `partners`: n positions in the batch. Shares other than 1 need a float type.
     """
     images = check_images(images)
-    out = empty_like(images)
     boxes = np.zeros((len(images), 4), np.int32) if boxes is None else np.asarray(boxes, np.int32)
-    _core.batch_mix(
-        native(images),
-        native(out),
-        np.asarray(partners, np.int64),
-        np.asarray(shares, np.float64),
-        boxes,
-        place_of(images),
-    )
-    return out
+    partners, shares = np.asarray(partners, np.int64), np.asarray(shares, np.float64)
+    return _run(_core.batch_mix, images, empty_like(images), partners, shares, boxes)

@@ -7,9 +7,11 @@ from typing import Any, Union
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
+from ..arguments import angle_range, check_map, probability
 from . import functional as F
-from .base import BatchTransform, Params, check_probability, check_range
+from .base import BatchTransform, Params
 
 Range = Union[float, Sequence[float]]
 
@@ -24,9 +26,10 @@ def interpolation_name(interpolation: Any) -> str:
 
 def inverse_affine(
     angle: np.ndarray,
-    translate: np.ndarray,
-    scale: np.ndarray,
-    shear: np.ndarray,
+    translate: ArrayLike = (0.0, 0.0),
+    scale: ArrayLike = 1.0,
+    shear: ArrayLike = (0.0, 0.0),
+    *,
     center: Sequence[float] | None,
     size: Sequence[int],
 ) -> np.ndarray:
@@ -36,6 +39,10 @@ def inverse_affine(
     The forward map turns clockwise, as torchvision's affine: shear, then scale, turn, translate, around
     `center` (x, y; None: the middle of `size`, (width, height)).
     """
+    n = len(angle)
+    translate, scale, shear = (
+        np.broadcast_to(value, shape) for value, shape in ((translate, (n, 2)), (scale, n), (shear, (n, 2)))
+    )
     cx, cy = center if center is not None else (size[0] / 2, size[1] / 2)
     turn, shear_x, shear_y = np.radians(angle), np.radians(shear[:, 0]), np.radians(shear[:, 1])
     cos, sin, tan = (
@@ -46,7 +53,7 @@ def inverse_affine(
     a, b, c, d = cos, -cos * tan - np.sin(turn), sin, -sin * tan + np.cos(turn)  # of determinant 1
     inverse = np.stack([d, -b, -c, a], axis=1) / scale[:, None]
     out_x, out_y = cx + translate[:, 0], cy + translate[:, 1]  # where the centre goes
-    maps = np.empty((len(angle), 6))
+    maps = np.empty((n, 6))
     maps[:, [0, 1, 3, 4]] = inverse
     maps[:, 2] = cx - inverse[:, 0] * out_x - inverse[:, 1] * out_y
     maps[:, 5] = cy - inverse[:, 2] * out_x - inverse[:, 3] * out_y
@@ -57,9 +64,8 @@ class RandomHorizontalFlip(BatchTransform):
     """Mirrors each image with probability `p`."""
 
     def __init__(self, p: float = 0.5, *, generator: torch.Generator | None = None) -> None:
-        super().__init__()
-        self.p = check_probability(p)
-        self.generator = generator
+        super().__init__(generator=generator)
+        self.p = probability(p)
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         return {"flipped": rng.random(len(images)) < self.p}
@@ -88,39 +94,24 @@ class RandomAffine(BatchTransform):
         *,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
-        self.degrees = check_range(degrees, "degrees")
-        if translate is not None and (len(translate) != 2 or not all(0.0 <= t <= 1.0 for t in translate)):
-            raise ValueError(f"translate must be two shares between 0 and 1, not {translate}")
-        if scale is not None and (len(scale) != 2 or not 0 < scale[0] <= scale[1]):
-            raise ValueError(f"scale must be two positive numbers (min, max), not {scale}")
-        self.translate = None if translate is None else tuple(translate)
-        self.scale = None if scale is None else tuple(scale)
-        shears = (
-            None
-            if shear is None
-            else (
-                tuple(shear)
-                if isinstance(shear, Sequence) and len(shear) == 4
-                else check_range(shear, "shear")
-            )
-        )
-        self.shear = None if shears is None else (*shears, 0.0, 0.0)[:4]
-        self.interpolation, self.fill, self.center = interpolation_name(interpolation), fill, center
-        self.generator = generator
+        super().__init__(generator=generator)
+        self.interpolation = interpolation_name(interpolation)
+        check_map(self.interpolation, fill, center, translate, scale)
+        self.degrees = angle_range(degrees, "degrees")
+        self.translate, self.scale, self.fill, self.center = translate, scale, fill, center
+        self.shear = None if shear is None else [*angle_range(shear, "shear", (2, 4)), 0.0, 0.0][:4]
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         n, (height, width) = len(images), images.shape[-2:]
-        angle = rng.uniform(*self.degrees, n)
-        translate, scale, shear = np.zeros((n, 2)), np.ones(n), np.zeros((n, 2))
+        params = {"angle": rng.uniform(*self.degrees, n)}
         if self.translate is not None:
             most = np.array([self.translate[0] * width, self.translate[1] * height])
-            translate = np.round(rng.uniform(-most, most, (n, 2)))
+            params["translate"] = np.round(rng.uniform(-most, most, (n, 2)))
         if self.scale is not None:
-            scale = rng.uniform(*self.scale, n)
+            params["scale"] = rng.uniform(*self.scale, n)
         if self.shear is not None:
-            shear = rng.uniform(self.shear[0::2], self.shear[1::2], (n, 2))
-        return {"angle": angle, "translate": translate, "scale": scale, "shear": shear}
+            params["shear"] = rng.uniform(self.shear[0::2], self.shear[1::2], (n, 2))
+        return params
 
     def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         maps = inverse_affine(**params, center=self.center, size=(images.shape[-1], images.shape[-2]))
@@ -147,15 +138,8 @@ class RandomRotation(RandomAffine):
             )
         super().__init__(degrees, interpolation=interpolation, fill=fill, center=center, generator=generator)
 
-    def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
-        return {"angle": rng.uniform(*self.degrees, len(images))}
-
     def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
-        n = len(images)
-        still = {"translate": np.zeros((n, 2)), "scale": np.ones(n), "shear": np.zeros((n, 2))}
-        return super().apply(
-            images, {"angle": -np.asarray(params["angle"]), **still}
-        )  # rotations count the other way round
+        return super().apply(images, {"angle": -np.asarray(params["angle"])})  # the other way round
 
 
 class RandomErasing(BatchTransform):
@@ -177,8 +161,8 @@ class RandomErasing(BatchTransform):
         *,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
-        self.p = check_probability(p)
+        super().__init__(generator=generator)
+        self.p = probability(p)
         if not 0 <= scale[0] <= scale[1] <= 1:
             raise ValueError(f"scale must be two shares of the area between 0 and 1, (min, max), not {scale}")
         if not 0 < ratio[0] <= ratio[1]:
@@ -186,7 +170,6 @@ class RandomErasing(BatchTransform):
         if isinstance(value, str) and value != "random":
             raise ValueError(f"if value is a string, it must be 'random', not {value!r}")
         self.scale, self.ratio, self.value, self.inplace = tuple(scale), tuple(ratio), value, inplace
-        self.generator = generator
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         n, (height, width) = len(images), images.shape[-2:]

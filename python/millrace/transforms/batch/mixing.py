@@ -25,10 +25,10 @@ class _Mixing(BatchTransform):
         num_classes: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(generator=generator)
         if not alpha > 0:
             raise ValueError(f"alpha must be positive, not {alpha}")
-        self.alpha, self.num_classes, self.generator = float(alpha), num_classes, generator
+        self.alpha, self.num_classes = float(alpha), num_classes
 
     def forward(self, images: torch.Tensor, *labels: Any, key: int | None = None) -> Any:
         """(images, soft labels (n, classes)) from images and labels (n,) or (n, classes)."""

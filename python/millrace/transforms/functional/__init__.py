@@ -3,7 +3,8 @@
 A picture is one of three things, and comes back as the same thing unless a function says otherwise:
 
 - a PIL image: worked on by Pillow itself;
-- a tensor of shape (..., C, H, W): worked on by torch, leading dimensions are batches;
+- a tensor of shape (..., C, H, W): worked on by torch, and where that is no single call (resizing, colours,
+  rotation and other maps, most changes of dtype) by torchvision; leading dimensions are batches;
 - a numpy array of shape (H, W, C) or (H, W): worked on as the tensor it would become.
 
 Boxes are (top, left, height, width) in pixels, sizes (height, width), borders [left, top, right, bottom].

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import platform
 import warnings
 from collections.abc import Sequence
 from typing import Union
@@ -13,16 +12,14 @@ import torch
 from PIL import Image, ImageOps
 
 from .interpolation import Interpolation, InterpolationMode, interpolation_mode, pillow_resampling
-from .picture import P, get_size, on_tensor
+from .picture import P, by_torchvision, get_size, on_tensor
 
 Fill = Union[int, float, Sequence[float], None]
 
 PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
-_SMOOTH = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
 
 
 # -- sizes
-# ------------------------------------------------------------------------------------------------------------
 
 
 def resized_size(
@@ -72,54 +69,12 @@ def resize(
                 stacklevel=2,
             )
         return picture if target == (height, width) else picture.resize(target[::-1], pillow_resampling(mode))
-    if mode is InterpolationMode.LANCZOS and not antialias:
-        raise ValueError("InterpolationMode.LANCZOS requires antialias=True")
     if target == (height, width):
         return picture
-    return on_tensor(lambda tensor: _resize_tensor(tensor, target, mode, bool(antialias)), picture)
-
-
-def _resize_tensor(
-    image: torch.Tensor, size: tuple[int, int], mode: InterpolationMode, antialias: bool
-) -> torch.Tensor:
-    shape = (*image.shape[:-2], *size)
-    if image.numel() == 0:
-        return image.new_empty(shape)
-    smooth = mode in _SMOOTH
-    exact = [torch.float32, torch.float64]
-    if not smooth or _resizes_bytes(image.device, mode):
-        exact.append(torch.uint8)
-    pixels = image.reshape(-1, *image.shape[-3:])
-    pixels = torch.nn.functional.interpolate(
-        pixels if image.dtype in exact else pixels.to(torch.float32),
-        size=size,
-        mode=mode.value,
-        align_corners=False if smooth else None,
-        antialias=antialias and smooth,
-    )
-    if image.dtype not in exact:
-        if mode is not InterpolationMode.BILINEAR and image.dtype == torch.uint8:
-            pixels = pixels.clamp(0, 255)  # negative lobes overshoot
-        pixels = (pixels if image.dtype.is_floating_point else pixels.round()).to(image.dtype)
-    return pixels.reshape(shape)
-
-
-def _resizes_bytes(device: torch.device, mode: InterpolationMode) -> bool:
-    """Whether torch resizes bytes itself, and torchvision lets it; rounding depends on it, so the rule is
-    torchvision's.
-    """
-    if device.type != "cpu":
-        return False
-    if mode is not InterpolationMode.BILINEAR:
-        return True
-    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") or platform.machine() in (
-        "aarch64",
-        "arm64",
-    )
+    return by_torchvision("resize", picture, size=list(target), interpolation=mode, antialias=antialias)
 
 
 # -- cutting, padding, turning
-# -------------------------------------------------------------------------------------------------
 
 
 def crop(picture: P, top: int, left: int, height: int, width: int) -> P:
@@ -193,41 +148,26 @@ def pad(picture: P, padding: int | Sequence[int], fill: Fill = 0, padding_mode: 
                 picture, border=(left, top, right, bottom), fill=pillow_fill(picture, fill)
             )
         pixels = np.asarray(picture)
-        borders = [(top, bottom), (left, right)] + [(0, 0)] * (pixels.ndim - 2)
-        padded = Image.fromarray(np.pad(pixels, borders, mode=padding_mode))
+        widths = [(top, bottom), (left, right)] + [(0, 0)] * (pixels.ndim - 2)
+        padded = Image.fromarray(np.pad(pixels, widths, mode=padding_mode))
         if picture.mode == "P":
             padded.putpalette(picture.getpalette())
         return padded
     if padding_mode == "constant":
-        return on_tensor(lambda tensor: _pad_constant(tensor, [left, right, top, bottom], fill), picture)
+        values = [fill or 0] if fill is None or isinstance(fill, (int, float)) else list(fill)
+        if len(values) > 1:
+            return by_torchvision("pad", picture, padding=[left, top, right, bottom], fill=values)
+        value, borders = float(values[0]), [left, right, top, bottom]
+        return on_tensor(lambda tensor: torch.nn.functional.pad(tensor, borders, value=value), picture)
     if not (fill is None or isinstance(fill, (int, float)) or len(fill) == 1):
         raise ValueError(f"Padding mode '{padding_mode}' is not supported if fill is not scalar")
-
-    def repeat_inside(tensor: torch.Tensor) -> torch.Tensor:
-        # Rows and columns are picked by number: exact for every dtype, and numpy knows what the modes mean.
-        height, width = tensor.shape[-2:]
-        rows = torch.from_numpy(np.pad(np.arange(height), (top, bottom), mode=padding_mode)).to(tensor.device)
-        columns = torch.from_numpy(np.pad(np.arange(width), (left, right), mode=padding_mode)).to(
-            tensor.device
-        )
-        return tensor[..., rows[:, None], columns]
-
-    return on_tensor(repeat_inside, picture)
-
-
-def _pad_constant(image: torch.Tensor, borders: list[int], fill: Fill) -> torch.Tensor:
-    values = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
-    if len(values) == 1:
-        return torch.nn.functional.pad(image, borders, value=float(values[0]))
-    padded = torch.nn.functional.pad(image, borders)
-    left, right, top, bottom = borders
-    height, width = padded.shape[-2:]
-    colour = torch.tensor(values, device=image.device).to(image.dtype).reshape(-1, 1, 1)
-    padded[..., :top, :] = colour
-    padded[..., height - bottom :, :] = colour
-    padded[..., :, :left] = colour
-    padded[..., :, width - right :] = colour
-    return padded
+    # Rows and columns are picked by number: exact for every dtype, and numpy knows what the modes mean.
+    height, width = get_size(picture)
+    rows = torch.from_numpy(np.pad(np.arange(height), (top, bottom), mode=padding_mode))
+    columns = torch.from_numpy(np.pad(np.arange(width), (left, right), mode=padding_mode))
+    return on_tensor(
+        lambda tensor: tensor[..., rows[:, None].to(tensor.device), columns.to(tensor.device)], picture
+    )
 
 
 def pillow_fill(image: Image.Image, fill: Fill) -> int | float | tuple:
@@ -247,7 +187,6 @@ def pillow_fill(image: Image.Image, fill: Fill) -> int | float | tuple:
 
 
 # -- arguments
-# ------------------------------------------------------------------------------------------------------------
 
 
 def two_sides(size: int | Sequence[int]) -> Sequence[int]:

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from ...errors import UnavailableError
+
 Picture = Union[Image.Image, np.ndarray, torch.Tensor]
 P = TypeVar("P", bound=Picture)
 
@@ -46,3 +48,18 @@ def on_tensor(kernel: Callable[[torch.Tensor], torch.Tensor], picture: np.ndarra
         return kernel(picture)
     result = kernel(array_to_tensor(picture)).permute(1, 2, 0).contiguous().numpy()
     return result[..., 0] if picture.ndim == 2 else result
+
+
+def by_torchvision(name: str, picture: np.ndarray | torch.Tensor, **arguments: Any) -> Any:
+    """What torchvision's v2 function of this name makes of a tensor, or of an array as a tensor."""
+    try:
+        from torchvision.transforms.v2 import functional
+    except ImportError as error:
+        raise UnavailableError(
+            f"{name} of a tensor or an array is torchvision's: pip install torchvision; of a PIL image it"
+            " needs nothing more"
+        ) from error
+    if "interpolation" in arguments:  # of torchvision's own class, which has the same values
+        arguments["interpolation"] = functional.InterpolationMode(arguments["interpolation"].value)
+    kernel = getattr(functional, name)
+    return on_tensor(lambda tensor: kernel(tensor, **arguments), picture)

@@ -9,18 +9,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from .picture import Picture, array_to_tensor, get_dimensions, on_tensor
+from .picture import Picture, array_to_tensor, by_torchvision, get_dimensions, on_tensor
 
 T = TypeVar("T", np.ndarray, torch.Tensor)
-
-_VALUE_BITS = {
-    torch.uint8: 8,
-    torch.int8: 7,
-    torch.int16: 15,
-    torch.uint16: 16,
-    torch.int32: 31,
-    torch.int64: 63,
-}
 
 
 def pil_to_tensor(picture: Image.Image) -> torch.Tensor:
@@ -68,32 +59,21 @@ def to_dtype(picture: T, dtype: torch.dtype = torch.float32, scale: bool = False
     """The same values as `dtype`; with `scale`, full range becomes full range (0..255 for bytes, 0..1 for
     floats).
     """
-    return on_tensor(lambda tensor: _to_dtype(tensor, dtype, scale), picture)
+
+    def converted(tensor: torch.Tensor) -> torch.Tensor:
+        floats = tensor.is_floating_point(), dtype.is_floating_point
+        if tensor.dtype == dtype or not scale or all(floats):
+            return tensor.to(dtype)
+        if tensor.dtype == torch.uint8 and dtype.is_floating_point:
+            return tensor.to(dtype).mul_(1.0 / 255)
+        return by_torchvision("to_dtype", tensor, dtype=dtype, scale=True)
+
+    return on_tensor(converted, picture)
 
 
 def convert_image_dtype(picture: T, dtype: torch.dtype = torch.float32) -> T:
     """to_dtype(picture, dtype, scale=True)."""
     return to_dtype(picture, dtype, scale=True)
-
-
-def _to_dtype(image: torch.Tensor, dtype: torch.dtype, scale: bool) -> torch.Tensor:
-    if image.dtype == dtype or not scale or (image.is_floating_point() and dtype.is_floating_point):
-        return image.to(dtype)
-    bits_in, bits_out = _VALUE_BITS.get(image.dtype, 1), _VALUE_BITS.get(dtype, 1)
-    if image.is_floating_point():
-        if bits_out > {torch.float32: 24, torch.float64: 53}.get(image.dtype, 63):
-            raise RuntimeError(f"The conversion from {image.dtype} to {dtype} cannot be performed safely.")
-        # Each integer gets an equal share of 0..1, and 1.0 itself must not reach the next one.
-        return image.mul(2.0**bits_out - 1e-3).to(dtype)
-    if dtype.is_floating_point:
-        return image.to(dtype).mul_(1.0 / (2**bits_in - 1))
-    for side in (image.dtype, dtype):
-        if side not in _VALUE_BITS:
-            raise TypeError(f"Number of value bits is only defined for integer dtypes, but got {side}.")
-    # Powers of two instead of shifts, which torch lacks for uint16.
-    if bits_out < bits_in:
-        return image.to(torch.int64).div(2 ** (bits_in - bits_out), rounding_mode="floor").to(dtype)
-    return image.to(torch.int64).mul(2 ** (bits_out - bits_in)).to(dtype)
 
 
 def normalize(picture: T, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> T:

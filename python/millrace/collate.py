@@ -1,13 +1,15 @@
-"""Pad: a collate function for samples whose rows differ in length."""
+"""Lists of samples made into batches: Pad, for rows that differ in length, and torch's default_collate and
+default_convert in C++; what those do not know goes to torch's own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate
+from torch.utils.data import _utils, default_collate, default_convert
 
 from . import _core
 
@@ -209,3 +211,31 @@ def _as_tensor(row: Any, label: str, number: int) -> torch.Tensor:
         if tensor.requires_grad or not tensor.is_contiguous() or tensor.is_cuda
         else tensor
     )
+
+
+_SHIPPED = dict(
+    _utils.collate.default_collate_fn_map
+)  # in a forked worker: as it was when millrace was imported
+
+
+def as_shipped() -> bool:
+    """Whether nobody has told default_collate of types of their own."""
+    return _utils.collate.default_collate_fn_map == _SHIPPED
+
+
+def _collate(samples: Any) -> Any:
+    if as_shipped():
+        batch = _core.collate_samples(samples)
+        if batch is not NotImplemented:
+            return batch
+    return default_collate(samples)
+
+
+_convert = _core.sample_converter(default_convert)
+
+
+def native_collate(collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What gives the same, if it is default_collate or default_convert; else the function itself."""
+    if collate_fn is default_collate:
+        return _collate
+    return _convert if collate_fn is default_convert else collate_fn
