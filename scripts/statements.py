@@ -1,6 +1,6 @@
 """Counts the statements (ast.stmt) of the product's Python, by package: how much there is to read.
 
-    python scripts/statements.py [--files]
+python scripts/statements.py [--files]
 """
 
 from __future__ import annotations

@@ -51,77 +51,27 @@ T_co = TypeVar("T_co", covariant=True)
 class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], metaclass=Replaceable):
     """`torch.utils.data.DataLoader`, with a native engine for the datasets and transforms it knows.
 
-    Every argument of torch's class means what it means there; see its documentation. Each `iter(loader)`
-    looks at the dataset, its transform, the sampler, `collate_fn` and `worker_init_fn`. When the engine knows
-    them all, batches are made by `num_workers` native threads (0: in `next()`), else by your Python code in
-    worker processes; `explain()` says which, and what to change.
+    Every argument of torch's class means what it means there. Each `iter(loader)` looks at the dataset, its
+    transform, the sampler, `collate_fn` and `worker_init_fn`: `explain()` says what runs natively and what to
+    change. docs/dataloader.md describes every argument and what differs natively; in short:
 
-    Further arguments, keyword-only, readable and settable as attributes:
-
-    num_workers: also "auto": as many as this process may use CPUs (affinity, cgroup quota, LOCAL_WORLD_SIZE),
-        up to 8 where these are fewer, of which as many work at a time as serve the training loop best and use
-        no more CPU time than that, found out while it runs. Batches do not depend on it. prefetch_factor:
-        also "auto": the same for the number of batches in memory. docs/autotune.md has both; explain() and
-        stats()["tuned"] say what was chosen.
-    memory_budget: what the batches in memory may take with prefetch_factor="auto": bytes, or a share of the
-        memory that may be taken (float below 1; None: 0.1), for all ranks of a node together. At most half of
-        it page-locked. ValueError where two do not fit.
-    tune_file: where "auto" keeps what it chose, and begins the next time; None: the path in
-        MILLRACE_TUNE_FILE, if it is set.
-    native: "auto" uses the engine when it can; "never" does not; "require" raises UnavailableError at
-        `iter()` where it cannot.
-    on_error: what happens to a sample that cannot be read; of datasets that are Python code, one whose
-        `__getitem__` raises. "raise": `next()` raises, and the next call goes on with the following batch, as
-        torch's does. "skip": rows from the epoch's end fill the holes, so the epoch gets shorter than
-        `len(loader)`; the sampler is drained when the epoch starts, so it must end. Each number of workers
-        gives the same batches, but with `in_order=False`. In Python a batch with holes is fetched anew once
-        they are filled, so its samples may be asked for several times. "replace": the next readable index of
-        the dataset takes the place; every length stays. What was left out is listed in `stats()["errors"]`.
-        Datasets that are Python code must be map-style and batched for these two, which ask for samples one
-        by one, not by `__getitems__`; anything else is refused at `iter()`.
-    snapshot_every_n_steps: how often workers send the state of a Stateful dataset along with a batch; a state
-        taken in between makes the batches since then again when it is loaded. 0: only the epoch's start.
-        Other datasets need none of this.
-    equal_steps: makes all ranks of a run take as many steps, agreed before each epoch starts (`iter()` is
-        then a collective call). "drop": as few as the rank with the fewest index lists has. "repeat", "pad":
-        as many as the one with the most; the others hand out their first lists again, or their last one.
-        `len(loader)` stays this rank's own. Of streams: WebDatasets with_epoch(n), "drop".
-    auto_epoch: calls `sampler.set_epoch()` before each further epoch, unless you did. Without it, a shuffling
-        sampler of several ranks, or of millrace.samplers, that never got it is warned of.
-    process_group: the data-parallel ranks, among which a map-style dataset is divided (by a
-        DistributedSampler): a ProcessGroup, or a DeviceMesh whose dimension `mesh_dim` they are (or
-        dimensions: `mesh_dim=("replicate", "shard")`). All ranks with the same place in it, those of a
-            tensor-parallel group, get the same batches. `iter()` is then a collective call of all ranks.
-    worker_method: where a dataset that is Python code runs, with workers. "process": in worker processes, as
-        torch's, over one shared ring of batches. "thread": in threads of this process, which share the
-        dataset and its memory; right for code that releases the GIL. "auto": in processes, or in threads on
-        an interpreter without GIL.
-
-    device: None hands out CPU tensors. "cuda", "cuda:1", a number, a torch.device: batches are there already,
-        copied on a stream of their own while the loop computes; DevicePrefetcher describes how, and does the
-        same for any other loader. "cpu" is None. Assigning it counts from the next iterator; in subclasses,
-        which may have a `device` of their own, only the argument counts.
-    prefetch_to_device: how many batches may be in the device's memory beside those in use.
-    decode: where an image folder's JPEGs are decoded and transformed, with a CUDA `device`. "cpu": by the
-        engine's threads. "gpu": by nvJPEG and one kernel, in threads and streams of its own (also without
-        workers), with the same crops, flips and colours at the same seed; the CPU makes what nvJPEG cannot
-        do, and errors are the CPU's. UnavailableError at `iter()` where it cannot be. "auto": the GPU gets a
-        share that keeps both sides busy, or nothing where it cannot be, and `explain()` says why.
-
-    history: what is remembered of the batches handed out, for replay() and seen(): a BatchHistory with
-        settings of your own; True: one with the usual ones; False: nothing.
-
-    The same natively: the order, every draw from torch's generators, batch types and shapes, errors' types,
-    one line of sampler calls in the consumer's thread, laziness without workers, `timeout`, persistent
-    workers, frameworks' isinstance tests.
-
-    Different natively: random transforms draw from (`seed`, `epoch`, index), so they neither read nor advance
-    the generators of torch, random and numpy, and are the same for every `num_workers`. Errors keep their
-    type and are not wrapped in "Caught ... in DataLoader worker process". `multiprocessing_context` is
-    checked but unused, `in_order=False` returns batches in order all the same, `iterator._workers` is empty,
-    batches are not in shared memory, and what is assigned to the dataset counts from the next iterator. What
-    is written into tensors in memory counts from the next batch made; they must not be resized while threads
-    read them.
+    Speed and memory
+        num_workers, prefetch_factor: also "auto": found out while the loop runs (docs/autotune.md), within
+            memory_budget (bytes, or a share of the memory; None: 0.1), and kept in tune_file.
+        native: "auto", "never", or "require": UnavailableError at `iter()` where the engine cannot run.
+        worker_method: "process", "thread", or "auto": where a dataset that is Python code runs.
+    Samples that cannot be read
+        on_error: "raise"; "skip": samples from the epoch's end take their place; "replace": the next readable
+            index does. `stats()["errors"]` lists what was left out.
+    Order, ranks and states (docs/resume.md)
+        snapshot_every_n_steps: how often workers send the state of a Stateful dataset along.
+        equal_steps: "drop", "repeat" or "pad": all ranks take as many steps.
+        auto_epoch: calls `sampler.set_epoch()` before each further epoch.
+        process_group, mesh_dim: the data-parallel ranks among which a map-style dataset is divided.
+        history: what is remembered for replay() and seen(): a BatchHistory, True or False (docs/history.md).
+    Batches on a device (docs/gpu.md)
+        device: None, or where batches are copied to while the loop computes; prefetch_to_device: how many.
+        decode: "cpu", "gpu" or "auto": where an image folder's JPEGs are decoded and transformed.
     """
 
     # Subclasses of torch's class whose __init__ does not call its base's come to have this one when it is
@@ -213,9 +163,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         self.history = history
         self.memory_budget = checked_memory(memory_budget)
         self.tune_file = tune_file
-        self._millrace_run = self._millrace_tuning = None
-        self._millrace_progress = None
-        self._millrace_saved = None
+        self._millrace_run = self._millrace_tuning = self._millrace_progress = self._millrace_saved = None
         super().__init__(
             dataset,
             batch_size,
@@ -249,9 +197,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         return prefetched(batches, device, prefetch, progress=self._millrace_progress)
 
     def _batches(self) -> Any:
-        """torch's iterator. That of a stream keeps nothing for the next epoch, so persistent_workers need not
-        keep it.
-        """
+        """torch's iterator. A stream's keeps nothing for the next epoch, persistent_workers or not."""
         if isinstance(self._iterator, InlineIterator):
             self._iterator = None
         batches = super().__iter__()
@@ -265,10 +211,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         self._millrace_wrapped_for = None
         if self._millrace_device is not None:
             return prefetched(iter(self), device, *options)
-        self._millrace_wrapped_for = device_of(device)
-        return prefetched(
-            self._batches(), self._millrace_wrapped_for, *options, progress=self._millrace_progress
-        )
+        where = self._millrace_wrapped_for = device_of(device)
+        return prefetched(self._batches(), where, *options, progress=self._millrace_progress)
 
     @property
     def _millrace_device(self) -> torch.device | None:
@@ -304,9 +248,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         return iterator
 
     def check_worker_number_rationality(self) -> None:
-        if not isinstance(
-            self.num_workers, Auto
-        ):  # of "auto", no more work at a time than there are CPUs for
+        if not isinstance(self.num_workers, Auto):  # of "auto" no more work at a time than there are CPUs for
             super().check_worker_number_rationality()
 
     def _refuse_what_torch_cannot(self, plan: Plan) -> None:
@@ -366,12 +308,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         engine: "threads", "processes" or "inline"; samples, batches: handed out; wait_seconds: the time that
         `next()` kept the consumer waiting; slots of the ring, and overflow_slots: batches that found it full;
         left_out: samples that on_error left out; errors: {index, path, offset, reason} of the first 1,000 of
-            them; bytes read (native) or moved (processes). Of native
-        iterators only, else zero: seconds {read, decode, transform, collate} summed over threads. With
-        decode="gpu" or "auto" also
-        left_to_device: pictures that the threads have left to the device's decoder so far. "profile": what
-            profile(steps) returns.
-        "tuned", where an argument is "auto": what was chosen, within which budget, when and why.
+        them; bytes read (native) or moved (processes). Native only, else zero: seconds {read, decode,
+        transform, collate} summed over threads, left_to_device: pictures left to the device's decoder.
+        "profile": what profile(steps) returns. "tuned", where an argument is "auto": what was chosen, why.
         """
         record = self._latest_run()
         tuned = {} if self._millrace_tuning is None else {"tuned": self._millrace_tuning.report()}
@@ -394,9 +333,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         )
 
     def advice(self) -> Advice:
-        """What to change so that the loop waits less: a list of millrace.Suggestion, each with the throughput
-        that a model of the measured stages foretells, and `line`, all of it in one line. From the latest
-        iterator; a few batches are enough.
+        """What to change so that the loop waits less: Suggestions, each with the throughput that a model of
+        the measured stages foretells, and `line`, all of it in one line. A few batches are enough.
         """
         from ._tools.advice import advice_of
 

@@ -26,6 +26,7 @@ _CPP_ALLOWED = {
     "src/io/entry_lock.cpp": 1,
     "src/io/cached_file.cpp": 1,  # the same
     "src/io/verified_blocks.cpp": 1,  # /proc
+    "src/io/file_mapping.cpp": 1,  # /proc
     "src/core/numa.cpp": 2,  # /sys
     "src/core/cgroup.cpp": 3,  # /proc, /sys
     "src/core/memory_budget.cpp": 2,  # /proc, /sys
@@ -79,7 +80,7 @@ _OPENS = {
 _METHODS = {"read_text", "read_bytes"}  # of a Path
 
 _PY_ALLOWED = {
-    "regular_files.py": {"open": 1, "os.open": 2, "np.memmap": 1},  # the way
+    "_common/regular_files.py": {"open": 1, "os.open": 2, "np.memmap": 1},  # the way
     # What does not wait: opened to read and write.
     "stores/cache_room.py": {"os.open": 1, "read_bytes": 1},  # and /proc
     # Libraries that open paths themselves, behind a check_regular() of the same path, or of what stands in
@@ -87,24 +88,26 @@ _PY_ALLOWED = {
     "datasets/arrays.py": {"np.load": 1, "zipfile.ZipFile": 1},
     "datasets/array_files/hdf5_arrays.py": {"h5py.File": 2},
     "datasets/array_files/zarr_arrays.py": {"zarr.open": 1, "zarr.open_array": 1, "tensorstore.open": 1},
+    "datasets/tables/arrow_file.py": {"pa.memory_map": 1},
     "datasets/tables/parquet.py": {"ParquetFile": 1, "read_metadata": 1},
-    "packing/parquet_source.py": {"parquet.ParquetFile": 1},
+    "_tools/pack/parquet_source.py": {"parquet.ParquetFile": 1},
     # What is open already, or in memory.
     "datasets/hdf5.py": {"read_metadata": 1},  # ours
     "datasets/zarr.py": {"read_metadata": 1},
     "datasets/pillow_decode.py": {"Image.open": 3},
     "datasets/webdataset/images.py": {"Image.open": 1},
     "datasets/webdataset/decoders.py": {"np.load": 1, "torch.load": 1},
-    "packing/pictures.py": {"Image.open": 3},
-    "packing/sources.py": {"Image.open": 1},
+    "_tools/pack/pictures.py": {"Image.open": 3},
+    "_tools/pack/sources.py": {"Image.open": 1},
     "datasets/webdataset/tar_streams.py": {"tarfile.open": 1},
     "_tools/doctor/batches.py": {"open": 1},
-    "shared_memory.py": {"open": 1},
+    "_tools/doctor/photos.py": {"open": 1},
+    "_common/shared_memory.py": {"open": 1},
     # What is written, by a name of ours or the user's, who may want a terminal.
     "stores/cache_entry.py": {"open": 1},
-    "packing/shard_writer.py": {"open": 1},
-    "history/recorder.py": {"open": 1},
-    "history/dump_text.py": {"open": 1},
+    "_tools/pack/shard_writer.py": {"open": 1},
+    "_tools/history/recorder.py": {"open": 1},
+    "_tools/history/dump_text.py": {"open": 1},
     "_tools/commands/bench.py": {"open": 2},
     "datasets/webdataset/stages.py": {"open": 1, "pickle.load": 1},  # which loads from a stream
     "datasets/webdataset/cache.py": {"open": 1},
@@ -114,11 +117,14 @@ _PY_ALLOWED = {
     "_tools/doctor/system_files.py": {"read_text": 1},
     "_tools/bench/processes.py": {"open": 3},
     "_tools/bench/server.py": {"open": 2},
-    "profile/contention.py": {"open": 1},
-    "history/dump.py": {"open": 2},
-    "workers/process_worker.py": {"open": 1},
-    "report/page.py": {"read_text": 2},
-    "report/loader_page.py": {"read_text": 1},
+    "_profiling/contention.py": {"open": 1},
+    "_tools/history/dump.py": {"open": 2},
+    "_loader/engines/process_worker.py": {"open": 1},
+    "_loader/engines/worker_end.py": {"open": 1},
+    "_tools/bench/client.py": {"os.open": 1},  # /dev/null
+    "_common/lazy.py": {"read_text": 1},
+    "_tools/report/page.py": {"read_text": 2},
+    "_tools/report/loader_page.py": {"read_text": 1},
     "stores/clients.py": {"open": 1},
 }
 

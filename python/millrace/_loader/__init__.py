@@ -1,1 +1,4 @@
-"""The loader behind millrace.DataLoader: plan/ finds what can run natively, engines/ run it, iterator.py hands it out."""
+"""The loader behind millrace.DataLoader.
+
+plan/ finds what can run natively, engines/ make batches, iterator.py hands them out, states/ says where.
+"""

@@ -8,16 +8,15 @@ values is refused. Sizes are pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from .arguments import OURS, V1, V2, fill, floats, interpolation, padding, pair
-from .holders import held_transforms, holder_name, shadowed_method
+from .arguments import V1, V2, fill, floats, interpolation, padding, pair
+from .chain import Chain
 from .refusal import NotLowered, loaded
-from .tensor_resize import rounds_as_torch
 
 _FLOATS = {
     torch.float16: "float16",
@@ -55,158 +54,12 @@ def lowered(transform: Any) -> Lowered:
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
             " or ToImage()"
         )
-    chain = _Chain()
+    chain = Chain(_LOWERED)
     chain.add(transform)
     return Lowered(chain.finish(), chain.names, chain.row_type)
 
 
-def _family(transform: Any) -> str | None:
-    module = type(transform).__module__
-    for family in (OURS, V1, V2):
-        if module == family or module.startswith(family + "."):
-            return family
-    return None
-
-
-class _Chain:
-    """What the transforms seen so far come to. `dtype` is None while the sample is a PIL image, then the
-    tensor's.
-    """
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.depth = 0  # of callables that hold others
-        self.row_type: type | None = torch.Tensor
-        self.picture: list[dict[str, Any]] = []
-        self.dtype: torch.dtype | None = None
-        self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
-        self.normalize: list[dict[str, Any]] = []
-        self.erasing: list[dict[str, Any]] = []
-
-    def finish(self) -> list[dict[str, Any]]:
-        if self.dtype is None:
-            raise NotLowered(
-                "the transforms return PIL images, which default_collate refuses; end with ToTensor() or"
-                " ToImage()"
-            )
-        to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": _FLOATS.get(self.dtype, "uint8")}
-        if self.multiply:
-            to_tensor["multiply"] = True
-        return [*self.picture, to_tensor, *self.normalize, *self.erasing]
-
-    def add(self, transform: Any) -> None:
-        name, family = type(transform).__name__, _family(transform)
-        if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
-            raise NotLowered(f"{name} has forward hooks; remove them")
-        if (method := shadowed_method(transform)) is not None:
-            raise NotLowered(
-                f"this {name} has a {method} of its own, set on the object; leave that of its class"
-            )
-        if type(transform) is torch.nn.Sequential or (family is not None and name == "Compose"):
-            for part in transform.transforms if name == "Compose" else transform:
-                self.add(part)
-            return
-        if family is None or name not in _LOWERED:
-            if (parts := held_transforms(transform)) is not None:
-                return self.add_held(transform, parts)
-            raise NotLowered(
-                f"{_describe(transform)} has no native form; the engine knows {', '.join(sorted(_LOWERED))}, "
-                "Compose and nn.Sequential of these, and what only holds one, as a class whose __call__ is "
-                "`return self.transforms(picture)` and no more"
-            )
-        lower = _LOWERED[name]
-        if self.erasing and lower not in (_random_erasing, _nothing):
-            raise NotLowered(f"{name} follows RandomErasing; put RandomErasing last")
-        lower(self, transform, family)
-        self.names.append(name)
-        if family != V2 and self.row_type is not torch.Tensor:
-            self.row_type = None  # v1's functions on v2's class of tensors
-
-    def add_held(self, holder: Any, parts: Sequence[Any]) -> None:
-        before = len(self.names)
-        self.depth += 1
-        if self.depth > _MOST_NESTED:
-            raise NotLowered(
-                f"{holder_name(holder)} holds itself, or callables nested {_MOST_NESTED} deep; give the"
-                " Compose itself"
-            )
-        for part in parts:
-            self.add(part)
-        self.depth -= 1
-        inner = ", ".join(self.names[before:])
-        self.names[before:] = [f"{holder_name(holder)}({inner})"]
-
-    # -- what each kind of transform may follow
-    # ----------------------------------------------------------------------------------
-
-    def change(self, op: dict[str, Any]) -> None:
-        self.picture.append(op)
-
-    def change_picture(self, op: dict[str, Any], name: str) -> None:
-        """What Pillow and torch compute in different ways."""
-        if self.dtype is not None:
-            raise NotLowered(
-                f"{name} of a tensor computes otherwise than of a PIL image; put it before the conversion to"
-                " a tensor"
-            )
-        self.change(op)
-
-    def resample(self, name: str, transform: Any, family: str, op: dict[str, Any]) -> None:
-        """Pillow's own on images (always antialiased); on uint8 tensors torch's, where it does not depend on
-        the CPU.
-        """
-        if self.dtype is not None:
-            if self.dtype is not torch.uint8:
-                raise NotLowered(
-                    f"{name} of floats does not round to bytes; put it before ToTensor or ToDtype"
-                )
-            if transform.antialias is not True or op["interpolation"] == "nearest":
-                raise NotLowered(
-                    f"{name} of a tensor is native only with antialias=True and bilinear or bicubic; put it"
-                    " before the conversion"
-                )
-            if family == V1:
-                raise NotLowered(
-                    f"torchvision's v1 {name} computes with floats on a tensor, which rounds otherwise than"
-                    " on a PIL image; put it before PILToTensor, or take both from torchvision.transforms.v2"
-                )
-            if 1 in (op["height"], op["width"]):
-                raise NotLowered(
-                    f"torch resizes a tensor to one pixel in its own way; put {name} before the conversion"
-                )
-            if not rounds_as_torch(loaded(family, "Resize"), transform.interpolation):
-                raise NotLowered(
-                    f"torch's {op['interpolation']} resize of a tensor rounds otherwise on this CPU than the"
-                    f" engine; put {name} before the conversion to a tensor"
-                )
-            op["of_tensor"] = True
-        self.change(op)
-
-    def crop(self, name: str, op: dict[str, Any]) -> None:
-        """Cropping may pad: with zeros that are zeros before and after the conversion, but not before and
-        after Normalize.
-        """
-        if self.normalize:
-            raise NotLowered(f"{name} after Normalize pads with normalised zeros; put it before Normalize")
-        if self.dtype is not None and any(op.get("fill", ())):
-            raise NotLowered(
-                f"{name} with a fill on a tensor fills in the tensor's range; put it before the conversion to"
-                " a tensor"
-            )
-        self.change(op)
-
-    def convert(self, name: str, dtype: torch.dtype) -> None:
-        if self.dtype is not None:
-            raise NotLowered(f"{name} follows another conversion to a tensor; keep one of them")
-        self.dtype = dtype
-
-
-def _describe(transform: Any) -> str:
-    name = getattr(transform, "__qualname__", None) or type(transform).__qualname__
-    return f"{name} (of {getattr(transform, '__module__', None) or type(transform).__module__})"
-
-
-def _random_resized_crop(chain: _Chain, t: Any, family: str) -> None:
+def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
     height, width = pair("RandomResizedCrop", t.size)
     op = {
         "op": "random_resized_crop",
@@ -220,7 +73,7 @@ def _random_resized_crop(chain: _Chain, t: Any, family: str) -> None:
     )
 
 
-def _resize(chain: _Chain, t: Any, family: str) -> None:
+def _resize(chain: Chain, t: Any, family: str) -> None:
     height, width = pair("Resize", t.size)
     if isinstance(t.size, int) or len(t.size) == 1:
         width = 0  # the shorter side is meant
@@ -234,12 +87,12 @@ def _resize(chain: _Chain, t: Any, family: str) -> None:
     chain.resample("Resize", t, family, op)
 
 
-def _center_crop(chain: _Chain, t: Any, family: str) -> None:
+def _center_crop(chain: Chain, t: Any, family: str) -> None:
     height, width = pair("CenterCrop", t.size)
     chain.crop("CenterCrop", {"op": "center_crop", "height": height, "width": width})
 
 
-def _random_crop(chain: _Chain, t: Any, family: str) -> None:
+def _random_crop(chain: Chain, t: Any, family: str) -> None:
     height, width = pair("RandomCrop", t.size)
     op = {"op": "random_crop", "height": height, "width": width, "padding": padding(t.padding, family)}
     op.update(
@@ -250,11 +103,11 @@ def _random_crop(chain: _Chain, t: Any, family: str) -> None:
     chain.crop("RandomCrop", op)
 
 
-def _flip(op: str) -> Callable[[_Chain, Any, str], None]:
+def _flip(op: str) -> Callable[[Chain, Any, str], None]:
     return lambda chain, t, family: chain.change({"op": op, "p": float(t.p)})
 
 
-def _color_jitter(chain: _Chain, t: Any, family: str) -> None:
+def _color_jitter(chain: Chain, t: Any, family: str) -> None:
     op = {
         "op": "color_jitter",
         "brightness": t.brightness,
@@ -265,11 +118,11 @@ def _color_jitter(chain: _Chain, t: Any, family: str) -> None:
     chain.change_picture({**op, "p": 1.0}, "ColorJitter")
 
 
-def _random_grayscale(chain: _Chain, t: Any, family: str) -> None:
+def _random_grayscale(chain: Chain, t: Any, family: str) -> None:
     chain.change_picture({"op": "random_grayscale", "p": float(t.p)}, "RandomGrayscale")
 
 
-def _grayscale(chain: _Chain, t: Any, family: str) -> None:
+def _grayscale(chain: Chain, t: Any, family: str) -> None:
     if t.num_output_channels != 3:
         raise NotLowered(
             "Grayscale with one channel has no native form, as the engine makes three; pass"
@@ -288,7 +141,7 @@ def _mapped(name: str, t: Any) -> dict[str, Any]:
     }
 
 
-def _random_rotation(chain: _Chain, t: Any, family: str) -> None:
+def _random_rotation(chain: Chain, t: Any, family: str) -> None:
     if t.expand:
         raise NotLowered(
             "RandomRotation(expand=True) makes pictures of any size and has no native form; leave expand out"
@@ -296,7 +149,7 @@ def _random_rotation(chain: _Chain, t: Any, family: str) -> None:
     chain.change_picture({"op": "random_rotation", **_mapped("RandomRotation", t)}, "RandomRotation")
 
 
-def _random_affine(chain: _Chain, t: Any, family: str) -> None:
+def _random_affine(chain: Chain, t: Any, family: str) -> None:
     shear = [0.0] * 4 if t.shear is None else [*t.shear, 0.0, 0.0][:4]
     op = {
         "op": "random_affine",
@@ -308,7 +161,7 @@ def _random_affine(chain: _Chain, t: Any, family: str) -> None:
     chain.change_picture(op, "RandomAffine")
 
 
-def _gaussian_blur(chain: _Chain, t: Any, family: str) -> None:
+def _gaussian_blur(chain: Chain, t: Any, family: str) -> None:
     if chain.dtype not in (None, torch.uint8):
         raise NotLowered("GaussianBlur of floats does not round to bytes; put it before ToTensor or ToDtype")
     low, high = t.sigma
@@ -320,7 +173,7 @@ def _gaussian_blur(chain: _Chain, t: Any, family: str) -> None:
     chain.change({**op, "p": 1.0})
 
 
-def _random_apply(chain: _Chain, t: Any, family: str) -> None:
+def _random_apply(chain: Chain, t: Any, family: str) -> None:
     """Around one step that happens or not, its probability is a factor of that step's own."""
     inner = list(t.transforms)
     before, erasing = len(chain.picture), len(chain.erasing)
@@ -341,7 +194,7 @@ def _random_apply(chain: _Chain, t: Any, family: str) -> None:
     )
 
 
-def _random_erasing(chain: _Chain, t: Any, family: str) -> None:
+def _random_erasing(chain: Chain, t: Any, family: str) -> None:
     if chain.dtype not in _FLOATS:
         raise NotLowered(
             "RandomErasing is native for float tensors; put ToTensor() or ToDtype(torch.float32, scale=True)"
@@ -358,11 +211,11 @@ def _random_erasing(chain: _Chain, t: Any, family: str) -> None:
     chain.erasing.append({**op, "value": [float(v) for v in value]})
 
 
-def _to_tensor(chain: _Chain, t: Any, family: str) -> None:
+def _to_tensor(chain: Chain, t: Any, family: str) -> None:
     chain.convert("ToTensor", torch.float32)
 
 
-def _to_bytes(chain: _Chain, t: Any, family: str) -> None:
+def _to_bytes(chain: Chain, t: Any, family: str) -> None:
     if type(t).__name__ == "ToImage" and family == V2:
         chain.row_type = loaded("torchvision.tv_tensors", "Image")
     if type(t).__name__ == "ToImage" and chain.dtype is not None:
@@ -370,7 +223,7 @@ def _to_bytes(chain: _Chain, t: Any, family: str) -> None:
     chain.convert(type(t).__name__, torch.uint8)
 
 
-def _to_dtype(chain: _Chain, t: Any, family: str) -> None:
+def _to_dtype(chain: Chain, t: Any, family: str) -> None:
     name, dtype = type(t).__name__, t.dtype
     if chain.dtype is None:
         raise NotLowered(f"{name} does nothing to PIL images; put ToImage() or PILToTensor() before it")
@@ -390,7 +243,7 @@ def _to_dtype(chain: _Chain, t: Any, family: str) -> None:
     chain.dtype = dtype
 
 
-def _normalize(chain: _Chain, t: Any, family: str) -> None:
+def _normalize(chain: Chain, t: Any, family: str) -> None:
     if chain.dtype not in _FLOATS:
         raise NotLowered(
             "Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it"
@@ -398,17 +251,17 @@ def _normalize(chain: _Chain, t: Any, family: str) -> None:
     chain.normalize.append({"op": "normalize", "mean": floats(t.mean), "std": floats(t.std)})
 
 
-def _nothing(chain: _Chain, t: Any, family: str) -> None:
+def _nothing(chain: Chain, t: Any, family: str) -> None:
     """On the RGB pictures and plain tensors of these chains it changes nothing that reaches the batch."""
 
 
-def _to_pure_tensor(chain: _Chain, t: Any, family: str) -> None:
+def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
     chain.row_type = torch.Tensor
 
 
 # By class name: a family's module path decides whether a class is the library's, the name which transform it
 # is.
-_LOWERED: dict[str, Callable[[_Chain, Any, str], None]] = {
+_LOWERED: dict[str, Callable[[Chain, Any, str], None]] = {
     "RandomResizedCrop": _random_resized_crop,
     "Resize": _resize,
     "CenterCrop": _center_crop,

@@ -8,7 +8,6 @@ behind the last.
 
 from __future__ import annotations
 
-import copy
 import logging
 import weakref
 from collections import deque
@@ -18,7 +17,6 @@ from typing import Any, cast
 import torch
 from torch.utils.data.dataloader import _DatasetKind
 
-from ..._common.checksum import signed
 from ..._common.data_parallel import agreed_steps, part_of, shared_seed
 from ..._common.generator_state import packed, unpacked
 from ..._common.stateful import is_stateful
@@ -30,25 +28,14 @@ from .index_cursor import IndexCursor, Steps
 from .index_lists import draws_unknown
 from .remembering import Remembering
 from .sampler_epochs import SamplerEpochs
-from .saved import VERSION, CursorStart, SavedState, fingerprint
+from .saved import CursorStart, SavedState
 from .worker_places import WorkerPlaces
+from .written import Written
 
 _logger = logging.getLogger(__name__)
 
-_CURSOR_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
-_ORDER_KEYS = (
-    "samples",
-    "ranks",
-    "sampler_epoch",
-    "generators",
-    "drew_when_made",
-    "iterated_anew",
-    "pending",
-    "again",
-)
 
-
-class Progress(Remembering):
+class Progress(Written, Remembering):
     """One iterator's place in its data; `state()` is what DataLoader.state_dict returns."""
 
     _takes_second = False  # as SavedState.is_of_second_iterator
@@ -66,9 +53,7 @@ class Progress(Remembering):
         self.workers = int(loader.num_workers)
         self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
         self.epoch: int = 0
-        self.left_out: Callable[[], int] = (
-            int  # samples that on_error="skip" has left out since the iterator was made
-        )
+        self.left_out: Callable[[], int] = int  # samples that on_error="skip" left out of this iterator
         self.as_arrays = False  # set by native iterators
         self.finished = False
         self._persistent: bool = loader.persistent_workers
@@ -395,86 +380,6 @@ class Progress(Remembering):
     @property
     def yielded(self) -> int:
         return self._yielded
-
-    # ---------------------------------------------------------------- the state
-
-    def state(self, loader: Any) -> dict[str, Any]:
-        """A new dict, which nothing changes later, with its checksum; of JSON's types, if what users' objects
-        put into it is.
-        """
-        # else it has what users made
-        of_json = not self._asks_workers and not self._keeps_items and self._cursor.known_throughout
-        state = self._shared_state() if of_json else self._state()
-        state["millrace"]["fingerprint"] = fingerprint(loader)
-        return signed(state, of_json)
-
-    def _state(self) -> dict[str, Any]:
-        return copy.deepcopy(self._shared_state())
-
-    def _shared_state(self) -> dict[str, Any]:
-        self.places.check()
-        if self.workers == 0:
-            return self._inline_state()
-        snapshot = dict(self._now() if self._every == 1 else self._snapshot)
-        return {
-            "_snapshot": snapshot,
-            "_steps_since_snapshot": self._yielded - snapshot["_snapshot_step"],
-            "_iterator_finished": self.finished,
-            "millrace": snapshot.pop("millrace"),
-        }
-
-    def _inline_state(self) -> dict[str, Any]:
-        cursor = self._behind or self._cursor.state()
-        live = self._inline() is not None and self._held is None
-        dataset_state, fetcher_state = (
-            dataset_parts(self._inline().fetcher, self.streams) if live else self._parts
-        )
-        return {
-            **{key: cursor[key] for key in _CURSOR_KEYS},
-            "_num_yielded": self._yielded,
-            "_IterableDataset_len_called": None,
-            "_shared_seed": self._shared_seed,
-            "fetcher_state": fetcher_state,
-            "dataset_state": dataset_state,
-            "_iterator_finished": self.finished,
-            "millrace": self._own(cursor),
-        }
-
-    def _now(self) -> dict[str, Any]:
-        """A snapshot of the step that the consumer is at."""
-        cursor = self._behind or self._cursor.state()
-        return {
-            "_snapshot_step": self._yielded,
-            "_last_yielded_worker_id": self.places.last,
-            "_main_snapshot": {
-                "_num_workers": self.workers,
-                **{key: cursor[key] for key in _CURSOR_KEYS},
-                "_IterableDataset_len_called": None,
-                "_shared_seed": self._shared_seed,
-                "_base_seed": self._base_seed,
-            },
-            "_worker_snapshots": self.places.states(),
-            "millrace": self._own(cursor),
-        }
-
-    def _own(self, cursor: dict[str, Any]) -> dict[str, Any]:
-        """What torchdata's keys have no place for."""
-        order = {key: cursor[key] for key in _ORDER_KEYS if key in cursor}
-        own = {
-            "version": VERSION,
-            "base_seed": self._base_seed,
-            "epoch": self.epoch,
-            "number": self.number,
-            "order": order,
-        }
-        if self._dataset_epoch is not None:
-            own["dataset_epoch"] = self._dataset_epoch
-        if self.places.ended and not self.finished:
-            own["ended_workers"] = sorted(self.places.ended)
-        made = self.left_out() if self._left_out_then is None else self._left_out_then
-        if left_out := made - self._left_out_before_epoch + self.left_out_before:
-            own["left_out"] = left_out
-        return own
 
     def __getstate__(self) -> dict[str, Any]:
         """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""

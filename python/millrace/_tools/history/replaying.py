@@ -85,18 +85,15 @@ _CHANGED = (
 
 
 def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> str | None:
-    """Why the batch may not be made again as it was; None where there is no sign of it."""
+    """Why the batch may be another one; None where there is no sign of it."""
     spec = make_plan(loader).spec
     drawn_natively = getattr(spec, "python_collate", None) is None or loader.num_workers > 0
     if (spec is not None and drawn_natively) or _has_place(loader):
         return None
     if step.draws is not None and (loader.num_workers == 0 or not loader._in_threads()):
         return None
-    if any(
-        other.draws is not None
-        for at, other in log.steps.items()
-        if other.worker == step.worker or at > number
-    ):
+    others = (other for at, other in log.steps.items() if other.worker == step.worker or at > number)
+    if any(other.draws is not None for other in others):
         return (
             "Approximate: the dataset draws random numbers, and it is not known where its generators stood"
             " before this batch"
