@@ -57,8 +57,11 @@ class Engine(Protocol):
 
     workers: list[Any]
     """Processes or threads, as `iterator._workers` shows them; empty for native ones."""
-    outstanding: int
-    """Index lists that were submitted and not delivered."""
+
+    @property
+    def outstanding(self) -> int:
+        """Index lists that were submitted and not delivered."""
+
     lists_ahead: int
     """Index lists that the engine wants to know beforehand; 0: as many as torch would have sent."""
     pins: bool
@@ -83,6 +86,9 @@ class Engine(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """The counters of DataLoader.stats()."""
+
+    def uncount(self) -> None:
+        """What was delivered so far was delivered before, to whom the state is from."""
 
     def snapshot(self, stacks: bool) -> dict[str, Any]:
         """What everybody is doing, for dump_state(); `stacks`: of worker processes, whom that interrupts."""

@@ -37,7 +37,7 @@ class InlineEngine:
         if isinstance(dataset, (IterDataPipe, MapDataPipe)):
             torch.utils.data.graph_settings.apply_sharding(dataset, *setup.world)
         if saved is not None and not saved.finished and saved.shared_seed is not None:
-            seeded = torch.Generator().manual_seed(setup.shared_seed)  # torch has just applied another
+            seeded = torch.Generator().manual_seed(setup.shared_seed or 0)  # torch has just applied another
             dataset = torch.utils.data.graph_settings.apply_random_seed(dataset, seeded)
         put_dataset_back(dataset, saved)
         self._kind, self._batched = loader._dataset_kind, loader._auto_collation
@@ -54,7 +54,7 @@ class InlineEngine:
         self._stacks: StackSampler | None = None  # of the thread that calls next()
         self._watch = watch_of(progress) if self._kind == _DatasetKind.Map else None
         self._lists: deque[Any] = deque()
-        self._positions: Positions | None = None
+        self._positions: Any = None  # Positions, with on_error="skip"
         self.doing: Any = None  # the index list that was taken last
         put_fetcher_back(self.fetcher, saved, self._kind == _DatasetKind.Iterable)
 
@@ -108,7 +108,8 @@ class InlineEngine:
             number, rows = positions.given, next(positions, None)
             if rows is None:
                 return None
-            self.doing, backfill, errors = rows, Backfill(positions, number), []
+            self.doing, backfill = rows, Backfill(positions, number)
+            errors: list[dict[str, Any]] = []
             draws = None if self._watch is None else self._watch.before()
             try:
                 batch = self._fetched(rows)
@@ -143,6 +144,9 @@ class InlineEngine:
 
     def close(self) -> None:
         """Nothing runs behind next()."""
+
+    def uncount(self) -> None:
+        self.counters |= {"samples": 0, "batches": 0}
 
     def stats(self) -> dict[str, Any]:
         return copy.deepcopy(self.counters)

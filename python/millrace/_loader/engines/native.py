@@ -38,7 +38,7 @@ class NativeSpec:
         """
         raise NotImplementedError
 
-    def open(self, setup: Setup) -> NativeEngine:
+    def open(self, setup: Setup) -> Any:
         size, on_error, memory = setup.batch_size, setup.on_error, setup.memory
         return NativeEngine(self, self.core(setup.threads, size, on_error, setup.drop_last, memory), setup)
 
@@ -154,6 +154,9 @@ class NativeEngine:
         except Exception as error:
             return Delivered(None, error, rows=rows)
         return Delivered(batch, rows=rows, draws=None if self._watch is None else self._watch.after(draws))
+
+    def uncount(self) -> None:
+        """Native batches are not made again to be dropped: the position is exact."""
 
     def close(self) -> None:
         self._closed = True

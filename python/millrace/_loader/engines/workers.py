@@ -38,10 +38,7 @@ class Answer(NamedTuple):
 
 
 class WorkerEngine:
-    """Derived classes have `_send(worker, task, index, turn)`, `_resume(shared_seed)`, `_dismiss(worker)`,
-    `_on_their_way()` and `_receive(deadline, timeout)`, which waits, and calls `_arrived()` and `_ended()`
-    with what workers say.
-    """
+    """Derived classes say how tasks go out and answers come back, at the end of the class."""
 
     lists_ahead = 0
 
@@ -59,7 +56,7 @@ class WorkerEngine:
         self._ahead = 1 if tuning is not None else _EVERYBODY
         self._held: deque[tuple[int, int, Any]] = deque()  # tasks that no worker has yet
         self._lists: list[Any] = []
-        self._positions: Positions | None = None  # with on_error="skip"
+        self._positions: Any = None  # Positions, with on_error="skip"
         self._least = loader.batch_size if loader.drop_last else 1
         self._backfill: Backfill | None = None
         self._refetched: Answer | None = None
@@ -224,8 +221,31 @@ class WorkerEngine:
             self._turns.open()  # its task will never end
         self._schedule.active[worker] = False
 
+    def _send(self, worker: int, task: int, index: Any, turn: int) -> None:
+        """Gives a worker a task; `turn`: which one it waits for, or -1."""
+        raise NotImplementedError
+
+    def _receive(self, deadline: float | None, timeout: float) -> Any:
+        """Waits for what workers say. RuntimeError after the deadline, and when one has died."""
+        raise NotImplementedError
+
+    def _resume(self, shared_seed: int | None) -> None:
+        """Tells all workers that a new epoch begins, and waits until they are there."""
+        raise NotImplementedError
+
+    def _dismiss(self, worker: int) -> None:
+        """Its part of a stream has ended, and it is not needed any more."""
+        raise NotImplementedError
+
+    def _on_their_way(self) -> int:
+        """Batches that workers have made and that were not received."""
+        raise NotImplementedError
+
     def _wants_state(self, task: int) -> bool:
         return self._progress.wants_state(task)
+
+    def uncount(self) -> None:
+        self.counters |= {"samples": 0, "batches": 0}
 
     def stats(self) -> dict[str, Any]:
         return copy.deepcopy(self.counters)
