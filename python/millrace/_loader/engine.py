@@ -16,11 +16,11 @@ from .run_record import RunRecord
 from .states import Progress
 
 
-@dataclass(slots=True)
 class Delivered:
-    """One batch on its way to the consumer, or `error` in its place."""
+    """One batch on its way to the consumer, or `error` in its place. Each step makes one: what it has not,
+    the class says.
+    """
 
-    batch: Any
     error: Exception | None = None
     number: int = -1  # of its index list, where batches come in any order
     worker: int | None = None  # who made it, where workers have parts of the dataset
@@ -28,6 +28,11 @@ class Delivered:
     rows: Any = None  # the samples it was made of, where they are not those of its index list
     draws: Any = None  # what random generators were at before it, as history/draws.py has them
     finish: Callable[[Any], Any] | None = None  # what is left to be done with the batch, by the consumer
+
+    def __init__(self, batch: Any, **others: Any) -> None:
+        self.batch = batch
+        if others:
+            self.__dict__.update(others)
 
     def value(self) -> Any:
         """Once. An error's traceback holds frames that hold this object, so it must not hold the error."""

@@ -155,7 +155,8 @@ class LoaderIterator(_BaseDataLoaderIter):
             self._end()
         progress = self._progress
         progress.turn(delivered.number, delivered.worker, delivered.state, delivered.rows, delivered.draws)
-        self._draw_ahead()
+        if self._num_workers > 0:
+            self._draw_ahead()
         batch = delivered.value()
         if not self._pin_memory or self._engine is None or self._engine.pins:
             return batch

@@ -126,7 +126,7 @@ class NativeEngine:
         if self._pending:
             self._pending.popleft()
         if error is not None:
-            delivered = Delivered(None, error)
+            delivered = Delivered(None, error=error)
             del error  # its traceback holds this frame, and this frame would hold it
             return delivered
         if made is None:
@@ -144,7 +144,7 @@ class NativeEngine:
     def _delivered(self, batch: Any, rows: Any) -> Delivered:
         collate = self._spec.python_collate
         if collate is None:
-            return Delivered(batch, rows=rows)
+            return Delivered(batch) if rows is None else Delivered(batch, rows=rows)
         if self._threads:
             where = (*self._place, self._progress.yielded, self._rank)
             return Delivered(batch, rows=rows, finish=functools.partial(_seeded, collate, where))
@@ -152,7 +152,7 @@ class NativeEngine:
         try:
             batch = collate(batch)
         except Exception as error:
-            return Delivered(None, error, rows=rows)
+            return Delivered(None, error=error, rows=rows)
         return Delivered(batch, rows=rows, draws=None if self._watch is None else self._watch.after(draws))
 
     def uncount(self) -> None:

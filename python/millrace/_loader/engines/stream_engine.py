@@ -105,7 +105,7 @@ class StreamEngine:
                 if self.closed:  # by another thread: the batch was not given
                     raise
                 self.outstanding -= 1
-                return Delivered(None, error)
+                return Delivered(None, error=error)
             finally:
                 if self.closed:
                     self._let_go()

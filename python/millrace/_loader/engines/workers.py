@@ -182,7 +182,7 @@ class WorkerEngine:
         try:
             count = backfill.end()
         except CorruptDataError as error:
-            return Delivered(None, error, backfill.number, backfill.worker)
+            return Delivered(None, error=error, number=backfill.number, worker=backfill.worker)
         if count == 0 or (count < self._least and not isinstance(answer.batch, ExceptionWrapper)):
             return None
         return self._delivered(answer, backfill.number, backfill.worker, rows)
@@ -191,12 +191,14 @@ class WorkerEngine:
         if self._positions is None:
             add_errors(self.counters, answer.errors)
         self.counters["samples"] += answer.samples
+        delivered = Delivered(answer.batch)
+        delivered.number, delivered.worker, delivered.state = task, worker, answer.state
+        delivered.rows, delivered.draws = rows, answer.draws
         if isinstance(answer.batch, ExceptionWrapper):
-            batch, finish = answer.batch, ExceptionWrapper.reraise
+            delivered.finish = ExceptionWrapper.reraise
         else:
-            batch, finish = answer.batch, None
             self.counters["batches"] += 1
-        return Delivered(batch, None, task, worker, answer.state, rows, answer.draws, finish)
+        return delivered
 
     # ---------------------------------------------------------------- what workers say
 
