@@ -9,6 +9,8 @@ import pytest
 import torch
 from loader_data import generator_states, make_folder, pictures
 from test_python_collate import COUNT, WORKERS, closure, drawing, drawing_mix, same, untouched
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import default_collate
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +23,6 @@ def root(tmp_path_factory):
 @pytest.fixture
 def dataset(root):
     return pictures(root)
-
-
-from torch.utils.data import DataLoader as TorchLoader
-from torch.utils.data import default_collate
 
 
 def test_without_workers_draws_are_torchs(dataset):
