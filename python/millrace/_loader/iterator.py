@@ -216,11 +216,11 @@ class LoaderIterator(_BaseDataLoaderIter):
             self._record.profiler.workers_end()
             engine.close()
             self._record.freeze()
-            if not hasattr(engine, "fetcher"):  # which says where the dataset stands
+            if engine.fetcher is None:
                 self._engine = None
 
     def __del__(self) -> None:
-        fetcher = getattr(self._engine, "fetcher", None)
+        fetcher = None if self._engine is None else self._engine.fetcher
         if fetcher is not None:
             with contextlib.suppress(
                 Exception
@@ -241,8 +241,9 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
         self._submitted = False
         self._first: Setup | None = self._setup(loader)
         if not spec.lazy:
-            self._begin()
-            progress.runs_inline(self._engine)
+            engine = self._begin()
+            if engine.fetcher is not None:
+                progress.runs_inline(engine)
             self._drop_steps()
 
     def _before_draws(self, loader: Any, saved: Any) -> None:
@@ -269,7 +270,10 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
                 self._submit_all(engine)
         elif self._engine is None or self._engine.outstanding == 0:
             self._progress.drawing()
-            index = self._next_index()
+            try:
+                index = self._next_index()
+            except StopIteration:
+                return None
             engine = self._engine or self._begin()
             engine.submit(index)
         else:

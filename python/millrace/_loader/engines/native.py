@@ -68,6 +68,7 @@ class NativeEngine:
 
     def __init__(self, spec: Any, core: Any, setup: Setup) -> None:
         self.workers: list[Any] = []
+        self.fetcher = None
         self.lists_ahead = spec.lists_ahead(setup.batch_size) if setup.threads else 0
         self.pins = spec.on_device
         self._spec, self.core, self._threads = spec, core, setup.threads

@@ -187,8 +187,6 @@ class ThreadEngine(WorkerEngine):
     looks at `_closed` in every slice of waiting, and nothing that it uses is torn down.
     """
 
-    pins = False
-
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._turns = _core.TurnGate() if self._tunes_threads else None

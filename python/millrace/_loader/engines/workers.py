@@ -41,6 +41,8 @@ class WorkerEngine:
     """Derived classes say how tasks go out and answers come back, at the end of the class."""
 
     lists_ahead = 0
+    fetcher: Any = None
+    pins = False
 
     def __init__(self, setup: Setup) -> None:
         loader = setup.loader
