@@ -8,7 +8,7 @@ import torch
 from loader_data import torchvision_or_skip
 from millrace import _core
 from millrace import transforms as t
-from millrace._loader.plan.transforms import lower_transform
+from millrace._common.lowering.transforms import lower_transform
 
 
 @pytest.fixture(scope="module")

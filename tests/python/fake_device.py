@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-import millrace
+import millrace.dataloader
 import pytest
 import torch
 from millrace import _core, prefetch

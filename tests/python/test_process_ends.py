@@ -6,6 +6,7 @@ Also what they change about themselves.
 
 import ctypes
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import signal
 import subprocess
@@ -46,9 +47,14 @@ def kill(*pids):
 
 def in_process(body, *arguments):
     """The body at work in a process that ends as an interpreter does, with what `kept` holds still alive."""
-    process = multiprocessing.get_context("fork").Process(target=body, args=arguments)
+    process = multiprocessing.get_context("fork").Process(target=started, args=(body, *arguments))
     process.start()
     return process
+
+
+def started(body, *arguments):
+    multiprocessing.forkserver._forkserver = multiprocessing.forkserver.ForkServer()  # else: the parent's
+    body(*arguments)
 
 
 kept = []
@@ -190,7 +196,7 @@ class AboutItself(Dataset):
     def __getitem__(self, index):
         with open("/proc/self/oom_score_adj") as file:
             score = int(file.read())
-        block = np.ones(64 << 20, np.uint8)
+        block = np.empty(1 << 30, np.uint8)  # more than a parent may have left free in its heap
         with open("/proc/self/maps") as file:
             heaps = [line.split()[0].split("-") for line in file if line.rstrip().endswith("[heap]")]
         return score, any(int(begin, 16) <= block.ctypes.data < int(end, 16) for begin, end in heaps)

@@ -44,7 +44,7 @@ FORMATS = {
     "h5": ("h5", "HDF5(path)[0]"),
     "zarr": ("zarr", "Zarr(path)[0]"),
     "profile": ("json", "DriftProfile.load(path)"),
-    "tune file": ("json", "tune_file._runs(Path(path), strict=True)"),
+    "tune file": ("json", "tune_file._runs(Path(path))"),
     "stage profile": ("json", "_rate(argparse.Namespace(profile=path))"),
     "source": ("any", "millrace.stores.open_source(path)"),
 }

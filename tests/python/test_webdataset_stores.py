@@ -5,16 +5,15 @@ HTTP.
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import types
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import millrace
 import pytest
 from millrace import DataLoader, _core
 from millrace.datasets import WebDataset, ignore_and_continue
+from millrace.datasets.webdataset import open_shards
 from shard_data import numbered_shards
 
 
@@ -55,11 +54,8 @@ def fake_store(monkeypatch):
     fake = types.ModuleType("millrace.stores")
     fake.DiskCache = lambda folder, size, since: (folder, size)
     fake.open_shards = lambda urls, **options: log.append(options) or Stream(urls, log)
-    fake.locations = types.ModuleType("millrace.stores.locations")
-    fake.locations.locate = lambda url: None
-    monkeypatch.setitem(sys.modules, "millrace.stores", fake)
-    monkeypatch.setitem(sys.modules, "millrace.stores.locations", fake.locations)
-    monkeypatch.setattr(millrace, "stores", fake, raising=False)
+    monkeypatch.setattr(open_shards, "stores", fake)
+    monkeypatch.setattr(open_shards, "locate", lambda url: None)
     return log
 
 
@@ -69,11 +65,11 @@ def test_each_error_is_its_own_shards(fake_store, tmp_path):
     Path(paths[3]).unlink()
     urls = [f"fake://{path}" for path in paths]
     dataset = WebDataset(
-        urls, handler=ignore_and_continue, cache_dir="x", cache_size=5, memory=2**20, store_options={"a": 1}
+        urls, handler=ignore_and_continue, cache_dir="x", cache_size=5, memory=2**22, store_options={"a": 1}
     )
     samples = list(dataset)
     assert [number(sample) for sample in samples] == [0, 1, 5, 6] and samples[2]["__url__"] == urls[2]
-    assert fake_store[0] == {"cache": ("x", 5), "memory": 2**20, "store_options": {"a": 1}}
+    assert fake_store[0] == {"cache": ("x", 5), "memory": 2**22, "store_options": {"a": 1}}
     assert fake_store[-1] == "closed"
     with pytest.raises(FileNotFoundError):
         list(WebDataset(urls))

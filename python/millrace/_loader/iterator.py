@@ -208,16 +208,15 @@ class LoaderIterator(_BaseDataLoaderIter):
     # ---------------------------------------------------------------- the end
 
     def _shutdown_workers(self) -> None:
-        if self._shutdown or os.getpid() != self._owner_pid:
+        engine = self._engine
+        if self._shutdown or engine is None or os.getpid() != self._owner_pid:
             return
         self._shutdown = True
-        engine = self._engine
-        if engine is not None:
-            self._record.profiler.workers_end()
-            engine.close()
-            self._record.freeze()
-            if engine.fetcher is None:
-                self._engine = None
+        self._record.profiler.workers_end()
+        engine.close()
+        self._record.freeze()
+        if engine.fetcher is None:
+            self._engine = None
 
     def __del__(self) -> None:
         fetcher = None if self._engine is None else self._engine.fetcher

@@ -127,7 +127,7 @@ class ChunkShuffle(ShardShuffle):
     ) -> None:
         super().__init__(chunk_lengths, seed, num_replicas, rank, drop_last)
         self.buffer_chunks = checked_number("buffer_chunks", buffer_chunks, least=1)
-        self._follows_state = streams is None
+        self.follows_state = streams is None
         self.streams = self.num_replicas if streams is None else checked_number("streams", streams, least=1)
 
     @property
@@ -155,7 +155,7 @@ class ChunkShuffle(ShardShuffle):
 
     def _checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
         if (
-            self._follows_state
+            self.follows_state
             and isinstance(state, Mapping)
             and isinstance(state.get("streams"), int)
             and state["streams"] > 0

@@ -374,9 +374,7 @@ TEST_P(Threads, EachThreadsTimeIsBookedToStages) {
   engine->start_epoch(1, 0);
   for (int64_t i = 0; i < 40; i += 8) engine->submit(range(i, i + 8));
   engine->end_epoch();
-  Batch batch;
-  while (next(*engine, batch) == Status::ready) {
-  }
+  for (Batch batch; next(*engine, batch) == Status::ready;);
   std::this_thread::sleep_for(milliseconds(10));  // they idle now
   const auto check = [&](bool ended) {
     const auto clocks = engine->clocks();

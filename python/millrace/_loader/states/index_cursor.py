@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler
 
+from ..._common.checksum import unsigned_state
 from ..._common.generator_state import packed, unpacked
 from ..._common.stateful import is_stateful, state_of
 from ..._profiling.stages import DRAW, enter, recorded, recording
@@ -244,7 +245,14 @@ class IndexCursor:
         """The samplers' states before the first draw."""
         sampler, start = self._index_sampler, self._start
         if self._known is not None and start.iterator_state is None:
-            return None, None
+            inner = inner_sampler(self._known)
+            if not getattr(inner, "follows_state", False):
+                return None, None
+            # An order that depends on how many ranks there are stays that of the ranks that began.
+            state = unsigned_state(inner) | {"position": 0}
+            if inner is self._known:
+                return None, state
+            return None, unsigned_state(self._known) | {"position": 0, "sampler": state}
         if start.lists or start.samples or start.iterator_state is not None:
             return start.index_sampler_state, start.iterator_state
         if type(sampler) is BatchSampler and is_stateful(sampler.sampler):
