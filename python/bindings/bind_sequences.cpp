@@ -238,7 +238,7 @@ void pad(const py::sequence& rows, const py::object& value, const py::object& ou
   if (ragged.has_lists() && padding.item_bytes != 8)
     throw py::value_error("pad_rows() makes lists of ints to 64 bits; give such a block");
   if (block.rows != static_cast<int64_t>(ragged.view().size()) ||
-      (block.rows > 1 && block.stride_bytes != static_cast<int64_t>(row_bytes)))
+      (block.rows > 1 && row_bytes > 0 && block.stride_bytes != static_cast<int64_t>(row_bytes)))
     throw py::value_error("pad_rows() needs a dense block with a row for each of the rows");
   int64_t* marks = nullptr;
   if (!mask.is_none()) {

@@ -128,7 +128,7 @@ class Pad:
                 f"samples have no field {unknown[0]!r} to pad; they have {', '.join(map(repr, fields))}"
             )
 
-    def _value_of(self, name: Any, row: Any = None) -> None | int | float:
+    def _value_of(self, name: Any, row: Any = None) -> Any:
         """What this field is filled with; None: it is not padded."""
         if isinstance(self.values, dict):
             return self.values.get(name)

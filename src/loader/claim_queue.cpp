@@ -22,7 +22,7 @@ std::shared_ptr<ClaimQueue> ClaimQueue::create(int slots, core::BlockSource memo
 
 void ClaimQueue::push(std::shared_ptr<BatchTask> task) {
   const Lock lock(mutex_);
-  if (closed_) throw Error(ErrorKind::invalid_argument, "the loader is closed; make a new one");
+  if (closed_) throw Error(ErrorKind::unavailable, "the loader is closed; make a new one");
   const bool nothing_else_to_claim = claim_ == tasks_.size();
   const int64_t rows = task->rows;
   tasks_.push_back(std::move(task));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from millrace import DataLoader, Pad
 from millrace.datasets.batches import ChunkedDataset, Field
@@ -29,6 +29,7 @@ def rows_of(lengths, dtype, shape):
     multiple_of=st.sampled_from([None, 1, 8]),
     form=st.sampled_from(["tensors", "arrays", "lists"]),
 )
+@example([0, 0], "float32", (), "right", None, "tensors")
 def test_equal_to_torch(lengths, dtype, shape, side, multiple_of, form):
     arrays = rows_of(lengths, dtype, shape)
     rows = [torch.from_numpy(array) for array in arrays]

@@ -363,6 +363,7 @@ sys.path.insert(0, sys.argv[1])
 import torch
 from fake_device import Fake
 import millrace
+import millrace.dataloader
 from millrace import prefetch
 
 prefetch.prefetched = millrace.dataloader.prefetched = Fake().prefetched

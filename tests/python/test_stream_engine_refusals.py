@@ -10,8 +10,15 @@ from millrace.datasets import WebDataset
 from stream_cases import (
     FIXED,
     images,
+    write_shards,
 )
 from test_stream_engine import dicts
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_shards(tmp_path_factory.mktemp("streams"))
+
 
 REFUSALS = {
     "map": (lambda d: images(d).map(tuple), {}, "Map is Python code for whole samples; use map_tuple"),

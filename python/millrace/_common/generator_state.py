@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from typing import Any
 
 import torch
 
@@ -17,8 +18,8 @@ def packed(state: torch.Tensor | None) -> str | None:
     )
 
 
-def unpacked(text: str | None) -> torch.Tensor | None:
-    """The reverse; StateError for what packed() did not make."""
+def unpacked(text: str | None) -> Any:
+    """The reverse, a tensor or None; StateError for what packed() did not make."""
     if text is None:
         return None
     try:

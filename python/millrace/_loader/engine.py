@@ -16,11 +16,11 @@ from .run_record import RunRecord
 from .states import Progress
 
 
-@dataclass(slots=True)
 class Delivered:
-    """One batch on its way to the consumer, or `error` in its place."""
+    """One batch on its way to the consumer, or `error` in its place. Each step makes one: what it has not,
+    the class says.
+    """
 
-    batch: Any
     error: Exception | None = None
     number: int = -1  # of its index list, where batches come in any order
     worker: int | None = None  # who made it, where workers have parts of the dataset
@@ -28,6 +28,11 @@ class Delivered:
     rows: Any = None  # the samples it was made of, where they are not those of its index list
     draws: Any = None  # what random generators were at before it, as history/draws.py has them
     finish: Callable[[Any], Any] | None = None  # what is left to be done with the batch, by the consumer
+
+    def __init__(self, batch: Any, **others: Any) -> None:
+        self.batch = batch
+        if others:
+            self.__dict__.update(others)
 
     def value(self) -> Any:
         """Once. An error's traceback holds frames that hold this object, so it must not hold the error."""
@@ -57,10 +62,15 @@ class Engine(Protocol):
 
     workers: list[Any]
     """Processes or threads, as `iterator._workers` shows them; empty for native ones."""
-    outstanding: int
-    """Index lists that were submitted and not delivered."""
+
+    @property
+    def outstanding(self) -> int:
+        """Index lists that were submitted and not delivered."""
+
     lists_ahead: int
     """Index lists that the engine wants to know beforehand; 0: as many as torch would have sent."""
+    fetcher: Any
+    """What says where a dataset in this process stands, as torch's fetchers do; None: no such dataset."""
     pins: bool
     """Whether batches are where pin_memory=True wants them already."""
 
@@ -83,6 +93,9 @@ class Engine(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """The counters of DataLoader.stats()."""
+
+    def uncount(self) -> None:
+        """What was delivered so far was delivered before, to whom the state is from."""
 
     def snapshot(self, stacks: bool) -> dict[str, Any]:
         """What everybody is doing, for dump_state(); `stacks`: of worker processes, whom that interrupts."""

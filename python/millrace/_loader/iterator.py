@@ -28,7 +28,7 @@ from .. import _core
 from .._common.devices import batch_memory
 from .._profiling.stages import COPY, HANDOVER, during
 from .endings import close_at_exit, closed_error, leave_if_ending
-from .engine import NEEDS_INDEX, Delivered, Engine, EngineSpec, NeedsIndex, Setup
+from .engine import Delivered, Engine, EngineSpec, NeedsIndex, Setup
 from .engines.backfill import drop_last
 from .run_record import RunRecord
 from .states import CursorSampler, Progress, put_back
@@ -42,7 +42,8 @@ class LoaderIterator(_BaseDataLoaderIter):
     def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
         self._shutdown = False  # first of all: __del__ runs even when the rest raises
         self._engine: Engine | None = None
-        self._owner_pid, self._workers = os.getpid(), []
+        self._owner_pid = os.getpid()
+        self._workers: list[Any] = []
         self._spec, self._record, self._progress = spec, record, progress
         self._ended = False
         progress.as_arrays, saved = spec.native and not spec.streams, progress.saved
@@ -51,7 +52,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         _BaseDataLoaderIter.__init__(self, loader)
         self._check_arguments(loader)
         progress.begun(self)
-        record.seed, record.epoch = self._base_seed, progress.epoch
+        record.seed, record.epoch = int(self._base_seed), progress.epoch
         # The profiler's range is named after the class that torch's users know.
         self._profile_name = f"enumerate(DataLoader)#{self.torchs_class.__name__}.__next__"
         self.millrace_on_device = spec.on_device
@@ -73,7 +74,7 @@ class LoaderIterator(_BaseDataLoaderIter):
             dataset=self._dataset,
             threads=self._num_workers,
             on_error=self._on_error,
-            base_seed=self._base_seed,
+            base_seed=int(self._base_seed),
             shared_seed=self._shared_seed,
             world=(self._world_size, self._rank),
             progress=self._progress,
@@ -88,7 +89,9 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._workers, self._shutdown = engine.workers, False
         record.live = engine.stats
         if engine.rows() is not None:
-            record.profiler.watch(engine.rows, [pid for w in engine.workers if (pid := w.pid) is not None])
+            record.profiler.watch(
+                lambda: engine.rows() or [], [pid for w in engine.workers if (pid := w.pid) is not None]
+            )
         close_at_exit(self)
         if record.tuning is not None and engine.set_limits is not None:
             record.tuning.attach(engine.set_limits, record)
@@ -152,7 +155,8 @@ class LoaderIterator(_BaseDataLoaderIter):
             self._end()
         progress = self._progress
         progress.turn(delivered.number, delivered.worker, delivered.state, delivered.rows, delivered.draws)
-        self._draw_ahead()
+        if self._num_workers > 0:
+            self._draw_ahead()
         batch = delivered.value()
         if not self._pin_memory or self._engine is None or self._engine.pins:
             return batch
@@ -165,11 +169,22 @@ class LoaderIterator(_BaseDataLoaderIter):
     def _draw_ahead(self) -> None:
         """Index lists that go out behind a batch."""
 
-    def _taken(self, engine: Engine) -> Delivered | NeedsIndex | None:
-        delivered = engine.next(self._timeout)
+    def _taken(self, engine: Engine) -> Delivered | None:
+        while isinstance(delivered := engine.next(self._timeout), NeedsIndex):
+            self._put_index()
         if delivered is None and self._shutdown:
             raise closed_error()
         return delivered
+
+    def _put_index(self) -> bool:
+        """Whether there was one more."""
+        try:
+            index = self._next_index()
+        except StopIteration:
+            return False
+        if (engine := self._engine) is not None:  # else another thread has closed it
+            engine.submit(index)
+        return engine is not None
 
     def _end(self) -> NoReturn:
         self._ended = True
@@ -188,7 +203,7 @@ class LoaderIterator(_BaseDataLoaderIter):
             except Exception:  # the consumer had it the first time
                 continue
         if count and self._engine is not None:
-            self._engine.counters |= {"samples": 0, "batches": 0}
+            self._engine.uncount()
 
     # ---------------------------------------------------------------- the end
 
@@ -201,11 +216,11 @@ class LoaderIterator(_BaseDataLoaderIter):
             self._record.profiler.workers_end()
             engine.close()
             self._record.freeze()
-            if not hasattr(engine, "fetcher"):  # which says where the dataset stands
+            if engine.fetcher is None:
                 self._engine = None
 
     def __del__(self) -> None:
-        fetcher = getattr(self._engine, "fetcher", None)
+        fetcher = None if self._engine is None else self._engine.fetcher
         if fetcher is not None:
             with contextlib.suppress(
                 Exception
@@ -226,8 +241,9 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
         self._submitted = False
         self._first: Setup | None = self._setup(loader)
         if not spec.lazy:
-            self._begin()
-            progress.runs_inline(self._engine)
+            engine = self._begin()
+            if engine.fetcher is not None:
+                progress.runs_inline(engine)
             self._drop_steps()
 
     def _before_draws(self, loader: Any, saved: Any) -> None:
@@ -241,21 +257,27 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
             raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
 
     def _begin(self) -> Engine:
+        assert self._first is not None, "an inline engine is opened once"
         engine, self._first = self._open(self._first), None
-        engine.start_epoch(self._base_seed, self._record.epoch)
+        engine.start_epoch(int(self._base_seed), self._record.epoch)
         return engine
 
     def _delivered(self) -> Delivered | None:
-        engine = self._engine
         if self._on_error == "skip":
+            engine = self._engine or self._begin()
             if not self._submitted:
-                engine, self._submitted = engine or self._begin(), True
+                self._submitted = True
                 self._submit_all(engine)
-        elif engine is None or engine.outstanding == 0:
+        elif self._engine is None or self._engine.outstanding == 0:
             self._progress.drawing()
-            index = self._next_index()
-            engine = engine or self._begin()
+            try:
+                index = self._next_index()
+            except StopIteration:
+                return None
+            engine = self._engine or self._begin()
             engine.submit(index)
+        else:
+            engine = self._engine
         return self._taken(engine)
 
 
@@ -301,28 +323,19 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
             if not first_iter and not stays:  # after an interrupt; or in a forked child, beside its parent's
                 self._owner_pid = os.getpid()
                 self._open(self._setup(loader))
-            self._begin_epoch(self._engine)
+            if self._engine is not None:
+                self._begin_epoch(self._engine)
             if first_iter:
                 self._drop_steps()
 
     def _begin_epoch(self, engine: Engine) -> None:
-        engine.start_epoch(self._base_seed, self._record.epoch, self._shared_seed)
+        engine.start_epoch(int(self._base_seed), self._record.epoch, self._shared_seed)
         if self._on_error == "skip":
             self._submit_all(engine)
             return
         for _ in range(self._prefetch_factor * self._num_workers):
-            if not self._try_put_index():
+            if not self._put_index():
                 break
-
-    def _try_put_index(self) -> bool:
-        """Whether there was one more."""
-        try:
-            index = self._next_index()
-        except StopIteration:
-            return False
-        if (engine := self._engine) is not None:  # else another thread has closed it
-            engine.submit(index)
-        return engine is not None
 
     def _delivered(self) -> Delivered | None:
         if self._shutdown:
@@ -331,17 +344,15 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
             )
         if (engine := self._engine) is None:
             raise closed_error()
-        while (delivered := self._taken(engine)) is NEEDS_INDEX:
-            self._try_put_index()
-        return delivered
+        return self._taken(engine)
 
     def _draw_ahead(self) -> None:
-        if self._on_error == "skip" or not self._try_put_index():
+        if self._on_error == "skip" or not self._put_index() or (engine := self._engine) is None:
             return
         # Step by step, because drawing them all at once would delay the first batch.
-        out, ahead = self._engine.outstanding, self._engine.lists_ahead
-        for _ in range(min(ahead - out, out, _MOST_AT_ONCE)):
-            if not self._try_put_index():
+        out = engine.outstanding
+        for _ in range(min(engine.lists_ahead - out, out, _MOST_AT_ONCE)):
+            if not self._put_index():
                 break
 
 

@@ -51,7 +51,7 @@ class RunRecord:
         self.epoch = 0
         self.counters = empty_counters()
         self.live: Callable[[], dict[str, Any]] | None = None
-        self.profiler: Profiler | None = profile or Profiler({})
+        self.profiler = profile or Profiler({})
         self.tuning: Any | None = None  # the loader's Tuning, while an iterator is told by it
         self.frozen_profile: dict[str, Any] | None = None  # of a copy
 
@@ -72,8 +72,7 @@ class RunRecord:
             self.counters, self.live = self.live(), None
         if self.tuning is not None:
             self.tuning.detach(self)
-        if self.profiler is not None:
-            self.profiler.freeze()
+        self.profiler.freeze()
 
     def __getstate__(self) -> dict[str, Any]:
         counters = self.live() if self.live is not None else self.counters

@@ -124,7 +124,7 @@ class _Shared:
         self.closed = False
         self.failure: BaseException | None = None
         self.reads_ahead = True
-        self.seat = threading.RLock()
+        self.seat: Any = threading.RLock()
         self.pid = os.getpid()
 
     def run(self, number: int, clock: _core.StageClock) -> None:
@@ -325,7 +325,7 @@ class BatchPool:
     def close(self) -> None:
         shared = self._shared
         _end(shared)
-        if shared.seat._is_owned():  # type: ignore[attr-defined]  # inside a call of this thread's own, under which nothing may go
+        if shared.seat._is_owned():  # inside a call of this thread's own, under which nothing may go
             return
         with shared.seat:
             for thread in self._threads:

@@ -38,7 +38,7 @@ class Sink:
     """
 
     def __init__(self, ring: _core.SharedRing | None = None) -> None:
-        self.ring = ring
+        self.ring: Any = ring
         self.writer = None if ring is None else _core.RowWriter(ring)
         self.slot = -1
         self.reserved = 0
@@ -142,7 +142,7 @@ class MapFetcher(_Fetcher):
         except Exception as error:
             if self.replace and is_of_sample(error):
                 return self._next_readable(index, error)
-            error.__millrace_index__ = index  # type: ignore[attr-defined]
+            setattr(error, "__millrace_index__", index)  # noqa: B010  (exceptions declare no such thing)
             if isinstance(error, StopIteration):  # what iterates over samples may not take it for their end
                 raise _Stopped(error) from None
             raise

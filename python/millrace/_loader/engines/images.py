@@ -84,21 +84,13 @@ class DeviceImageSpec(ImageSpec):
     share that keeps both busy.
     """
 
-    place: Callable[[], tuple[Any, Any]] = tuple
+    place: Callable[[], Any] = tuple
     balances: bool = False
     ahead: int = 0
     on_device = True
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
         slots = self.slots(batch_size) + 1  # one is being copied
-        return _core.DeviceLoader(
-            self.dataset(),
-            threads,
-            slots,
-            on_error,
-            drop_last,
-            memory,
-            *self.place(),
-            self.balances,
-            self.ahead,
-        )
+        options = threads, slots, on_error, drop_last, memory
+        device, decoding = self.place()
+        return _core.DeviceLoader(self.dataset(), *options, device, decoding, self.balances, self.ahead)

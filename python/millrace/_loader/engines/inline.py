@@ -37,7 +37,7 @@ class InlineEngine:
         if isinstance(dataset, (IterDataPipe, MapDataPipe)):
             torch.utils.data.graph_settings.apply_sharding(dataset, *setup.world)
         if saved is not None and not saved.finished and saved.shared_seed is not None:
-            seeded = torch.Generator().manual_seed(setup.shared_seed)  # torch has just applied another
+            seeded = torch.Generator().manual_seed(setup.shared_seed or 0)  # torch has just applied another
             dataset = torch.utils.data.graph_settings.apply_random_seed(dataset, seeded)
         put_dataset_back(dataset, saved)
         self._kind, self._batched = loader._dataset_kind, loader._auto_collation
@@ -53,8 +53,9 @@ class InlineEngine:
             )
         self._stacks: StackSampler | None = None  # of the thread that calls next()
         self._watch = watch_of(progress) if self._kind == _DatasetKind.Map else None
+        self._streams = self._batched and self._kind == _DatasetKind.Iterable
         self._lists: deque[Any] = deque()
-        self._positions: Positions | None = None
+        self._positions: Any = None  # Positions, with on_error="skip"
         self.doing: Any = None  # the index list that was taken last
         put_fetcher_back(self.fetcher, saved, self._kind == _DatasetKind.Iterable)
 
@@ -75,7 +76,7 @@ class InlineEngine:
     def next(self, timeout: float) -> Delivered | None:
         began = time.perf_counter()
         try:
-            delivered = self._next_whole() if self._positions is not None else self._next_list()
+            delivered = self._next_list() if self._positions is None else self._next_whole()
         finally:
             self.counters["wait_seconds"] += time.perf_counter() - began
             if self._sink is not None:
@@ -87,19 +88,23 @@ class InlineEngine:
 
     def _next_list(self) -> Delivered | None:
         index = self.doing = self._lists.popleft()
-        asked = operator.length_hint(index, 1) if self._batched else 1
-        draws = None if self._watch is None else self._watch.before()
+        watch = self._watch
+        draws = None if watch is None else watch.before()
         try:
             batch = self._fetched(index)
         except StopIteration:
             return None
         except Exception as error:
-            return Delivered(None, error, draws=draws)
-        if self._watch is not None:
-            draws = self._watch.after(draws)
-        streams = self._batched and self._kind == _DatasetKind.Iterable
-        self.counters["samples"] += leading_length(batch) if streams else asked
-        return Delivered(batch, rows=getattr(self.fetcher, "names", None), draws=draws)
+            return Delivered(None, error=error, draws=draws)
+        delivered = Delivered(batch)
+        if watch is not None:
+            delivered.draws = watch.after(draws)
+        if self._streams:
+            self.counters["samples"] += leading_length(batch)
+            delivered.rows = getattr(self.fetcher, "names", None)
+        else:
+            self.counters["samples"] += operator.length_hint(index, 1) if self._batched else 1
+        return delivered
 
     def _next_whole(self) -> Delivered | None:
         """on_error="skip": the next batch that has a sample."""
@@ -108,7 +113,8 @@ class InlineEngine:
             number, rows = positions.given, next(positions, None)
             if rows is None:
                 return None
-            self.doing, backfill, errors = rows, Backfill(positions, number), []
+            self.doing, backfill = rows, Backfill(positions, number)
+            errors: list[dict[str, Any]] = []
             draws = None if self._watch is None else self._watch.before()
             try:
                 batch = self._fetched(rows)
@@ -117,14 +123,14 @@ class InlineEngine:
                     batch = self._fetched(backfill.rows)
             except Exception as error:  # of collate_fn
                 backfill.give_up()
-                return Delivered(None, error, draws=draws)
+                return Delivered(None, error=error, draws=draws)
             finally:
                 add_errors(self.counters, errors)
             rows = list(backfill.rows)
             try:
                 count = backfill.end()
             except Exception as error:
-                return Delivered(None, error, draws=draws)
+                return Delivered(None, error=error, draws=draws)
             if count >= max(1, self._least):
                 self.counters["samples"] += count
                 if self._watch is not None:
@@ -132,17 +138,21 @@ class InlineEngine:
                 return Delivered(batch, rows=rows, draws=draws)
 
     def _fetched(self, index: Any) -> Any:
-        if self._stacks is None or not self._stacks.is_of_this_thread:
-            self._stacks = StackSampler(self.fetcher.dataset, self._profiler.clock)
+        stacks = self._stacks
+        if stacks is None or not stacks.is_of_this_thread:
+            stacks = self._stacks = StackSampler(self.fetcher.dataset, self._profiler.clock)
         before = enter(SAMPLE)
         try:
-            with self._stacks:
-                return _shown(self.fetcher.fetch, index)
+            with stacks:
+                return _shown(self.fetcher.fetch, index) if recording() else self.fetcher.fetch(index)
         finally:
             enter(before)
 
     def close(self) -> None:
         """Nothing runs behind next()."""
+
+    def uncount(self) -> None:
+        self.counters |= {"samples": 0, "batches": 0}
 
     def stats(self) -> dict[str, Any]:
         return copy.deepcopy(self.counters)
@@ -157,9 +167,7 @@ class InlineEngine:
 
 
 def _shown(make: Callable[..., Any], *arguments: Any) -> Any:
-    """As a range where torch's profiler records."""
-    if not recording():
-        return make(*arguments)
+    """As a range of torch's profiler, which records."""
     with recorded("make"):
         return make(*arguments)
 

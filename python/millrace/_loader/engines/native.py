@@ -38,7 +38,7 @@ class NativeSpec:
         """
         raise NotImplementedError
 
-    def open(self, setup: Setup) -> NativeEngine:
+    def open(self, setup: Setup) -> Any:
         size, on_error, memory = setup.batch_size, setup.on_error, setup.memory
         return NativeEngine(self, self.core(setup.threads, size, on_error, setup.drop_last, memory), setup)
 
@@ -68,6 +68,7 @@ class NativeEngine:
 
     def __init__(self, spec: Any, core: Any, setup: Setup) -> None:
         self.workers: list[Any] = []
+        self.fetcher = None
         self.lists_ahead = spec.lists_ahead(setup.batch_size) if setup.threads else 0
         self.pins = spec.on_device
         self._spec, self.core, self._threads = spec, core, setup.threads
@@ -126,7 +127,7 @@ class NativeEngine:
         if self._pending:
             self._pending.popleft()
         if error is not None:
-            delivered = Delivered(None, error)
+            delivered = Delivered(None, error=error)
             del error  # its traceback holds this frame, and this frame would hold it
             return delivered
         if made is None:
@@ -144,7 +145,7 @@ class NativeEngine:
     def _delivered(self, batch: Any, rows: Any) -> Delivered:
         collate = self._spec.python_collate
         if collate is None:
-            return Delivered(batch, rows=rows)
+            return Delivered(batch) if rows is None else Delivered(batch, rows=rows)
         if self._threads:
             where = (*self._place, self._progress.yielded, self._rank)
             return Delivered(batch, rows=rows, finish=functools.partial(_seeded, collate, where))
@@ -152,8 +153,11 @@ class NativeEngine:
         try:
             batch = collate(batch)
         except Exception as error:
-            return Delivered(None, error, rows=rows)
+            return Delivered(None, error=error, rows=rows)
         return Delivered(batch, rows=rows, draws=None if self._watch is None else self._watch.after(draws))
+
+    def uncount(self) -> None:
+        """Native batches are not made again to be dropped: the position is exact."""
 
     def close(self) -> None:
         self._closed = True

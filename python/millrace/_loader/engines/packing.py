@@ -71,7 +71,8 @@ def read_pickle(lease: _core.SlotLease, begin: int, length: int, buffers: Any = 
     """Reads a pickle where it lies: the values are copies, and nothing refers to the slot afterwards but
     `buffers`.
     """
-    return pickle.loads(lease.part(begin, length), buffers=buffers)
+    part: Any = lease.part(begin, length)
+    return pickle.loads(part, buffers=buffers)
 
 
 def pack_value(sink: Any, value: Any) -> tuple[int, int] | None:
@@ -165,7 +166,8 @@ def samples_again(writer: _core.RowWriter, ring: _core.SharedRing, slot: int) ->
     """
     if writer.rows == 0:
         return []
-    layout, fields = writer.layout(), []
+    layout = writer.layout()
+    fields: list[tuple] = []
     restore = _restorer(layout, fields)
     tensors = _core.BatchFields(fields, True).copies(ring, slot, writer.rows)
     objects = writer.objects()

@@ -205,7 +205,7 @@ class _Worker:
 
     def _reseed_pipe(self, shared_seed: int | None) -> None:
         if isinstance(self._dataset, IterDataPipe):
-            self._shared_rng.manual_seed(shared_seed)
+            self._shared_rng.manual_seed(shared_seed or 0)
             self._dataset = torch.utils.data.graph_settings.apply_random_seed(self._dataset, self._shared_rng)
 
     def _start_user_code(self) -> None:
@@ -353,7 +353,7 @@ class _Worker:
         sink, ring = self._sink, self._ring
         draws = None if self._draws is None else pickle.dumps(self._draws, 5)
         if value is ROWS:
-            writer = sink.writer
+            writer: Any = sink.writer
             begin, length = writer.used_bytes, 0
             objects = writer.objects() or None
             if (

@@ -241,11 +241,11 @@ class ProcessEngine(WorkerEngine):
             raise closed_error()
         heard, dead = 0, False
         for fd, _ in ready:
-            end = self._end_of_fd.get(fd)
-            if end is None:
+            speaker = self._end_of_fd.get(fd)
+            if speaker is None:
                 dead = True
             else:
-                heard += self._read(end)
+                heard += self._read(speaker)
         if heard:
             return
         if dead or not ready:

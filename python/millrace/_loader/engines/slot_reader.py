@@ -29,7 +29,7 @@ class SlotReader:
         self, ring: _core.SharedRing, working_set: int, setup: Setup, counters: dict[str, Any]
     ) -> None:
         self._ring, self._working_set, self._counters = ring, working_set, counters
-        self._locks_for = locks_for(setup.loader)
+        self._locks_for: Any = locks_for(setup.loader)
         if self._locks_for is not None:
             ring.prefer_node(numa_node(self._locks_for))
         # Else batches are pinned where they lie.

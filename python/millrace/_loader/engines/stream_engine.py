@@ -105,7 +105,7 @@ class StreamEngine:
                 if self.closed:  # by another thread: the batch was not given
                     raise
                 self.outstanding -= 1
-                return Delivered(None, error)
+                return Delivered(None, error=error)
             finally:
                 if self.closed:
                     self._let_go()
@@ -135,6 +135,9 @@ class StreamEngine:
         """Of samples, and with them of shards that are open: who keeps the iterator does not keep these."""
         self._drawn.clear()
         self._tickets.drop_before(2**62)
+
+    def uncount(self) -> None:
+        """Native batches are not made again to be dropped: the position is exact."""
 
     def stats(self) -> dict[str, Any]:
         return self.core.stats()
@@ -211,7 +214,7 @@ class StreamEngine:
         """The samples of the next batch; none at the end."""
         job = self._spec
         if job.in_lists:
-            samples = next(self._samples, [])
+            samples: list[Any] = next(self._samples, [])
         else:
             samples = list(islice(self._samples, job.batch_size))
             if len(samples) < job.batch_size and not job.partial:

@@ -44,7 +44,7 @@ class _Thread(threading.Thread):
     pid = None
     exitcode: int | None = None
 
-    def __init__(self, worker: int, setup: Setup, turns: _core.TurnGate | None, answers: Any) -> None:
+    def __init__(self, worker: int, setup: Setup, turns: Any, answers: Any) -> None:
         super().__init__(name="pt_data_worker", daemon=True)
         loader, progress = setup.loader, setup.progress
         self._worker, self._answers, self._turns = worker, answers, turns
@@ -74,6 +74,7 @@ class _Thread(threading.Thread):
             self.clock.detach()
 
     def _work(self) -> None:
+        fetcher: Any
         sink, fetcher, failure = Sink(), None, None  # a failure is reported in place of batches
         try:
             enter_worker(self._number, *self._info, self._dataset)
@@ -186,8 +187,6 @@ class ThreadEngine(WorkerEngine):
     looks at `_closed` in every slice of waiting, and nothing that it uses is torn down.
     """
 
-    pins = False
-
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._turns = _core.TurnGate() if self._tunes_threads else None
@@ -226,7 +225,8 @@ class ThreadEngine(WorkerEngine):
             elif made is _RESUME:
                 self._progress.places.restarted(worker, state)
             else:
-                self._arrived(task, Answer(*made, state), worker)
+                samples, errors, batch = made
+                self._arrived(task, Answer(samples, errors, batch, state), worker)
             return made
 
     def _raise_if_late(self, deadline: float | None, timeout: float) -> None:

@@ -17,7 +17,6 @@ from torch.utils.data import _utils
 from ... import _core
 from . import channel
 from .channel import MESSAGE, Descriptor
-from .packing import Layout
 
 MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
 _PATIENCE_S = _utils.MP_STATUS_CHECK_INTERVAL
@@ -41,7 +40,7 @@ class WorkerEnd:
         self.process = process
         self.tasks = tasks
         self.answers = answers
-        self.layout: Layout | None = None  # of the batches it collates row by row
+        self.layout: Any = None  # the Layout of the batches it collates row by row
         self.outstanding = 0  # messages sent and not answered
         self._waiting: deque[tuple[int, int, Any, bool, int]] = deque()
         # (task, index list) of those messages; (-1, None): an epoch's beginning

@@ -38,12 +38,11 @@ class Answer(NamedTuple):
 
 
 class WorkerEngine:
-    """Derived classes have `_send(worker, task, index, turn)`, `_resume(shared_seed)`, `_dismiss(worker)`,
-    `_on_their_way()` and `_receive(deadline, timeout)`, which waits, and calls `_arrived()` and `_ended()`
-    with what workers say.
-    """
+    """Derived classes say how tasks go out and answers come back, at the end of the class."""
 
     lists_ahead = 0
+    fetcher: Any = None
+    pins = False
 
     def __init__(self, setup: Setup) -> None:
         loader = setup.loader
@@ -59,7 +58,7 @@ class WorkerEngine:
         self._ahead = 1 if tuning is not None else _EVERYBODY
         self._held: deque[tuple[int, int, Any]] = deque()  # tasks that no worker has yet
         self._lists: list[Any] = []
-        self._positions: Positions | None = None  # with on_error="skip"
+        self._positions: Any = None  # Positions, with on_error="skip"
         self._least = loader.batch_size if loader.drop_last else 1
         self._backfill: Backfill | None = None
         self._refetched: Answer | None = None
@@ -185,7 +184,7 @@ class WorkerEngine:
         try:
             count = backfill.end()
         except CorruptDataError as error:
-            return Delivered(None, error, backfill.number, backfill.worker)
+            return Delivered(None, error=error, number=backfill.number, worker=backfill.worker)
         if count == 0 or (count < self._least and not isinstance(answer.batch, ExceptionWrapper)):
             return None
         return self._delivered(answer, backfill.number, backfill.worker, rows)
@@ -194,12 +193,14 @@ class WorkerEngine:
         if self._positions is None:
             add_errors(self.counters, answer.errors)
         self.counters["samples"] += answer.samples
+        delivered = Delivered(answer.batch)
+        delivered.number, delivered.worker, delivered.state = task, worker, answer.state
+        delivered.rows, delivered.draws = rows, answer.draws
         if isinstance(answer.batch, ExceptionWrapper):
-            batch, finish = answer.batch, ExceptionWrapper.reraise
+            delivered.finish = ExceptionWrapper.reraise
         else:
-            batch, finish = answer.batch, None
             self.counters["batches"] += 1
-        return Delivered(batch, None, task, worker, answer.state, rows, answer.draws, finish)
+        return delivered
 
     # ---------------------------------------------------------------- what workers say
 
@@ -224,8 +225,31 @@ class WorkerEngine:
             self._turns.open()  # its task will never end
         self._schedule.active[worker] = False
 
+    def _send(self, worker: int, task: int, index: Any, turn: int) -> None:
+        """Gives a worker a task; `turn`: which one it waits for, or -1."""
+        raise NotImplementedError
+
+    def _receive(self, deadline: float | None, timeout: float) -> Any:
+        """Waits for what workers say. RuntimeError after the deadline, and when one has died."""
+        raise NotImplementedError
+
+    def _resume(self, shared_seed: int | None) -> None:
+        """Tells all workers that a new epoch begins, and waits until they are there."""
+        raise NotImplementedError
+
+    def _dismiss(self, worker: int) -> None:
+        """Its part of a stream has ended, and it is not needed any more."""
+        raise NotImplementedError
+
+    def _on_their_way(self) -> int:
+        """Batches that workers have made and that were not received."""
+        raise NotImplementedError
+
     def _wants_state(self, task: int) -> bool:
         return self._progress.wants_state(task)
+
+    def uncount(self) -> None:
+        self.counters |= {"samples": 0, "batches": 0}
 
     def stats(self) -> dict[str, Any]:
         return copy.deepcopy(self.counters)

@@ -26,23 +26,25 @@ def is_batches(dataset: Any) -> bool:
 
 
 def recognise_batches(loader: Any) -> BatchSource:
-    dataset, maps = loader.dataset, []
+    dataset: Any = loader.dataset
+    maps: list[np.ndarray] = []
     length = len(dataset)
     while type(dataset) is Subset:
+        inner_dataset: Any = dataset.dataset
         indices = np.asarray(dataset.indices)
         if indices.ndim != 1 or (len(indices) and indices.dtype.kind not in "iu"):
             raise NotLowered(
                 f"Subset.indices are {indices.dtype} of {indices.ndim} dimensions; use a list of ints"
             )
         indices = indices.astype(np.int64)
-        inner = len(dataset.dataset)
+        inner = len(inner_dataset)
         if len(indices) and (indices.min() < -inner or indices.max() >= inner):
             raise NotLowered(
                 f"Subset.indices reach from {indices.min()} to {indices.max()} in a dataset of {inner}; leave"
                 " them out"
             )
         maps.append(np.where(indices < 0, indices + inner, indices))
-        dataset = dataset.dataset
+        dataset = inner_dataset
     cls = type(dataset)
     for name in _DECISIVE:
         if getattr(cls, name, None) is not getattr(BatchDataset, name, None):

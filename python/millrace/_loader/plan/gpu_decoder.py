@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,7 +21,7 @@ def nvjpeg_library(search_path: Sequence[str] | None = None) -> str:
     (a toolkit's may be found by
     the system's loader). `search_path`: folders to look in; None: sys.path.
     """
-    found = []
+    found: list[Path] = []
     for folder in sys.path if search_path is None else search_path:
         found += Path(folder or ".").glob("nvidia/*/lib/libnvjpeg.so.*")
     newest = max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)], default=None)
@@ -71,7 +72,7 @@ class GpuDecoder:
         orientation is not applied. The work is on torch's current stream of the device; the tensors are views
         of one block of memory.
         """
-        wanted = (
+        wanted: Any = (
             [WHOLE] * len(files)
             if regions is None
             else [WHOLE if region is None else tuple(region) for region in regions]

@@ -93,7 +93,7 @@ def _tensor_dataset(dataset: TensorDataset) -> RowSet:
 
 
 def _stack_dataset(dataset: StackDataset) -> RowSet:
-    datasets = dataset.datasets
+    datasets: Any = dataset.datasets
     if type(datasets) not in (tuple, dict):
         raise NotLowered("StackDataset.datasets is neither a tuple nor a dict")
     named = type(datasets) is dict

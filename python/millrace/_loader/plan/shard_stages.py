@@ -222,7 +222,7 @@ class Recogniser:
         self.stages.append(MapTuple(tuple(functions), stage.handler))
 
     def map_dict(self, stage: MapDict) -> None:
-        functions = {
+        functions: dict[str, Any] = {
             name: self.function(function, self.is_picture(name)) for name, function in stage.functions.items()
         }
         self.mapped = next((name for name in stage.functions if self.is_picture(name)), self.mapped)

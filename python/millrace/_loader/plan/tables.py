@@ -17,7 +17,7 @@ def is_plain_table(dataset: Any) -> bool:
     return type(dataset) is Table and dataset.plain_tables() is not None
 
 
-def recognise_table(dataset: Table) -> RowSet:
+def recognise_table(dataset: Any) -> RowSet:
     """The RowSet of a Table for which is_plain_table() holds."""
     columns = []
     for field, tables in zip(dataset.fields, dataset.plain_tables()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def generators_at(states: dict[str, torch.Tensor | None]) -> Iterator[None]:
         _put(before)
 
 
-def _put(states: dict[str, torch.Tensor | None]) -> None:
+def _put(states: Mapping[str, torch.Tensor | None]) -> None:
     if (torchs := states.get("global")) is not None:
         torch.set_rng_state(torchs)
     if (pythons := states.get("python")) is not None:

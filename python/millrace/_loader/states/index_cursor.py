@@ -89,7 +89,7 @@ class IndexCursor:
         self._start = start or CursorStart()
         self._keep_items = keep_items
         self._known = known_sampler(index_sampler)
-        self._lists: Iterator[Any] | None = None
+        self._lists: Any = None  # an iterator, once it is open
         self._note: Callable[[int], Any] | None = None  # of index_lists.Lists, as is what follows
         self._states_of: Callable[[Any], tuple[Any, Any]] = tuple
         self._waiting = list(self._start.pending)

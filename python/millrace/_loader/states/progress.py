@@ -30,22 +30,23 @@ from .remembering import Remembering
 from .sampler_epochs import SamplerEpochs
 from .saved import CursorStart, SavedState
 from .worker_places import WorkerPlaces
-from .written import Written
 
 _logger = logging.getLogger(__name__)
 
 
-class Progress(Written, Remembering):
+class Progress(Remembering):
     """One iterator's place in its data; `state()` is what DataLoader.state_dict returns."""
 
+    _loader_epochs: SamplerEpochs
     _takes_second = False  # as SavedState.is_of_second_iterator
 
     def __init__(
         self, loader: Any, saved: SavedState | None = None, previous: Progress | None = None
     ) -> None:
         self.saved = saved
-        self._loader_epochs = SamplerEpochs(loader, None if previous is None else previous._loader_epochs)
-        self._equal_steps: str | None = loader.equal_steps
+        before: SamplerEpochs | None = None if previous is None else previous._loader_epochs
+        self._loader_epochs = SamplerEpochs(loader, before)
+        self._equal_steps: Any = loader.equal_steps
         self._declared = declared_steps(loader)
         self._part = (
             part_of(loader.process_group, loader.mesh_dim) if loader.process_group is not None else None
@@ -67,8 +68,8 @@ class Progress(Written, Remembering):
         self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
         self._dataset_epoch: int | None = None  # of a dataset that counts them
         self._base_seed = self._shared_seed = cast(int | None, None)
-        self._start: CursorStart | None = None  # of the first epoch
-        self._cursor: IndexCursor | None = None
+        self._start: Any = None  # of the first epoch
+        self._cursor: Any = None  # the IndexCursor, once there is one
         self._left_out_before_epoch = 0
         self._length: int | None = None  # of the epoch, in index lists
         self._yielded = self._resumed_at = 0  # batches handed out in this epoch
@@ -78,9 +79,7 @@ class Progress(Written, Remembering):
         self.places = WorkerPlaces(self.workers, self.streams, left, ended)
         self._inline: Callable[[], Any] = _nothing
         self._parts: tuple[Any, Any] = (None, None)
-        self._held: deque[Callable[[], None]] | None = (
-            None  # turns of batches that wait elsewhere for the consumer; see hold()
-        )
+        self._held: Any = None  # turns of batches that wait elsewhere for the consumer; see hold()
         self._most_held = 0
         self._begin_remembering(loader, previous)
         self._left_out_then: int | None = None  # when the batch was made that was handed out last

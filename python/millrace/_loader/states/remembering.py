@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._tools.history.recorder import EpochLog, recorder_of
+from .written import Written
 
 
-class Remembering:
+class Remembering(Written):
     """Base of Progress. `number`: of the epoch, counted over all iterators of the loader, also before it was
     resumed; -1 before the first.
     `log` is None where nothing is remembered (history=False).
@@ -68,9 +69,9 @@ class Remembering:
         if log is None or log.start is not None or log.count > log.first or self.finished:
             return
         with contextlib.suppress(Exception):
-            state = self._state()  # type: ignore[attr-defined]
+            state = self._state()
             if "left_out" in state["millrace"]:  # the first batch's are among them
-                state["millrace"]["left_out"] = self.left_out_before  # type: ignore[attr-defined]
+                state["millrace"]["left_out"] = self.left_out_before
             log.start = state
 
     def _remember(self, rows: Any, worker: int | None, draws: Any) -> None:
@@ -78,7 +79,7 @@ class Remembering:
         log = self.log
         if log is None:
             return
-        log.engine_epoch = self.epoch  # type: ignore[attr-defined]  # of iterators that stay, known behind the epoch's beginning
+        log.engine_epoch = self.epoch  # of iterators that stay, known behind the epoch's beginning
         log.handed_out(self._yielded - 1, rows, -1 if worker is None else worker, draws)
         if self._asks_workers and log.wants_state(self._yielded):
-            log.keep_state(self._yielded, self._state())  # type: ignore[attr-defined]
+            log.keep_state(self._yielded, self._state())

@@ -29,9 +29,10 @@ class SamplerEpochs:
             isinstance(sampler, ResumableEpochs) and not isinstance(sampler, DistributedSampler)
         )
         self._sets_epoch: bool = loader.auto_epoch
-        self._last = None if previous is None or previous._sampler is not self._sampler else previous._last
-        self._finished = previous is not None and previous._finished
-        self._warned = previous is not None and previous._warned
+        same = previous is not None and previous._sampler is self._sampler
+        self._last: int | None = previous._last if previous is not None and same else None
+        self._finished: bool = previous is not None and previous._finished
+        self._warned: bool = previous is not None and previous._warned
 
     def go_on(self) -> None:
         """The rest of an epoch that somebody else began comes first."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..._common.checksum import signed
 from .dataset_parts import dataset_parts
-from .index_cursor import IndexCursor
 from .saved import VERSION, fingerprint
 from .worker_places import WorkerPlaces
 
@@ -35,14 +34,13 @@ class Written:
     finished: bool
     places: WorkerPlaces
     left_out: Callable[[], int]
-    left_out_before: int
     _asks_workers: bool
     _keeps_items: bool
     _every: int
     _yielded: int
-    _cursor: IndexCursor | None
+    _cursor: Any  # the IndexCursor, once there is one
     _behind: dict[str, Any] | None
-    _snapshot: dict[str, Any] | None
+    _snapshot: Any
     _held: Any
     _parts: tuple[Any, Any]
     _inline: Callable[[], Any]
@@ -51,6 +49,10 @@ class Written:
     _dataset_epoch: int | None
     _left_out_then: int | None
     _left_out_before_epoch: int
+
+    @property
+    def left_out_before(self) -> int:
+        raise NotImplementedError
 
     def state(self, loader: Any) -> dict[str, Any]:
         """A new dict, which nothing changes later, with its checksum; of JSON's types, if what users' objects
@@ -114,7 +116,7 @@ class Written:
     def _own(self, cursor: dict[str, Any]) -> dict[str, Any]:
         """What torchdata's keys have no place for."""
         order = {key: cursor[key] for key in _ORDER_KEYS if key in cursor}
-        own = {
+        own: dict[str, Any] = {
             "version": VERSION,
             "base_seed": self._base_seed,
             "epoch": self.epoch,

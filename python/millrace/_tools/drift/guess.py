@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..commands.named import is_name, named
+from ..named import is_name, named
 
 _SHARDS = re.compile(r"\.tar(\.gz|\.zst)?$")
 

@@ -1,0 +1,105 @@
+"""An engine is a class and a line: one that is written here serves a loader, its states and its errors."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+import torch
+from millrace import DataLoader
+from millrace._loader.engine import Delivered, Engine, PythonSpec, Setup
+from millrace._loader.engines.python import PYTHON
+from torch.utils.data import Dataset
+
+
+class Negative:
+    """Batches of negated indices, made when they are asked for; index 13 is an error."""
+
+    lists_ahead = 0
+    fetcher = None
+    pins = False
+    set_limits = None
+
+    def __init__(self, setup: Setup) -> None:
+        self.workers = []
+        self.lists = deque()
+        self.made = 0
+        self.closed = False
+
+    @property
+    def outstanding(self):
+        return len(self.lists)
+
+    def start_epoch(self, seed, epoch, shared_seed=None):
+        self.lists.clear()
+
+    def submit(self, index):
+        self.lists.append(index)
+
+    def end_epoch(self):
+        pass
+
+    def next(self, timeout):
+        if not self.lists:
+            return None
+        index = self.lists.popleft()
+        self.made += 1
+        if 13 in index:
+            return Delivered(None, error=LookupError("no 13"))
+        return Delivered(-torch.tensor(index))
+
+    def close(self):
+        self.closed = True
+
+    def stats(self):
+        return {"samples": 0, "batches": self.made, "bytes": 0, "left_out": 0, "errors": []} | {
+            "seconds": {}, "wait_seconds": 0.0, "slots": 0, "overflow_slots": 0
+        }  # fmt: skip
+
+    def uncount(self):
+        pass
+
+    def snapshot(self, stacks):
+        return {"workers": [], "queue": {"outstanding": self.outstanding}}
+
+    def rows(self):
+        return None
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        raise AssertionError("the engine does not ask for samples")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_it_serves_a_loader(monkeypatch, workers):
+    engine: Engine = Negative(None)  # mypy compares it with the protocol where it is run over this file
+    assert engine.outstanding == 0
+    monkeypatch.setitem(PYTHON, "processes" if workers else "inline", PythonSpec(Negative))
+    loader = DataLoader(Numbers(), 4, num_workers=workers)
+    iterator = iter(loader)
+    assert [next(iterator).tolist() for _ in range(3)] == [[-4 * k - r for r in range(4)] for k in range(3)]
+    with pytest.raises(LookupError, match="no 13"):
+        next(iterator)
+    state = loader.state_dict()
+    assert next(iterator).tolist() == [-16, -17, -18, -19]
+    with pytest.raises(StopIteration):
+        next(iterator)
+    assert loader.stats()["batches"] == 5 and loader.dump_state()["loaders"][0]["iterator"] == "shut down"
+    resumed = DataLoader(Numbers(), 4, num_workers=workers)
+    resumed.load_state_dict(state)
+    assert [batch.tolist() for batch in resumed] == [[-16, -17, -18, -19]]
+
+
+def test_a_native_engine_of_ones_own(monkeypatch):
+    from millrace._loader.plan import Plan
+
+    class Spec(PythonSpec):
+        native = True
+
+    monkeypatch.setattr("millrace.dataloader.make_plan", lambda loader: Plan((), Spec(Negative)))
+    loader = DataLoader(Numbers(), 10, native="require")
+    assert next(iter(loader)).tolist() == [-n for n in range(10)] and loader.stats()["engine"] == "inline"
