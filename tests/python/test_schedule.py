@@ -8,9 +8,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from millrace import DataLoader, _core
-from millrace._loader.engine import PythonSpec
-from millrace._loader.engines.python import PYTHON
+from millrace import _core
 from millrace._loader.schedule import END, WAIT, Schedule
 from simulated_engine import SimulatedEngine, drained, setup_of
 from torch.utils.data import _utils
@@ -153,24 +151,3 @@ def test_every_batch_comes_whatever_the_limits_do(workers, prefetch, changes, se
             engine.submit(index)
         assert len(engine.log) <= max(len(found) + max(slots for _, slots in changes), 0)
     assert found == list(range(60))
-
-
-# ---------------------------------------------------------------- an engine is one file and one line
-
-
-def test_a_loader_runs_on_an_engine_that_is_added(monkeypatch):
-    monkeypatch.setitem(PYTHON, "processes", PythonSpec(SimulatedEngine))
-    loader = DataLoader(list(range(20)), 4, num_workers=2, worker_method="process")
-    lists = [list(range(first, first + 4)) for first in range(0, 20, 4)]
-    assert list(loader) == lists
-    assert loader.stats()["batches"] == 5 and loader.profile()["batches"] == 5
-    assert loader.seen(2)["indices"] == lists[2]
-    found, state = [], None
-    for batch in loader:
-        found.append(batch)
-        if len(found) == 2:
-            state = loader.state_dict()
-            break
-    resumed = DataLoader(list(range(20)), 4, num_workers=2, worker_method="process")
-    resumed.load_state_dict(state)
-    assert found + list(resumed) == lists
