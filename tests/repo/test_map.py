@@ -24,19 +24,18 @@ def rows_of(heading: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", ["src/README.md", *(name(p) for p in sorted((ROOT / "docs").glob("*.md")))])
 def test_files_that_are_named_exist(page: str) -> None:
-    named = set(re.findall(r"(?<![\w<*/.-])[\w/.]+\.(?:h|cpp|cuh?|pyi?|js|css)\b", (ROOT / page).read_text()))
-    wrong = {
-        word
-        for word in named - OF_EXAMPLES
-        if not any(known.endswith("/" + word.lstrip("./")) or known == word for known in NAMES)
-    }
+    text = (ROOT / page).read_text()
+    named = set(re.findall(r"(?<![\w<*/.-])(?:\.\./)*([\w/.]+\.(?:h|cpp|cuh?|pyi?|js|css))\b", text))
+    wrong = [
+        word for word in named - OF_EXAMPLES if not any(f"/{known}".endswith(f"/{word}") for known in NAMES)
+    ]
     assert not wrong
 
 
 def test_the_map_has_every_folder_of_the_package() -> None:
     folders = {str(p.parent.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py")} - {"."}
     rows = rows_of("Folders of python/millrace")
-    assert [row[0].strip("`") for row in rows] == ["millrace", *sorted(folders)]
+    assert sorted(row[0].strip("`") for row in rows) == sorted({"millrace"} | folders)
     assert all(len(row) == 2 and row[1] for row in rows)
 
 

@@ -1,4 +1,7 @@
 """The loader behind millrace.DataLoader.
 
-plan/ finds what can run natively, engines/ make batches, iterator.py hands them out, states/ says where.
+dataloader.py ─▶ plan/ ─▶ EngineSpec ─▶ iterator.py ─▶ engine (engines/) ─▶ Delivered ─▶ states/ ─▶ the loop
+
+plan/ says what can run natively and gives the engine spec; engine.py is the protocol of all engines;
+iterator.py submits index lists and returns batches; states/ knows the position; tuning/ sets the limits.
 """

@@ -1,4 +1,8 @@
-"""Resume: what a loader's state is made of, and how an epoch goes on from it."""
+"""Resume: what a loader's state is made of, and how an epoch goes on from it.
+
+index_cursor.py draws index lists and knows the position after each; progress.py is what an iterator reports
+to; written.py and saved.py are the state, out and in; merging.py makes one of all ranks' states.
+"""
 
 from ..._common.stateful import is_stateful, put_back, state_of
 from .before_first import before_first_epoch
