@@ -243,7 +243,7 @@ void pad(const py::sequence& rows, const py::object& value, const py::object& ou
   int64_t* marks = nullptr;
   if (!mask.is_none()) {
     const collate::RowTable table = torch_bridge::tensor_rows(mask.ptr());
-    if (table.rows != block.rows || (table.rows > 1 && table.stride_bytes != length * 8))
+    if (table.rows != block.rows || (table.rows > 1 && length > 0 && table.stride_bytes != length * 8))
       throw py::value_error("pad_rows() needs a dense mask of 64-bit numbers, as large as the block");
     marks = reinterpret_cast<int64_t*>(const_cast<uint8_t*>(table.base));
   }

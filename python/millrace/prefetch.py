@@ -176,7 +176,7 @@ class DeviceIterator(_Passing):
         self._device = device
         self._prefetch = checked_depth(prefetch)
         self._progress = progress
-        self._profile = getattr(getattr(batches, "_record", None), "profile", None)  # of a loader of ours
+        self._profiler = getattr(getattr(batches, "_record", None), "profiler", None)  # of a loader of ours
         self._ahead: deque[_Ahead] = deque()
         self._asked = 0  # grows with the first steps, so that the first batch waits for no other
         self._ended = False
@@ -190,16 +190,16 @@ class DeviceIterator(_Passing):
                 f"this iterator belongs to process {self._owner_pid}, whose device cannot be used after a"
                 " fork. Make a new iterator here, in a process that was started by spawn"
             )
-        if self._profile is None:
+        if self._profiler is None:
             return self._next()
-        before = self._profile.begin(COPY)
+        before = self._profiler.begin(COPY)
         try:
             return self._next()
         except StopIteration:
-            self._profile.finish(before)
+            self._profiler.finish(before)
             raise
         finally:
-            self._profile.leave(before)
+            self._profiler.leave(before)
 
     def _next(self) -> Any:
         self._asked = min(self._asked + 1, self._prefetch)
