@@ -53,7 +53,7 @@ def in_process(body, *arguments):
 
 
 def started(body, *arguments):
-    multiprocessing.forkserver._forkserver = multiprocessing.forkserver.ForkServer()  # else: the parent's
+    multiprocessing.forkserver._forkserver.__init__()  # forgets the parent's server, which is no child here
     body(*arguments)
 
 

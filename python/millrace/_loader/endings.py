@@ -17,12 +17,18 @@ The main thread may still make iterators then, in atexit handlers that run later
 from __future__ import annotations
 
 import atexit
+import os
+import sys
 import threading
+import time
 import weakref
+from types import FrameType
 from typing import Any
 
 from ..errors import UnavailableError
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PATIENCE_S = 0.5
 _live: weakref.WeakSet[Any] = weakref.WeakSet()
 _ending_in: int | None = None  # the thread that ends the interpreter
 
@@ -72,3 +78,26 @@ def _end_all() -> None:
     _ending_in = threading.get_ident()
     for iterator in _living():
         iterator._shutdown_workers()
+    _let_consumers_leave()
+
+
+def _let_consumers_leave() -> None:
+    """Waits a moment for threads that are inside next(): the interpreter would end one that is inside torch
+    by unwinding torch's frames, which aborts the process.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        frames = sys._current_frames()
+        frames.pop(threading.get_ident(), None)
+        if not any(map(_is_in_next, frames.values())):
+            return
+        del frames
+        time.sleep(0.001)
+
+
+def _is_in_next(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "__next__" and frame.f_code.co_filename.startswith(_PACKAGE):
+            return True
+        frame = frame.f_back
+    return False

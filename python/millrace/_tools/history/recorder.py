@@ -1,8 +1,8 @@
 """BatchHistory: which samples the latest batches were made of, and where the run stood, in bounded memory.
 
-Written by the consumer's thread, in the iterators' bookkeeping (_loader/states/progress.py); read by replay() and
-dump_state(), from any thread for the latter. Costs a few microseconds for each batch, and with `hashes` one
-pass over its bytes.
+Written by the consumer's thread, in the iterators' bookkeeping (_loader/states/progress.py); read by replay()
+and dump_state(), from any thread for the latter. Costs a few microseconds for each batch, and with `hashes`
+one pass over its bytes.
 """
 
 from __future__ import annotations
