@@ -256,7 +256,8 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
             raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
 
     def _begin(self) -> Engine:
-        assert self._first is not None, "an inline engine is opened once"
+        if self._first is None:  # another thread has closed the one that there was
+            raise closed_error()
         engine, self._first = self._open(self._first), None
         engine.start_epoch(int(self._base_seed), self._record.epoch)
         return engine
