@@ -191,7 +191,8 @@ class ProcessEngine(WorkerEngine):
     # ---------------------------------------------------------------- tasks
 
     def _send(self, worker: int, task: int, index: Any, turn: int) -> None:
-        self.ends[worker].put(channel.TASK, task, index, self._wants_state(task), turn)
+        if not self._closed:  # by another thread, whose pipes are gone
+            self.ends[worker].put(channel.TASK, task, index, self._wants_state(task), turn)
 
     def _resume(self, shared_seed: int | None) -> None:
         for end in self.ends:
@@ -208,7 +209,7 @@ class ProcessEngine(WorkerEngine):
     def next(self, timeout: float) -> Delivered | NeedsIndex | None:
         with self._seat:
             try:
-                if self._closing:
+                if self._closing or self._closed:
                     raise closed_error()
                 return super().next(timeout)
             finally:
