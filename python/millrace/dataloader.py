@@ -32,6 +32,7 @@ from ._loader.tuning import (
     tuning_lines,
     tuning_of,
 )
+from ._pictures.asking import default_mode
 from ._profiling import Profiler, settings_of
 from ._tools.history.dump import known
 from ._tools.history.methods import Recorded
@@ -60,6 +61,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             memory_budget (bytes, or a share of the memory; None: 0.1), and kept in tune_file.
         native: "auto", "never", or "require": UnavailableError at `iter()` where the engine cannot run.
         worker_method: "process", "thread", or "auto": where a dataset that is Python code runs.
+        pictures: "lazy": JPEGs that such a dataset opens are decoded where they are looked at, by the engine
+            (docs/pictures.md); "pillow": by Pillow. None: $MILLRACE_PICTURES, else "lazy".
     Samples that cannot be read
         on_error: "raise"; "skip": samples from the epoch's end take their place; "replace": the next readable
             index does. `stats()["errors"]` lists what was left out.
@@ -79,6 +82,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
     native: Literal["auto", "never", "require"] = "auto"
     on_error: Literal["raise", "skip", "replace"] = "raise"
     worker_method: Literal["auto", "process", "thread"] = "auto"
+    pictures: Literal["lazy", "pillow"] = "lazy"
     snapshot_every_n_steps: int | None = 1
     equal_steps: Literal["pad", "drop", "repeat"] | None = None
     auto_epoch: bool = False
@@ -121,6 +125,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         native: Literal["auto", "never", "require"] = "auto",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         worker_method: Literal["auto", "process", "thread"] = "auto",
+        pictures: Literal["lazy", "pillow"] | None = None,
         snapshot_every_n_steps: int | None = 1,
         equal_steps: Literal["pad", "drop", "repeat"] | None = None,
         auto_epoch: bool = False,
@@ -133,7 +138,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         memory_budget: None | int | float = None,
         tune_file: None | str | os.PathLike = None,
     ) -> None:
-        checked_arguments(native, on_error, worker_method, equal_steps, device, decode, history)
+        checked_arguments(native, on_error, worker_method, pictures, equal_steps, device, decode, history)
         if process_group is not None or mesh_dim is not None:
             sampler, shuffle = sampler_of_part(
                 dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim)
@@ -150,6 +155,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         self.native = native
         self.on_error = on_error
         self.worker_method = worker_method
+        self.pictures = default_mode() if pictures is None else pictures
         self.snapshot_every_n_steps = snapshot_every_n_steps
         self.equal_steps = equal_steps
         self.auto_epoch = auto_epoch
@@ -307,6 +313,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
         engine: "threads", "processes" or "inline"; samples, batches: handed out; wait_seconds: the time that
         `next()` kept the consumer waiting; slots of the ring, and overflow_slots: batches that found it full;
+        pictures: opened by a Python dataset, and what became of them (docs/pictures.md);
         left_out: samples that on_error left out; errors: {index, path, offset, reason} of the first 1,000 of
         them; bytes read (native) or moved (processes). Native only, else zero: seconds {read, decode,
         transform, collate} summed over threads, left_to_device: pictures left to the device's decoder.

@@ -12,6 +12,7 @@ LAYERS: dict[str, set[str]] = {
     "codecs": {"base", "core"},
     "transforms": {"base", "core"},
     "samplers": {"base"},
+    "pictures": {"base", "core", "codecs", "transforms"},
     "sources": {"base", "core", "io"},
     "arrays": {"base", "trace", "core", "io", "codecs"},
     "json": {"base"},

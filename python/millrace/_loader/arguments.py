@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .._common.data_parallel import EQUAL_STEPS
+from .._pictures.asking import MODES
 from .._tools.history.recorder import BatchHistory
 from .plan.decoding import DECODE
 
@@ -16,12 +17,20 @@ WORKER_METHODS = ("auto", "process", "thread")
 
 
 def checked_arguments(
-    native: Any, on_error: Any, worker_method: Any, equal_steps: Any, device: Any, decode: Any, history: Any
+    native: Any,
+    on_error: Any,
+    worker_method: Any,
+    pictures: Any,
+    equal_steps: Any,
+    device: Any,
+    decode: Any,
+    history: Any,
 ) -> None:
     """ValueError for what DataLoader does not know."""
     _one_of("native", native, NATIVE)
     _one_of("on_error", on_error, ON_ERROR)
     _one_of("worker_method", worker_method, WORKER_METHODS)
+    _one_of("pictures", pictures, (None, *MODES))
     if equal_steps is not None and equal_steps not in EQUAL_STEPS:
         raise ValueError(
             f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}"
