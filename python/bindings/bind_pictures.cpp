@@ -193,21 +193,15 @@ void bind_pictures(py::module_& m) {
           [](const RecordedPicture& p) { return std::pair(p.stored_size().width, p.stored_size().height); })
       .def_property_readonly("mode",
                              [](const RecordedPicture& p) { return p.mode() == Mode::grey ? "L" : "RGB"; })
-      .def_property_readonly("bands", [](const RecordedPicture& p) { return p.mode() == Mode::grey ? 1 : 3; })
       .def_property_readonly("renders", &RecordedPicture::renders)
-      .def_property_readonly("readonly", [](const RecordedPicture&) { return 0; })
       .def_property_readonly("compressed", &compressed)
-      .def(
-          "pixel_access", [](const RecordedPicture&, int) { return py::none(); }, py::arg("readonly") = 0)
-      .def("copy", [](const RecordedPicture& p) { return p; })
       .def("crop", &crop, py::arg("box"))
       .def("resize", &resize, py::arg("size"), py::arg("resample"), py::arg("box"),
            py::arg("may_begin_down") = true)
       .def("transpose", &transpose, py::arg("method"))
       .def(
-          "convert",
-          [](const RecordedPicture& p, const std::string& mode, int) { return p.in(mode_of(mode)); },
-          py::arg("mode"), py::arg("dither") = 0)
+          "convert", [](const RecordedPicture& p, const std::string& mode) { return p.in(mode_of(mode)); },
+          py::arg("mode"))
       .def("tobytes", &tobytes, py::arg("layout"))
       .def("array", &array, py::arg("layout"))
       .def("tensor", &tensor, py::arg("values"))

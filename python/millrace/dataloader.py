@@ -16,7 +16,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from ._common.checksum import signed, verified
 from ._common.data_parallel import part_of, sampler_of_part
 from ._common.devices import Device, device_of
-from ._loader.arguments import checked_arguments
+from ._loader.arguments import checked_arguments, checked_pictures
 from ._loader.engines.python import PYTHON
 from ._loader.heavy_lists import memory_advice
 from ._loader.iterator import InlineIterator, iterator_over
@@ -32,7 +32,6 @@ from ._loader.tuning import (
     tuning_lines,
     tuning_of,
 )
-from ._pictures.asking import default_mode
 from ._profiling import Profiler, settings_of
 from ._tools.history.dump import known
 from ._tools.history.methods import Recorded
@@ -91,9 +90,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
     device: None | str | int | torch.device = None
     prefetch_to_device: int = 2
     _device_argument: torch.device | None = None
-    _millrace_wrapped_for: torch.device | None = (
-        None  # the device of the DevicePrefetcher that iterates over it
-    )
+    _millrace_wrapped_for: torch.device | None = None  # by the DevicePrefetcher that iterates over it
     decode: Literal["cpu", "gpu", "auto"] = "cpu"
     memory_budget: None | int | float = None
     tune_file: None | str | os.PathLike = None
@@ -138,7 +135,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         memory_budget: None | int | float = None,
         tune_file: None | str | os.PathLike = None,
     ) -> None:
-        checked_arguments(native, on_error, worker_method, pictures, equal_steps, device, decode, history)
+        checked_arguments(native, on_error, worker_method, equal_steps, device, decode, history)
         if process_group is not None or mesh_dim is not None:
             sampler, shuffle = sampler_of_part(
                 dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim)
@@ -155,7 +152,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         self.native = native
         self.on_error = on_error
         self.worker_method = worker_method
-        self.pictures = default_mode() if pictures is None else pictures
+        self.pictures = checked_pictures(pictures)
         self.snapshot_every_n_steps = snapshot_every_n_steps
         self.equal_steps = equal_steps
         self.auto_epoch = auto_epoch
@@ -222,9 +219,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
     @property
     def _millrace_device(self) -> torch.device | None:
-        """Where batches go. Many subclasses of torch's class have a `device` of their own: theirs is not
-        ours, but for the argument.
-        """
+        """Where batches go. A subclass's own `device` is not ours, but for the argument."""
         own = self.device if type(self) is DataLoader else self._device_argument
         return self._millrace_wrapped_for if own is None else torch.device(own)
 
@@ -279,9 +274,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         return "threads" if plan.spec is not None or self._in_threads() else "processes"
 
     def _in_threads(self) -> bool:
-        """Whether workers that run Python are threads: where asked for, and where they need not take
-        turns.
-        """
+        """Whether workers that run Python are threads: where asked for, and where there is no GIL."""
         if self.worker_method == "auto":
             return not getattr(sys, "_is_gil_enabled", lambda: True)()
         return self.worker_method == "thread"
@@ -301,9 +294,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         return "\n".join([str(plan), *tuning_lines(self, plan, self._engine_name(plan)), *advice])
 
     def report(self) -> Report:
-        """The profile and its steps, to be printed, or saved as a page: report().save("report.html").
-        docs/report.md has the rest.
-        """
+        """The profile and its steps, to be printed, or saved as a page (docs/report.md)."""
         from ._tools.report.report import report_of
 
         return report_of(self)

@@ -12,7 +12,6 @@ LAYERS: dict[str, set[str]] = {
     "codecs": {"base", "core"},
     "transforms": {"base", "core"},
     "samplers": {"base"},
-    "pictures": {"base", "core", "codecs", "transforms"},
     "sources": {"base", "core", "io"},
     "arrays": {"base", "trace", "core", "io", "codecs"},
     "json": {"base"},
@@ -52,6 +51,7 @@ LAYERS: dict[str, set[str]] = {
     },
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},
+    "pictures": {"base", "core", "codecs", "transforms"},
     "tuning": {"base", "core"},
 }
 

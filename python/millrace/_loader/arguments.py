@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -20,7 +21,6 @@ def checked_arguments(
     native: Any,
     on_error: Any,
     worker_method: Any,
-    pictures: Any,
     equal_steps: Any,
     device: Any,
     decode: Any,
@@ -30,7 +30,6 @@ def checked_arguments(
     _one_of("native", native, NATIVE)
     _one_of("on_error", on_error, ON_ERROR)
     _one_of("worker_method", worker_method, WORKER_METHODS)
-    _one_of("pictures", pictures, (None, *MODES))
     if equal_steps is not None and equal_steps not in EQUAL_STEPS:
         raise ValueError(
             f"equal_steps={equal_steps!r} is unknown; use None or one of {', '.join(map(repr, EQUAL_STEPS))}"
@@ -42,6 +41,14 @@ def checked_arguments(
         )
     if decode != "cpu" and (device is None or torch.device(device).type == "cpu"):
         raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
+
+
+def checked_pictures(pictures: Any) -> Any:
+    """None: what the environment says, else "lazy"."""
+    if pictures is None:
+        pictures = os.environ.get("MILLRACE_PICTURES", MODES[0])
+    _one_of("pictures", pictures, MODES)
+    return pictures
 
 
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:

@@ -7,7 +7,6 @@ for it: `look_around()` finds those that the script has imported by now.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 
@@ -27,14 +26,6 @@ _of_process: PictureCounts | None = None  # where all threads count
 def asked() -> PictureCounts | None:
     """Where a picture that is opened now counts; None where it is not to wait."""
     return _thread.counts or _of_process
-
-
-def default_mode() -> str:
-    """MILLRACE_PICTURES, else "lazy"."""
-    mode = os.environ.get("MILLRACE_PICTURES", "lazy")
-    if mode not in MODES:
-        raise ValueError(f'MILLRACE_PICTURES is {mode!r}, but it must be "lazy" or "pillow"')
-    return mode
 
 
 def everywhere(counts: PictureCounts | None) -> None:

@@ -18,8 +18,7 @@ _LIBRARIES = ("PIL", "torchvision", "numpy", "timm", "functools", "contextlib")
 NUMBERS = ("opened", "decoded_in_part", "decoded_whole", "skipped", "left_to_pillow")
 
 
-def no_pictures() -> dict[str, Any]:
-    return {**dict.fromkeys(NUMBERS, 0), "calls": {}}
+NONE = dict.fromkeys(NUMBERS, 0)  # and no "calls"
 
 
 class PictureCounts:
@@ -28,7 +27,7 @@ class PictureCounts:
     def __init__(self) -> None:
         self.opened = self.decoded_in_part = self.decoded_whole = self.looked_at = self.left_to_pillow = 0
         self.calls: dict[str, int] = {}
-        self._told: dict[str, Any] = no_pictures()
+        self._told: dict[str, Any] = {**NONE, "calls": {}}
 
     def decoded(self, kind: int, first: bool) -> None:
         """`kind`: _core.last_decode(); `first`: nobody had looked at the file before."""
@@ -63,9 +62,7 @@ class PictureCounts:
         return news
 
 
-def add(to: dict[str, Any], news: dict[str, Any] | None) -> None:
-    if news is None:
-        return
+def add(to: dict[str, Any], news: dict[str, Any]) -> None:
     for name in NUMBERS:
         to[name] += news[name]
     for call, n in news["calls"].items():

@@ -115,11 +115,11 @@ def _tail_of(compose: Any) -> _Tail:
     return tail
 
 
-def _run(compose: Any, tail: _Tail, image: Any) -> Any:
+def _run(tail: _Tail, values: _core.TensorValues, image: Any) -> Any:
     steps: Sequence[Any] = tail.steps
     for step in steps[: tail.begin]:
         image = step(image)
-    tensor = _tensor(image, tail.values, tail.channels) if isinstance(image, Image.Image) else None
+    tensor = _tensor(image, values, tail.channels) if isinstance(image, Image.Image) else None
     if tensor is None:
         rest = steps[tail.begin :]
     else:
@@ -134,8 +134,10 @@ def _compose(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(self: Any, *inputs: Any, **named: Any) -> Any:
         if len(inputs) == 1 and not named and isinstance(inputs[0], Image.Image):
-            if recorded(inputs[0]) is not None and (tail := _tail_of(self)).values is not None:
-                return _run(self, tail, inputs[0])
+            if recorded(inputs[0]) is not None:
+                tail = _tail_of(self)
+                if tail.values is not None:
+                    return _run(tail, tail.values, inputs[0])
         return original(self, *inputs, **named)
 
     return call

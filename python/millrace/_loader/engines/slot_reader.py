@@ -49,7 +49,8 @@ class SlotReader:
             batch, errors, state, draws, pictures = self._batch(
                 end, kind, self._ring.lease(slot), begin, length, samples, copy
             )
-            add(self._counters["pictures"], pictures)
+            if pictures is not None:
+                add(self._counters["pictures"], pictures)
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if self._pin_device is not None and not isinstance(batch, ExceptionWrapper):

@@ -232,7 +232,8 @@ class ThreadEngine(WorkerEngine):
                 self._progress.places.restarted(worker, state)
             else:
                 samples, errors, batch, news = made
-                add(self.counters["pictures"], news)
+                if news is not None:
+                    add(self.counters["pictures"], news)
                 self._arrived(task, Answer(samples, errors, batch, state), worker)
             return made
 
