@@ -154,7 +154,7 @@ py::object tensor(const RecordedPicture& picture, const TensorValues& values) {
   return result;
 }
 
-std::optional<RecordedPicture> open(const py::bytes& data) {
+std::optional<RecordedPicture> open(const py::bytes& data, bool grey) {
   const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(data.ptr())),
                                        static_cast<size_t>(PyBytes_GET_SIZE(data.ptr())));
   std::shared_ptr<const void> keeper(new py::bytes(data), [](const void* kept) {
@@ -163,7 +163,7 @@ std::optional<RecordedPicture> open(const py::bytes& data) {
     delete static_cast<const py::bytes*>(kept);
   });
   const py::gil_scoped_release release;
-  return RecordedPicture::open(std::move(keeper), bytes);
+  return RecordedPicture::open(std::move(keeper), bytes, grey);
 }
 
 void give_pixels(const RecordedPicture& picture, const py::bytes& rgbx) {
@@ -185,7 +185,7 @@ void bind_pictures(py::module_& m) {
   m.def("last_decode", [] { return static_cast<int>(RecordedPicture::last_decode()); });
   py::class_<TensorValues>(m, "TensorValues").def(py::init<const Pipeline&>(), py::arg("conversions"));
   py::class_<RecordedPicture>(m, "RecordedPicture", py::is_final())
-      .def_static("open", &open, py::arg("data"))
+      .def_static("open", &open, py::arg("data"), py::arg("grey") = false)
       .def_property_readonly(
           "size", [](const RecordedPicture& p) { return std::pair(p.size().width, p.size().height); })
       .def_property_readonly(

@@ -471,8 +471,10 @@ class RecordedPicture:
     """
 
     @staticmethod
-    def open(data: bytes) -> RecordedPicture | None:
-        """None where Pillow may refuse the file, or see it otherwise."""
+    def open(data: bytes, grey: bool = False) -> RecordedPicture | None:
+        """None where Pillow may refuse the file, or see it otherwise. A PNG or WebP is decoded here, as "L"
+        if `grey`.
+        """
 
     @property
     def size(self) -> tuple[int, int]: ...

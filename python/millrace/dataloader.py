@@ -16,7 +16,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from ._common.checksum import signed, verified
 from ._common.data_parallel import part_of, sampler_of_part
 from ._common.devices import Device, device_of
-from ._loader.arguments import checked_arguments, checked_pictures
+from ._loader.arguments import PICTURES, checked_arguments, checked_pictures
 from ._loader.engines.python import PYTHON
 from ._loader.heavy_lists import memory_advice
 from ._loader.iterator import InlineIterator, iterator_over
@@ -289,6 +289,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         """
         plan = make_plan(self)
         advice = memory_advice(self.dataset) if self._engine_name(plan) == "processes" else []
+        if plan.spec is None:
+            advice.append(f"pictures: {PICTURES[self.pictures]}")
         if order := order_advice(self):
             advice = [*advice, f"order: {order}"]
         return "\n".join([str(plan), *tuning_lines(self, plan, self._engine_name(plan)), *advice])

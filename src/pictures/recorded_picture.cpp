@@ -194,7 +194,7 @@ RecordedPicture::Renderer& RecordedPicture::renderer() {
 }
 
 std::optional<RecordedPicture> RecordedPicture::open(std::shared_ptr<const void> keeper,
-                                                     std::span<const uint8_t> bytes) {
+                                                     std::span<const uint8_t> bytes, bool grey) {
   thread_local codecs::PictureDecoder decoder{codecs::JpegRule::strict};
   auto source = std::make_shared<Source>();
   try {
@@ -203,14 +203,15 @@ std::optional<RecordedPicture> RecordedPicture::open(std::shared_ptr<const void>
     if (const codecs::JpegHeader* const jpeg = decoder.jpeg()) {
       if (!is_regular(*jpeg, bytes)) return std::nullopt;
       source->grey = jpeg->components == 1;
+      source->keeper = std::move(keeper);
+      source->bytes = bytes;
     } else {
       source->keep([&](base::ImageView view) { decoder.decode({0, 0, view.width, view.height}, view); });
+      source->grey = grey;
     }
   } catch (const Error&) {
     return std::nullopt;
   }
-  source->keeper = std::move(keeper);
-  source->bytes = bytes;
   return RecordedPicture(std::move(source));
 }
 

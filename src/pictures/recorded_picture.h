@@ -30,10 +30,10 @@ class RecordedPicture {
  public:
   // Of `bytes`, which `keeper` keeps. Nothing when a decoder here may see another picture than Pillow, or
   // when Pillow may refuse it: a caller decodes such a file in its own way, at once. Costs one pass over the
-  // bytes in search of markers, about 10 us per 100 kB. PNG and WebP, whose damage shows only when they are
-  // decoded, are decoded here.
+  // bytes in search of markers, about 10 us per 100 kB. PNG and WebP, whose damage shows only when they are decoded,
+  // are decoded here; such a one is grey where `grey` says that Pillow's mode is.
   static std::optional<RecordedPicture> open(std::shared_ptr<const void> keeper,
-                                             std::span<const uint8_t> bytes);
+                                             std::span<const uint8_t> bytes, bool grey = false);
 
   transforms::PictureSize size() const { return size_; }
   transforms::PictureSize stored_size() const;

@@ -8,13 +8,16 @@ from typing import Any
 import torch
 
 from .._common.data_parallel import EQUAL_STEPS
-from .._pictures.asking import MODES
 from .._tools.history.recorder import BatchHistory
 from .plan.decoding import DECODE
 
 NATIVE = ("auto", "never", "require")
 ON_ERROR = ("raise", "skip", "replace")
 WORKER_METHODS = ("auto", "process", "thread")
+PICTURES = {  # and what explain() says
+    "lazy": "native — JPEGs and PNGs that the dataset opens with Pillow are decoded where they are looked at",
+    "pillow": "python — as the dataset opens them",
+}
 
 
 def checked_arguments(
@@ -46,8 +49,8 @@ def checked_arguments(
 def checked_pictures(pictures: Any) -> Any:
     """None: what the environment says, else "lazy"."""
     if pictures is None:
-        pictures = os.environ.get("MILLRACE_PICTURES", MODES[0])
-    _one_of("pictures", pictures, MODES)
+        pictures = os.environ.get("MILLRACE_PICTURES", "lazy")
+    _one_of("pictures", pictures, tuple(PICTURES))
     return pictures
 
 

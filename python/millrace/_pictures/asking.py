@@ -7,16 +7,17 @@ for it: `look_around()` finds those that the script has imported by now.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+from typing import Any, Literal
 
 from .counts import PictureCounts
 
-MODES = ("lazy", "pillow")
-
 
 class _Thread(threading.local):
-    counts: PictureCounts | None = None  # of the engine that this thread asks a dataset for
+    # Of the engine that this thread asks a dataset for; False: its loader's pictures are Pillow's alone.
+    counts: PictureCounts | Literal[False] | None = None
 
 
 _thread = _Thread()
@@ -25,27 +26,48 @@ _of_process: PictureCounts | None = None  # where all threads count
 
 def asked() -> PictureCounts | None:
     """Where a picture that is opened now counts; None where it is not to wait."""
-    return _thread.counts or _of_process
+    counts = _thread.counts
+    return _of_process if counts is None else counts or None
 
 
 def everywhere(counts: PictureCounts | None) -> None:
-    """From now on in all threads; None: no longer."""
+    """From now on in all threads, but those that ask for a loader; None: no longer."""
     global _of_process
     _of_process = counts
     if counts is not None:
         look_around()
 
 
-def asks(counts: PictureCounts | None) -> PictureCounts | None:
-    """In front of a call of a dataset, in this thread. Returns what stops_asking() needs."""
+def install() -> None:
+    """For the whole process, and for what it imports later, unless MILLRACE_PICTURES is "pillow"."""
+    if _of_process is None and os.environ.get("MILLRACE_PICTURES") != "pillow":
+        from .imports import watch_imports
+
+        everywhere(PictureCounts())
+        watch_imports([package for package, _ in _PACKAGES], look_around)
+
+
+def uninstall() -> None:
+    """Pictures that wait by now go on waiting."""
+    from .imports import stop_watching
+
+    stop_watching()
+    everywhere(None)
+    put_back()
+
+
+def asks(counts: PictureCounts | None) -> Any:
+    """In front of a call of a dataset, in this thread; None: its pictures do not wait. Returns what
+    stops_asking() needs.
+    """
     before = _thread.counts
+    _thread.counts = counts or False
     if counts is not None:
-        _thread.counts = counts
         look_around()
     return before
 
 
-def stops_asking(before: PictureCounts | None) -> None:
+def stops_asking(before: Any) -> None:
     _thread.counts = before
 
 
@@ -63,10 +85,12 @@ def look_around() -> None:
     modules = sys.modules
     for package, ours in _PACKAGES:
         if package in modules and package not in _seen:
-            _seen.add(package)
             from importlib import import_module
 
-            import_module("." + ours, __package__).install()
+            install = getattr(import_module("." + ours, __package__), "install", None)
+            if install is not None:  # else that module is being imported, and has imported the package
+                _seen.add(package)
+                install()
 
 
 def put_back() -> None:

@@ -1,5 +1,5 @@
 """Pictures of Pillow that wait: what a script does to an opened JPEG is recorded, and pixels are made when
-somebody looks at them.
+somebody looks at them. A PNG is decoded at once, as its damage shows only then, and the rest is recorded.
 
 Pillow's own classes, arguments, checks and messages stay. Three things are put into its classes while
 pictures are recorded, and taken out by `uninstall()`:
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import io
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -51,15 +52,31 @@ def recorded(image: Image.Image) -> _core.RecordedPicture | None:
 # ------------------------------------------------------------------ from a file to a recording
 
 
-def _is_plain_jpeg(image: ImageFile.ImageFile) -> bool:
+def _is_plain(image: ImageFile.ImageFile) -> bool:
+    """A JPEG or a PNG of bytes in one piece, as it was opened."""
+    if image.mode not in ("RGB", "L") or len(image.tile) != 1 or ImageFile.LOAD_TRUNCATED_IMAGES:
+        return False
+    decoder, box, offset, how = image.tile[0]
+    if box != (0, 0, *image.size) or image.decoderconfig:  # draft() has chosen a smaller picture
+        return False
+    if type(image) is JpegImagePlugin.JpegImageFile:
+        return decoder == "jpeg" and offset == 0
+    if getattr(image, "is_animated", False):
+        return False
     return (
-        type(image) is JpegImagePlugin.JpegImageFile
-        and image.mode in ("RGB", "L")
-        and not getattr(image, "decoderconfig", ())  # draft() has chosen a smaller picture
-        and len(image.tile) == 1
-        and tuple(image.tile[0])[:3] == ("jpeg", (0, 0, *image.size), 0)
-        and not ImageFile.LOAD_TRUNCATED_IMAGES
+        type(image) is _png()
+        and decoder == "zip"
+        and how == image.mode
+        and _PNG + "prepare_idat" in image.__dict__
     )
+
+
+_PNG = "_PngImageFile__"  # "idat": how many bytes are left of the data chunk in which Pillow stands
+
+
+def _png() -> Any:
+    module = sys.modules.get("PIL.PngImagePlugin")
+    return None if module is None else module.PngImageFile
 
 
 def _begin(image: ImageFile.ImageFile) -> bool:
@@ -67,8 +84,9 @@ def _begin(image: ImageFile.ImageFile) -> bool:
     counts = asked()
     if counts is None:
         return False
-    begun = _is_plain_jpeg(image) and _read(image)
+    begun = _is_plain(image) and _read(image)
     counts.opened += begun
+    counts.decoded_whole += begun and not isinstance(image, JpegImagePlugin.JpegImageFile)
     counts.left_to_pillow += not begun
     return begun
 
@@ -82,9 +100,11 @@ def _read(image: ImageFile.ImageFile) -> bool:
         data = file.read()
     except Exception:  # Pillow's own load() meets the same, and says so
         return False
-    record = _core.RecordedPicture.open(data) if type(data) is bytes else None
+    record = _core.RecordedPicture.open(data, image.mode == "L") if type(data) is bytes else None
     if record is None or record.size != image.size or record.mode != image.mode:
         return False
+    if type(image) is not JpegImagePlugin.JpegImageFile:
+        _end_png(image, data)
     image.tile = []
     image.map = None
     image.readonly = 0
@@ -94,6 +114,16 @@ def _read(image: ImageFile.ImageFile) -> bool:
     image.__dict__[_RECORD] = record
     del image.__dict__[_DOOR]
     return True
+
+
+def _end_png(image: Any, data: bytes) -> None:
+    """What stands behind the pixels is read by Pillow, as it does when it has them."""
+    at = image.tile[0][2] - 8  # the first data chunk's length
+    while data[at + 4 : at + 8] == b"IDAT":
+        at += 12 + int.from_bytes(data[at : at + 4], "big")
+    image.fp.seek(at - 4)  # the last one's checksum
+    image.__dict__[_PNG + "idat"] = 0
+    image.load_end()
 
 
 # ------------------------------------------------------------------ from a recording to pixels
