@@ -269,6 +269,8 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
                 self._submitted = True
                 self._submit_all(engine)
         elif self._engine is None or self._engine.outstanding == 0:
+            if self._engine is None and self._first is None:
+                raise closed_error()
             self._progress.drawing()
             try:
                 index = self._next_index()
