@@ -124,7 +124,7 @@ class ProcessEngine(WorkerEngine):
             answers=answers_in,
             state=progress.places.state_of(worker),
             stacks=stacks,
-            board=(self._clocks.slot, common["num_workers"], worker),
+            board=self._clocks.row_of(worker),
         )
         process = context.Process(target=run_worker, args=(job,))
         process.daemon = True
