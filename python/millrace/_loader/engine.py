@@ -51,9 +51,6 @@ class NeedsIndex:
     """
 
 
-NEEDS_INDEX = NeedsIndex()
-
-
 class Engine(Protocol):
     """Makes batches: index lists in, batches out, in the order that torch's loader has.
 

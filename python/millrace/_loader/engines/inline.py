@@ -26,12 +26,12 @@ from .native import watch_of
 class InlineEngine:
     """torch's fetcher in next(). `fetcher`: what is asked for the dataset's state."""
 
-    workers: list[Any] = []
     lists_ahead = 0
     pins = False
 
     def __init__(self, setup: Setup) -> None:
         loader, progress, saved = setup.loader, setup.progress, setup.progress.saved
+        self.workers: list[Any] = []
         self._profiler, self.counters = setup.record.profiler, empty_counters()
         dataset = setup.dataset
         if isinstance(dataset, (IterDataPipe, MapDataPipe)):
@@ -41,7 +41,7 @@ class InlineEngine:
             dataset = torch.utils.data.graph_settings.apply_random_seed(dataset, seeded)
         put_dataset_back(dataset, saved)
         self._kind, self._batched = loader._dataset_kind, loader._auto_collation
-        self._skips, self._least = setup.on_error == "skip", loader.batch_size if loader.drop_last else 1
+        self._least = loader.batch_size if loader.drop_last else 1
         self._sink = None if setup.on_error == "raise" else Sink()
         arguments = self._kind, dataset, self._batched
         if self._sink is None:

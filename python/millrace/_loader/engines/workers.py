@@ -19,7 +19,7 @@ from torch._utils import ExceptionWrapper
 from ... import _core
 from ..._profiling.stages import note_ready
 from ...errors import CorruptDataError
-from ..engine import NEEDS_INDEX, Delivered, NeedsIndex, Setup
+from ..engine import Delivered, NeedsIndex, Setup
 from ..run_record import add_errors, empty_counters
 from ..schedule import END, WAIT, Schedule
 from .backfill import Backfill, Positions
@@ -147,7 +147,7 @@ class WorkerEngine:
         while True:
             if self._needs_index:
                 self._needs_index -= 1
-                return NEEDS_INDEX
+                return NeedsIndex()
             backfill = self._backfill
             if backfill is None:
                 taken = self._schedule.take()
@@ -244,9 +244,6 @@ class WorkerEngine:
     def _on_their_way(self) -> int:
         """Batches that workers have made and that were not received."""
         raise NotImplementedError
-
-    def _wants_state(self, task: int) -> bool:
-        return self._progress.wants_state(task)
 
     def uncount(self) -> None:
         self.counters |= {"samples": 0, "batches": 0}
