@@ -66,8 +66,11 @@ class Engine(Protocol):
 
     lists_ahead: int
     """Index lists that the engine wants to know beforehand; 0: as many as torch would have sent."""
-    fetcher: Any
-    """What says where a dataset in this process stands, as torch's fetchers do; None: no such dataset."""
+
+    @property
+    def fetcher(self) -> Any:
+        """What says where a dataset in this process stands, as torch's fetchers do; None: no such dataset."""
+
     pins: bool
     """Whether batches are where pin_memory=True wants them already."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 import time
 from collections import deque
@@ -15,15 +14,15 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
+from ..._tools.history.draws import watch_of
 from ..engine import Delivered, Setup
-from ..run_record import add_errors, empty_counters
+from ..run_record import Counting, add_errors, empty_counters
 from ..states import put_dataset_back, put_fetcher_back
 from .backfill import Backfill, Positions
 from .fetchers import Sink, make_fetcher
-from .native import watch_of
 
 
-class InlineEngine:
+class InlineEngine(Counting):
     """torch's fetcher in next(). `fetcher`: what is asked for the dataset's state."""
 
     lists_ahead = 0
@@ -52,7 +51,7 @@ class InlineEngine:
                 *arguments, loader.collate_fn, loader.drop_last, self._sink, setup.on_error
             )
         self._stacks: StackSampler | None = None  # of the thread that calls next()
-        self._watch = watch_of(progress) if self._kind == _DatasetKind.Map else None
+        self._watch = watch_of(progress.log) if self._kind == _DatasetKind.Map else None
         self._streams = self._batched and self._kind == _DatasetKind.Iterable
         self._lists: deque[Any] = deque()
         self._positions: Any = None  # Positions, with on_error="skip"
@@ -150,12 +149,6 @@ class InlineEngine:
 
     def close(self) -> None:
         """Nothing runs behind next()."""
-
-    def uncount(self) -> None:
-        self.counters |= {"samples": 0, "batches": 0}
-
-    def stats(self) -> dict[str, Any]:
-        return copy.deepcopy(self.counters)
 
     def snapshot(self, stacks: bool) -> dict[str, Any]:
         return {} if self.doing is None else {"indices": self.doing}
