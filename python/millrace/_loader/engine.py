@@ -100,8 +100,9 @@ class Engine(Protocol):
     def snapshot(self, stacks: bool) -> dict[str, Any]:
         """What everybody is doing, for dump_state(); `stacks`: of worker processes, whom that interrupts."""
 
-    def rows(self) -> list[Any] | None:
-        """The workers' clocks, as rows of the profile; None: there are no workers."""
+    @property
+    def rows(self) -> Callable[[], list[Any]] | None:
+        """Reads the workers' clocks, as rows of the profile; None: there are no workers."""
 
     @property
     def set_limits(self) -> Callable[[int, int], None] | None:

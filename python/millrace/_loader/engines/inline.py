@@ -153,10 +153,7 @@ class InlineEngine(Counting):
     def snapshot(self, stacks: bool) -> dict[str, Any]:
         return {} if self.doing is None else {"indices": self.doing}
 
-    def rows(self) -> None:
-        """There are no workers."""
-
-    set_limits = None
+    rows = set_limits = None
 
 
 def _shown(make: Callable[..., Any], *arguments: Any) -> Any:
