@@ -17,6 +17,7 @@ from ._common.checksum import signed, verified
 from ._common.data_parallel import part_of, sampler_of_part
 from ._common.devices import Device, device_of
 from ._loader.arguments import PICTURES, checked_arguments, checked_pictures
+from ._loader.endings import leave_if_ending
 from ._loader.engines.python import PYTHON
 from ._loader.heavy_lists import memory_advice
 from ._loader.iterator import InlineIterator, iterator_over
@@ -201,6 +202,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
     def _batches(self) -> Any:
         """torch's iterator. A stream's keeps nothing for the next epoch, persistent_workers or not."""
+        leave_if_ending()
         if isinstance(self._iterator, InlineIterator):
             self._iterator = None
         batches = super().__iter__()
@@ -372,8 +374,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         if saved is not None:
             saved.check_fingerprint(fingerprint(self))
             saved.set_sampler_epoch(self)
-        self._iterator = None
-        self._millrace_progress = None
+        self._iterator = self._millrace_progress = None
         self._millrace_saved = None if saved is None else copy.deepcopy(state_dict)
         if saved is not None and not verify:
             self._millrace_saved = signed(verified(self._millrace_saved, "the loader's state", verify))
@@ -389,9 +390,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
     @property
     def seed(self) -> int | None:
-        """The base seed drawn by the latest iterator, on which native random transforms depend; None before
-        the first.
-        """
+        """The latest iterator's base seed, of which native random transforms draw; None before the first."""
         return None if self._millrace_run is None else self._millrace_run.seed
 
     @property

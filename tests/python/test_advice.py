@@ -15,6 +15,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.alone
 def test_what_is_foretold_comes_true():
     found = []
     for case in CASES:

@@ -88,10 +88,9 @@ class LoaderIterator(_BaseDataLoaderIter):
         engine = self._engine = self._spec.open(setup)
         self._workers, self._shutdown = engine.workers, False
         record.live = engine.stats
-        if engine.rows() is not None:
-            record.profiler.watch(
-                lambda: engine.rows() or [], [pid for w in engine.workers if (pid := w.pid) is not None]
-            )
+        if engine.rows is not None:
+            pids = [worker.pid for worker in engine.workers if worker.pid is not None]
+            record.profiler.watch(engine.rows, pids)
         close_at_exit(self)
         if record.tuning is not None and engine.set_limits is not None:
             record.tuning.attach(engine.set_limits, record)
@@ -269,6 +268,8 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
                 self._submitted = True
                 self._submit_all(engine)
         elif self._engine is None or self._engine.outstanding == 0:
+            if self._engine is None and self._first is None:
+                raise closed_error()
             self._progress.drawing()
             try:
                 index = self._next_index()

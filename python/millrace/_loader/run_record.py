@@ -40,6 +40,18 @@ def add_errors(counters: dict[str, Any], errors: list[dict[str, Any]]) -> None:
     counters["left_out"] += len(errors)
 
 
+class Counting:
+    """What engines share that count in Python."""
+
+    counters: dict[str, Any]
+
+    def uncount(self) -> None:
+        self.counters |= {"samples": 0, "batches": 0}
+
+    def stats(self) -> dict[str, Any]:
+        return copy.deepcopy(self.counters)
+
+
 class RunRecord:
     """`engine` ("threads", "processes" or "inline"), `seed` (None until drawn), `epoch`, and the counters
     behind `stats()`.

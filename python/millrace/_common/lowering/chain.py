@@ -12,17 +12,13 @@ from .holders import held_transforms, holder_name, shadowed_method
 from .refusal import NotLowered, loaded
 from .tensor_resize import rounds_as_torch
 
-_FLOATS = {
+FLOATS = {
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",
     torch.float32: "float32",
     torch.float64: "float64",
 }
-
-
 _MOST_NESTED = 32
-
-
 _AFTER_ERASING = ("RandomErasing", "Identity", "RGB")  # what may follow RandomErasing
 
 
@@ -56,7 +52,7 @@ class Chain:
                 "the transforms return PIL images, which default_collate refuses; end with ToTensor() or"
                 " ToImage()"
             )
-        to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": _FLOATS.get(self.dtype, "uint8")}
+        to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": FLOATS.get(self.dtype, "uint8")}
         if self.multiply:
             to_tensor["multiply"] = True
         return [*self.picture, to_tensor, *self.normalize, *self.erasing]

@@ -15,18 +15,8 @@ from typing import Any
 import torch
 
 from .arguments import V1, V2, fill, floats, interpolation, padding, pair
-from .chain import Chain
+from .chain import FLOATS, Chain
 from .refusal import NotLowered, loaded
-
-_FLOATS = {
-    torch.float16: "float16",
-    torch.bfloat16: "bfloat16",
-    torch.float32: "float32",
-    torch.float64: "float64",
-}
-
-
-_MOST_NESTED = 32
 
 
 @dataclass(frozen=True)
@@ -201,7 +191,7 @@ def _random_apply(chain: Chain, t: Any, family: str) -> None:
 
 
 def _random_erasing(chain: Chain, t: Any, family: str) -> None:
-    if chain.dtype not in _FLOATS:
+    if chain.dtype not in FLOATS:
         raise NotLowered(
             "RandomErasing is native for float tensors; put ToTensor() or ToDtype(torch.float32, scale=True)"
             " before it"
@@ -235,7 +225,7 @@ def _to_dtype(chain: Chain, t: Any, family: str) -> None:
         raise NotLowered(f"{name} does nothing to PIL images; put ToImage() or PILToTensor() before it")
     if dtype is chain.dtype:
         return
-    if isinstance(dtype, dict) or dtype not in _FLOATS:
+    if isinstance(dtype, dict) or dtype not in FLOATS:
         raise NotLowered(
             f"{name}({dtype}) has no native form; the engine makes uint8, float16, bfloat16, float32 and"
             " float64"
@@ -250,7 +240,7 @@ def _to_dtype(chain: Chain, t: Any, family: str) -> None:
 
 
 def _normalize(chain: Chain, t: Any, family: str) -> None:
-    if chain.dtype not in _FLOATS:
+    if chain.dtype not in FLOATS:
         raise NotLowered(
             "Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it"
         )

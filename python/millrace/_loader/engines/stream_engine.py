@@ -30,7 +30,7 @@ from ..._profiling.stages import COLLATE, WAIT, during
 from ..._tools.history.recorder import Names
 from ..endings import closed_error
 from ..engine import Delivered
-from .native import native_snapshot
+from .native import MadeOnce, native_snapshot
 from .stream_pictures import Picture
 
 State = dict[str, Any]
@@ -49,7 +49,7 @@ class _StillToCome(Exception):
     """A time-out: nothing was lost."""
 
 
-class StreamEngine:
+class StreamEngine(MadeOnce):
     """Draws samples a few batches ahead, in the consumer's thread; the C++ loader makes their pictures.
 
     For states it is a fetcher, as torch has them: `dataset`, `dataset_iter`, `ended`. close() beside next()
@@ -71,12 +71,19 @@ class StreamEngine:
         self._drained = False
         self._seat = threading.RLock()  # the consumer's, inside next()
         self.ended = self.closed = False
-        self.fetcher = self.dataset = self
         self.dataset_iter = object()  # has no state of its own
         self.names = Names()  # of the samples in the batch that was made last
         self.core = spec.loader(self._tickets)
         self.core.start_epoch(seed, 0)
         self.set_limits = self.core.set_limits
+
+    @property
+    def fetcher(self) -> StreamEngine:
+        return self
+
+    @property
+    def dataset(self) -> StreamEngine:
+        return self
 
     def state_dict(self) -> State:
         return copy.deepcopy(unsigned_state(self._spec.dataset) if self.ended else self._state)
@@ -135,9 +142,6 @@ class StreamEngine:
         """Of samples, and with them of shards that are open: who keeps the iterator does not keep these."""
         self._drawn.clear()
         self._tickets.drop_before(2**62)
-
-    def uncount(self) -> None:
-        """Native batches are not made again to be dropped: the position is exact."""
 
     def stats(self) -> dict[str, Any]:
         return self.core.stats()

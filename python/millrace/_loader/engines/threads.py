@@ -204,7 +204,7 @@ class ThreadEngine(WorkerEngine):
             thread.start()
 
     def _send(self, worker: int, task: int, index: Any, turn: int) -> None:
-        self.workers[worker].tasks.put((task, index, self._wants_state(task), turn))
+        self.workers[worker].tasks.put((task, index, self._progress.wants_state(task), turn))
 
     def _resume(self, shared_seed: int | None) -> None:
         for thread in self.workers:
