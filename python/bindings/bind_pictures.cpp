@@ -134,23 +134,25 @@ py::array_t<uint8_t> array(const RecordedPicture& picture, const std::string& la
 // What ToTensor, or PILToTensor, and Normalize behind it make of pixels; made once for each of the few that a
 // program uses.
 struct TensorValues {
-  transforms::ValueTable table;
+  transforms::ValueTable table, grey;
   explicit TensorValues(const Pipeline& pipeline) {
     const transforms::Chain& chain = pipeline.native->chain();
     if (!chain.steps.empty() || !chain.erasing.empty())
       throw py::value_error("TensorValues: a chain of conversions alone, without changes of the picture");
     table = transforms::make_value_table(chain.to_tensor, chain.normalize);
     table.math_is_exact = transforms::math_gives_table(table);
+    grey = table;
+    grey.planes = 1;
   }
 };
 
 py::object tensor(const RecordedPicture& picture, const TensorValues& values) {
   const auto [width, height] = picture.size();
+  const transforms::ValueTable& table = picture.mode() == Mode::grey ? values.grey : values.table;
   void* to = nullptr;
-  py::object result =
-      new_row_tensor({picture.mode() == Mode::grey ? 1 : 3, height, width}, values.table.type, &to);
+  py::object result = new_row_tensor({table.planes, height, width}, table.type, &to);
   const py::gil_scoped_release release;
-  picture.render(values.table, to);
+  picture.render(table, to);
   return result;
 }
 

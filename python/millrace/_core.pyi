@@ -61,6 +61,13 @@ class SampleFiles:
 
     def read(self, index: int) -> bytes: ...
 
+class PixelFiles(SampleFiles):
+    """Pictures in memory: a uint8 array of shape (samples, height, width, 3), of any strides, read where it
+    lies. ValueError for any other.
+    """
+
+    def __init__(self, pixels: NDArray[np.uint8]) -> None: ...
+
 class PathFiles(SampleFiles):
     """Ordinary files."""
 

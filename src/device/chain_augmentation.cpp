@@ -59,6 +59,7 @@ struct Teller {
 
 std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, transforms::PictureSize stored,
                                             const transforms::SampleParams& params) {
+  if (chain.to_tensor.channels != 3) return std::nullopt;
   AugmentationBuilder builder(stored.width, stored.height);
   for (const transforms::Placed& placed : transforms::place_steps(chain, stored, params))
     std::visit(Teller{builder, placed}, placed.step->spec);

@@ -157,14 +157,7 @@ class RecordedPicture::Renderer {
 
   void planes(const RecordedPicture& picture, const transforms::ValueTable& table, void* out) {
     const base::ImageView region = prepare(picture);
-    if (picture.mode_ == Mode::rgb) return buffers_.runner.run(buffers_.plan, region, table, out);
-    const base::ImageView grey = buffers_.result.resize(picture.size_.width, picture.size_.height);
-    buffers_.runner.run(buffers_.plan, region, grey);
-    auto* to = static_cast<uint8_t*>(out);
-    const size_t element = base::dtype_bytes(table.type);
-    for (int32_t y = 0; y < grey.height; ++y)
-      for (int32_t x = 0; x < grey.width; ++x, to += element)
-        std::memcpy(to, table.channels[0].data() + grey.row(y)[x * base::kPixelBytes] * element, element);
+    buffers_.runner.run(buffers_.plan, region, table, out);
   }
 
  private:

@@ -30,8 +30,8 @@ class RecordedPicture {
  public:
   // Of `bytes`, which `keeper` keeps. Nothing when a decoder here may see another picture than Pillow, or
   // when Pillow may refuse it: a caller decodes such a file in its own way, at once. Costs one pass over the
-  // bytes in search of markers, about 10 us per 100 kB. PNG and WebP, whose damage shows only when they are decoded,
-  // are decoded here; such a one is grey where `grey` says that Pillow's mode is.
+  // bytes in search of markers, about 10 us per 100 kB. PNG and WebP, whose damage shows only when they are
+  // decoded, are decoded here; such a one is grey where `grey` says that Pillow's mode is.
   static std::optional<RecordedPicture> open(std::shared_ptr<const void> keeper,
                                              std::span<const uint8_t> bytes, bool grey = false);
 
@@ -57,7 +57,7 @@ class RecordedPicture {
   enum class Layout : uint8_t { grey, rgb, bgr, rgbx };
   static int bytes_of(Layout layout);
   void render(Layout layout, uint8_t* out) const;
-  // Planes of table.type: three, or one for a grey picture (the first channel's values).
+  // table.planes planes of table.type; one is meant for grey pictures.
   void render(const transforms::ValueTable& table, void* out) const;
 
   // The whole stored picture as RGBX, dense, for this and all that were recorded over the same file.

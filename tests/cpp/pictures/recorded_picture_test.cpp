@@ -111,16 +111,16 @@ TEST(RecordedPicture, LayoutsHoldTheSamePixels) {
 }
 
 TEST(RecordedPicture, TensorsHoldTheirValues) {
-  const transforms::ValueTable table = transforms::make_value_table(ToTensor{OutputType::f32, false}, {});
   for (const Mode mode : {Mode::rgb, Mode::grey}) {
     const RecordedPicture picture = open(file("jpeg/444_q90.jpg"))->turn(6).in(mode);
     const size_t plane = size_t(picture.size().width) * picture.size().height;
-    const size_t planes = mode == Mode::grey ? 1 : 3;
-    std::vector<float> values(planes * plane);
+    const int32_t planes = mode == Mode::grey ? 1 : 3;
+    const auto table = transforms::make_value_table(ToTensor{OutputType::f32, false, planes}, {});
+    std::vector<float> values(static_cast<size_t>(planes) * plane);
     picture.render(table, values.data());
     const Bytes rgb = look(picture);
     for (size_t i = 0; i < plane; ++i)
-      for (size_t c = 0; c < planes; ++c)
+      for (size_t c = 0; c < static_cast<size_t>(planes); ++c)
         ASSERT_EQ(values[c * plane + i], static_cast<float>(rgb[3 * i + c]) / 255.0f);
   }
 }
