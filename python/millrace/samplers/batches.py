@@ -17,8 +17,7 @@ from .resumable import Resumable
 
 class BatchIterator:
     """The next indices of a sampler, whose iterator is made for the first batch, as torch's BatchSampler
-    does: lists, or int64 arrays
-    where `arrays` is set and the sampler makes numbers.
+    does: lists, or int64 arrays where `arrays` is set and the sampler makes numbers.
     """
 
     def __init__(self, sampler: BatchSampler, state: dict[str, Any], arrays: bool) -> None:

@@ -40,9 +40,8 @@ class SequentialSampler(Resumable, data.SequentialSampler):
 @known(data.RandomSampler)
 class RandomSampler(Resumable, data.RandomSampler):
     """torch's, with its draws at its moments: from the global generator 64 bits at the first index, from a
-    generator of its own
-    a permutation at each round's first index and one behind the last, or with replacement 32 numbers at a
-    time.
+    generator of its own a permutation at each round's first index and one behind the last, or with
+    replacement 32 numbers at a time.
 
     From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per
     sample, and the first index comes at once. Resuming a sampler with a generator of its own puts the

@@ -124,8 +124,7 @@ class DiskCache:
 
     def find_whole(self, url: str, meta: Meta | None = None) -> WholeEntry | None:
         """The object's entry, if nothing has to be asked of the store: all of it is there, and it is of the
-        version in `meta`, or, without
-        one, of one that is fresh. Any thread.
+        version in `meta`, or, without one, of one that is fresh. Any thread.
         """
         if time.monotonic() < self._rest_until:
             return None
@@ -274,9 +273,9 @@ class DiskCache:
 
     def stats(self) -> dict[str, Any]:
         """Of this process: "hits" and "misses" (blocks of 1 MiB, counted when a reader first comes to them),
-        "hit_rate" (None before
-        the first), "verified" (blocks that were compared with their checksum), "repaired" (those that did not
-        match), "evicted" (entries), "bypassed" (objects read without the cache).
+        "hit_rate" (None before the first), "verified" (blocks that were compared with their checksum),
+        "repaired" (those that did not match), "evicted" (entries), "bypassed" (objects read without the
+        cache).
         Of the folder: "entries", "bytes" (on disk).
         """
         with self._lock:

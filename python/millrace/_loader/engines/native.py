@@ -25,8 +25,7 @@ class NativeSpec:
     """counts_occurrences: whether a sample depends on how often its index came before in the epoch."""
     shares_batches = grows = True
     """Whether threads share the rows of a batch, or each makes whole ones; whether more slots than usual are
-    of
-    use.
+    of use.
     """
     python_collate: Any = None
     """What makes the consumer's batches of those that collated() returns, if anything does."""

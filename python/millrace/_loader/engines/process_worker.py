@@ -53,8 +53,7 @@ def _pickler(file: Any) -> ForkingPickler:
 @dataclass
 class WorkerJob:
     """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn
-    travel together, so that
-    a worker_init_fn that is a method of the dataset acts on the worker's copy.
+    travel together, so that a worker_init_fn that is a method of the dataset acts on the worker's copy.
     """
 
     dataset_kind: int

@@ -38,8 +38,7 @@ def draw_base_seed(generator: Any = None) -> int:
 
 def generator_states(own: dict[str, torch.Generator], pythons: bool) -> dict[str, torch.Tensor]:
     """Of `own`, by their names; of torch's global one, as "global"; `pythons`: and of those of the modules
-    random and numpy.random,
-    as "python".
+    random and numpy.random, as "python".
     """
     states = {name: generator.get_state() for name, generator in own.items()} | {
         "global": torch.get_rng_state()

@@ -112,9 +112,8 @@ class SavedState:
 
     def check_workers(self, workers: int, streams: bool) -> None:
         """StateError, and an AssertionError as torchdata's, when there was another number of workers, and the
-        state is of them: it holds
-        what their copies of the dataset said, or how many batches each made of a stream. A place in an order
-        is no worker's.
+        state is of them: it holds what their copies of the dataset said, or how many batches each made of a
+        stream. A place in an order is no worker's.
         """
         at_a_start = self.finished or not (self.yielded or self.replay)
         if self.workers_then == workers or not (self.holds_dataset or (streams and not at_a_start)):

@@ -110,8 +110,8 @@ class WatchedLoader(Generic[T_co]):
 
     def drift_stats(self) -> dict[str, Any]:
         """batches: handed out; examined; dropped: passed over because the thread was behind; every: [batch,
-        every] from when on each
-        so-manieth was looked at; seconds: CPU time of the looking thread; handing_seconds: of the loop's.
+        every] from when on each so-manieth was looked at; seconds: CPU time of the looking thread;
+        handing_seconds: of the loop's.
         """
         return dict(_NO_STATS) if self._watch is None else self._watch.stats()
 

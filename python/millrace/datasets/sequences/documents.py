@@ -28,8 +28,7 @@ class TokenArray:
 
     def check_file(self) -> None:
         """CorruptDataError when its file is shorter now. Whole pages that are missing the native reader sees
-        itself; in the last one the
-        system reads zeros.
+        itself; in the last one the system reads zeros.
         """
         if self.file is None:
             return
