@@ -220,9 +220,8 @@ class LoaderIterator(_BaseDataLoaderIter):
     def __del__(self) -> None:
         fetcher = None if self._engine is None else self._engine.fetcher
         if fetcher is not None:
-            with contextlib.suppress(
-                Exception
-            ):  # a dataset that cannot say where it stands says so in state_dict()
+            # a dataset that cannot say where it stands says so in state_dict()
+            with contextlib.suppress(Exception):
                 self._progress.ends_inline(fetcher)
         self._shutdown_workers()
 

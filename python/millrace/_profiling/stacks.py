@@ -118,9 +118,8 @@ class StackSampler:
         self._dataset = dataset
         self._hotspots: Hotspots | None = None  # made when there is something to say
         self._ident = _thread.get_ident()
-        self._cpu_clock = time.pthread_getcpuclockid(
-            self._ident
-        )  # asked for by the thread itself, while it is sure to live
+        # asked for by the thread itself, while it is sure to live
+        self._cpu_clock = time.pthread_getcpuclockid(self._ident)
         self._itself = self._ident == threading.main_thread().ident
         self._on = self._itself or _can_sample()
         self._samples: list[StackSample] = []  # the looking thread appends

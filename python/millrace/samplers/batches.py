@@ -23,9 +23,8 @@ class BatchIterator:
     def __init__(self, sampler: BatchSampler, state: dict[str, Any], arrays: bool) -> None:
         self._head, self._position = sampler._head(), state.get("position", 0)
         self._inner = state.get("sampler")
-        self._counts_all = isinstance(
-            sampler.indices(), Resumable
-        )  # positions of all ranks together; else of this one
+        # positions of all ranks together; else of this one
+        self._counts_all = isinstance(sampler.indices(), Resumable)
         self._sampler: BatchSampler | None = sampler  # until the first batch
         self._arrays = arrays
         self._indices: Any = None

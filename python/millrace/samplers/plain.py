@@ -77,9 +77,8 @@ class RandomSampler(Resumable, data.RandomSampler):
         key = origin.seed() & SEED_BITS
         length = self.num_samples
         if length and not n:
-            raise ZeroDivisionError(
-                "integer division or modulo by zero"
-            )  # torch's, for a data source that has become empty
+            # torch's, for a data source that has become empty
+            raise ZeroDivisionError("integer division or modulo by zero")
         order = _core.KeyedPermutation(n, key, 0) if self.is_computed() else _core.RandomPermutation(n, key)
         return order.at, length, max(length - start, 0)
 

@@ -77,9 +77,8 @@ class Resumable:
                 else state
             )
         except StateError:
-            copy.copy(self)._checked(
-                state
-            )  # of what is plainly wrong, or another sampler's, there is more to say
+            # of what is plainly wrong, or another sampler's, there is more to say
+            copy.copy(self)._checked(state)
             raise
         self._pending = self._checked(rest)
 

@@ -40,9 +40,8 @@ class Usage(NamedTuple):
 @contextlib.contextmanager
 def folder_lock(folder: Path) -> Iterator[int | None]:
     """A descriptor of the lock's file, while this process has the lock; None: it did not get it in time."""
-    fd = os.open(
-        folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
-    )  # to read and write: waits for nobody
+    # to read and write: waits for nobody
+    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         deadline = time.monotonic() + LOCK_SECONDS
         while not (locked := lock_now(fd, fcntl.LOCK_EX)) and time.monotonic() <= deadline:

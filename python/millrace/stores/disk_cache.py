@@ -217,9 +217,8 @@ class DiskCache:
             for path in (map_path, map_path, data):
                 fds.append(open_descriptor(path, os.O_RDWR))
             map_fd, lock_fd, data_fd = fds
-            fcntl.flock(
-                lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB
-            )  # evictions happen under the folder's lock, which we hold
+            # evictions happen under the folder's lock, which we hold
+            fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if is_map_of(map_fd, size, version, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
                 os.utime(map_path)
                 entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size), []

@@ -376,9 +376,8 @@ class _Worker:
         if packed is not None:
             self._answer(channel.TREE, slot, task, *packed)
             return
-        data = ForkingPickler.dumps(
-            (value, sink.errors, self._state, draws)
-        )  # torch's own way: tensors in files of their own
+        # torch's own way: tensors in files of their own
+        data = ForkingPickler.dumps((value, sink.errors, self._state, draws))
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
         self._answer(channel.INLINE, slot, task, 0, len(data))
 

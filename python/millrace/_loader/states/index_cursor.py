@@ -99,9 +99,8 @@ class IndexCursor:
         self._before: dict[str, torch.Tensor] = before_made or {}  # generators' states at the first draw
         self._packed: dict[str, str | None] = {}  # the same as text, as far as it was asked for
         self._again = list(self._start.again)  # lists that come again behind the last one
-        self._last = self._at = _Place(
-            self._start.lists, self._start.samples, None
-        )  # of what was drawn, and handed out
+        # of what was drawn, and handed out
+        self._last = self._at = _Place(self._start.lists, self._start.samples, None)
         # between the two, and their lists, without keep_items
         self._ahead: deque[tuple[_Place, Any]] = deque()
         # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the
@@ -123,9 +122,8 @@ class IndexCursor:
         if self._keep_items:
             self._items[self._drawn] = item
             self._drawn += 1
-        self._ahead.append(
-            (self._last, None if self._keep_items else item)
-        )  # at once: a signal's handler may raise behind it
+        # at once: a signal's handler may raise behind it
+        self._ahead.append((self._last, None if self._keep_items else item))
         return item
 
     def _next_item(self) -> Any:

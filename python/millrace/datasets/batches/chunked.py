@@ -206,9 +206,8 @@ class _ChunkMaker(BatchMaker):
     def __init__(self, dataset: ChunkedDataset, options: MakerOptions) -> None:
         self._dataset, self._collate = dataset, options.collate
         budget = dataset.budget()
-        self._in_hand = budget // (
-            options.threads + 1
-        )  # bytes of chunks that one make() holds besides the cache
+        # bytes of chunks that one make() holds besides the cache
+        self._in_hand = budget // (options.threads + 1)
         # a window of shuffled() and its edges: mostly the cache's, and other threads' too
         self._in_hand_of_several = 3 * budget // 4
         self._arrays = [i for i, field in enumerate(dataset.fields) if field.is_array]

@@ -99,9 +99,8 @@ def _arrow_arrays(documents: Any) -> list[TokenArray]:
         name = f"Arrow chunk {number}"
         if not isinstance(chunk, _arrow_types()):
             raise ValueError(f"{name} is {chunk.type}; documents should be lists of integers")
-        values = integers(
-            chunk.values.to_numpy(zero_copy_only=False), name
-        )  # nulls among them make floats, which are refused
+        # nulls among them make floats, which are refused
+        values = integers(chunk.values.to_numpy(zero_copy_only=False), name)
         offsets = integers(chunk.offsets.to_numpy(), name)
         found.append(TokenArray(values, offsets.astype(np.int64), name))
     return found
