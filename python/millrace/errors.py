@@ -71,9 +71,7 @@ def damage_named(path: str, what: str) -> Iterator[None]:
     except Exception as error:  # libraries raise nearly every type for bytes that they do not expect
         if path in str(error):
             raise
-        if isinstance(error, OSError) and error.errno not in (
-            None,
-            errno.EINVAL,
-        ):  # EINVAL: a place before the beginning
+        # EINVAL: a place before the beginning
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise OSError(error.errno, error.strerror, path) from error
         raise corrupt_data(path, f"{path}: {what}: {type(error).__name__}: {error}") from error

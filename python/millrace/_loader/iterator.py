@@ -39,6 +39,8 @@ _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines
 class LoaderIterator(_BaseDataLoaderIter):
     """The body. Order at the start: the sampler's iter(), the base seed's draw, the engine."""
 
+    torchs_class: type
+
     def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
         self._shutdown = False  # first of all: __del__ runs even when the rest raises
         self._engine: Engine | None = None
@@ -59,8 +61,6 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._on_error = loader.on_error if spec.leaves_out else "raise"
         if self._on_error == "skip":
             progress.left_out = record.left_out
-
-    torchs_class: type
 
     def _before_draws(self, loader: Any, saved: Any) -> None:
         raise NotImplementedError

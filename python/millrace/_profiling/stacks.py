@@ -44,15 +44,10 @@ _QUICK_GAP_S, _QUICK_SAMPLES = 0.005, 20  # after so many samples the gap grows 
 _LATE_S = 0.0005  # a sample this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
 _BLOCKED = 0.1  # share of a CPU
-_TELL_S, _MOST_TELL_S = (
-    0.05,
-    0.5,
-)  # between two notes, which cost 0.2 ms: at first, and when there has been time to look
-_PATIENCE_S, _SHORT_S, _LONG_S = (
-    0.5,
-    0.002,
-    0.0071,
-)  # of short batches; of longer ones the less the longer they are, one if it is long
+# between two notes, which cost 0.2 ms: at first, and when there has been time to look
+_TELL_S, _MOST_TELL_S = 0.05, 0.5
+# of short batches; of longer ones the less the longer they are, one if it is long
+_PATIENCE_S, _SHORT_S, _LONG_S = 0.5, 0.002, 0.0071
 _MOST_HOTSPOTS, _MOST_HOT = 200, 20  # kept, in the note
 
 

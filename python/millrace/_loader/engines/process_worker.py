@@ -77,11 +77,8 @@ class WorkerJob:
     stacks: Descriptor | None = None  # where the worker's Python stacks go when they are asked for
     draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
     turns: int = -1  # a slot of the ring, where tasks' turns are
-    board: tuple[int, int, int] = (
-        -1,
-        0,
-        0,
-    )  # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
+    # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
+    board: tuple[int, int, int] = (-1, 0, 0)
 
 
 def run_worker(job: WorkerJob) -> None:

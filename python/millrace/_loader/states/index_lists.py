@@ -29,11 +29,8 @@ from ...samplers.native import inner_sampler
 from .saved import CursorStart
 
 DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
-DRAWS_ANEW = (
-    RandomSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)  # a second iter() draws what a first would have
+# a second iter() draws what a first would have
+DRAWS_ANEW = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 class Lists(NamedTuple):
