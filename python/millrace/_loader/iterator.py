@@ -166,7 +166,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         raise NotImplementedError
 
     def _draw_ahead(self) -> None:
-        """Index lists that go out behind a batch."""
+        """Index lists that go out after a batch."""
 
     def _taken(self, engine: Engine) -> Delivered | None:
         while isinstance(delivered := engine.next(self._timeout), NeedsIndex):

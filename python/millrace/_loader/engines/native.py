@@ -65,10 +65,10 @@ class MadeOnce:
 
 
 class NativeEngine(MadeOnce):
-    """`core` makes the batches of `spec`; a collate_fn that is Python gets them behind it.
+    """`core` makes the batches of `spec`; a collate_fn that is Python gets them from it.
 
-    An index list that cannot be submitted is an error when its turn comes. close(): `core` wakes whoever is
-    in its next(), and waits until he is out.
+    An index list that cannot be submitted is an error where its batch would be delivered. close(): `core`
+    wakes whoever is in its next(), and waits until he is out.
     """
 
     def __init__(self, spec: Any, core: Any, setup: Setup) -> None:

@@ -65,7 +65,7 @@ class PictureFlow(ShardFlow):
 
 
 class _PictureReader:
-    """Puts Pictures into the samples of one shard. Errors pass through, and the shard goes on behind them as
+    """Puts Pictures into the samples of one shard. Errors pass through, and the shard goes on after them as
     its reader does.
     """
 

@@ -87,7 +87,7 @@ class EarlyDraws:
     """What a user's sampler draws in its __iter__, which torch calls before it draws the base seed.
 
     The iterator without workers reads from the very iterator that torch makes then. Made before it; `end`
-    comes behind torch's draws. `own`: generators by name; `saved`: their states and the global ones before
+    comes after torch's draws. `own`: generators by name; `saved`: their states and the global ones before
     the epoch that is resumed, if it had such draws.
     """
 
