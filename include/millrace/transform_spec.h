@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-enum class Interpolation : uint8_t { nearest, bilinear, bicubic };
+enum class Interpolation : uint8_t { nearest, bilinear, bicubic, lanczos, box, hamming };
 
 struct RandomResizedCrop {
   int32_t height = 0, width = 0;

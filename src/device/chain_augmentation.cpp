@@ -51,6 +51,8 @@ struct Teller {
   void operator()(const RandomRotation&) const { builder.something_else(); }
   void operator()(const RandomAffine&) const { builder.something_else(); }
   void operator()(const GaussianBlur&) const { builder.something_else(); }
+  void operator()(const transforms::Crop& t) const { builder.crop(t.box); }
+  void operator()(const transforms::BoxResize&) const { builder.something_else(); }
 };
 
 }  // namespace

@@ -8,7 +8,7 @@ values is refused. Sizes are pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +44,14 @@ def lowered(transform: Any) -> Lowered:
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
             " or ToImage()"
         )
+    return lowered_steps([transform])
+
+
+def lowered_steps(steps: Sequence[Any]) -> Lowered:
+    """The same, of transforms that follow each other."""
     chain = Chain(_LOWERED)
-    chain.add(transform)
+    for step in steps:
+        chain.add(step)
     return Lowered(chain.finish(), chain.names, chain.row_type)
 
 

@@ -12,6 +12,8 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe
 from torch.utils.data.dataloader import _DatasetKind
 
+from ..._pictures.asking import asks, stops_asking
+from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
 from ..._tools.history.draws import watch_of
@@ -50,6 +52,7 @@ class InlineEngine(Counting):
             self.fetcher = make_fetcher(
                 *arguments, loader.collate_fn, loader.drop_last, self._sink, setup.on_error
             )
+        self._pictures = PictureCounts() if loader.pictures == "lazy" else None
         self._stacks: StackSampler | None = None  # of the thread that calls next()
         self._watch = watch_of(progress.log) if self._kind == _DatasetKind.Map else None
         self._streams = self._batched and self._kind == _DatasetKind.Iterable
@@ -140,15 +143,20 @@ class InlineEngine(Counting):
         stacks = self._stacks
         if stacks is None or not stacks.is_of_this_thread:
             stacks = self._stacks = StackSampler(self.fetcher.dataset, self._profiler.clock)
-        before = enter(SAMPLE)
+        before, asked_before = enter(SAMPLE), asks(self._pictures)
         try:
             with stacks:
                 return _shown(self.fetcher.fetch, index) if recording() else self.fetcher.fetch(index)
         finally:
+            stops_asking(asked_before)
             enter(before)
 
     def close(self) -> None:
         """Nothing runs behind next()."""
+
+    def stats(self) -> dict[str, Any]:
+        counters = super().stats()
+        return counters if self._pictures is None else {**counters, "pictures": self._pictures.total()}
 
     def snapshot(self, stacks: bool) -> dict[str, Any]:
         return {} if self.doing is None else {"indices": self.doing}

@@ -109,6 +109,7 @@ class ProcessEngine(WorkerEngine):
             "between_epochs": progress.between_epochs,
             "watches": progress.log_wanted and not progress.streams,
             "draws": progress.draws,
+            "pictures": loader.pictures == "lazy",
             "turns": turns,
         }
 
