@@ -325,7 +325,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         consumer: seconds by what next() and the loop did, which sum to wall_seconds; workers: the same for
         each thread or process; stages: wall and CPU seconds; blame: the seconds that the loop lost, by stage;
         bottleneck: the stage to improve first, or "consumer". `steps`: also when each next() was called and
-            returned. docs/profile.md explains every key.
+        returned. docs/profile.md explains every key.
         """
         return self._latest_run().profile_now(steps)
 

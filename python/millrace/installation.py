@@ -108,8 +108,7 @@ def _places(cls: type) -> Iterator[tuple[dict[str, Any], str]]:
 
 class _InChildren:
     """Travels in the settings that a process hands to those it spawns, and installs where it is unpickled: a
-    child that starts
-    afresh would have torch's class. Forked children have everything as it was.
+    child that starts afresh would have torch's class. Forked children have everything as it was.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -255,8 +255,7 @@ def test_nothing_in_dev_shm_and_no_descriptor_per_batch():
     loader = millrace.DataLoader(Noisy(), batch_size=2, num_workers=2)
     before = set(os.listdir("/dev/shm"))
     iterator = iter(loader)
-    kept = [next(iterator)]
-    during = descriptors()
+    kept, during = [next(iterator)], descriptors()
     kept += list(iterator)
     assert set(os.listdir("/dev/shm")) == before and descriptors() <= during
 

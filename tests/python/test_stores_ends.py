@@ -127,11 +127,12 @@ def test_a_cache_can_be_used_in_a_forked_child(tmp_path: Path) -> None:
 def test_an_admission_that_comes_too_late_holds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, admitted = DiskCache.admit, []
+    real, admitted, begun, closed = DiskCache.admit, [], threading.Event(), threading.Event()
 
     def admit(self: DiskCache, url: str, *others: object) -> object:
         if url.endswith("b.tar"):
-            time.sleep(0.3)
+            begun.set()
+            closed.wait(60)
         entry = real(self, url, *others)
         admitted.append(url)
         return entry
@@ -141,6 +142,8 @@ def test_an_admission_that_comes_too_late_holds_nothing(
     with FaultProxy({"/a.tar": DATA, "/b.tar": DATA}) as store:
         with stores.open_shards([store.url("a.tar"), store.url("b.tar")], cache=cache) as shards:
             assert next(shards)[1].read_at(0, 9) == DATA[:9]
+            assert begun.wait(60)
+        closed.set()
         deadline = time.monotonic() + 60
         while len(admitted) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)

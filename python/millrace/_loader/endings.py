@@ -3,7 +3,7 @@
 The story, for every kind of iterator with threads, processes or an engine behind it:
 - one consumer is inside next(), on any thread. `_shutdown_workers()` may come from any other, at any moment;
 - it marks and wakes. What the consumer uses is torn down when the consumer is outside: by whoever closes,
-  where nobody is inside, else behind it. What waits, comes out with closed_error();
+  where nobody is inside, else after it. What waits, comes out with closed_error();
 - the interpreter's end is the same for all iterators that live: this module's atexit handler. Non-daemon
   threads have been joined by then, so whoever is inside next() or iter(), or comes for another batch or
   iterator later, is a daemon thread that has a moment left. It ends as the interpreter would have ended it:

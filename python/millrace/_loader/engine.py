@@ -142,7 +142,7 @@ class EngineSpec(Protocol):
 
     native: bool
     streams: bool
-    """Whether it is a native stream, whose place is that of a dataset in this process."""
+    """Whether it is a native stream, whose position is that of a dataset in this process."""
     lazy: bool
     """Without workers, the engine is made when the first batch is asked for."""
     follows_forks: bool

@@ -39,6 +39,8 @@ _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines
 class LoaderIterator(_BaseDataLoaderIter):
     """The body. Order at the start: the sampler's iter(), the base seed's draw, the engine."""
 
+    torchs_class: type
+
     def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
         self._shutdown = False  # first of all: __del__ runs even when the rest raises
         self._engine: Engine | None = None
@@ -59,8 +61,6 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._on_error = loader.on_error if spec.leaves_out else "raise"
         if self._on_error == "skip":
             progress.left_out = record.left_out
-
-    torchs_class: type
 
     def _before_draws(self, loader: Any, saved: Any) -> None:
         raise NotImplementedError
@@ -166,7 +166,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         raise NotImplementedError
 
     def _draw_ahead(self) -> None:
-        """Index lists that go out behind a batch."""
+        """Index lists that go out after a batch."""
 
     def _taken(self, engine: Engine) -> Delivered | None:
         while isinstance(delivered := engine.next(self._timeout), NeedsIndex):
@@ -220,9 +220,8 @@ class LoaderIterator(_BaseDataLoaderIter):
     def __del__(self) -> None:
         fetcher = None if self._engine is None else self._engine.fetcher
         if fetcher is not None:
-            with contextlib.suppress(
-                Exception
-            ):  # a dataset that cannot say where it stands says so in state_dict()
+            # a dataset that cannot say where it stands says so in state_dict()
+            with contextlib.suppress(Exception):
                 self._progress.ends_inline(fetcher)
         self._shutdown_workers()
 

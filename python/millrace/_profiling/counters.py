@@ -61,8 +61,7 @@ class Row(NamedTuple):
 
 def notes_of(note: bytes) -> dict[str, Any]:
     """{"split": {stage: seconds}, "cpu": the same, "hot": [[stage, where, seconds], ...]} of a thread's
-    Python code (stacks.py); {} when
-    nobody looked.
+    Python code (stacks.py); {} when nobody looked.
     """
     try:
         found = json.loads(note) if note else {}

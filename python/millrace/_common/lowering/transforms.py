@@ -22,8 +22,8 @@ from .refusal import NotLowered, loaded
 @dataclass(frozen=True)
 class Lowered:
     """`chain`: what `_core.ImagePipeline` takes; `names`: of the transforms in it. `row_type`: the class of
-    tensor that
-    the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not known.
+    tensor that the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not
+    known.
     """
 
     chain: list[dict[str, Any]]

@@ -25,8 +25,7 @@ class NativeSpec:
     """counts_occurrences: whether a sample depends on how often its index came before in the epoch."""
     shares_batches = grows = True
     """Whether threads share the rows of a batch, or each makes whole ones; whether more slots than usual are
-    of
-    use.
+    of use.
     """
     python_collate: Any = None
     """What makes the consumer's batches of those that collated() returns, if anything does."""
@@ -66,10 +65,10 @@ class MadeOnce:
 
 
 class NativeEngine(MadeOnce):
-    """`core` makes the batches of `spec`; a collate_fn that is Python gets them behind it.
+    """`core` makes the batches of `spec`; a collate_fn that is Python gets them from it.
 
-    An index list that cannot be submitted is an error when its turn comes. close(): `core` wakes whoever is
-    in its next(), and waits until he is out.
+    An index list that cannot be submitted is an error where its batch would be delivered. close(): `core`
+    wakes whoever is in its next(), and waits until he is out.
     """
 
     def __init__(self, spec: Any, core: Any, setup: Setup) -> None:

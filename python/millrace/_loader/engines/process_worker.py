@@ -55,8 +55,7 @@ def _pickler(file: Any) -> ForkingPickler:
 @dataclass
 class WorkerJob:
     """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn
-    travel together, so that
-    a worker_init_fn that is a method of the dataset acts on the worker's copy.
+    travel together, so that a worker_init_fn that is a method of the dataset acts on the worker's copy.
     """
 
     dataset_kind: int
@@ -81,11 +80,8 @@ class WorkerJob:
     draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
     pictures: bool = True  # those that the dataset opens wait until they are looked at
     turns: int = -1  # a slot of the ring, where tasks' turns are
-    board: tuple[int, int, int] = (
-        -1,
-        0,
-        0,
-    )  # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
+    # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
+    board: tuple[int, int, int] = (-1, 0, 0)
 
 
 def run_worker(job: WorkerJob) -> None:

@@ -6,9 +6,9 @@ what happens to the pictures is the loader's.
 
     shards ─▶ {"jpg": Picture, "cls": b"3"} ─▶ shuffle, decode the rest, to_tuple ─▶ (Picture, 3) ─▶ a ticket
 
-A batch is drawn a few batches before its turn: its samples, their tickets, and the dataset's state behind it,
-which becomes the loader's when the batch is handed out. An error in drawing comes when it is its batch's
-turn, and ends the stream, as generators end.
+A batch is drawn a few batches before it is delivered: its samples, their tickets, and the dataset's state
+after it, which becomes the loader's when the batch is delivered. An error in drawing is delivered in the
+position of its batch, and ends the stream, as generators end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ END = object()
 @dataclass
 class Drawn:
     samples: list[tuple[Any, ...]]
-    states: list[State]  # of the dataset: behind each sample, or only behind the last one
+    states: list[State]  # of the dataset: after each sample, or only after the last one
     behind: int = 0  # its last ticket + 1
     error: Exception | None = None
 
@@ -162,7 +162,7 @@ class StreamEngine(MadeOnce):
             return batch if self._convert is None else self._convert(batch)
 
     def _next_made(self) -> tuple[torch.Tensor, Drawn] | None:
-        """The pictures of the batch whose turn it is; None at the end. Raises the batch's error, and has
+        """The pictures of the batch to deliver next; None at the end. Raises the batch's error, and has
         given it up then.
         """
         if self.closed and not self.ended:

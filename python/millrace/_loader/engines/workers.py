@@ -77,9 +77,8 @@ class WorkerEngine(Counting):
             while self._held:  # workers do what they would have done without limits
                 task, worker, index = self._held.popleft()
                 self._out(worker, task, index)
-            self._resume(
-                shared_seed
-            )  # what they answer before that they have begun is of the epoch that was left
+            # what they answer before that they have begun is of the epoch that was left
+            self._resume(shared_seed)
         self._schedule.restart(places.last + 1, places.ended)
         self._lists, self._positions, self._backfill, self._refetched = [], None, None, None
         self._needs_index = 0
