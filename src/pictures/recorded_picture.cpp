@@ -208,6 +208,24 @@ std::optional<RecordedPicture> RecordedPicture::open(std::shared_ptr<const void>
   return RecordedPicture(std::move(source));
 }
 
+RecordedPicture RecordedPicture::of_pixels(PictureSize size, Mode mode, const uint8_t* pixels) {
+  auto source = std::make_shared<Source>();
+  source->size = size;
+  source->grey = mode == Mode::grey;
+  source->keep([&](base::ImageView view) {
+    for (int32_t y = 0; y < view.height; ++y) {
+      uint8_t* const row = view.row(y);
+      if (mode == Mode::grey) {
+        for (int32_t x = 0; x < view.width; ++x) std::memset(row + x * base::kPixelBytes, *pixels++, 4);
+      } else {
+        std::memcpy(row, pixels, size_t(view.width) * base::kPixelBytes);
+        pixels += size_t(view.width) * base::kPixelBytes;
+      }
+    }
+  });
+  return RecordedPicture(std::move(source));
+}
+
 RecordedPicture::RecordedPicture(std::shared_ptr<Source> source)
     : source_(std::move(source)), size_(source_->size), mode_(source_->grey ? Mode::grey : Mode::rgb) {
   segments_.push_back({size_, {}, {}});

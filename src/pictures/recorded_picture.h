@@ -35,6 +35,9 @@ class RecordedPicture {
   static std::optional<RecordedPicture> open(std::shared_ptr<const void> keeper,
                                              std::span<const uint8_t> bytes, bool grey = false);
 
+  // Of pixels that are copied: RGBX, or one byte each for a grey picture, dense.
+  static RecordedPicture of_pixels(transforms::PictureSize size, Mode mode, const uint8_t* pixels);
+
   transforms::PictureSize size() const { return size_; }
   transforms::PictureSize stored_size() const;
   Mode mode() const { return mode_; }
