@@ -1,5 +1,5 @@
-"""What the tests of lazy pictures share: Pillow with and without the recording, JPEGs of all kinds, calls that
-are recorded, and results written down so that == compares them.
+"""What the tests of lazy pictures share: Pillow with and without the recording, JPEGs of all kinds, calls
+that are recorded, and results written down so that == compares them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures that wait are Pillow's, to the last bit: whatever was recorded, and however somebody looks at them."""
+"""Pictures that wait are Pillow's, to the last bit: whatever was recorded, however somebody looks at them."""
 
 import copy
 import io
