@@ -201,3 +201,41 @@ def through(image: Image.Image, chain: list[Call]) -> Image.Image:
     for call in chain:
         image = call(image)
     return image
+
+
+# ------------------------------------------------------------------ loaders
+
+PROCESSES = {"num_workers": 2, "multiprocessing_context": "fork"}
+WAYS: dict[str, dict[str, Any]] = {  # millrace's arguments
+    "inline": {"num_workers": 0},
+    "fork": {**PROCESSES, "worker_method": "process"},
+    "spawn": {**PROCESSES, "multiprocessing_context": "spawn", "worker_method": "process"},
+    "threads": {"num_workers": 2, "worker_method": "thread"},
+}
+
+
+def epochs(loader: Any, seed: int = 5, count: int = 1) -> list[Any]:
+    """All batches as written(), and the next number of torch's generator."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    batches = [written(batch) for _ in range(count) for batch in loader]
+    return [*batches, float(torch.rand(()))]
+
+
+def same_batches(dataset: Any, way: str = "inline", count: int = 1, **options: Any) -> dict[str, Any]:
+    """Asserts that millrace's batches are torch's, with and without lazy pictures.
+
+    Returns `stats()["pictures"]` of the lazy loader: of the last epoch, or of all where workers persist.
+    """
+    import millrace
+
+    options = {"batch_size": 4, **options}
+    theirs = {name: value for name, value in WAYS[way].items() if name != "worker_method"}
+    expected = epochs(torch.utils.data.DataLoader(dataset, **theirs, **options), count=count)
+    pillow = millrace.DataLoader(dataset, **WAYS[way], **options, pictures="pillow")
+    assert epochs(pillow, count=count) == expected
+    assert pillow.stats()["pictures"]["opened"] == 0
+    lazy = millrace.DataLoader(dataset, **WAYS[way], **options, pictures="lazy")
+    assert epochs(lazy, count=count) == expected
+    return lazy.stats()["pictures"]
