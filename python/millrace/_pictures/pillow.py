@@ -135,7 +135,8 @@ def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: A
     try:
         result = render(*args)
     except (_core.CorruptDataError, _core.UnavailableError):
-        image = Image.open(io.BytesIO(record.compressed))
+        # Image.open() may be the script's own, and asks for limits again.
+        image = JpegImagePlugin.JpegImageFile(io.BytesIO(record.compressed))
         _original(ImageFile.ImageFile, "load")(image)
         record.give_pixels(image.convert("RGB").tobytes("raw", "RGBX"))
         result = render(*args)
