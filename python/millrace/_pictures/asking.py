@@ -76,6 +76,9 @@ _PACKAGES = (
     ("PIL.JpegImagePlugin", "pillow"),
     ("torchvision.transforms.functional", "torchvision_calls"),
     ("torchvision.transforms.v2.functional", "torchvision_calls"),
+    ("torchvision.io", "torch_decoders"),
+    ("torchcodec.decoders._image_decoders", "torch_decoders"),
+    ("cv2", "opencv"),
 )
 _seen: set[str] = set()
 _modules = 0  # that were imported when all was looked at
@@ -95,7 +98,8 @@ def look_around() -> None:
             install = getattr(import_module("." + ours, __package__), "install", None)
             if install is not None:  # else that module is being imported, and has imported the package
                 _seen.add(package)
-                install()
+                if install() is False:  # the package is being imported
+                    _seen.discard(package)
 
 
 def put_back() -> None:
