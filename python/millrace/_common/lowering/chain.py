@@ -44,6 +44,7 @@ class Chain:
         self.names: list[str] = []
         self.depth = 0  # of callables that hold others
         self.row_type: type | None = torch.Tensor
+        self.begins_with_rgb = False
         self.picture: list[dict[str, Any]] = []
         self.dtype: torch.dtype | None = None
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit

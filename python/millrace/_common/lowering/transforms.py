@@ -34,11 +34,13 @@ class Lowered:
     """`chain`: what `_core.ImagePipeline` takes; `names`: of the transforms in it. `row_type`: the class of
     tensor that
     the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not known.
+    `begins_with_rgb`: whether pictures of all modes are made RGB before anything else.
     """
 
     chain: list[dict[str, Any]]
     names: list[str]
     row_type: type | None
+    begins_with_rgb: bool = False
 
 
 def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -56,7 +58,7 @@ def lowered(transform: Any) -> Lowered:
         )
     chain = Chain(_LOWERED)
     chain.add(transform)
-    return Lowered(chain.finish(), chain.names, chain.row_type)
+    return Lowered(chain.finish(), chain.names, chain.row_type, chain.begins_with_rgb)
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
@@ -255,6 +257,11 @@ def _nothing(chain: Chain, t: Any, family: str) -> None:
     """On the RGB pictures and plain tensors of these chains it changes nothing that reaches the batch."""
 
 
+def _rgb(chain: Chain, t: Any, family: str) -> None:
+    if not chain.picture and chain.dtype is None:
+        chain.begins_with_rgb = True
+
+
 def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
     chain.row_type = torch.Tensor
 
@@ -283,6 +290,6 @@ _LOWERED: dict[str, Callable[[Chain, Any, str], None]] = {
     "ConvertImageDtype": _to_dtype,
     "Normalize": _normalize,
     "Identity": _nothing,
-    "RGB": _nothing,
+    "RGB": _rgb,
     "ToPureTensor": _to_pure_tensor,
 }
