@@ -65,7 +65,8 @@ class PythonCollate:
         with during(COLLATE):
             if self.of_batch:
                 if self.targets is not None:
-                    batch = [batch[0], default_collate(self.targets(batch[1].tolist()))]
+                    # A tuple, as default_collate has a field of its samples: texts are returned as they are.
+                    batch = [batch[0], default_collate(tuple(self.targets(batch[1].tolist())))]
                 if self.function is None:
                     return batch
                 made = self.function(*batch) if self.spread else self.function(batch)
