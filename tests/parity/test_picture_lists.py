@@ -101,11 +101,34 @@ def test_pictures_in_their_own_modes_are_native_behind_rgb(tmp_path, make):
     dataset = make(tmp_path, {"transform": chain(to_rgb())})
     assert {str(dataset[i][0].shape) for i in range(len(dataset))} == {"torch.Size([3, 12, 12])"}
     check(dataset)
+    from torchvision.transforms import Lambda
+
+    for step in (lambda picture: picture.convert("RGB"), Lambda(lambda x: x.convert("RGB")), converted):
+        dataset.transform = chain(step)
+        assert 'convert("RGB")' in check(dataset)
     dataset.transform = chain()
     explained = millrace.DataLoader(dataset, 2).explain()
     assert "leaves pictures in the modes of their files; begin the transform with" in explained
     with pytest.raises(RuntimeError, match="equal size|same size"):
         list(millrace.DataLoader(dataset, 2))
+
+
+def converted(picture):
+    return picture.convert("RGB")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x: x.convert("L"),
+        lambda x, mode="RGB": x.convert(mode),
+        lambda x: x.rotate("RGB"),
+        lambda x: x.convert("RGB").rotate(9),
+        lambda *x: x[0].convert("RGB"),
+    ],
+)
+def test_other_conversions_stay_in_python(tmp_path, step):
+    assert "has no native form" in reason(image_folder(tmp_path, {"transform": chain(step)}), "transform")
 
 
 # -- targets

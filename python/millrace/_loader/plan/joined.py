@@ -35,10 +35,16 @@ def recognise_joined(dataset: ConcatDataset, recognise: Callable[[Any], Source])
     if dataset.cumulative_sizes != list(accumulate(lengths)):
         raise NotLowered("ConcatDataset's parts have changed their length; make a new ConcatDataset")
     first = parts[0]
-    if any((part.on_error, part.exif) != (first.on_error, first.exif) for part in parts):
+    for part in parts:
+        if part.on_error is not None:  # the engine would go on in the next part
+            raise NotLowered(
+                f"{part.name} in a ConcatDataset replaces what it cannot read by samples of its own; use an"
+                " ImageFolder"
+            )
+    if any(part.exif != first.exif for part in parts):
         raise NotLowered(
-            "ConcatDataset's parts differ in how they turn pictures, or in what they do with those that"
-            " cannot be read; use datasets of one kind"
+            "ConcatDataset's parts differ in how they turn pictures; give all the same exif=, or one kind of"
+            " dataset"
         )
     names = ", ".join(dict.fromkeys(part.name for part in parts))
     functions = tuple(function for part in parts for function in part.target_transforms)
@@ -51,8 +57,7 @@ def recognise_joined(dataset: ConcatDataset, recognise: Callable[[Any], Source])
         first.exif,
         first.any_mode,
         functions,
-        first.on_error,
-        parts,
+        parts=parts,
     )
 
 
@@ -83,9 +88,7 @@ class _Joined(Sequence[int]):
         made = [part.make_files() for part in self._parts]
         tables = [files.paths for files in made if files.paths is not None]
         if len(tables) < len(made):
-            raise NotLowered(
-                "ConcatDataset of pictures in tar shards; give all shards to one IndexedWebDataset"
-            )
+            raise NotLowered("ConcatDataset of pictures that are no files of their own; use ImageFolder")
         starts = [0, *accumulate(map(len, tables))]
         self._positions = np.concatenate(
             [

@@ -66,7 +66,8 @@ class PythonCollate:
             if self.of_batch:
                 if self.targets is not None:
                     # A tuple, as default_collate has a field of its samples: texts are returned as they are.
-                    batch = [batch[0], default_collate(tuple(self.targets(batch[1].tolist())))]
+                    targets = tuple(self.targets(batch[1].tolist()))
+                    batch = [batch[0], default_collate(targets)]  # type: ignore[arg-type]
                 if self.function is None:
                     return batch
                 made = self.function(*batch) if self.spread else self.function(batch)

@@ -19,15 +19,10 @@ from ..engines.images import Files
 from ..engines.targets import Targets
 from .joined import recognise_joined
 from .path_lists import recognise_torchvision
+from .pixel_arrays import recogniser_of_arrays
 from .shard_stages import recognise_indexed
 from .source import Source
 from .timm_folders import recognise_timm
-
-# By a base class, looked up in the module that defines it if that was imported.
-_LIBRARIES: tuple[tuple[str, str, Callable[[Any], Source]], ...] = (
-    ("torchvision.datasets.vision", "VisionDataset", recognise_torchvision),
-    ("timm.data.dataset", "ImageDataset", recognise_timm),
-)
 
 
 def joins_pictures(dataset: Any) -> bool:
@@ -53,6 +48,17 @@ def _library(root: Any) -> Callable[[Any], Source] | None:
         if base is not None and isinstance(root, base):
             return recognise
     return None
+
+
+def _vision(root: Any) -> Source:
+    return (recogniser_of_arrays(root) or recognise_torchvision)(root)
+
+
+# By a base class, looked up in the module that defines it if that was imported.
+_LIBRARIES: tuple[tuple[str, str, Callable[[Any], Source]], ...] = (
+    ("torchvision.datasets.vision", "VisionDataset", _vision),
+    ("timm.data.dataset", "ImageDataset", recognise_timm),
+)
 
 
 def recognise_source(dataset: Any) -> Source:
