@@ -1,6 +1,9 @@
 """torchvision's datasets that are lists of paths and labels: each batch is that of torch's loader."""
 
+import gc
 import random
+import sys
+import weakref
 
 import millrace
 import numpy as np
@@ -255,8 +258,6 @@ def test_another_version_of_the_library_stays_in_python(tmp_path, monkeypatch):
     dataset = food101(tmp_path, {"transform": chain()})
     module = type(dataset).__module__
     source = "def __getitem__(self, index):\n return self.loader(self._image_files[index]).rotate(9), 0"
-    import sys
-
     names = vars(sys.modules[module])
     exec(source, names)
     monkeypatch.setattr(type(dataset), "__getitem__", names.pop("__getitem__"))
@@ -280,6 +281,23 @@ def test_other_datasets_of_torchvision_stay_in_python(tmp_path):
     assert "FakeData is Python code; the engine reads torchvision's ImageFolder" in reason(
         FakeData(4, (3, 8, 8), transform=chain())
     )
+
+
+def test_a_dataset_whose_own_method_is_its_target_transform_is_dropped(tmp_path):
+    from torchvision.datasets import ImageFolder
+
+    class Named(ImageFolder):
+        def name(self, target):
+            return self.classes[target]
+
+    image_folder(tmp_path, {})
+    dataset = Named(str(tmp_path), chain())
+    dataset.target_transform = dataset.name
+    check(dataset)
+    known = weakref.ref(dataset)
+    del dataset
+    gc.collect()
+    assert known() is None
 
 
 def test_columns_that_changed_count_from_the_next_epoch(tmp_path):

@@ -20,6 +20,7 @@ import numpy as np
 
 from ... import _core
 from ..._common.lowering.refusal import NotLowered, loaded
+from ...datasets.lazy_list import Targets as Labels
 from ...frozen_list import FrozenList
 from ..engines.images import Files
 from ..engines.targets import Targets
@@ -269,14 +270,16 @@ def _standard(root: Any) -> tuple[Any, Any]:
 
 class _Known(NamedTuple):
     columns: list[Sequence[Any]]
-    function: Any
     key: Any
-    files: Files
+    paths: _core.PathTable
+    labels: np.ndarray | None  # of targets that are ints
+    targets: Sequence[Any]
 
 
 # It, and the objects it was made from: a tuple or path that is still the same object says the same, so
 # samples assigned or exchanged between epochs count, and a million unchanged ones cost some milliseconds.
-_known_files: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+# Nothing in it leads to the dataset, as a target_transform may.
+_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
 
 
 def known_files(
@@ -287,30 +290,28 @@ def known_files(
     key: Any = None,
 ) -> Files:
     """What listing(*columns) comes to. `key`: what else decides it."""
-    found = _known_files.get(dataset)
-    if found is not None and found.function is target_transform and found.key == key:
-        if all(map(_same_objects, found.columns, columns)):
-            return found.files
+    found = _known.get(dataset)
+    if found is None or found.key != key or not all(map(_same_objects, found.columns, columns)):
+        found = _known[dataset] = _compact(columns, listing, key)
+    files = _core.PathFiles(found.paths)
+    if found.labels is not None and target_transform is None:
+        return Files(files, found.labels, found.paths)
+    targets = Targets([(found.targets, target_transform)])
+    return Files(files, np.arange(len(files)), found.paths, targets)
+
+
+def _compact(columns: Sequence[Sequence[Any]], listing: Callable[..., Listing], key: Any) -> _Known:
     paths, targets = listing(*columns)
     if not all(map(_is_path, set(map(type, paths)))):
         raise NotLowered("its paths are not all strings or pathlib's")
     if len(targets) != len(paths):
         raise NotLowered(f"there are {len(targets)} labels for {len(paths)} paths")
     table = _core.PathTable(list(map(os.fspath, paths)))
-    numbers = target_transform is None and set(map(type, targets)) <= {int}
-    labels = _core.int64_array(targets) if numbers else None
-    files = (
-        Files(_core.PathFiles(table), labels, table)
-        if labels is not None
-        else Files(
-            _core.PathFiles(table), np.arange(len(paths)), table, Targets([(targets, target_transform)])
-        )
-    )
+    labels = _core.int64_array(targets) if set(map(type, targets)) <= {int} else None
     kept: list[Sequence[Any]] = [
         column if isinstance(column, FrozenList) else list(column) for column in columns
     ]
-    _known_files[dataset] = _Known(kept, target_transform, key, files)
-    return files
+    return _Known(kept, key, table, labels, targets if labels is None else Labels(labels))
 
 
 def _is_path(kind: type) -> bool:
