@@ -105,6 +105,8 @@ sanitize: setup
 
 # The Python module as it is written: without optimisation, so that nothing inline hides, under the address sanitizer, and linked with
 # -flto -Wodr, to which two classes of one name are an error. Then the tests of what lives longest and is shared most.
+# The sanitizer looks for what throws exceptions when the process begins, where Python alone has no libstdc++ yet, and ends it at torch's
+# first exception.
 MEMORY_TESTS = $(addprefix tests/python/test_,rows_in_place.py rows_cut_short.py ends_elsewhere.py process_forks.py image_folder_native.py \
   skip.py picture_mutants.py stream_engine.py shard_read_ahead.py jsonl.py tokens.py prefetch.py collation.py row_writer.py) \
   tests/parity/test_in_memory.py
@@ -115,7 +117,8 @@ sanitize-python: setup
 	  -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/build/python-address/site/millrace
 	@ninja -C build/python-address -j $(JOBS) _core
 	@ln -sfn $(filter-out %.so,$(wildcard $(CURDIR)/python/millrace/*)) build/python-address/site/millrace/
-	@LD_PRELOAD=$$(c++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/build/python-address/site \
+	@LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 \
+	  PYTHONPATH=$(CURDIR)/build/python-address/site \
 	  python -m pytest -q -p no:cacheprovider -n $(TEST_JOBS) --dist loadfile --max-worker-restart=0 $(MEMORY_TESTS)
 
 .PHONY: bench

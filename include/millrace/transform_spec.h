@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-enum class Interpolation : uint8_t { nearest, bilinear, bicubic };
+enum class Interpolation : uint8_t { nearest, bilinear, bicubic, lanczos, box, hamming };
 
 struct RandomResizedCrop {
   int32_t height = 0, width = 0;
@@ -97,6 +97,7 @@ struct ToTensor {
   // Float types. False, as ToTensor and ConvertImageDtype: x / 255 in f32, then cast. True, as
   // v2.ToDtype(scale=True): x * (1 / 255) in f32 (f64: in f64), then cast; the two differ in the last bit.
   bool multiply = false;
+  int32_t channels = 3;  // or 1: the first one, of pictures that are grey
 };
 struct Normalize {
   std::vector<double> mean, std;

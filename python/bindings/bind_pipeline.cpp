@@ -116,7 +116,7 @@ TransformSpec make_spec(const py::dict& op) {
                                         {"bfloat16", OutputType::bf16},
                                         {"float32", OutputType::f32},
                                         {"float64", OutputType::f64}}),
-                    flag(op, "multiply")};
+                    flag(op, "multiply"), op.contains("channels") ? field<int32_t>(op, "channels") : 3};
   if (name == "normalize")
     return Normalize{field<std::vector<double>>(op, "mean"), field<std::vector<double>>(op, "std")};
   throw py::value_error("transform '" + name + "' is not known to the native pipeline");

@@ -30,6 +30,27 @@ py::tuple list_folder(const py::object& root, std::vector<std::string> extension
   return py::make_tuple(classes, std::make_shared<sources::PathTable>(std::move(listing.paths)), labels);
 }
 
+// Of shape (samples, height, width, 3), of any strides. The array's memory is exported as long as it is read,
+// so numpy does not resize it meanwhile.
+std::shared_ptr<sources::PixelFiles> pixel_files(const py::buffer& array) {
+  auto* const info = new py::buffer_info(array.request());
+  std::shared_ptr<const void> keeper(info, [](const void* kept) {
+    if (!Py_IsInitialized()) return;
+    const py::gil_scoped_acquire gil;
+    delete static_cast<const py::buffer_info*>(kept);
+  });
+  if (info->ndim != 4 || info->itemsize != 1 || info->format != py::format_descriptor<uint8_t>::format() ||
+      info->shape[3] != 3 || info->shape[1] < 1 || info->shape[2] < 1)
+    throw py::value_error("pixels must be a uint8 array of shape (samples, height, width, 3)");
+  const sources::Pixels first{static_cast<const uint8_t*>(info->ptr),
+                              static_cast<int32_t>(info->shape[2]),
+                              static_cast<int32_t>(info->shape[1]),
+                              info->strides[1],
+                              info->strides[2],
+                              info->strides[3]};
+  return std::make_shared<sources::PixelFiles>(std::move(keeper), first, info->shape[0], info->strides[0]);
+}
+
 }  // namespace
 
 void bind_sources(py::module_& m) {
@@ -73,6 +94,8 @@ void bind_sources(py::module_& m) {
   py::class_<sources::PathFiles, sources::SampleFiles, std::shared_ptr<sources::PathFiles>>(m, "PathFiles")
       .def(py::init([](const PathTablePtr& paths) { return std::make_shared<sources::PathFiles>(paths); }),
            py::arg("paths"));
+  py::class_<sources::PixelFiles, sources::SampleFiles, std::shared_ptr<sources::PixelFiles>>(m, "PixelFiles")
+      .def(py::init(&pixel_files), py::arg("pixels"));
   m.def("list_image_folder", &list_folder, py::arg("root"), py::arg("extensions"), py::arg("allow_empty"),
         py::arg("threads") = 0);
 }

@@ -32,6 +32,7 @@ void bind_errors(py::module_& m);
 void bind_io(py::module_& m);
 void bind_sources(py::module_& m);
 void bind_codecs(py::module_& m);
+void bind_pictures(py::module_& m);
 void bind_shards(py::module_& m);
 void bind_shard_samples(py::module_& m);
 void bind_pipeline(py::module_& m);

@@ -11,6 +11,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_io(m);
   bind_sources(m);
   bind_codecs(m);
+  bind_pictures(m);
   bind_shards(m);
   bind_shard_samples(m);
   bind_pipeline(m);

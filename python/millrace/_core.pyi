@@ -61,6 +61,13 @@ class SampleFiles:
 
     def read(self, index: int) -> bytes: ...
 
+class PixelFiles(SampleFiles):
+    """Pictures in memory: a uint8 array of shape (samples, height, width, 3), of any strides, read where it
+    lies. ValueError for any other.
+    """
+
+    def __init__(self, pixels: NDArray[np.uint8]) -> None: ...
+
 class PathFiles(SampleFiles):
     """Ordinary files."""
 
@@ -450,6 +457,71 @@ def decode_image(data: bytes | bytearray | memoryview, mode: str = "RGB") -> NDA
     animation or a JPEG out of the ordinary, more than 89,478,485 pixels in a PNG or WebP. CorruptDataError
     for a JPEG of more than 500 scans; ValueError for any other mode.
     """
+
+class NotRecorded(Exception):
+    """Of RecordedPicture: Pillow does it, on pixels."""
+
+class TensorValues:
+    """What bytes become in a tensor. `conversions`: a chain of to_tensor and normalize alone, else
+    ValueError.
+    """
+
+    def __init__(self, conversions: ImagePipeline) -> None: ...
+
+def last_decode() -> int:
+    """What this thread's last look at a RecordedPicture decoded: 0 nothing, 1 a part, 2 all of the file."""
+
+class RecordedPicture:
+    """A compressed picture and what it is to go through; immutable. Sizes are (width, height), boxes (left,
+    upper, right, lower), in pixels; the numbers of filters and turns are Pillow's. NotRecorded where it
+    cannot wait.
+    """
+
+    @staticmethod
+    def open(data: bytes, grey: bool = False) -> RecordedPicture | None:
+        """None where Pillow may refuse the file, or see it otherwise. A PNG or WebP is decoded here, as "L"
+        if `grey`.
+        """
+
+    @property
+    def size(self) -> tuple[int, int]: ...
+    @property
+    def stored_size(self) -> tuple[int, int]: ...
+    @property
+    def mode(self) -> str:
+        """ "RGB" or "L"."""
+
+    @property
+    def renders(self) -> int:
+        """How often anybody looked at a picture of this file."""
+
+    @property
+    def compressed(self) -> bytes: ...
+    def crop(self, box: tuple[int, int, int, int]) -> RecordedPicture: ...
+    def resize(
+        self,
+        size: tuple[int, int],
+        resample: int,
+        box: tuple[float, float, float, float],
+        may_begin_down: bool = True,
+    ) -> RecordedPicture:
+        """`may_begin_down`: Pillow 13 or later, which makes the vertical pass first where that is less."""
+
+    def transpose(self, method: int) -> RecordedPicture: ...
+    def convert(self, mode: str) -> RecordedPicture: ...
+    def tobytes(self, layout: str) -> bytes:
+        """`layout`: L, RGB, BGR or RGBX. These three: CorruptDataError or UnavailableError for damage that
+        only Pillow may judge; then give_pixels().
+        """
+
+    def array(self, layout: str) -> NDArray[np.uint8]:
+        """(height, width, bytes), or (height, width) for L."""
+
+    def tensor(self, values: TensorValues) -> torch.Tensor:
+        """(3 or 1, height, width)"""
+
+    def give_pixels(self, rgbx: bytes) -> None:
+        """The stored picture's, four bytes each, for all that were recorded over this file."""
 
 class ImagePipeline:
     """A checked chain of transforms, each a dict {"op": name, ...}. Immutable.

@@ -213,9 +213,8 @@ def _as_tensor(row: Any, label: str, number: int) -> torch.Tensor:
     )
 
 
-_SHIPPED = dict(
-    _utils.collate.default_collate_fn_map
-)  # in a forked worker: as it was when millrace was imported
+# in a forked worker: as it was when millrace was imported
+_SHIPPED = dict(_utils.collate.default_collate_fn_map)
 
 
 def as_shipped() -> bool:

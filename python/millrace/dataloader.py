@@ -16,7 +16,8 @@ from torch.utils.data.dataloader import _DatasetKind
 from ._common.checksum import signed, verified
 from ._common.data_parallel import part_of, sampler_of_part
 from ._common.devices import Device, device_of
-from ._loader.arguments import checked_arguments
+from ._loader.arguments import PICTURES, checked_arguments, checked_pictures
+from ._loader.endings import leave_if_ending
 from ._loader.engines.python import PYTHON
 from ._loader.heavy_lists import memory_advice
 from ._loader.iterator import InlineIterator, iterator_over
@@ -60,6 +61,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             memory_budget (bytes, or a share of the memory; None: 0.1), and kept in tune_file.
         native: "auto", "never", or "require": UnavailableError at `iter()` where the engine cannot run.
         worker_method: "process", "thread", or "auto": where a dataset that is Python code runs.
+        pictures: "lazy": JPEGs that such a dataset opens are decoded where they are looked at, by the engine
+            (docs/pictures.md); "pillow": by Pillow. None: $MILLRACE_PICTURES, else "lazy".
     Samples that cannot be read
         on_error: "raise"; "skip": samples from the epoch's end take their place; "replace": the next readable
             index does. `stats()["errors"]` lists what was left out.
@@ -79,6 +82,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
     native: Literal["auto", "never", "require"] = "auto"
     on_error: Literal["raise", "skip", "replace"] = "raise"
     worker_method: Literal["auto", "process", "thread"] = "auto"
+    pictures: Literal["lazy", "pillow"] = "lazy"
     snapshot_every_n_steps: int | None = 1
     equal_steps: Literal["pad", "drop", "repeat"] | None = None
     auto_epoch: bool = False
@@ -87,9 +91,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
     device: None | str | int | torch.device = None
     prefetch_to_device: int = 2
     _device_argument: torch.device | None = None
-    _millrace_wrapped_for: torch.device | None = (
-        None  # the device of the DevicePrefetcher that iterates over it
-    )
+    _millrace_wrapped_for: torch.device | None = None  # by the DevicePrefetcher that iterates over it
     decode: Literal["cpu", "gpu", "auto"] = "cpu"
     memory_budget: None | int | float = None
     tune_file: None | str | os.PathLike = None
@@ -121,6 +123,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         native: Literal["auto", "never", "require"] = "auto",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         worker_method: Literal["auto", "process", "thread"] = "auto",
+        pictures: Literal["lazy", "pillow"] | None = None,
         snapshot_every_n_steps: int | None = 1,
         equal_steps: Literal["pad", "drop", "repeat"] | None = None,
         auto_epoch: bool = False,
@@ -150,6 +153,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         self.native = native
         self.on_error = on_error
         self.worker_method = worker_method
+        self.pictures = checked_pictures(pictures)
         self.snapshot_every_n_steps = snapshot_every_n_steps
         self.equal_steps = equal_steps
         self.auto_epoch = auto_epoch
@@ -198,6 +202,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
     def _batches(self) -> Any:
         """torch's iterator. A stream's keeps nothing for the next epoch, persistent_workers or not."""
+        leave_if_ending()
         if isinstance(self._iterator, InlineIterator):
             self._iterator = None
         batches = super().__iter__()
@@ -216,9 +221,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
     @property
     def _millrace_device(self) -> torch.device | None:
-        """Where batches go. Many subclasses of torch's class have a `device` of their own: theirs is not
-        ours, but for the argument.
-        """
+        """Where batches go. A subclass's own `device` is not ours, but for the argument."""
         own = self.device if type(self) is DataLoader else self._device_argument
         return self._millrace_wrapped_for if own is None else torch.device(own)
 
@@ -273,9 +276,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         return "threads" if plan.spec is not None or self._in_threads() else "processes"
 
     def _in_threads(self) -> bool:
-        """Whether workers that run Python are threads: where asked for, and where they need not take
-        turns.
-        """
+        """Whether workers that run Python are threads: where asked for, and where there is no GIL."""
         if self.worker_method == "auto":
             return not getattr(sys, "_is_gil_enabled", lambda: True)()
         return self.worker_method == "thread"
@@ -290,14 +291,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         """
         plan = make_plan(self)
         advice = memory_advice(self.dataset) if self._engine_name(plan) == "processes" else []
+        if plan.spec is None:
+            advice.append(f"pictures: {PICTURES[self.pictures]}")
         if order := order_advice(self):
             advice = [*advice, f"order: {order}"]
         return "\n".join([str(plan), *tuning_lines(self, plan, self._engine_name(plan)), *advice])
 
     def report(self) -> Report:
-        """The profile and its steps, to be printed, or saved as a page: report().save("report.html").
-        docs/report.md has the rest.
-        """
+        """The profile and its steps, to be printed, or saved as a page (docs/report.md)."""
         from ._tools.report.report import report_of
 
         return report_of(self)
@@ -307,6 +308,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
         engine: "threads", "processes" or "inline"; samples, batches: handed out; wait_seconds: the time that
         `next()` kept the consumer waiting; slots of the ring, and overflow_slots: batches that found it full;
+        pictures: opened by a Python dataset, and what became of them (docs/pictures.md);
         left_out: samples that on_error left out; errors: {index, path, offset, reason} of the first 1,000 of
         them; bytes read (native) or moved (processes). Native only, else zero: seconds {read, decode,
         transform, collate} summed over threads, left_to_device: pictures left to the device's decoder.
@@ -323,7 +325,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         consumer: seconds by what next() and the loop did, which sum to wall_seconds; workers: the same for
         each thread or process; stages: wall and CPU seconds; blame: the seconds that the loop lost, by stage;
         bottleneck: the stage to improve first, or "consumer". `steps`: also when each next() was called and
-            returned. docs/profile.md explains every key.
+        returned. docs/profile.md explains every key.
         """
         return self._latest_run().profile_now(steps)
 
@@ -372,8 +374,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         if saved is not None:
             saved.check_fingerprint(fingerprint(self))
             saved.set_sampler_epoch(self)
-        self._iterator = None
-        self._millrace_progress = None
+        self._iterator = self._millrace_progress = None
         self._millrace_saved = None if saved is None else copy.deepcopy(state_dict)
         if saved is not None and not verify:
             self._millrace_saved = signed(verified(self._millrace_saved, "the loader's state", verify))
@@ -389,9 +390,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
 
     @property
     def seed(self) -> int | None:
-        """The base seed drawn by the latest iterator, on which native random transforms depend; None before
-        the first.
-        """
+        """The latest iterator's base seed, of which native random transforms draw; None before the first."""
         return None if self._millrace_run is None else self._millrace_run.seed
 
     @property

@@ -2,9 +2,9 @@
 
 `CorruptDataError` is an OSError, because that is what users of Pillow catch today: `path` names the file,
 `offset` the byte (-1: unknown). Where Pillow has a type of its own for the fault, the error is of that type,
-too: `UnidentifiedImageError` and `DecompressionBombError`. `UnavailableError` is a
-RuntimeError: something millrace can do, but not here or not in this combination; its message says what to
-    change. `StateError` is a ValueError: a saved state that is damaged, or of other data than are here.
+too: `UnidentifiedImageError` and `DecompressionBombError`. `UnavailableError` is a RuntimeError: something
+millrace can do, but not here or not in this combination; its message says what to change. `StateError` is a
+ValueError: a saved state that is damaged, or of other data than are here.
 """
 
 import errno
@@ -61,9 +61,8 @@ def corrupt_data(
 @contextmanager
 def damage_named(path: str, what: str) -> Iterator[None]:
     """Around a library that reads the file at `path`: whatever it raises about bytes becomes a
-    CorruptDataError that names the file and
-    says `what` could not be done. Errors that name it already, those of the system and want of memory stay
-    what they are.
+    CorruptDataError that names the file and says `what` could not be done. Errors that name it already, those
+    of the system and want of memory stay what they are.
     """
     try:
         yield
@@ -72,9 +71,7 @@ def damage_named(path: str, what: str) -> Iterator[None]:
     except Exception as error:  # libraries raise nearly every type for bytes that they do not expect
         if path in str(error):
             raise
-        if isinstance(error, OSError) and error.errno not in (
-            None,
-            errno.EINVAL,
-        ):  # EINVAL: a place before the beginning
+        # EINVAL: a place before the beginning
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise OSError(error.errno, error.strerror, path) from error
         raise corrupt_data(path, f"{path}: {what}: {type(error).__name__}: {error}") from error

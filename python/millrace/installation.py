@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from ._pictures import asking as pictures
+
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -106,8 +108,7 @@ def _places(cls: type) -> Iterator[tuple[dict[str, Any], str]]:
 
 class _InChildren:
     """Travels in the settings that a process hands to those it spawns, and installs where it is unpickled: a
-    child that starts
-    afresh would have torch's class. Forked children have everything as it was.
+    child that starts afresh would have torch's class. Forked children have everything as it was.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -129,6 +130,9 @@ def install() -> None:
     subclasses keep the base they have; both still pass `isinstance(loader, DataLoader)`. torch's own loaders
     from before cannot be pickled while ours is installed.
 
+    Pictures that anybody opens with Pillow wait to be decoded from now on (docs/pictures.md), unless the
+    environment has MILLRACE_PICTURES=pillow.
+
     Calling it again is harmless, and looks for torch's class anew.
     """
     global _installation
@@ -138,6 +142,7 @@ def install() -> None:
         _installation = _Installation(DataLoader)
         multiprocessing.process.current_process()._config["millrace"] = _InChildren()  # type: ignore[attr-defined]
     _installation.exchange()
+    pictures.install()
 
 
 def uninstall() -> None:
@@ -151,4 +156,5 @@ def uninstall() -> None:
     if _installation is not None:
         installation, _installation = _installation, None
         installation.take_back()
+        pictures.uninstall()
         multiprocessing.process.current_process()._config.pop("millrace", None)  # type: ignore[attr-defined]

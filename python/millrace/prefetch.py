@@ -285,8 +285,8 @@ class DeviceIterator(_Passing):
 
     def _follow(self, read: list[Any]) -> None:
         """Keeps what the consumer's stream reads from the host until it has, and the host from running away
-        from the device: memory of
-        batches that the loop has dropped comes back only when the device is through with them.
+        from the device: memory of batches that the loop has dropped comes back only when the device is
+        through with them.
         """
         self._handed.append((self._copier.record(), read))
         while len(self._handed) > max(_LEAST_QUEUED, self._prefetch):

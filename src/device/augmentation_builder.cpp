@@ -38,7 +38,8 @@ void AugmentationBuilder::crop(const base::Rect& box) {
 
 void AugmentationBuilder::resize(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor) {
   if (resized_ && (width != width_ || height != height_)) possible_ = false;
-  if (coloured() || interpolation == Interpolation::nearest) possible_ = false;
+  if (coloured() || (interpolation != Interpolation::bilinear && interpolation != Interpolation::bicubic))
+    possible_ = false;
   if (!resized_) {
     made_.width = width;
     made_.height = height;

@@ -51,12 +51,15 @@ struct Teller {
   void operator()(const RandomRotation&) const { builder.something_else(); }
   void operator()(const RandomAffine&) const { builder.something_else(); }
   void operator()(const GaussianBlur&) const { builder.something_else(); }
+  void operator()(const transforms::Crop& t) const { builder.crop(t.box); }
+  void operator()(const transforms::BoxResize&) const { builder.something_else(); }
 };
 
 }  // namespace
 
 std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, transforms::PictureSize stored,
                                             const transforms::SampleParams& params) {
+  if (chain.to_tensor.channels != 3) return std::nullopt;
   AugmentationBuilder builder(stored.width, stored.height);
   for (const transforms::Placed& placed : transforms::place_steps(chain, stored, params))
     std::visit(Teller{builder, placed}, placed.step->spec);

@@ -47,8 +47,8 @@ void check(size_t i, const DecodedPicture& p, const Augmentation& a) {
     refuse(i, "the crop does not lie inside its " + std::to_string(p.height) + " x " +
                   std::to_string(p.width) + " pixels (height x width); draw it for this picture");
   check_size(i, a);
-  if (a.interpolation == Interpolation::nearest)
-    refuse(i, "the resize is bilinear or bicubic; resize to the nearest on the CPU");
+  if (a.interpolation != Interpolation::bilinear && a.interpolation != Interpolation::bicubic)
+    refuse(i, "the resize is bilinear or bicubic; resize in other ways on the CPU");
   const int64_t columns =
       int64_t{kTile} * r.width / a.width + 2 * int64_t{taps_of(r.width, a.width, is_cubic(a))};
   if (columns * p.pixel_bytes + 30 > kMostStageBytes || taps_of(r.height, a.height, is_cubic(a)) > UINT16_MAX)

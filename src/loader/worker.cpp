@@ -49,6 +49,8 @@ struct Worker::Impl {
 
   transforms::OutputShape prepare(const base::SampleKey& key);
   void finish(void* row);
+  void read();
+  base::ImageView copied(base::Rect part);  // of `pixels`
   std::string name() const { return dataset->files->name(index); }
   std::unique_ptr<LeftPicture> left_to_device();
 
@@ -61,11 +63,13 @@ struct Worker::Impl {
   transforms::SampleParams params;
   base::Rect region;
   std::unique_ptr<LeftPicture> left;
+  std::optional<sources::Pixels> pixels;  // of a sample that has no file
   int64_t prepare_ns = 0;
 
   // Reused from sample to sample.
   io::FileBuffer file;
   PictureReader picture;
+  transforms::PixelBuffer copy;
   decltype(transforms::ImagePipeline::make_scratch()) scratch = transforms::ImagePipeline::make_scratch();
 };
 
@@ -73,15 +77,11 @@ transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key) {
   index = key.index;
   left.reset();
   const int64_t start = share ? base::now_ns() : 0;
-  {
-    const trace::StageTimer timer(times, trace::Stage::read);
-    dataset->files->read(index, file);
-  }
-  if (file.bytes().empty())
-    throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(),
-                0, codecs::kNotIdentified);
-
-  const codecs::PictureHeader& header = picture.open(file.bytes());
+  pixels = dataset->files->pixels(index);
+  if (!pixels) read();
+  const codecs::PictureHeader header =
+      pixels ? codecs::PictureHeader{codecs::ImageFormat::unknown, pixels->width, pixels->height, 1}
+             : picture.open(file.bytes());
   const trace::StageScope scope(trace::Stage::transform);
   const transforms::ImagePipeline& pipeline = *dataset->pipeline;
   base::SampleKey identity = key;
@@ -89,9 +89,31 @@ transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key) {
   params = pipeline.draw(header.width, header.height, header.orientation, identity);
   const transforms::ImagePipeline::Need need = pipeline.plan(header.width, header.height, params, *scratch);
   region = need.region;
-  if (share) left = left_to_device();
+  if (share && !pixels) left = left_to_device();
   if (share) prepare_ns = base::now_ns() - start;
   return need.shape;
+}
+
+void Worker::Impl::read() {
+  {
+    const trace::StageTimer timer(times, trace::Stage::read);
+    dataset->files->read(index, file);
+  }
+  if (file.bytes().empty())
+    throw Error(ErrorKind::corrupt_data, name() + " is empty (0 bytes); remove it or copy it again", name(),
+                0, codecs::kNotIdentified);
+}
+
+base::ImageView Worker::Impl::copied(base::Rect part) {
+  const trace::StageTimer timer(times, trace::Stage::decode);
+  const base::ImageView view = copy.resize(part.width, part.height);
+  for (int32_t y = 0; y < view.height; ++y) {
+    const uint8_t* from = pixels->data + (part.top + y) * pixels->row + part.left * pixels->pixel;
+    uint8_t* to = view.row(y);
+    for (int32_t x = 0; x < view.width; ++x, from += pixels->pixel, to += base::kPixelBytes)
+      for (int c = 0; c < 3; ++c) to[c] = from[c * pixels->channel];
+  }
+  return view;
 }
 
 std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
@@ -122,7 +144,7 @@ void Worker::Impl::finish(void* row) {
     return;
   }
   const int64_t start = share ? base::now_ns() : 0;
-  const base::ImageView view = picture.decode(region);
+  const base::ImageView view = pixels ? copied(region) : picture.decode(region);
   {
     const trace::StageTimer timer(times, trace::Stage::transform);
     dataset->pipeline->apply(view, *scratch, row);

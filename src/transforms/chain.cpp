@@ -211,11 +211,13 @@ Chain check_chain(const std::vector<TransformSpec>& specs) {
     std::visit(
         Overloaded{[&](const ToTensor& t) {
                      check.require(!tensor, "the picture is a tensor already; keep one ToTensor");
+                     check.require(t.channels == 1 || t.channels == 3, "a tensor has 1 or 3 channels");
                      tensor = true;
                      chain.to_tensor = t;
                    },
                    [&](const RandomErasing& t) {
                      check_arguments(t, check);
+                     check.require(chain.to_tensor.channels == 3, "erases pictures of three channels");
                      check.require(tensor && chain.to_tensor.type != OutputType::u8,
                                    "erases floats, but no float tensor stands before it; put ToTensor() or "
                                    "ToDtype(scale=True) in front of it");
@@ -230,6 +232,8 @@ Chain check_chain(const std::vector<TransformSpec>& specs) {
                                    "convert with ToTensor() or ToDtype(scale=True) first");
                      check.require(!chain.normalize, "stands twice; fold both into one mean and std");
                      check_normalize(t, check);
+                     check.require(chain.to_tensor.channels == 3 || (t.mean.size() == 1 && t.std.size() == 1),
+                                   "mean and std must have one value for the one channel");
                      chain.normalize = spread_over_channels(t);
                    },
                    [&](const auto& t) {

@@ -9,13 +9,28 @@
 #include <variant>
 #include <vector>
 
+#include "base/geometry.h"
 #include "millrace/transform_spec.h"
+#include "transforms/resample_taps.h"
 
 namespace millrace::transforms {
 
+// Of recorded pictures (pictures/recorded_picture.h), not of chains: nothing is drawn. A box may reach
+// outside of the picture, where it is black.
+struct Crop {
+  base::Rect box;
+};
+// Pillow's resize: only `extent_x` and `extent_y` of the picture, all of it where they are missing.
+struct BoxResize {
+  int32_t height = 0, width = 0;
+  Interpolation interpolation = Interpolation::bicubic;
+  std::optional<Extent> extent_x{}, extent_y{};
+  bool may_begin_down = true;  // Pillow 13 makes the vertical pass first where that is less work
+};
+
 using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip,
                                  VerticalFlip, ExifTranspose, ColorJitter, Grayscale, RandomGrayscale,
-                                 RandomRotation, RandomAffine, GaussianBlur>;
+                                 RandomRotation, RandomAffine, GaussianBlur, Crop, BoxResize>;
 
 struct PictureStep {
   PictureSpec spec;

@@ -153,6 +153,8 @@ struct Drawer {
   void operator()(const Resize&) const {}
   void operator()(const CenterCrop&) const {}
   void operator()(const Grayscale&) const {}
+  void operator()(const Crop&) const {}
+  void operator()(const BoxResize&) const {}
 };
 
 // torchvision's RandomErasing: up to ten rectangles are drawn, the first that is smaller than the picture

@@ -55,7 +55,7 @@ class CheckedPipeline final : public ImagePipeline {
   base::DType output_type() const override { return table_.type; }
   std::optional<OutputShape> fixed_shape() const override {
     if (!fixed_) return std::nullopt;
-    return OutputShape{3, fixed_->height, fixed_->width};
+    return OutputShape{table_.planes, fixed_->height, fixed_->width};
   }
   bool needs_orientation() const override { return chain_.needs_orientation(); }
   const Chain& chain() const override { return chain_; }
@@ -69,7 +69,7 @@ class CheckedPipeline final : public ImagePipeline {
   Need plan(int32_t width, int32_t height, const SampleParams& params, Scratch& scratch) const override {
     check_picture(width, height);
     make_sample_plan(chain_, {width, height}, params, scratch.plan);
-    return {scratch.plan.region, {3, scratch.plan.out.height, scratch.plan.out.width}};
+    return {scratch.plan.region, {table_.planes, scratch.plan.out.height, scratch.plan.out.width}};
   }
 
   void apply(base::ImageView region, Scratch& scratch, void* out) const override {

@@ -32,6 +32,31 @@ double cubic(double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
+// sin(pi x) / (pi x)
+double sinc(double x) {
+  constexpr double pi = 3.14159265358979323846;
+  return x == 0 ? 1 : std::sin(x * pi) / (x * pi);
+}
+
+// `x`: signed, as the box filter has only one of its two ends. Every operation in Pillow's order.
+double weight_at(Interpolation filter, double x) {
+  const double distance = std::fabs(x);
+  switch (filter) {
+    case Interpolation::bicubic: return cubic(distance);
+    case Interpolation::lanczos: return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0;
+    case Interpolation::box: return x > -0.5 && x <= 0.5 ? 1 : 0;
+    case Interpolation::hamming: {
+      if (distance == 0) return 1;
+      if (distance >= 1) return 0;
+      const double angle = distance * 3.14159265358979323846;
+      return std::sin(angle) / angle * (0.54 + 0.46 * std::cos(angle));
+    }
+    case Interpolation::nearest:
+    case Interpolation::bilinear: break;
+  }
+  return triangle(distance);
+}
+
 void set_weight(TapPair* pairs, int32_t tap, double weight, int fraction_bits) {
   const auto rounded = static_cast<int32_t>(weight * (1 << fraction_bits) + std::copysign(0.5, weight));
   const int32_t fixed = rounded * (1 << (kWeightBits - fraction_bits));
@@ -59,8 +84,8 @@ void weigh_taps(Taps& taps) {
     places.unscaled.resize(count);
     double sum = 0;
     for (int32_t t = 0; t < count; ++t) {
-      const double x = std::fabs((t + places.first[o] - places.center[o] + 0.5) * places.inverse_stretch);
-      places.unscaled[t] = places.cubic ? cubic(x) : triangle(x);
+      const double x = (t + places.first[o] - places.center[o] + 0.5) * places.inverse_stretch;
+      places.unscaled[t] = weight_at(places.filter, x);
       sum += places.unscaled[t];
     }
     TapPair* pairs = taps.weights.data() + int64_t{o} * taps.pairs;

@@ -40,6 +40,8 @@ struct ExpectedKind {
   Expected operator()(const Resize&) const { return std::nullopt; }
   Expected operator()(const CenterCrop&) const { return std::nullopt; }
   Expected operator()(const Grayscale&) const { return std::nullopt; }
+  Expected operator()(const Crop&) const { return std::nullopt; }
+  Expected operator()(const BoxResize&) const { return std::nullopt; }
 };
 
 // Whether the decision makes sense for the step's picture.

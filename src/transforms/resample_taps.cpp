@@ -8,13 +8,26 @@
 namespace millrace::transforms {
 namespace {
 
-struct Filter {
-  double scale, stretch, support;
-  Filter(Interpolation interpolation, int32_t in_size, int32_t out_size)
-      : scale(static_cast<double>(in_size) / out_size), stretch(std::max(scale, 1.0)),
-        support((interpolation == Interpolation::bicubic ? 2.0 : 1.0) * stretch) {}
+double radius(Interpolation interpolation) {
+  switch (interpolation) {
+    case Interpolation::box: return 0.5;
+    case Interpolation::bicubic: return 2;
+    case Interpolation::lanczos: return 3;
+    case Interpolation::nearest:
+    case Interpolation::bilinear:
+    case Interpolation::hamming: break;
+  }
+  return 1;
+}
 
-  double center(int32_t out_index) const { return (out_index + 0.5) * scale; }
+struct Filter {
+  double scale, stretch, support, begin;
+  Filter(Interpolation interpolation, int32_t in_size, int32_t out_size, std::optional<Extent> extent = {})
+      : scale(static_cast<double>(extent ? extent->end - extent->begin : in_size) / out_size),
+        stretch(std::max(scale, 1.0)), support(radius(interpolation) * stretch),
+        begin(extent ? extent->begin : 0) {}
+
+  double center(int32_t out_index) const { return begin + (out_index + 0.5) * scale; }
   Support bounds(int32_t in_size, int32_t out_index) const {
     // Truncation of a negative sum is what Pillow does, and clamps all the same.
     const int32_t first = std::max(0, static_cast<int32_t>(center(out_index) - support + 0.5));
@@ -57,18 +70,19 @@ void TapPlaces::resize(int32_t outputs) {
   for (auto* column : {&center, &first, &count, &shift}) column->assign(room, 0);
 }
 
-Support support_of(Interpolation interpolation, int32_t in_size, int32_t out_size, int32_t out_index) {
-  return Filter(interpolation, in_size, out_size).bounds(in_size, out_index);
+Support support_of(Interpolation interpolation, int32_t in_size, int32_t out_size, int32_t out_index,
+                   std::optional<Extent> extent) {
+  return Filter(interpolation, in_size, out_size, extent).bounds(in_size, out_index);
 }
 
 void make_taps(const TapsRequest& r, Taps& taps) {
-  const Filter filter(r.interpolation, r.in_size, r.out_size);
+  const Filter filter(r.interpolation, r.in_size, r.out_size, r.extent);
   taps.count = static_cast<int32_t>(r.indices.size());
   taps.in_size = r.window_size;
   TapPlaces& places = taps.places;
   places.resize(taps.count);
   places.inverse_stretch = 1.0 / filter.stretch;
-  places.cubic = r.interpolation == Interpolation::bicubic;
+  places.filter = r.interpolation;
   places.mirrored = r.mirrored;
   places.fraction_bits =
       r.of_tensor ? tensor_weight_bits(r.interpolation, r.in_size, r.out_size) : kWeightBits;

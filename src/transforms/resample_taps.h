@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,8 +31,14 @@ struct Support {
   int32_t start = 0, count = 0;
   int32_t end() const { return start + count; }
 };
-// `interpolation`: bilinear or bicubic.
-Support support_of(Interpolation interpolation, int32_t in_size, int32_t out_size, int32_t out_index);
+// The part of an axis that is resized: Pillow's box, whose sides are f32 there. Inputs outside of it count,
+// where the filter reaches them.
+struct Extent {
+  float begin = 0, end = 0;
+};
+// All of it, when no extent is given. `interpolation`: any but nearest.
+Support support_of(Interpolation interpolation, int32_t in_size, int32_t out_size, int32_t out_index,
+                   std::optional<Extent> extent = {});
 
 // The fractional bits of the weights of torch's resize of tensors of bytes along one axis: as many as leave
 // its largest weight below 2^15.
@@ -51,7 +58,8 @@ struct TapPlaces {
   std::vector<double> unscaled;  // weigh_taps() works in it
   double inverse_stretch = 1;
   int fraction_bits = kWeightBits;  // that weights are rounded to, before they are shifted to kWeightBits
-  bool cubic = false, mirrored = false;
+  Interpolation filter = Interpolation::bilinear;
+  bool mirrored = false;
 
   void resize(int32_t outputs);
 };
@@ -82,6 +90,7 @@ struct TapsRequest {
   int32_t window_start, window_size;
   bool mirrored;
   bool of_tensor = false;  // weights as torch's
+  std::optional<Extent> extent = {};
 };
 void make_taps(const TapsRequest& request, Taps& taps);
 

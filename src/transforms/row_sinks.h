@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "base/geometry.h"
 #include "transforms/color_rows.h"
@@ -47,7 +48,8 @@ class ImageSink final : public RowSink {
 class PlaneSink final : public RowSink {
  public:
   PlaneSink(base::ImageView rows, PictureSize size, const ValueTable& table, void* out)
-      : rows_(rows), size_(size), table_(table), out_(static_cast<std::byte*>(out)) {}
+      : rows_(rows), size_(size), table_(table), out_(static_cast<std::byte*>(out)),
+        unwanted_(table.planes == 3 ? 0 : size_t(size.width) * base::dtype_bytes(table.type)) {}
   uint8_t* begin(int32_t y) override { return rows_.row(y % kRowGroup); }
   void end(int32_t y, const uint8_t* row) override {
     store_row(row, size_.width, table_, planes_at(y).data());
@@ -60,10 +62,11 @@ class PlaneSink final : public RowSink {
   }
 
  private:
-  std::array<void*, 3> planes_at(int32_t y) const {
+  std::array<void*, 3> planes_at(int32_t y) {
     const size_t element = base::dtype_bytes(table_.type),
                  plane = size_t(size_.width) * size_.height * element;
     std::byte* first = out_ + size_t(y) * size_.width * element;
+    if (table_.planes == 1) return {first, unwanted_.data(), unwanted_.data()};
     return {first, first + plane, first + 2 * plane};
   }
 
@@ -71,6 +74,7 @@ class PlaneSink final : public RowSink {
   PictureSize size_;
   const ValueTable& table_;
   std::byte* out_;
+  std::vector<std::byte> unwanted_;  // where a row of the planes goes that nobody wants
 };
 
 class ColorSink final : public RowSink {

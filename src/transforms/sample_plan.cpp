@@ -45,6 +45,7 @@ bool has_fill(const IndexList& list) { return std::any_of(list.begin(), list.end
 struct PendingAxis {
   bool resized = false;
   int32_t in_size = 0, out_size = 0;
+  std::optional<Extent> extent{};
   Window window{0, 0};
 };
 struct PendingResize {
@@ -105,6 +106,16 @@ class Builder {
     crop(box.left, box.top, PaddingMode::constant, fill({}));
   }
   void operator()(const Resize& t) { resize(t.interpolation, t.of_tensor, at_->in); }
+  void operator()(const Crop& t) { crop(t.box.left, t.box.top, PaddingMode::constant, fill({})); }
+  void operator()(const BoxResize& t) {
+    if (!t.extent_x) return resize(t.interpolation, false, at_->in, t.may_begin_down);
+    const Extent x = *t.extent_x, y = *t.extent_y;
+    if (t.interpolation != Interpolation::nearest)
+      return begin_resize(t.interpolation, false, at_->in, t.may_begin_down, x, y);
+    const double step_x = double(x.end - x.begin) / t.width, step_y = double(y.end - y.begin) / t.height;
+    pull_back_scale(columns_, x.begin + step_x * 0.5, step_x, at_->in.width, fill({}));
+    pull_back_scale(rows_, y.begin + step_y * 0.5, step_y, at_->in.height, fill({}));
+  }
   // PIL.ImageOps.exif_transpose, undone: 2 to 4 are flips, 5 to 8 flips of the turned picture.
   void operator()(const ExifTranspose&) {
     const int o = at_->decided->orientation;
@@ -161,24 +172,28 @@ class Builder {
     pull_back_crop(rows_, top, at_->in.height, mode, fill_entry);
   }
 
-  void resize(Interpolation interpolation, bool of_tensor, PictureSize in) {
+  void resize(Interpolation interpolation, bool of_tensor, PictureSize in, bool may_begin_down = true) {
     const PictureSize out = at_->out;
     if (interpolation == Interpolation::nearest) {
       pull_back_nearest(columns_, in.width, out.width, fill({}));
       pull_back_nearest(rows_, in.height, out.height, fill({}));
       return;
     }
-    if (in == out) return;
+    if (in != out) begin_resize(interpolation, of_tensor, in, may_begin_down && !of_tensor, {}, {});
+  }
+
+  void begin_resize(Interpolation interpolation, bool of_tensor, PictureSize in, bool may_begin_down,
+                    std::optional<Extent> extent_x, std::optional<Extent> extent_y) {
+    const PictureSize out = at_->out;
     begin_stage(Stage::Kind::resample);
     Stage& stage = current();
     pending_ = PendingResize{interpolation, of_tensor,
-                             begin_axis(interpolation, stage.x, columns_, in.width, out.width),
-                             begin_axis(interpolation, stage.y, rows_, in.height, out.height)};
+                             begin_axis(interpolation, stage.x, columns_, in.width, out.width, extent_x),
+                             begin_axis(interpolation, stage.y, rows_, in.height, out.height, extent_y)};
     // Pillow 13's rule for the order of the passes (found by experiment: 5,984 resizes whose result tells, no
     // exception).
-    stage.vertical_first =
-        out.height < in.height && int64_t{in.height} - out.height > 2 * (int64_t{in.width} - out.width);
-    if (of_tensor) stage.vertical_first = false;  // torch has no such rule
+    stage.vertical_first = may_begin_down && out.height < in.height &&
+                           int64_t{in.height} - out.height > 2 * (int64_t{in.width} - out.width);
   }
 
   // A new stage in front of what there is. It makes exactly the window that a pending resize reads.
@@ -277,14 +292,15 @@ class Builder {
   // A stage's axis takes over the list behind it and asks for the inputs in front of it. Pillow skips the
   // pass along an axis whose size stays; such an axis is only a list.
   PendingAxis begin_axis(Interpolation interpolation, AxisPlan& axis, IndexList& list, int32_t in_size,
-                         int32_t out_size) {
+                         int32_t out_size, std::optional<Extent> extent) {
     axis.from.swap(list);
-    axis.resized = in_size != out_size;
-    PendingAxis pending{axis.resized, in_size, out_size, window_of(axis.from)};
+    axis.resized = in_size != out_size ||
+                   (extent && (extent->begin != 0 || extent->end != static_cast<float>(out_size)));
+    PendingAxis pending{axis.resized, in_size, out_size, extent, window_of(axis.from)};
     if (axis.resized) {
       const int32_t last = pending.window.begin + pending.window.size - 1;
-      const int32_t begin = support_of(interpolation, in_size, out_size, pending.window.begin).start;
-      pending.window = {begin, support_of(interpolation, in_size, out_size, last).end() - begin};
+      const int32_t begin = support_of(interpolation, in_size, out_size, pending.window.begin, extent).start;
+      pending.window = {begin, support_of(interpolation, in_size, out_size, last, extent).end() - begin};
     }
     count_up(list, pending.window);
     return pending;
@@ -314,7 +330,7 @@ class Builder {
   void complete_axis(AxisPlan& axis, const PendingAxis& pending, int direction) {
     if (!axis.resized) return shift(axis.from, pending.window.begin);
     make_taps({pending_->interpolation, pending.in_size, pending.out_size, axis.from, pending.window.begin,
-               pending.window.size, direction < 0, pending_->of_tensor},
+               pending.window.size, direction < 0, pending_->of_tensor, pending.extent},
               axis.taps);
   }
 

@@ -44,18 +44,27 @@ Order order_of(const Taps& taps) {
 }  // namespace
 
 void StageRunner::run(const SamplePlan& plan, base::ImageView region, const ValueTable& table, void* out) {
+  PlaneSink sink(results_.resize(plan.out.width, kRowGroup), plan.out, table, out);
+  run_stages(plan, region, sink);
+  erase(plan.erasures, plan.out, table.type, out);
+}
+
+void StageRunner::run(const SamplePlan& plan, base::ImageView region, base::ImageView out) {
+  ImageSink sink(out);
+  run_stages(plan, region, sink);
+}
+
+void StageRunner::run_stages(const SamplePlan& plan, base::ImageView region, RowSink& sink) {
   base::ImageView in = region;
   for (size_t i = 0; i + 1 < plan.stage_count; ++i) {
     const Stage& stage = plan.stage(i);
     const base::ImageView image = between_[i % 2].resize(static_cast<int32_t>(stage.x.from.size()),
                                                          static_cast<int32_t>(stage.y.from.size()));
-    ImageSink sink(image);
-    run_colored(stage, plan, in, sink);
+    ImageSink between(image);
+    run_colored(stage, plan, in, between);
     in = image;
   }
-  PlaneSink sink(results_.resize(plan.out.width, kRowGroup), plan.out, table, out);
   run_colored(plan.stage(plan.stage_count - 1), plan, in, sink);
-  erase(plan.erasures, plan.out, table.type, out);
 }
 
 // The mean that contrast needs is known when the last row is done, so the rows wait for it in a picture.

@@ -18,10 +18,13 @@ namespace millrace::transforms {
 
 class StageRunner {
  public:
-  // `region` holds plan.region. Writes three planes of plan.out, dense, of table.type.
+  // `region` holds plan.region. Writes table.planes planes of plan.out, dense, of table.type.
   void run(const SamplePlan& plan, base::ImageView region, const ValueTable& table, void* out);
+  // The same pixels into rows that have PixelBuffer's slack.
+  void run(const SamplePlan& plan, base::ImageView region, base::ImageView out);
 
  private:
+  void run_stages(const SamplePlan& plan, base::ImageView region, RowSink& sink);
   void run_colored(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink);
   void run_stage(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink);
   void run_horizontal_first(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink);

@@ -27,6 +27,8 @@ struct SizeAfter {
   PictureSize operator()(const Resize& t) const { return resized_size(t, in); }
   PictureSize operator()(const CenterCrop& t) const { return {t.width, t.height}; }
   PictureSize operator()(const RandomCrop& t) const { return {t.width, t.height}; }
+  PictureSize operator()(const Crop& t) const { return {t.box.width, t.box.height}; }
+  PictureSize operator()(const BoxResize& t) const { return {t.width, t.height}; }
   PictureSize operator()(const ExifTranspose&) const {
     return swaps_axes(decided->orientation) ? PictureSize{in.height, in.width} : in;
   }

@@ -88,7 +88,14 @@ void weigh(Taps& taps) {
   }
 }
 
-void weigh_taps(Taps& taps) { taps.places.cubic ? weigh<true>(taps) : weigh<false>(taps); }
+// The rarer filters have sines, whose last bits are the C library's.
+void weigh_taps(Taps& taps) {
+  switch (taps.places.filter) {
+    case Interpolation::bilinear: return weigh<false>(taps);
+    case Interpolation::bicubic: return weigh<true>(taps);
+    default: return scalar::weigh_taps(taps);
+  }
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

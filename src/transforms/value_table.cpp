@@ -79,6 +79,7 @@ ChannelMath channel_math(bool multiply, const std::optional<Normalize>& normaliz
 
 ValueTable make_value_table(const ToTensor& to_tensor, const std::optional<Normalize>& normalize) {
   ValueTable table;
+  table.planes = to_tensor.channels;
   switch (to_tensor.type) {
     case OutputType::u8:
       table.type = base::DType::u8;

@@ -85,6 +85,10 @@ def loader(kind, folder):
             native="require",
             **options,
         )
+    if name == "short":  # most of the time is spent in iter()
+        return millrace.DataLoader(
+            TensorDataset(torch.arange(8)), 4, shuffle=True, native="require", **options
+        )
     if name == "pictures":
         make_folder(folder, 12)
         return millrace.DataLoader(pictures(folder), 3, shuffle=True, native="require", **options)
@@ -124,7 +128,7 @@ class OnDevice:
 KINDS = [
     *(
         f"{name} {workers}"
-        for name in ("tensors", "pictures", "pillow", "stream", "python", "chunks", "lines")
+        for name in ("tensors", "short", "pictures", "pillow", "stream", "python", "chunks", "lines")
         for workers in (0, 2)
     ),
     "threads 2",

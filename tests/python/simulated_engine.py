@@ -6,7 +6,7 @@ import random
 from collections import deque
 from types import SimpleNamespace
 
-from millrace._loader.engine import NEEDS_INDEX
+from millrace._loader.engine import NeedsIndex
 from millrace._loader.engines.workers import Answer, WorkerEngine
 
 
@@ -98,7 +98,7 @@ def drained(engine, indices, depth):
     for _ in range(depth):
         put()
     while (delivered := engine.next(0.0)) is not None:
-        if delivered is not NEEDS_INDEX:
+        if not isinstance(delivered, NeedsIndex):
             found.append((delivered.worker, delivered.value()))
         put()
     return found

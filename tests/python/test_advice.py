@@ -1,13 +1,17 @@
 """Advice names what helps, foretells by how much, and that is what comes of it."""
 
 import copy
+import io
 import json
 
+import numpy as np
 import pytest
 import torch
 from advice_cases import CASES, Sleeps, followed
 from millrace import DataLoader, _core
-from millrace._tools.advice import Facts, advise, throughput
+from millrace._tools.advice import Facts, advise, facts_of, throughput
+from pictures import jpeg_bytes, make_picture
+from PIL import Image, ImageFilter
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -15,6 +19,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.alone
 def test_what_is_foretold_comes_true():
     found = []
     for case in CASES:
@@ -180,6 +185,24 @@ def test_a_line_of_the_users_is_named():
     (suggestion,) = advise(found)
     assert "mine.py:7" in suggestion.code
     assert suggestion.gain == pytest.approx(4)
+
+
+def test_a_call_that_looks_at_whole_pictures_is_named():
+    found = profile(per_batch={"decode": 0.03, "transform": 0.01}, cpu={"decode": 0.03, "transform": 0.01})
+    suggestion = named(advise(found, Facts(whole_pictures="filter() in train.py:31")), "train.py:31")
+    assert suggestion.at_most and suggestion.gain > 1.5
+
+    class Looks(torch.utils.data.Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            data = io.BytesIO(jpeg_bytes(make_picture(40, 30)))
+            return np.asarray(Image.open(data).filter(ImageFilter.BLUR).resize((8, 8)))
+
+    loader = DataLoader(Looks(), 4)
+    list(loader)
+    assert facts_of(loader).whole_pictures.startswith("filter() in test_advice.py:")
 
 
 def test_copies_and_small_batches():

@@ -120,6 +120,7 @@ def bench(capsys, *words):
     return status, shown.out, shown.err
 
 
+@pytest.mark.alone
 def test_the_best_arguments_reproduce_its_number(capsys, folder):
     """Of a dataset that sleeps 2 ms a sample, one worker gives 500 samples/s at the most, and the arguments
     are those of a loader.
@@ -155,6 +156,7 @@ def test_the_best_arguments_reproduce_its_number(capsys, folder):
     assert page.count("<svg") >= 3 and "Throughput over workers" in page and best["line"] in page
 
 
+@pytest.mark.alone
 def test_a_loaders_arguments_are_taken_over(capsys):
     status, text, _ = bench(capsys, "my_datasets.py:loader", *QUICK, "--no-torch", "--json", "--step-ms", "5")
     found = json.loads(text)
@@ -164,6 +166,7 @@ def test_a_loaders_arguments_are_taken_over(capsys):
 
 
 @pytest.mark.parametrize("name", ["endless", "short", "few", "make"])
+@pytest.mark.alone
 def test_streams_and_small_datasets(datasets, name):
     """Endless, shorter than a batch, without a length, made by a function: epochs follow each other, and each
     window is full.
@@ -239,6 +242,7 @@ def test_a_script_finds_no_arguments_on_its_command_line(capsys):
         (["my_datasets:sleeps", "--png", "/"], "Is a directory"),
     ],
 )
+@pytest.mark.alone
 def test_wrong_arguments_are_told_before_anything_is_measured(capsys, words, told):
     begin = time.monotonic()
     status, text, lines = bench(capsys, *words)
@@ -354,6 +358,7 @@ def _children(pid):
     return [child for child in tree(pid) if child != pid]
 
 
+@pytest.mark.alone
 def test_an_object_of_this_process():
     rows = TensorDataset(torch.arange(512.0).view(128, 4))
     torch.mm(torch.ones(500, 500), torch.ones(500, 500))  # starts threads that do not follow a fork

@@ -261,6 +261,7 @@ def test_samples_too_slow_for_the_budget():
         searched(scaling(2), options=Options(budget=30), sample_seconds=2.0)
 
 
+@pytest.mark.alone
 def test_a_spent_budget_is_said():
     import time
 

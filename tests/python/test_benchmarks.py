@@ -120,6 +120,7 @@ def test_statistics_and_pixels_are_compared(folder: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_the_harness_leaves_out_who_is_wrong_and_measures_the_rest(folder: str, fakes) -> None:
     mirrored = fakes("mirrored", images="images.flip(3)")
     mislabelled = fakes("mislabelled", labels="labels.flip(0)")

@@ -18,6 +18,7 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.alone
 def test_bottleneck(case, made):
     profile = run(case, made)
     assert profile["bottleneck"] == case.stage, profile

@@ -128,7 +128,7 @@ def test_reads_ahead_while_the_consumer_works():
     iterator = iter(loader)
     next(iterator)
     next(iterator)
-    assert read.wait(10), "chunk 2 is needed by none of the four batches that torch would have asked for"
+    assert read.wait(60), "chunk 2 is needed by none of the four batches that torch would have asked for"
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])

@@ -76,6 +76,7 @@ def test_the_signature_is_torchs_and_ours():
         "native",
         "on_error",
         "worker_method",
+        "pictures",
         "snapshot_every_n_steps",
         *RANKS,
         *TUNING,

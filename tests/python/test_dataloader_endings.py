@@ -33,7 +33,7 @@ def native_threads():
     return len(os.listdir("/proc/self/task")) - threading.active_count()
 
 
-def settled(before, seconds=5.0):
+def settled(before, seconds=60.0):
     deadline = time.monotonic() + seconds
     while native_threads() > before and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -59,6 +59,7 @@ def start(urls: dict[str, int], folder: Path, seed: int) -> tuple[int, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_kills(tmp_path: Path) -> None:
     draws = random.Random(11)
     shards = {f"/s{i}.tar": draws.randbytes(2 * MIB + draws.randrange(2 * MIB)) for i in range(7)}
@@ -103,7 +104,7 @@ def test_kills(tmp_path: Path) -> None:
                 assert zlib.crc32(source.read_at(0, source.size)) == urls[url]
         del source
         assert cache.stats()["repaired"] == 0, "a block that counted was not whole"
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while any(cache.room.in_use(p.stem) for p in tmp_path.glob("*.map")) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert cache.stats()["bytes"] <= BOUND + 200_000

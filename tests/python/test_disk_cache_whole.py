@@ -51,7 +51,7 @@ def epoch(store: FaultProxy, cache: DiskCache, names: object = SHARDS) -> None:
 def filled(store: FaultProxy, folder: Path, **settings: object) -> DiskCache:
     cache = DiskCache(folder, **settings)
     epoch(store, cache)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while any(cache.room.in_use(p.stem) for p in folder.glob("*.map")) and time.monotonic() < deadline:
         time.sleep(0.01)
     return cache

@@ -76,6 +76,7 @@ def test_every_so_manieth_batch_from_the_first_ones_on():
     assert watched.profile().fields["batch"]["series"][0]["count"] == 4 * (9 + 6)
 
 
+@pytest.mark.alone
 def test_every_adapts_to_the_cost():
     data = [torch.rand(256, 64, 64)] * 300
     watched = watch(data)  # a loop that does nothing: looking at everything would be all its time

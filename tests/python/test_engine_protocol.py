@@ -18,7 +18,7 @@ class Negative:
     lists_ahead = 0
     fetcher = None
     pins = False
-    set_limits = None
+    set_limits = rows = None
 
     def __init__(self, setup: Setup) -> None:
         self.workers = []
@@ -61,9 +61,6 @@ class Negative:
 
     def snapshot(self, stacks):
         return {"workers": [], "queue": {"outstanding": self.outstanding}}
-
-    def rows(self):
-        return None
 
 
 class Numbers(Dataset):

@@ -234,6 +234,7 @@ def test_samples_in():
     )
 
 
+@pytest.mark.alone
 def test_measuring_counts_behind_the_first_batch():
     """Epochs that start slowly: 0.15 s before the first of five batches, 10 ms before each other one."""
 

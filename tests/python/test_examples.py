@@ -199,6 +199,7 @@ def test_the_demo_shows_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_ctrl_c_ends_the_demo_and_its_children(tmp_path: Path) -> None:
     folder = make_jpeg_folder(tmp_path / "photos", per_class=10)
     command = [sys.executable, EXAMPLES / "demo.py", "--images", folder]

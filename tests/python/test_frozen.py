@@ -282,6 +282,7 @@ def test_torchvisions_folder_may_hold_frozen_samples(tmp_path):
 # ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_a_million_strings_are_frozen_quickly_and_without_a_second_copy():
     script = textwrap.dedent("""
         import resource, time
@@ -300,6 +301,7 @@ def test_a_million_strings_are_frozen_quickly_and_without_a_second_copy():
     assert seconds < 5
 
 
+@pytest.mark.alone
 def test_reading_is_quick():
     frozen = millrace.frozen([f"folder/class_{i % 1000:04d}/image_{i:09d}.jpg" for i in range(100_000)])
     places = random.Random(0).sample(range(100_000), 50_000)
@@ -344,6 +346,7 @@ def paths():
     return [f"folder/class_{i % 1000:04d}/image_{i:09d}.jpg" for i in range(300_000)]
 
 
+@pytest.mark.alone
 def test_heavy_lists_are_found_and_weighed(paths):
     labels = [i % 1000 for i in range(1000)] * 300
     pairs = list(zip(paths, labels))

@@ -43,6 +43,7 @@ def start(folder, workers, body):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.alone
 def test_ctrl_c_stops_at_once_and_leaves_no_thread(jpeg_folder, workers):
     process = start(jpeg_folder, workers, LOOP)
     try:

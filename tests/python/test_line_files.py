@@ -145,6 +145,7 @@ def test_progress_and_giving_up(tmp_path, monkeypatch, capfd):
         len(JSONL([path] * 3, index_dir=str(tmp_path / "third"), progress=give_up))
 
 
+@pytest.mark.alone
 def test_ctrl_c_ends_the_making_of_an_index(tmp_path):
     """Of a sparse file that takes long to read; its bytes are zeros, hence one line."""
     path = tmp_path / "large"

@@ -164,7 +164,7 @@ def test_a_collate_map_changed_for_others(monkeypatch):
 
 def test_what_does_not_concern_rows():
     loader = millrace.DataLoader(
-        TensorDataset(X, Y), 2, on_error="skip", num_workers=1, timeout=5, in_order=False, pin_memory=False
+        TensorDataset(X, Y), 2, on_error="skip", num_workers=1, timeout=60, in_order=False, pin_memory=False
     )
     assert loader.explain().count("native") == 4
     assert [labels.tolist() for _, labels in loader] == [[0, 1], [2, 3], [4, 5]]
@@ -214,7 +214,7 @@ def test_an_iterator_in_a_forked_child(workers):
     held = next(iterator)
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(60)
         try:
             next(iterator)
         except RuntimeError as error:

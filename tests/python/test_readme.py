@@ -62,8 +62,14 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("page", [path.stem for path in PAGES])
 def test_pages_run(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
+    if page == "pictures":
+        request.getfixturevalue("torchvision")
     for package in NEEDED.get(page, ()):
         pytest.importorskip(package)
     make_jpeg_folder(tmp_path / "photos", per_class=50)
@@ -77,6 +83,8 @@ def test_pages_run(
     out = capsys.readouterr().out
     if page == "native":
         assert "native" in out and "python —" not in out
+    if page == "pictures":
+        assert names["loader"].stats()["pictures"]["opened"] == names["loader"].stats()["samples"]
     if page == "resume":
         assert names["loader"].auto_epoch, "the last loader of the page"
 

@@ -127,6 +127,7 @@ def said_by(lines, deadline=DEADLINE):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.alone
 def test_every_format_says_what_is_in_place_of_its_file(kind, tmp_path):
     for module in ("pyarrow", "h5py", "zarr"):
         pytest.importorskip(module)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from loader_data import make_folder, pictures
 from millrace import BatchHistory, DataLoader
+from millrace._loader.engines import processes
 from millrace.datasets import WebDataset
 from process_data import Noisy
 from replay_cases import AUGMENTED, run_with_replays
@@ -66,6 +67,18 @@ def test_in_order_false_follows_what_was_handed_out():
     loader = DataLoader(DATA["python"](), 2, True, num_workers=2, in_order=False)
     given = list(loader)
     assert all(same(loader.replay(step), batch) for step, batch in enumerate(given))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_only_worker_of_a_replay_has_the_only_row_of_its_clocks(monkeypatch):
+    """It is told that it is one of three, as the one that made the batch was."""
+    jobs, new_job = [], processes.WorkerJob
+    monkeypatch.setattr(processes, "WorkerJob", lambda **parts: jobs.append(new_job(**parts)) or jobs[-1])
+    loader = DataLoader(DATA["python"](), 2, num_workers=3)
+    given = list(loader)
+    assert same(loader.replay(1), given[1])
+    assert [job.num_workers for job in jobs] == [3, 3, 3, 3]
+    assert [job.board[1:] for job in jobs] == [(3, 0), (3, 1), (3, 2), (1, 0)]
 
 
 # ---------------------------------------------------------------- pictures

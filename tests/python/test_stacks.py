@@ -78,6 +78,7 @@ def long_call(value):
 
 
 @pytest.mark.parametrize("thread", [False, True])
+@pytest.mark.alone
 def test_a_long_call_with_the_gil_counts_for_all_of_its_time(thread):
     profile = look(lambda index: time.sleep(0.03) or index, thread, transform=long_call)
     made = profile["stages"]
@@ -85,6 +86,7 @@ def test_a_long_call_with_the_gil_counts_for_all_of_its_time(thread):
     assert "long_call" in profile["hot"][0]["where"]
 
 
+@pytest.mark.alone
 def test_waiting_and_computing_have_their_own_cpu_time():
     def read(_):
         time.sleep(0.2)
@@ -159,6 +161,7 @@ def test_forks_in_user_code(options):
     assert list(DataLoader(Sampled(forks, 6), None, **options)) == [7] * 6
 
 
+@pytest.mark.alone
 def test_a_forked_child_may_use_a_loader_itself():
     def inner(index):
         child = os.fork()
@@ -198,6 +201,7 @@ def test_errors_and_generators(options):
             next(iterator)
 
 
+@pytest.mark.alone
 def test_threads_that_end_while_they_are_looked_at():
     samplers = []
 
@@ -232,6 +236,7 @@ def test_what_cannot_be_classified_ends_the_looking_not_the_batch(monkeypatch):
     assert look(lambda _: compute(0.1) or 1)["hot"] == []
 
 
+@pytest.mark.alone
 def test_workers_that_are_soon_gone_are_not_looked_at():
     loader = DataLoader(Sampled(lambda index: compute(0.02) or index, 2), 2, num_workers=1)
     for _ in loader:

@@ -25,6 +25,7 @@ def run(script, **environment):
     return done.stdout.split()
 
 
+@pytest.mark.alone
 def test_finalizers_that_let_threads_go_on_while_these_are_looked_at():
     # The collector runs in the middle of a walk over another thread's frames, unless it is kept from it; the
     # finalizer sleeps, and the frames of many sizes, one in another's place, are no longer what they were.
@@ -80,6 +81,7 @@ def test_finalizers_that_let_threads_go_on_while_these_are_looked_at():
     assert int(looks) > 100 and int(collected) > 100 and int(deepest) > 30
 
 
+@pytest.mark.alone
 def test_threads_that_end_while_the_main_thread_is_asked_for_looks():
     # Freed memory is not what it was, with this variable.
     looks, threads = run("""

@@ -48,7 +48,7 @@ def store_threads() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name == "millrace-stores"]
 
 
-def wait_until(condition: object, seconds: float = 5.0) -> bool:
+def wait_until(condition: object, seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -306,7 +306,7 @@ def test_a_forked_child_opens_its_own() -> None:
         if child == 0:
             code = 1
             try:
-                signal.alarm(20)
+                signal.alarm(60)
                 for act in (lambda: next(shards), lambda: source.read_at(0, source.size)):
                     try:
                         act()

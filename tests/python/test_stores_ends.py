@@ -67,6 +67,7 @@ class child_forked_now:
         os.waitpid(self.child, 0)
 
 
+@pytest.mark.alone
 def test_a_forked_child_holds_no_lock_that_its_parent_gave_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +119,7 @@ def test_a_cache_can_be_used_in_a_forked_child(tmp_path: Path) -> None:
     with cache._lock:  # another thread's, in real life
         child = os.fork()
         if child == 0:
-            signal.alarm(10)
+            signal.alarm(60)
             os._exit(0 if cache.stats()["hits"] == 0 else 1)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -126,11 +127,12 @@ def test_a_cache_can_be_used_in_a_forked_child(tmp_path: Path) -> None:
 def test_an_admission_that_comes_too_late_holds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, admitted = DiskCache.admit, []
+    real, admitted, begun, closed = DiskCache.admit, [], threading.Event(), threading.Event()
 
     def admit(self: DiskCache, url: str, *others: object) -> object:
         if url.endswith("b.tar"):
-            time.sleep(0.3)
+            begun.set()
+            closed.wait(60)
         entry = real(self, url, *others)
         admitted.append(url)
         return entry
@@ -140,7 +142,9 @@ def test_an_admission_that_comes_too_late_holds_nothing(
     with FaultProxy({"/a.tar": DATA, "/b.tar": DATA}) as store:
         with stores.open_shards([store.url("a.tar"), store.url("b.tar")], cache=cache) as shards:
             assert next(shards)[1].read_at(0, 9) == DATA[:9]
-        deadline = time.monotonic() + 5
+            assert begun.wait(60)
+        closed.set()
+        deadline = time.monotonic() + 60
         while len(admitted) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert len(admitted) == 2
@@ -196,7 +200,7 @@ def test_what_no_handler_expects_reaches_the_reader(monkeypatch: pytest.MonkeyPa
 
             thread = threading.Thread(target=body, daemon=True)
             thread.start()
-            thread.join(20)
+            thread.join(60)
             assert got and "no luck" in got[0]
 
 
@@ -210,7 +214,7 @@ def test_going_back_where_whole_objects_are_sent() -> None:
             got = []
             thread = threading.Thread(target=lambda: got.append(source.read_at(MIB + 5, MIB)), daemon=True)
             thread.start()
-            thread.join(15)
+            thread.join(60)
             assert got == [DATA[MIB + 5 : 2 * MIB + 5]]
             assert source.read_at(5 * MIB, 7 * MIB) == DATA[5 * MIB :]
 
@@ -303,10 +307,10 @@ def test_what_is_read_behind_the_end_of_a_stream_is_mended_too(tmp_path: Path) -
         got = []
         thread = threading.Thread(target=lambda: got.append(source.read_at(0, len(DATA))), daemon=True)
         thread.start()
-        thread.join(10)
+        thread.join(60)
         assert got == [DATA]
         del source
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while stores.engine._engine is not None and time.monotonic() < deadline:
             time.sleep(0.02)
         assert stores.engine._engine is None, "nothing is left behind"

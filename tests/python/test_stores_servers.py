@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def wait_for(port: int, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()

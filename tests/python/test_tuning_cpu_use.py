@@ -52,6 +52,7 @@ def run_until(loader, done, seconds=20.0):
 
 @counted
 @pytest.mark.parametrize("method", ["process", "thread"])
+@pytest.mark.alone
 def test_workers_that_sleep_may_be_more_than_the_cpus(method, monkeypatch):
     monkeypatch.setattr("millrace._core.cpu_budget", lambda: {"cpus": 2.0, "threads": 2, "reason": "test"})
     loader = millrace.DataLoader(Waiting(False), 4, worker_method=method, **AUTO)
@@ -61,6 +62,7 @@ def test_workers_that_sleep_may_be_more_than_the_cpus(method, monkeypatch):
 
 
 @counted
+@pytest.mark.alone
 def test_workers_that_compute_are_no_more_than_the_cpus(monkeypatch):
     monkeypatch.setattr("millrace._core.cpu_budget", lambda: {"cpus": 1.0, "threads": 1, "reason": "test"})
     loader = millrace.DataLoader(Waiting(True), 4, **AUTO)

@@ -51,6 +51,7 @@ LAYERS: dict[str, set[str]] = {
     },
     "cuda": {"base", "trace", "core", "transforms", "device"},
     "nocuda": {"base", "trace", "core", "transforms", "device"},
+    "pictures": {"base", "core", "codecs", "transforms"},
     "tuning": {"base", "core"},
 }
 

@@ -15,8 +15,7 @@ _LEAVES = (str, bytes, bytearray, int, float, complex, bool, type(None))
 
 def moves_itself(value: Any) -> bool:
     """Whether a value that is no tensor has a `.to(device)` of its own, like PackedSequence. That of a
-    UserDict, such as transformers'
-    batches are, moves its items: these can be had without it.
+    UserDict, such as transformers' batches are, moves its items: these can be had without it.
     """
     return not isinstance(value, (torch.Tensor, UserDict)) and callable(getattr(value, "to", None))
 

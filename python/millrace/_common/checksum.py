@@ -30,8 +30,7 @@ _LONG = 256  # letters
 
 def _encoder() -> Callable[[Any], str]:
     """json's text of JSON's types, keys in order. Nothing that comes here holds itself; not looking for that,
-    and using one encoder again,
-    saves a third of the time.
+    and using one encoder again, saves a third of the time.
     """
     encoder = json.JSONEncoder(check_circular=False, sort_keys=True, separators=(",", ":"))
     if json.encoder.c_make_encoder is None:
@@ -47,8 +46,7 @@ encoded = _encoder()
 
 def signed(state: dict[str, Any], of_json: bool = False) -> dict[str, Any]:
     """`state` with its checksum, in front, where a state that was cut short has it still. `of_json`: it
-    should be of JSON's types with
-    text for keys, which saves time; then the result is a copy.
+    should be of JSON's types with text for keys, which saves time; then the result is a copy.
 
     The names of what it is of stand beside it, so that a subclass may add to what its base gave.
     """

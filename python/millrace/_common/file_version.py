@@ -27,7 +27,7 @@ class FileVersion(NamedTuple):
 
     def is_of(self, other: FileVersion) -> bool:
         """Whether a file that is in use is still the same: another mode or owner does not matter, and neither
-        does the inode alone, as some
-        file systems of user space give a file another number whenever it is looked up.
+        does the inode alone, as some file systems of user space give a file another number whenever it is
+        looked up.
         """
         return self[:2] == other[:2] and (self.inode == other.inode or self.changed_ns == other.changed_ns)

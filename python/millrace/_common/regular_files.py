@@ -44,9 +44,8 @@ def open_descriptor(path: Any, flags: int) -> int:
             check_regular(path)  # says better what it is: a socket, say
         if error.errno != errno.EAGAIN:
             raise
-        return os.open(
-            path, flags | os.O_CLOEXEC | os.O_NOCTTY, 0o666
-        )  # somebody has a lease on the file, and gives it up if asked for it
+        # somebody has a lease on the file, and gives it up if asked for it
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOCTTY, 0o666)
     try:
         check_mode(path, os.fstat(fd).st_mode)
     except BaseException:

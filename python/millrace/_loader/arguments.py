@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -13,10 +14,20 @@ from .plan.decoding import DECODE
 NATIVE = ("auto", "never", "require")
 ON_ERROR = ("raise", "skip", "replace")
 WORKER_METHODS = ("auto", "process", "thread")
+PICTURES = {  # and what explain() says
+    "lazy": "native — JPEGs and PNGs that the dataset opens with Pillow are decoded where they are looked at",
+    "pillow": "python — as the dataset opens them",
+}
 
 
 def checked_arguments(
-    native: Any, on_error: Any, worker_method: Any, equal_steps: Any, device: Any, decode: Any, history: Any
+    native: Any,
+    on_error: Any,
+    worker_method: Any,
+    equal_steps: Any,
+    device: Any,
+    decode: Any,
+    history: Any,
 ) -> None:
     """ValueError for what DataLoader does not know."""
     _one_of("native", native, NATIVE)
@@ -33,6 +44,14 @@ def checked_arguments(
         )
     if decode != "cpu" and (device is None or torch.device(device).type == "cpu"):
         raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
+
+
+def checked_pictures(pictures: Any) -> Any:
+    """None: what the environment says, else "lazy"."""
+    if pictures is None:
+        pictures = os.environ.get("MILLRACE_PICTURES", "lazy")
+    _one_of("pictures", pictures, tuple(PICTURES))
+    return pictures
 
 
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:

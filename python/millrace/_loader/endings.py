@@ -3,11 +3,11 @@
 The story, for every kind of iterator with threads, processes or an engine behind it:
 - one consumer is inside next(), on any thread. `_shutdown_workers()` may come from any other, at any moment;
 - it marks and wakes. What the consumer uses is torn down when the consumer is outside: by whoever closes,
-  where nobody is inside, else behind it. What waits, comes out with closed_error();
+  where nobody is inside, else after it. What waits, comes out with closed_error();
 - the interpreter's end is the same for all iterators that live: this module's atexit handler. Non-daemon
-  threads have been joined by then, so whoever is inside next(), or comes for another batch or iterator later,
-  is a daemon thread that has a moment left. It ends as the interpreter would have ended it: by SystemExit, of
-  which `threading` says nothing. torch's workers are gone by then, too.
+  threads have been joined by then, so whoever is inside next() or iter(), or comes for another batch or
+  iterator later, is a daemon thread that has a moment left. It ends as the interpreter would have ended it:
+  by SystemExit, of which `threading` says nothing. torch's workers are gone by then, too.
 - threads inside native code that come for the GIL later sleep until the process is gone
   (python/bindings/gil_at_exit.h).
 
@@ -28,7 +28,7 @@ from typing import Any
 from ..errors import UnavailableError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_PATIENCE_S = 0.5
+_LOOKS = 500  # a millisecond apart: counted, as a machine that starves this thread starves the others, too
 _live: weakref.WeakSet[Any] = weakref.WeakSet()
 _ending_in: int | None = None  # the thread that ends the interpreter
 
@@ -57,8 +57,8 @@ def closed_error() -> UnavailableError:
 
 
 def leave_if_ending() -> None:
-    """An iterator that was closed has an error to raise: at the interpreter's end nobody is there to hear
-    it.
+    """For who comes for an iterator, or has a closed iterator's error to raise: at the interpreter's end
+    nobody is there to hear it.
     """
     if is_ending():
         raise SystemExit from None
@@ -82,22 +82,22 @@ def _end_all() -> None:
 
 
 def _let_consumers_leave() -> None:
-    """Waits a moment for threads that are inside next(): the interpreter would end one that is inside torch
-    by unwinding torch's frames, which aborts the process.
+    """Waits a moment for threads that are inside next() or iter(): the interpreter would end one that is
+    inside torch by unwinding torch's frames, which aborts the process.
     """
-    deadline = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < deadline:
+    for _ in range(_LOOKS):
         frames = sys._current_frames()
         frames.pop(threading.get_ident(), None)
-        if not any(map(_is_in_next, frames.values())):
+        if not any(map(_is_consuming, frames.values())):
             return
         del frames
         time.sleep(0.001)
 
 
-def _is_in_next(frame: FrameType | None) -> bool:
+def _is_consuming(frame: FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code.co_name == "__next__" and frame.f_code.co_filename.startswith(_PACKAGE):
+        code = frame.f_code
+        if code.co_name in ("__next__", "__iter__") and code.co_filename.startswith(_PACKAGE):
             return True
         frame = frame.f_back
     return False

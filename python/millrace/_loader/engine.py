@@ -51,9 +51,6 @@ class NeedsIndex:
     """
 
 
-NEEDS_INDEX = NeedsIndex()
-
-
 class Engine(Protocol):
     """Makes batches: index lists in, batches out, in the order that torch's loader has.
 
@@ -69,8 +66,11 @@ class Engine(Protocol):
 
     lists_ahead: int
     """Index lists that the engine wants to know beforehand; 0: as many as torch would have sent."""
-    fetcher: Any
-    """What says where a dataset in this process stands, as torch's fetchers do; None: no such dataset."""
+
+    @property
+    def fetcher(self) -> Any:
+        """What says where a dataset in this process stands, as torch's fetchers do; None: no such dataset."""
+
     pins: bool
     """Whether batches are where pin_memory=True wants them already."""
 
@@ -100,8 +100,9 @@ class Engine(Protocol):
     def snapshot(self, stacks: bool) -> dict[str, Any]:
         """What everybody is doing, for dump_state(); `stacks`: of worker processes, whom that interrupts."""
 
-    def rows(self) -> list[Any] | None:
-        """The workers' clocks, as rows of the profile; None: there are no workers."""
+    @property
+    def rows(self) -> Callable[[], list[Any]] | None:
+        """Reads the workers' clocks, as rows of the profile; None: there are no workers."""
 
     @property
     def set_limits(self) -> Callable[[int, int], None] | None:
@@ -141,7 +142,7 @@ class EngineSpec(Protocol):
 
     native: bool
     streams: bool
-    """Whether it is a native stream, whose place is that of a dataset in this process."""
+    """Whether it is a native stream, whose position is that of a dataset in this process."""
     lazy: bool
     """Without workers, the engine is made when the first batch is asked for."""
     follows_forks: bool

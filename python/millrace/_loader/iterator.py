@@ -39,6 +39,8 @@ _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines
 class LoaderIterator(_BaseDataLoaderIter):
     """The body. Order at the start: the sampler's iter(), the base seed's draw, the engine."""
 
+    torchs_class: type
+
     def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
         self._shutdown = False  # first of all: __del__ runs even when the rest raises
         self._engine: Engine | None = None
@@ -59,8 +61,6 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._on_error = loader.on_error if spec.leaves_out else "raise"
         if self._on_error == "skip":
             progress.left_out = record.left_out
-
-    torchs_class: type
 
     def _before_draws(self, loader: Any, saved: Any) -> None:
         raise NotImplementedError
@@ -88,10 +88,9 @@ class LoaderIterator(_BaseDataLoaderIter):
         engine = self._engine = self._spec.open(setup)
         self._workers, self._shutdown = engine.workers, False
         record.live = engine.stats
-        if engine.rows() is not None:
-            record.profiler.watch(
-                lambda: engine.rows() or [], [pid for w in engine.workers if (pid := w.pid) is not None]
-            )
+        if engine.rows is not None:
+            pids = [worker.pid for worker in engine.workers if worker.pid is not None]
+            record.profiler.watch(engine.rows, pids)
         close_at_exit(self)
         if record.tuning is not None and engine.set_limits is not None:
             record.tuning.attach(engine.set_limits, record)
@@ -167,7 +166,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         raise NotImplementedError
 
     def _draw_ahead(self) -> None:
-        """Index lists that go out behind a batch."""
+        """Index lists that go out after a batch."""
 
     def _taken(self, engine: Engine) -> Delivered | None:
         while isinstance(delivered := engine.next(self._timeout), NeedsIndex):
@@ -221,9 +220,8 @@ class LoaderIterator(_BaseDataLoaderIter):
     def __del__(self) -> None:
         fetcher = None if self._engine is None else self._engine.fetcher
         if fetcher is not None:
-            with contextlib.suppress(
-                Exception
-            ):  # a dataset that cannot say where it stands says so in state_dict()
+            # a dataset that cannot say where it stands says so in state_dict()
+            with contextlib.suppress(Exception):
                 self._progress.ends_inline(fetcher)
         self._shutdown_workers()
 
@@ -269,6 +267,8 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
                 self._submitted = True
                 self._submit_all(engine)
         elif self._engine is None or self._engine.outstanding == 0:
+            if self._engine is None and self._first is None:
+                raise closed_error()
             self._progress.drawing()
             try:
                 index = self._next_index()

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from .._pictures.counts import NONE as NO_PICTURES
 from .._profiling import Profiler, snapshot
 
 # that stats() lists; behind them a data set that is largely unreadable would fill the memory, epoch by epoch
@@ -26,6 +27,7 @@ def empty_counters() -> dict[str, Any]:
         "wait_seconds": 0.0,
         "slots": 0,
         "overflow_slots": 0,
+        "pictures": {**NO_PICTURES, "calls": {}},
         "errors": [],
         "left_out": 0,
     }
@@ -36,6 +38,18 @@ def add_errors(counters: dict[str, Any], errors: list[dict[str, Any]]) -> None:
     listed = counters["errors"]
     listed += errors[: max(0, MOST_ERRORS - len(listed))]
     counters["left_out"] += len(errors)
+
+
+class Counting:
+    """What engines share that count in Python."""
+
+    counters: dict[str, Any]
+
+    def uncount(self) -> None:
+        self.counters |= {"samples": 0, "batches": 0}
+
+    def stats(self) -> dict[str, Any]:
+        return copy.deepcopy(self.counters)
 
 
 class RunRecord:

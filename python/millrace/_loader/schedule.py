@@ -48,7 +48,7 @@ class Schedule:
         self._arrived[task] = answer
 
     def take(self) -> Any:
-        """(task, worker, answer) of the batch whose turn it is; WAIT: it has not arrived; END: none is
+        """(task, worker, answer) of the batch to deliver next; WAIT: it has not arrived; END: none is
         left.
         """
         while self.wanted < self.sent:
@@ -74,5 +74,5 @@ class Schedule:
 
     @property
     def ready(self) -> int:
-        """Batches that wait for their turn."""
+        """Batches that have arrived and wait to be delivered."""
         return len(self._arrived)

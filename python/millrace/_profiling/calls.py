@@ -51,9 +51,8 @@ def _callee(before: list[dis.Instruction], call: dis.Instruction) -> str:
             if (here.end_lineno, here.end_col_offset) < end:
                 names.append((here.end_lineno, here.end_col_offset, str(load.argval)))
         return ".".join(dict.fromkeys(name for *_, name in sorted(names)))
-    for load in reversed(
-        before
-    ):  # 3.10: the function is what was loaded last as a method, or else the last name
+    # 3.10: the function is what was loaded last as a method, or else the last name
+    for load in reversed(before):
         if load.opname == "LOAD_METHOD":
             return f"?.{load.argval}"
         if load.opname.startswith("CALL") or load.opname.startswith("STORE"):

@@ -40,10 +40,8 @@ class Profiler:
         self._live: Callable[[], list[Row]] | None = None
         self._rows: list[Row] = []  # as of the epoch's end, or of the workers'
         self._rows_before: dict[str, Row] = {}  # at the epoch's start
-        self._cpu_before, self._cpu = (
-            time.process_time(),
-            0.0,
-        )  # of this process: when the epoch had started; and in it, once it has ended
+        # of this process: when the epoch had started; and in it, once it has ended
+        self._cpu_before, self._cpu = time.process_time(), 0.0
         self._pids: list[int] = []
         self._thread, self._contention = 0, None if _core.StageClock.enabled else 0.0
         self._ended = False

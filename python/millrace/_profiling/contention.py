@@ -15,8 +15,7 @@ _MOST_THREADS = 128  # that are asked; one costs about 15 us
 
 def contention(pids: Sequence[int], consumer: int, workers: bool, proc: str = "/proc") -> float:
     """0 to 1. `pids`: of worker processes; where there are none, workers are this process's threads, but for
-    the thread `consumer`, and
-    without `workers` that thread itself.
+    the thread `consumer`, and without `workers` that thread itself.
     """
     if pids:
         found = [f"{proc}/{pid}/schedstat" for pid in pids]

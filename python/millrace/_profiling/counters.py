@@ -61,8 +61,7 @@ class Row(NamedTuple):
 
 def notes_of(note: bytes) -> dict[str, Any]:
     """{"split": {stage: seconds}, "cpu": the same, "hot": [[stage, where, seconds], ...]} of a thread's
-    Python code (stacks.py); {} when
-    nobody looked.
+    Python code (stacks.py); {} when nobody looked.
     """
     try:
         found = json.loads(note) if note else {}
@@ -101,8 +100,12 @@ class WorkerCounters:
     """
 
     def __init__(self, ring: _core.SharedRing, workers: int) -> None:
-        self.slot = ring.take()
-        self._counters = _core.StageBoard(ring, self.slot, workers)
+        self._slot, self._workers = ring.take(), workers
+        self._counters = _core.StageBoard(ring, self._slot, workers)
+
+    def row_of(self, worker: int) -> tuple[int, int, int]:
+        """Where that worker writes, as clock_on() takes it."""
+        return self._slot, self._workers, worker
 
     def rows(self, pids: Sequence[Any]) -> list[Row]:
         names, numbers = [f"process {pid}" for pid in pids], range(len(pids))

@@ -41,8 +41,7 @@ class Hotspots:
 
     def of(self, stack: Stack, ran: bool = False, blocked: bool = False) -> Hotspot:
         """`ran`: the thread was running when it was to be looked at, so a read that it has come to since says
-        nothing. `blocked`: it had
-        no CPU until it came here.
+        nothing. `blocked`: it had no CPU until it came here.
         """
         key = (stack, ran, blocked)
         hotspot = self._known.get(key)

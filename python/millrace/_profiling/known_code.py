@@ -10,6 +10,7 @@ from types import CodeType
 # Parts of file names, "/" before and after; the first that fits decides. None: a frame that says nothing
 # itself.
 _FILES: tuple[tuple[str, str | None], ...] = (
+    ("/millrace/_pictures/", "decode"),
     ("/torchvision/transforms/", "transform"),
     ("/torchaudio/transforms/", "transform"),
     ("/torchaudio/functional/", "transform"),

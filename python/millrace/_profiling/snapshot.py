@@ -20,8 +20,7 @@ VERSION = 1
 
 SMALL_LOSS = 0.05
 """Below this share of the time a loader that costs nothing would gain 5 % at most, as much as two runs
-differ: the consumer is the
-bottleneck then.
+differ: the consumer is the bottleneck then.
 """
 
 _MOST_HOT = 20

@@ -44,15 +44,10 @@ _QUICK_GAP_S, _QUICK_SAMPLES = 0.005, 20  # after so many samples the gap grows 
 _LATE_S = 0.0005  # a sample this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
 _BLOCKED = 0.1  # share of a CPU
-_TELL_S, _MOST_TELL_S = (
-    0.05,
-    0.5,
-)  # between two notes, which cost 0.2 ms: at first, and when there has been time to look
-_PATIENCE_S, _SHORT_S, _LONG_S = (
-    0.5,
-    0.002,
-    0.0071,
-)  # of short batches; of longer ones the less the longer they are, one if it is long
+# between two notes, which cost 0.2 ms: at first, and when there has been time to look
+_TELL_S, _MOST_TELL_S = 0.05, 0.5
+# of short batches; of longer ones the less the longer they are, one if it is long
+_PATIENCE_S, _SHORT_S, _LONG_S = 0.5, 0.002, 0.0071
 _MOST_HOTSPOTS, _MOST_HOT = 200, 20  # kept, in the note
 
 
@@ -118,9 +113,8 @@ class StackSampler:
         self._dataset = dataset
         self._hotspots: Hotspots | None = None  # made when there is something to say
         self._ident = _thread.get_ident()
-        self._cpu_clock = time.pthread_getcpuclockid(
-            self._ident
-        )  # asked for by the thread itself, while it is sure to live
+        # asked for by the thread itself, while it is sure to live
+        self._cpu_clock = time.pthread_getcpuclockid(self._ident)
         self._itself = self._ident == threading.main_thread().ident
         self._on = self._itself or _can_sample()
         self._samples: list[StackSample] = []  # the looking thread appends

@@ -97,8 +97,8 @@ class HDF5(ArrayRows):
     @property
     def mapped_tables(self) -> list[list[tuple[np.ndarray, MappedFile]]] | None:
         """Per field, an array [samples, ...] over each file that has some, and the mapping it lies in; None
-        unless all datasets are
-        contiguous, whole and of this machine's byte order. Changed files are CorruptDataError.
+        unless all datasets are contiguous, whole and of this machine's byte order. Changed files are
+        CorruptDataError.
         """
         if self._maps is None:
             return None

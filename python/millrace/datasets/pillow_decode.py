@@ -49,9 +49,8 @@ _KINDS = (CorruptDataError, errors.UnidentifiedImageError, errors.DecompressionB
 
 class PillowDecoder:
     """What an engine asks Pillow: the pictures that its codecs leave to it, and what Pillow says of those
-    they decode themselves. Pillow's
-    limit on pixels, PIL.Image.MAX_IMAGE_PIXELS, is that of the moment when this is made, when a loader
-    starts.
+    they decode themselves. Pillow's limit on pixels, PIL.Image.MAX_IMAGE_PIXELS, is that of the moment when
+    this is made, when a loader starts.
     """
 
     def __init__(self) -> None:

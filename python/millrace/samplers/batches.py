@@ -17,16 +17,14 @@ from .resumable import Resumable
 
 class BatchIterator:
     """The next indices of a sampler, whose iterator is made for the first batch, as torch's BatchSampler
-    does: lists, or int64 arrays
-    where `arrays` is set and the sampler makes numbers.
+    does: lists, or int64 arrays where `arrays` is set and the sampler makes numbers.
     """
 
     def __init__(self, sampler: BatchSampler, state: dict[str, Any], arrays: bool) -> None:
         self._head, self._position = sampler._head(), state.get("position", 0)
         self._inner = state.get("sampler")
-        self._counts_all = isinstance(
-            sampler.indices(), Resumable
-        )  # positions of all ranks together; else of this one
+        # positions of all ranks together; else of this one
+        self._counts_all = isinstance(sampler.indices(), Resumable)
         self._sampler: BatchSampler | None = sampler  # until the first batch
         self._arrays = arrays
         self._indices: Any = None

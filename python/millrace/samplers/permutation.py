@@ -12,8 +12,7 @@ from .readers import Order
 @known()
 class PermutationSampler(GlobalOrderSampler):
     """0 .. n-1 in an order that is computed, index by index, from (seed, epoch): nothing is stored and
-    nothing drawn, so 10^9 samples
-    start as fast as ten, and resuming is free.
+    nothing drawn, so 10^9 samples start as fast as ten, and resuming is free.
 
     Args:
         n: samples, up to 2^62.

@@ -40,9 +40,8 @@ class SequentialSampler(Resumable, data.SequentialSampler):
 @known(data.RandomSampler)
 class RandomSampler(Resumable, data.RandomSampler):
     """torch's, with its draws at its moments: from the global generator 64 bits at the first index, from a
-    generator of its own
-    a permutation at each round's first index and one behind the last, or with replacement 32 numbers at a
-    time.
+    generator of its own a permutation at each round's first index and one behind the last, or with
+    replacement 32 numbers at a time.
 
     From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per
     sample, and the first index comes at once. Resuming a sampler with a generator of its own puts the
@@ -78,9 +77,8 @@ class RandomSampler(Resumable, data.RandomSampler):
         key = origin.seed() & SEED_BITS
         length = self.num_samples
         if length and not n:
-            raise ZeroDivisionError(
-                "integer division or modulo by zero"
-            )  # torch's, for a data source that has become empty
+            # torch's, for a data source that has become empty
+            raise ZeroDivisionError("integer division or modulo by zero")
         order = _core.KeyedPermutation(n, key, 0) if self.is_computed() else _core.RandomPermutation(n, key)
         return order.at, length, max(length - start, 0)
 

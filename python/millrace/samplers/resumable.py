@@ -56,8 +56,7 @@ class Resumable:
     @signing
     def state_dict(self) -> dict[str, Any]:
         """A small dict of what json can write: where the latest iterator is, or the loaded state that the
-        next one goes on from,
-        or else the beginning of the epoch.
+        next one goes on from, or else the beginning of the epoch.
         """
         if self._pending is not None:
             return dict(self._pending)
@@ -78,9 +77,8 @@ class Resumable:
                 else state
             )
         except StateError:
-            copy.copy(self)._checked(
-                state
-            )  # of what is plainly wrong, or another sampler's, there is more to say
+            # of what is plainly wrong, or another sampler's, there is more to say
+            copy.copy(self)._checked(state)
             raise
         self._pending = self._checked(rest)
 

@@ -150,8 +150,7 @@ def _header(start: bytes) -> tuple[int, str, int] | None:
 
 def note_asked(map_fd: int, at: int) -> None:
     """The store said that this is the object's version, and was asked at this time (nanoseconds). On a disk
-    that takes it not, nothing is
-    known, and the store is asked again.
+    that takes it not, nothing is known, and the store is asked again.
     """
     when = struct.pack("<q", at)
     with contextlib.suppress(OSError):
@@ -176,8 +175,7 @@ class WholeEntry(NamedTuple):
 
     def open(self, name: str, counts: CacheCounts, otherwise: Callable[[], ByteSource]) -> ByteSource | None:
         """In use until the source goes. None: it went meanwhile, or is another version. `otherwise()` opens
-        the same version by way of the
-        store, should a block be damaged.
+        the same version by way of the store, should a block be damaged.
         """
         return open_cached_file(
             name,

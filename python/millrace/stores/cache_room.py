@@ -1,6 +1,5 @@
 """The disk cache's lock of its folder, and what was written into it: how much the entries have at most, so
-that admitting another one to a
-cache with room left looks at none of them.
+that admitting another one to a cache with room left looks at none of them.
 
 `used`: bytes that all entries have or may come to have. `owed`: of these, bytes that are not on the disk yet.
 Both are upper bounds: each admission adds what it needs before its entry grows, and only a look at all
@@ -41,9 +40,8 @@ class Usage(NamedTuple):
 @contextlib.contextmanager
 def folder_lock(folder: Path) -> Iterator[int | None]:
     """A descriptor of the lock's file, while this process has the lock; None: it did not get it in time."""
-    fd = os.open(
-        folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
-    )  # to read and write: waits for nobody
+    # to read and write: waits for nobody
+    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         deadline = time.monotonic() + LOCK_SECONDS
         while not (locked := lock_now(fd, fcntl.LOCK_EX)) and time.monotonic() <= deadline:
@@ -107,8 +105,7 @@ class Room:
 
     def _make_room(self, need: int, keep: str) -> tuple[Usage, bool]:
         """Evicts until `need` more bytes fit; what all have then, and whether they do. Under the folder's
-        lock, so half-made files are
-        nobody's and go.
+        lock, so half-made files are nobody's and go.
 
         Looks at every file of the folder, a few microseconds each; at locks only where they matter. Where
         that takes long, more room is made than is needed, so that the next ones need not look.

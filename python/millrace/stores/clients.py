@@ -248,9 +248,8 @@ def _profile_credentials(options: dict[str, Any]) -> dict[str, Any]:
         for name in ("access_key_id", "secret_access_key", "session_token"):
             if found.get(f"aws_{name}"):
                 result[name] = found[f"aws_{name}"]
-    elif (
-        found and importlib.util.find_spec("boto3") is not None
-    ):  # single sign-on, assumed roles and the like
+    elif found and importlib.util.find_spec("boto3") is not None:
+        # single sign-on, assumed roles and the like
         from obstore.auth.boto3 import Boto3CredentialProvider
 
         result["credential_provider"] = Boto3CredentialProvider()

@@ -124,8 +124,7 @@ class DiskCache:
 
     def find_whole(self, url: str, meta: Meta | None = None) -> WholeEntry | None:
         """The object's entry, if nothing has to be asked of the store: all of it is there, and it is of the
-        version in `meta`, or, without
-        one, of one that is fresh. Any thread.
+        version in `meta`, or, without one, of one that is fresh. Any thread.
         """
         if time.monotonic() < self._rest_until:
             return None
@@ -218,9 +217,8 @@ class DiskCache:
             for path in (map_path, map_path, data):
                 fds.append(open_descriptor(path, os.O_RDWR))
             map_fd, lock_fd, data_fd = fds
-            fcntl.flock(
-                lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB
-            )  # evictions happen under the folder's lock, which we hold
+            # evictions happen under the folder's lock, which we hold
+            fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if is_map_of(map_fd, size, version, BLOCK_BYTES) and os.fstat(data_fd).st_size == size:
                 os.utime(map_path)
                 entry, fds = CacheEntry(data_fd, map_fd, lock_fd, size), []
@@ -274,9 +272,9 @@ class DiskCache:
 
     def stats(self) -> dict[str, Any]:
         """Of this process: "hits" and "misses" (blocks of 1 MiB, counted when a reader first comes to them),
-        "hit_rate" (None before
-        the first), "verified" (blocks that were compared with their checksum), "repaired" (those that did not
-        match), "evicted" (entries), "bypassed" (objects read without the cache).
+        "hit_rate" (None before the first), "verified" (blocks that were compared with their checksum),
+        "repaired" (those that did not match), "evicted" (entries), "bypassed" (objects read without the
+        cache).
         Of the folder: "entries", "bytes" (on disk).
         """
         with self._lock:

@@ -43,9 +43,8 @@ class Engine:
         try:
             self.loop.run_forever()
             self.loop.run_until_complete(_cancelled(asyncio.all_tasks(self.loop)))
-            with contextlib.suppress(
-                RuntimeError
-            ):  # at the interpreter's end: no new threads, but the executor's have gone already
+            # at the interpreter's end: no new threads, but the executor's have gone already
+            with contextlib.suppress(RuntimeError):
                 self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:
             self.loop.close()

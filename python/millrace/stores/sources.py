@@ -220,9 +220,9 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
 
     def stats(self) -> dict[str, Any]:
         """bytes (received), requests, retries, hedges, requests_in_flight, concurrency (its limit now),
-        waited_seconds (readers'),
-        held_bytes (in memory now), ahead_bytes_peak (in memory or on their way), repaired_blocks (of the
-        cache), seconds, bytes_per_second; "cache": those of the DiskCache. Local files are not counted.
+        waited_seconds (readers'), held_bytes (in memory now), ahead_bytes_peak (in memory or on their way),
+        repaired_blocks (of the cache), seconds, bytes_per_second; "cache": those of the DiskCache. Local
+        files are not counted.
         """
         stats = self._owner.stats() if self._owner is not None else dict.fromkeys(STATS, 0)
         if self._cache is not None:

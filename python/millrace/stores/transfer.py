@@ -301,9 +301,8 @@ class Transfer:
             if rest and file.write(start - len(rest), rest):
                 patience.failures = 0
         rate = (start - first_byte) / max(1e-3, time.monotonic() - begun)
-        self.owner.chunk_bytes = int(
-            min(MOST_CHUNK_BYTES, max(CHUNK_BYTES, rate / 20))
-        )  # twenty a second are enough
+        # twenty a second are enough
+        self.owner.chunk_bytes = int(min(MOST_CHUNK_BYTES, max(CHUNK_BYTES, rate / 20)))
 
     def _write(self, start: int, rest: bytearray, chunk: Any, end: int) -> int:
         """The chunk at `start`, behind what was left over before; how many bytes were new. To a disk, all but

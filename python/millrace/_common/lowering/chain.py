@@ -13,17 +13,13 @@ from .refusal import NotLowered, loaded
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
 
-_FLOATS = {
+FLOATS = {
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",
     torch.float32: "float32",
     torch.float64: "float64",
 }
-
-
 _MOST_NESTED = 32
-
-
 _AFTER_ERASING = ("RandomErasing", "Identity", "RGB")  # what may follow RandomErasing
 
 
@@ -46,6 +42,7 @@ class Chain:
         self.depth = 0  # of callables that hold others
         self.row_type: type | None = torch.Tensor
         self.begins_with_rgb = False
+        self.makes_rgb: bool | None = False
         self.picture: list[dict[str, Any]] = []
         self.dtype: torch.dtype | None = None
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
@@ -58,7 +55,7 @@ class Chain:
                 "the transforms return PIL images, which default_collate refuses; end with ToTensor() or"
                 " ToImage()"
             )
-        to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": _FLOATS.get(self.dtype, "uint8")}
+        to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": FLOATS.get(self.dtype, "uint8")}
         if self.multiply:
             to_tensor["multiply"] = True
         return [*self.picture, to_tensor, *self.normalize, *self.erasing]

@@ -176,8 +176,7 @@ def _are_names(code: types.CodeType) -> bool:
 
 def _namings(code: types.CodeType, bound: dict[Any, Any], letters: Sequence[str]) -> Iterator[dict[str, str]]:
     """All ways to read the code's names as expressions for the letters: roots, and attributes in the order of
-    `co_names`, which is that of
-    the letters: statement by statement, what is called before its arguments.
+    `co_names`, which is that of the letters: statement by statement, what is called before its arguments.
     """
     locals_ = [name for name in code.co_varnames[: code.co_argcount] if name in bound]
     names = code.co_names

@@ -8,39 +8,30 @@ values is refused. Sizes are pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .arguments import V1, V2, fill, floats, interpolation, padding, pair
-from .chain import Chain
+from .chain import FLOATS, Chain
 from .refusal import NotLowered, loaded
-
-_FLOATS = {
-    torch.float16: "float16",
-    torch.bfloat16: "bfloat16",
-    torch.float32: "float32",
-    torch.float64: "float64",
-}
-
-
-_MOST_NESTED = 32
 
 
 @dataclass(frozen=True)
 class Lowered:
     """`chain`: what `_core.ImagePipeline` takes; `names`: of the transforms in it. `row_type`: the class of
-    tensor that
-    the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not known.
-    `begins_with_rgb`: whether pictures of all modes are made RGB before anything else.
+    tensor that the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not
+    known. `begins_with_rgb`: whether pictures of all modes are made RGB before anything else; `makes_rgb`:
+    whether grey ones are anywhere; None: sometimes.
     """
 
     chain: list[dict[str, Any]]
     names: list[str]
     row_type: type | None
     begins_with_rgb: bool = False
+    makes_rgb: bool | None = False
 
 
 def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -56,9 +47,16 @@ def lowered(transform: Any) -> Lowered:
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
             " or ToImage()"
         )
+    return lowered_steps([transform])
+
+
+def lowered_steps(steps: Sequence[Any]) -> Lowered:
+    """The same, of transforms that follow each other."""
     chain = Chain(_LOWERED)
-    chain.add(transform)
-    return Lowered(chain.finish(), chain.names, chain.row_type, chain.begins_with_rgb)
+    for step in steps:
+        chain.add(step)
+    made = chain.finish()
+    return Lowered(made, chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb)
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
@@ -131,6 +129,7 @@ def _grayscale(chain: Chain, t: Any, family: str) -> None:
             " num_output_channels=3"
         )
     chain.change_picture({"op": "grayscale"}, "Grayscale")
+    chain.makes_rgb = True
 
 
 def _mapped(name: str, t: Any) -> dict[str, Any]:
@@ -178,13 +177,14 @@ def _gaussian_blur(chain: Chain, t: Any, family: str) -> None:
 def _random_apply(chain: Chain, t: Any, family: str) -> None:
     """Around one step that happens or not, its probability is a factor of that step's own."""
     inner = list(t.transforms)
-    before, erasing = len(chain.picture), len(chain.erasing)
+    before, erasing, made_rgb = len(chain.picture), len(chain.erasing), chain.makes_rgb
     if len(inner) == 1 and type(inner[0]).__name__ != "Compose":
         chain.add(inner[0])
         chain.names.pop()
         if len(chain.picture) == before + 1 and len(chain.erasing) == erasing:
             op = chain.picture[-1]
             if op["op"] == "grayscale":
+                chain.makes_rgb = None if not made_rgb else True
                 op |= {"op": "random_grayscale", "p": 1.0}
             if "p" in op:
                 op["p"] *= float(t.p)
@@ -197,7 +197,7 @@ def _random_apply(chain: Chain, t: Any, family: str) -> None:
 
 
 def _random_erasing(chain: Chain, t: Any, family: str) -> None:
-    if chain.dtype not in _FLOATS:
+    if chain.dtype not in FLOATS:
         raise NotLowered(
             "RandomErasing is native for float tensors; put ToTensor() or ToDtype(torch.float32, scale=True)"
             " before it"
@@ -231,7 +231,7 @@ def _to_dtype(chain: Chain, t: Any, family: str) -> None:
         raise NotLowered(f"{name} does nothing to PIL images; put ToImage() or PILToTensor() before it")
     if dtype is chain.dtype:
         return
-    if isinstance(dtype, dict) or dtype not in _FLOATS:
+    if isinstance(dtype, dict) or dtype not in FLOATS:
         raise NotLowered(
             f"{name}({dtype}) has no native form; the engine makes uint8, float16, bfloat16, float32 and"
             " float64"
@@ -246,7 +246,7 @@ def _to_dtype(chain: Chain, t: Any, family: str) -> None:
 
 
 def _normalize(chain: Chain, t: Any, family: str) -> None:
-    if chain.dtype not in _FLOATS:
+    if chain.dtype not in FLOATS:
         raise NotLowered(
             "Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it"
         )
@@ -260,6 +260,7 @@ def _nothing(chain: Chain, t: Any, family: str) -> None:
 def _rgb(chain: Chain, t: Any, family: str) -> None:
     if not chain.picture and chain.dtype is None:
         chain.begins_with_rgb = True
+    chain.makes_rgb = True
 
 
 def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:

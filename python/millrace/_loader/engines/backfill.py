@@ -1,12 +1,12 @@
 """on_error="skip" for datasets that are Python code: the rule of the native engine, applied to lists of
 indices.
 
-A sample that cannot be had is a hole. When the turn of its batch comes, holes are filled in the order of
+A sample that cannot be had is a hole. When its batch is to be delivered, holes are filled in the order of
 their rows, each with the last index not yet used of everything the sampler gave for this epoch, again and
 again while that one cannot be had either; then the batch is fetched anew. So the other samples stay where
 they are, the epoch ends early, and the last batches shrink or vanish. A batch that a worker has made already,
-but whose last indices were taken meanwhile, is fetched anew when its turn comes: the result does not depend
-on what the workers had done by then. A failure that was found in such a batch does not count.
+but whose last indices were taken meanwhile, is fetched anew before it is delivered: the result does not
+depend on what the workers had done by then. A failure that was found in such a batch does not count.
 
 Costs, in lists that fail only: each round of filling fetches the whole list again.
 """
@@ -81,7 +81,7 @@ class Positions:
         return self._lists[number]
 
     def take_last(self, after: int) -> tuple[Any, ...]:
-        """(index,), of the last position behind list `after` that is still to be used; () when there is
+        """(index,), of the last position after list `after` that is still to be used; () when there is
         none.
         """
         for number in range(self._end - 1, after, -1):
@@ -123,7 +123,7 @@ def drop_last(lists: list[Any], rows: int) -> list[Any]:
 
 
 class Backfill:
-    """One batch from its turn on, until it is whole. `rows`: its indices, as far as known."""
+    """One batch that is to be delivered next, until it is whole. `rows`: its indices, as far as known."""
 
     def __init__(self, positions: Positions, number: int, worker: int = 0) -> None:
         self.number = number

@@ -107,7 +107,7 @@ class _Shared:
     batch that is handed out wakes the sleepers. Errors: whatever the maker raises, of any type, reaches
     next(), and no thread ends by it. What make() raises is its batch's; what read_ahead() raises, which
     belongs to no batch, takes the place of the next one (`failure`), and nothing is read ahead any more.
-    Shutdown: `closed` is set under the lock, and everybody is woken; threads end behind what they are doing,
+    Shutdown: `closed` is set under the lock, and everybody is woken; threads end after what they are doing,
         a waiting consumer comes out. The consumer's calls hold `seat`, so the maker is closed only when no
         call of it is under way.
     """
@@ -192,7 +192,7 @@ class _Shared:
             self.make(task, BaseException)
 
     def make(self, task: _Task, kept: type[BaseException]) -> None:
-        """Errors that are `kept` are raised when the batch's turn comes."""
+        """Errors that are `kept` are raised where the batch would be delivered."""
         task.began, task.thread = time.monotonic(), threading.current_thread().name
         before = enter(COLLATE)
         try:
@@ -280,7 +280,7 @@ class BatchPool:
         if not self._threads:
             if not task.done:
                 shared.claimed = 1
-                shared.make(task, Exception)  # behind Ctrl-C the batch is still to come
+                shared.make(task, Exception)  # after Ctrl-C the batch is still to come
         else:
             before = enter(WAIT)  # a range of torch's profiler already, by the iterator
             try:

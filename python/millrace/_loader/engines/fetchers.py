@@ -57,7 +57,7 @@ class _Fetcher:
         collate_fn: Any,
         drop_last: bool,
         sink: Sink,
-        on_error: str = "raise",
+        on_error: str,
     ) -> None:
         self.dataset = dataset
         self.auto_collation = auto_collation
@@ -203,17 +203,9 @@ class _Stopped(Exception):
     """A map-style dataset raised StopIteration."""
 
 
-def make_fetcher(
-    kind: int,
-    dataset: Any,
-    auto_collation: bool,
-    collate_fn: Any,
-    drop_last: bool,
-    sink: Sink,
-    on_error: str = "raise",
-) -> Any:
-    cls = MapFetcher if kind == _DatasetKind.Map else IterableFetcher
-    return cls(dataset, auto_collation, collate_fn, drop_last, sink, on_error)
+def make_fetcher(kind: int, *how: Any) -> Any:
+    """`kind`: torch's; `how`: the arguments of both classes."""
+    return (MapFetcher if kind == _DatasetKind.Map else IterableFetcher)(*how)
 
 
 def begin_at(

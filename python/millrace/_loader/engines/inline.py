@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 import time
 from collections import deque
@@ -13,25 +12,27 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe
 from torch.utils.data.dataloader import _DatasetKind
 
+from ..._pictures.asking import asks, stops_asking
+from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
+from ..._tools.history.draws import watch_of
 from ..engine import Delivered, Setup
-from ..run_record import add_errors, empty_counters
+from ..run_record import Counting, add_errors, empty_counters
 from ..states import put_dataset_back, put_fetcher_back
 from .backfill import Backfill, Positions
 from .fetchers import Sink, make_fetcher
-from .native import watch_of
 
 
-class InlineEngine:
+class InlineEngine(Counting):
     """torch's fetcher in next(). `fetcher`: what is asked for the dataset's state."""
 
-    workers: list[Any] = []
     lists_ahead = 0
     pins = False
 
     def __init__(self, setup: Setup) -> None:
         loader, progress, saved = setup.loader, setup.progress, setup.progress.saved
+        self.workers: list[Any] = []
         self._profiler, self.counters = setup.record.profiler, empty_counters()
         dataset = setup.dataset
         if isinstance(dataset, (IterDataPipe, MapDataPipe)):
@@ -41,7 +42,7 @@ class InlineEngine:
             dataset = torch.utils.data.graph_settings.apply_random_seed(dataset, seeded)
         put_dataset_back(dataset, saved)
         self._kind, self._batched = loader._dataset_kind, loader._auto_collation
-        self._skips, self._least = setup.on_error == "skip", loader.batch_size if loader.drop_last else 1
+        self._least = loader.batch_size if loader.drop_last else 1
         self._sink = None if setup.on_error == "raise" else Sink()
         arguments = self._kind, dataset, self._batched
         if self._sink is None:
@@ -51,8 +52,9 @@ class InlineEngine:
             self.fetcher = make_fetcher(
                 *arguments, loader.collate_fn, loader.drop_last, self._sink, setup.on_error
             )
+        self._pictures = PictureCounts() if loader.pictures == "lazy" else None
         self._stacks: StackSampler | None = None  # of the thread that calls next()
-        self._watch = watch_of(progress) if self._kind == _DatasetKind.Map else None
+        self._watch = watch_of(progress.log) if self._kind == _DatasetKind.Map else None
         self._streams = self._batched and self._kind == _DatasetKind.Iterable
         self._lists: deque[Any] = deque()
         self._positions: Any = None  # Positions, with on_error="skip"
@@ -141,29 +143,25 @@ class InlineEngine:
         stacks = self._stacks
         if stacks is None or not stacks.is_of_this_thread:
             stacks = self._stacks = StackSampler(self.fetcher.dataset, self._profiler.clock)
-        before = enter(SAMPLE)
+        before, asked_before = enter(SAMPLE), asks(self._pictures)
         try:
             with stacks:
                 return _shown(self.fetcher.fetch, index) if recording() else self.fetcher.fetch(index)
         finally:
+            stops_asking(asked_before)
             enter(before)
 
     def close(self) -> None:
         """Nothing runs behind next()."""
 
-    def uncount(self) -> None:
-        self.counters |= {"samples": 0, "batches": 0}
-
     def stats(self) -> dict[str, Any]:
-        return copy.deepcopy(self.counters)
+        counters = super().stats()
+        return counters if self._pictures is None else {**counters, "pictures": self._pictures.total()}
 
     def snapshot(self, stacks: bool) -> dict[str, Any]:
         return {} if self.doing is None else {"indices": self.doing}
 
-    def rows(self) -> None:
-        """There are no workers."""
-
-    set_limits = None
+    rows = set_limits = None
 
 
 def _shown(make: Callable[..., Any], *arguments: Any) -> Any:

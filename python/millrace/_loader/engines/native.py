@@ -10,10 +10,9 @@ from ... import _core
 from ..._common.data_parallel import rank_of
 from ..._profiling.counters import thread_rows
 from ..._profiling.stages import NAMES, recorded, recording
-from ..._tools.history.draws import DrawWatch
+from ..._tools.history.draws import DrawWatch, watch_of
 from ..endings import closed_error
 from ..engine import Delivered, Setup
-from ..states import Progress
 
 
 class NativeSpec:
@@ -26,8 +25,7 @@ class NativeSpec:
     """counts_occurrences: whether a sample depends on how often its index came before in the epoch."""
     shares_batches = grows = True
     """Whether threads share the rows of a batch, or each makes whole ones; whether more slots than usual are
-    of
-    use.
+    of use.
     """
     python_collate: Any = None
     """What makes the consumer's batches of those that collated() returns, if anything does."""
@@ -59,11 +57,18 @@ class NativeSpec:
         return 0
 
 
-class NativeEngine:
-    """`core` makes the batches of `spec`; a collate_fn that is Python gets them behind it.
+class MadeOnce:
+    """Engines whose position is exact: they make no batch again that was delivered."""
 
-    An index list that cannot be submitted is an error when its turn comes. close(): `core` wakes whoever is
-    in its next(), and waits until he is out.
+    def uncount(self) -> None:
+        """Nothing is counted twice."""
+
+
+class NativeEngine(MadeOnce):
+    """`core` makes the batches of `spec`; a collate_fn that is Python gets them from it.
+
+    An index list that cannot be submitted is an error where its batch would be delivered. close(): `core`
+    wakes whoever is in its next(), and waits until he is out.
     """
 
     def __init__(self, spec: Any, core: Any, setup: Setup) -> None:
@@ -81,7 +86,7 @@ class NativeEngine:
         self._place: tuple[int, int] = 0, 0  # seed and epoch
         self._watch: DrawWatch | None = None
         if spec.python_collate is not None and not setup.threads:
-            self._watch = watch_of(setup.progress)
+            self._watch = watch_of(setup.progress.log)
         self.stats, self.set_limits = core.stats, getattr(core, "set_limits", None)
 
     @property
@@ -156,9 +161,6 @@ class NativeEngine:
             return Delivered(None, error=error, rows=rows)
         return Delivered(batch, rows=rows, draws=None if self._watch is None else self._watch.after(draws))
 
-    def uncount(self) -> None:
-        """Native batches are not made again to be dropped: the position is exact."""
-
     def close(self) -> None:
         self._closed = True
         self.core.close()
@@ -168,15 +170,6 @@ class NativeEngine:
 
     def rows(self) -> list[Any]:
         return thread_rows(self.core.clocks(), "device thread" if self._spec.on_device else None)
-
-
-def watch_of(progress: Progress) -> DrawWatch | None:
-    """Of what Python draws in the training loop's thread, where batches are remembered."""
-    if progress.log is None:
-        return None
-    recorder = progress.log.recorder
-    recorder.watch = DrawWatch(recorder.watch)
-    return recorder.watch
 
 
 def _seeded(collate: Any, where: tuple[int, ...], batch: Any) -> Any:

@@ -77,8 +77,7 @@ def read_pickle(lease: _core.SlotLease, begin: int, length: int, buffers: Any = 
 
 def pack_value(sink: Any, value: Any) -> tuple[int, int] | None:
     """Puts any picklable value into the sink's slot, its pickle first, then its tensors and arrays: (their
-    end, length of what says
-    where these lie, which comes next; 0 when there are none).
+    end, length of what says where these lie, which comes next; 0 when there are none).
 
     None when the value is longer than a slot can be. Errors of pickling pass through.
     """

@@ -29,6 +29,8 @@ from torch.utils.data import IterDataPipe, _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
+from ..._pictures.asking import everywhere, look_around
+from ..._pictures.counts import PictureCounts
 from ..._profiling.counters import clock_on
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import IDLE, SAMPLE, SEND, START, enter
@@ -53,8 +55,7 @@ def _pickler(file: Any) -> ForkingPickler:
 @dataclass
 class WorkerJob:
     """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn
-    travel together, so that
-    a worker_init_fn that is a method of the dataset acts on the worker's copy.
+    travel together, so that a worker_init_fn that is a method of the dataset acts on the worker's copy.
     """
 
     dataset_kind: int
@@ -77,12 +78,10 @@ class WorkerJob:
     watches: bool = False  # what the dataset draws is told along with each batch
     stacks: Descriptor | None = None  # where the worker's Python stacks go when they are asked for
     draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
+    pictures: bool = True  # those that the dataset opens wait until they are looked at
     turns: int = -1  # a slot of the ring, where tasks' turns are
-    board: tuple[int, int, int] = (
-        -1,
-        0,
-        0,
-    )  # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
+    # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
+    board: tuple[int, int, int] = (-1, 0, 0)
 
 
 def run_worker(job: WorkerJob) -> None:
@@ -152,6 +151,7 @@ class _Worker:
         self._ended = False
         self._watch = DrawWatch() if job.watches else None
         self._draws: Any = None  # before the present batch
+        self._pictures = PictureCounts() if job.pictures else None
         self._fetcher: Any = None
         self._failure: ExceptionWrapper | None = (
             None  # of the start of the worker or its epoch, reported in place of batches
@@ -172,6 +172,7 @@ class _Worker:
 
     def run(self) -> None:
         self._seed()
+        everywhere(self._pictures)
         self._start_user_code()
         put_back(self._job.draws)
         self._stacks = StackSampler(self._dataset, self._clock, patient=True)
@@ -306,6 +307,8 @@ class _Worker:
         watch = self._watch
         try:
             enter(SAMPLE)
+            if self._pictures is not None:
+                look_around()
             self._draws = None if watch is None else watch.before()
             with self._stacks:
                 value = self._fetcher.fetch(index)
@@ -352,34 +355,26 @@ class _Worker:
     def _send(self, slot: int, task: int, value: Any) -> None:
         sink, ring = self._sink, self._ring
         draws = None if self._draws is None else pickle.dumps(self._draws, 5)
+        pictures = None if self._pictures is None else self._pictures.news()
+        told = sink.errors, self._state, draws, pictures
         if value is ROWS:
             writer: Any = sink.writer
             begin, length = writer.used_bytes, 0
             objects = writer.objects() or None
-            if (
-                writer.layout_number != self._layout_sent
-                or objects is not None
-                or sink.errors
-                or self._state is not None
-                or draws
-            ):
+            if writer.layout_number != self._layout_sent or objects is not None or any(told):
                 layout = None if writer.layout_number == self._layout_sent else writer.layout()
-                end, _ = write_pickle(
-                    sink, begin, (layout, objects, sink.errors, self._state, draws), _pickler
-                )
+                end, _ = write_pickle(sink, begin, (layout, objects, *told), _pickler)
                 if end > ring.stride:
                     raise OverflowError(f"a batch of {end} bytes is longer than a slot of the shared ring")
                 length = end - begin
                 self._layout_sent = writer.layout_number
             self._answer(channel.ROWS, slot, task, begin, length)
             return
-        packed = pack_value(sink, (value, sink.errors, self._state, draws))
+        packed = pack_value(sink, (value, *told))
         if packed is not None:
             self._answer(channel.TREE, slot, task, *packed)
             return
-        data = ForkingPickler.dumps(
-            (value, sink.errors, self._state, draws)
-        )  # torch's own way: tensors in files of their own
+        data = ForkingPickler.dumps((value, *told))  # torch's own way: tensors in files of their own
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
         self._answer(channel.INLINE, slot, task, 0, len(data))
 

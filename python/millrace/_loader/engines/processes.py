@@ -29,7 +29,7 @@ from ..._profiling.counters import WorkerCounters
 from ..._profiling.stacks import prepare
 from ..._profiling.stages import WAIT, during
 from ..._tools.history.stacks import new_stacks, stacks_of
-from ..endings import closed_error, is_ending
+from ..endings import closed_error
 from ..engine import Delivered, NeedsIndex, Setup
 from . import channel
 from .channel import MESSAGE, RingHandle
@@ -109,6 +109,7 @@ class ProcessEngine(WorkerEngine):
             "between_epochs": progress.between_epochs,
             "watches": progress.log_wanted and not progress.streams,
             "draws": progress.draws,
+            "pictures": loader.pictures == "lazy",
             "turns": turns,
         }
 
@@ -124,7 +125,7 @@ class ProcessEngine(WorkerEngine):
             answers=answers_in,
             state=progress.places.state_of(worker),
             stacks=stacks,
-            board=(self._clocks.slot, common["num_workers"], worker),
+            board=self._clocks.row_of(worker),
         )
         process = context.Process(target=run_worker, args=(job,))
         process.daemon = True
@@ -184,15 +185,11 @@ class ProcessEngine(WorkerEngine):
             self._schedule.restart()
             self._wake.close()
 
-    @property
-    def is_closed(self) -> bool:
-        return self._closing or self._closed or is_ending()
-
     # ---------------------------------------------------------------- tasks
 
     def _send(self, worker: int, task: int, index: Any, turn: int) -> None:
         if not self._closed:  # by another thread, whose pipes are gone
-            self.ends[worker].put(channel.TASK, task, index, self._wants_state(task), turn)
+            self.ends[worker].put(channel.TASK, task, index, self._progress.wants_state(task), turn)
 
     def _resume(self, shared_seed: int | None) -> None:
         for end in self.ends:

@@ -27,7 +27,7 @@ class RowsSpec(NativeSpec):
 
     row_set: RowSet
     fetch: Callable[[Any], Any]
-    in_order: bool = False  # rows are asked for one behind the other
+    in_order: bool = False  # rows are asked for one after the other
     python_collate: Any = None
 
     def usual_slots(self, threads: int, batch_size: int | None) -> int:

@@ -12,6 +12,7 @@ from torch.utils.data import _utils
 
 from ... import _core
 from ..._common.devices import locks_for, numa_node
+from ..._pictures.counts import add
 from ..._profiling.stages import COPY, during
 from ..engine import Setup
 from . import channel
@@ -45,9 +46,11 @@ class SlotReader:
         errors: list[dict[str, Any]] = []
         state, draws = None, None
         try:
-            batch, errors, state, draws = self._batch(
+            batch, errors, state, draws, pictures = self._batch(
                 end, kind, self._ring.lease(slot), begin, length, samples, copy
             )
+            if pictures is not None:
+                add(self._counters["pictures"], pictures)
         except Exception:  # what torch's queue would raise from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if self._pin_device is not None and not isinstance(batch, ExceptionWrapper):
@@ -74,9 +77,9 @@ class SlotReader:
         length: int,
         samples: int,
         copy: bool,
-    ) -> tuple[Any, list[dict[str, Any]], Any, Any]:
+    ) -> tuple[Any, list[dict[str, Any]], Any, Any, Any]:
         """(batch, entries of the samples replaced in it, the worker's state as it was pickled, what was drawn
-        before it)
+        before it, news of pictures)
 
         The slot is free again when nothing of the batch lies in it: at the end of this, or with the last
         tensor.
@@ -87,16 +90,16 @@ class SlotReader:
                 if kind == channel.TREE
                 else read_pickle(lease, begin, length)
             )
-        description, objects, errors, state, draws = None, None, [], None, None
+        description, objects, errors, state, draws, pictures = None, None, [], None, None, None
         if length:
             try:
-                description, objects, errors, state, draws = read_pickle(lease, begin, length)
+                description, objects, errors, state, draws, pictures = read_pickle(lease, begin, length)
             except Exception:
                 end.layout = None  # what was to replace it is lost
                 raise
         if description is not None:
             end.layout = Layout(description)  # until the worker says otherwise: it answers in order
-        return end.layout.batch(lease, samples, objects, copy), errors, state, draws
+        return end.layout.batch(lease, samples, objects, copy), errors, state, draws, pictures
 
     def _pinned(self, batch: Any) -> Any:
         try:

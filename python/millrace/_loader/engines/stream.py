@@ -61,7 +61,7 @@ class StreamSpec(NativeSpec):
         return engine
 
     def samples(self) -> Iterator[Any]:
-        """The samples of the epoch that begins, or of what is left of it. The dataset's state is that behind
+        """The samples of the epoch that begins, or of what is left of it. The dataset's state is that after
         the last one given.
         """
         return self.dataset.iterate(self._source, self.stages, self.most if self.handler is None else None)

@@ -36,9 +36,8 @@ class BackfillingEngine(StreamEngine):
         self._short = 0  # samples that were lost and not drawn anew
         self._ended: int | None = None  # the repetition of the data that a handler ended
         self._given, given_now = self._state.get("given", [0, 0])
-        self._repetition = self._state.get("repetition", 0) - (
-            given_now == 0
-        )  # the last one that gave a batch
+        # the last one that gave a batch
+        self._repetition = self._state.get("repetition", 0) - (given_now == 0)
 
     def _next_batch(self) -> Any:
         job = self._spec

@@ -6,9 +6,9 @@ what happens to the pictures is the loader's.
 
     shards ─▶ {"jpg": Picture, "cls": b"3"} ─▶ shuffle, decode the rest, to_tuple ─▶ (Picture, 3) ─▶ a ticket
 
-A batch is drawn a few batches before its turn: its samples, their tickets, and the dataset's state behind it,
-which becomes the loader's when the batch is handed out. An error in drawing comes when it is its batch's
-turn, and ends the stream, as generators end.
+A batch is drawn a few batches before it is delivered: its samples, their tickets, and the dataset's state
+after it, which becomes the loader's when the batch is delivered. An error in drawing is delivered in the
+position of its batch, and ends the stream, as generators end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..._profiling.stages import COLLATE, WAIT, during
 from ..._tools.history.recorder import Names
 from ..endings import closed_error
 from ..engine import Delivered
-from .native import native_snapshot
+from .native import MadeOnce, native_snapshot
 from .stream_pictures import Picture
 
 State = dict[str, Any]
@@ -40,7 +40,7 @@ END = object()
 @dataclass
 class Drawn:
     samples: list[tuple[Any, ...]]
-    states: list[State]  # of the dataset: behind each sample, or only behind the last one
+    states: list[State]  # of the dataset: after each sample, or only after the last one
     behind: int = 0  # its last ticket + 1
     error: Exception | None = None
 
@@ -49,7 +49,7 @@ class _StillToCome(Exception):
     """A time-out: nothing was lost."""
 
 
-class StreamEngine:
+class StreamEngine(MadeOnce):
     """Draws samples a few batches ahead, in the consumer's thread; the C++ loader makes their pictures.
 
     For states it is a fetcher, as torch has them: `dataset`, `dataset_iter`, `ended`. close() beside next()
@@ -71,12 +71,19 @@ class StreamEngine:
         self._drained = False
         self._seat = threading.RLock()  # the consumer's, inside next()
         self.ended = self.closed = False
-        self.fetcher = self.dataset = self
         self.dataset_iter = object()  # has no state of its own
         self.names = Names()  # of the samples in the batch that was made last
         self.core = spec.loader(self._tickets)
         self.core.start_epoch(seed, 0)
         self.set_limits = self.core.set_limits
+
+    @property
+    def fetcher(self) -> StreamEngine:
+        return self
+
+    @property
+    def dataset(self) -> StreamEngine:
+        return self
 
     def state_dict(self) -> State:
         return copy.deepcopy(unsigned_state(self._spec.dataset) if self.ended else self._state)
@@ -136,9 +143,6 @@ class StreamEngine:
         self._drawn.clear()
         self._tickets.drop_before(2**62)
 
-    def uncount(self) -> None:
-        """Native batches are not made again to be dropped: the position is exact."""
-
     def stats(self) -> dict[str, Any]:
         return self.core.stats()
 
@@ -158,7 +162,7 @@ class StreamEngine:
             return batch if self._convert is None else self._convert(batch)
 
     def _next_made(self) -> tuple[torch.Tensor, Drawn] | None:
-        """The pictures of the batch whose turn it is; None at the end. Raises the batch's error, and has
+        """The pictures of the batch to deliver next; None at the end. Raises the batch's error, and has
         given it up then.
         """
         if self.closed and not self.ended:

@@ -56,8 +56,7 @@ class PictureFlow(ShardFlow):
     @property
     def identity(self) -> tuple[int, int]:
         """(number of the present sample, number of the pass): the same for any number of ranks, but of
-        resampled shards, where each has
-        draws of its own.
+        resampled shards, where each has draws of its own.
         """
         if self._numbers is None:
             reader = self._context.reader
@@ -66,7 +65,7 @@ class PictureFlow(ShardFlow):
 
 
 class _PictureReader:
-    """Puts Pictures into the samples of one shard. Errors pass through, and the shard goes on behind them as
+    """Puts Pictures into the samples of one shard. Errors pass through, and the shard goes on after them as
     its reader does.
     """
 

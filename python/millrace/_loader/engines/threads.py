@@ -21,6 +21,8 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
 from ..._common.lowering.refusal import NotLowered
+from ..._pictures.asking import asks, stops_asking
+from ..._pictures.counts import PictureCounts, add
 from ..._profiling.counters import clock_rows
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import IDLE, SAMPLE, SEND, START, WAIT, during, enter
@@ -60,6 +62,7 @@ class _Thread(threading.Thread):
         self._begin = progress.places.state_of(worker), progress.between_epochs
         self._where = f"in DataLoader worker thread {self._number}"
         self.clock = _core.StageClock()
+        self._pictures = PictureCounts() if loader.pictures == "lazy" else None
 
     def terminate(self) -> None:
         self._stopping = True
@@ -101,6 +104,7 @@ class _Thread(threading.Thread):
             self.doing = number, index, time.monotonic()
             sink.open()
             try:
+                asks(self._pictures)
                 with stacks:
                     made: Any = failure or fetcher.fetch(index)
             except BaseException as error:
@@ -111,7 +115,9 @@ class _Thread(threading.Thread):
             if turn >= 0:
                 self._turns.end()
             enter(SEND)
-            made = _ENDED if ended else (sink.samples, sink.errors, made)
+            stops_asking(None)
+            news = None if self._pictures is None else self._pictures.news()
+            made = _ENDED if ended else (sink.samples, sink.errors, made, news)
             self._answers.put((number, made, self._worker, state))
             self.doing = None
             del task, made
@@ -198,7 +204,7 @@ class ThreadEngine(WorkerEngine):
             thread.start()
 
     def _send(self, worker: int, task: int, index: Any, turn: int) -> None:
-        self.workers[worker].tasks.put((task, index, self._wants_state(task), turn))
+        self.workers[worker].tasks.put((task, index, self._progress.wants_state(task), turn))
 
     def _resume(self, shared_seed: int | None) -> None:
         for thread in self.workers:
@@ -225,7 +231,9 @@ class ThreadEngine(WorkerEngine):
             elif made is _RESUME:
                 self._progress.places.restarted(worker, state)
             else:
-                samples, errors, batch = made
+                samples, errors, batch, news = made
+                if news is not None:
+                    add(self.counters["pictures"], news)
                 self._arrived(task, Answer(samples, errors, batch, state), worker)
             return made
 

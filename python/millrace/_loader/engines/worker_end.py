@@ -49,9 +49,8 @@ class WorkerEnd:
         self.stacks = stacks  # where it writes its Python stacks when it gets history.stacks.SIGNAL
         os.set_blocking(answers.fd, False)
         self.pidfd = -1
-        with contextlib.suppress(
-            AttributeError, OSError
-        ):  # an old kernel, or a sandbox: then the engine ticks
+        # an old kernel, or a sandbox: then the engine ticks
+        with contextlib.suppress(AttributeError, OSError):
             self.pidfd = os.pidfd_open(process.pid)
 
     def stop(self) -> None:

@@ -9,7 +9,6 @@ Batches depend on neither.
 
 from __future__ import annotations
 
-import copy
 import time
 from collections import deque
 from typing import Any, NamedTuple
@@ -19,8 +18,8 @@ from torch._utils import ExceptionWrapper
 from ... import _core
 from ..._profiling.stages import note_ready
 from ...errors import CorruptDataError
-from ..engine import NEEDS_INDEX, Delivered, NeedsIndex, Setup
-from ..run_record import add_errors, empty_counters
+from ..engine import Delivered, NeedsIndex, Setup
+from ..run_record import Counting, add_errors, empty_counters
 from ..schedule import END, WAIT, Schedule
 from .backfill import Backfill, Positions
 
@@ -37,7 +36,7 @@ class Answer(NamedTuple):
     draws: Any = None  # of its generators before it, as history/draws.py has them
 
 
-class WorkerEngine:
+class WorkerEngine(Counting):
     """Derived classes say how tasks go out and answers come back, at the end of the class."""
 
     lists_ahead = 0
@@ -78,9 +77,8 @@ class WorkerEngine:
             while self._held:  # workers do what they would have done without limits
                 task, worker, index = self._held.popleft()
                 self._out(worker, task, index)
-            self._resume(
-                shared_seed
-            )  # what they answer before that they have begun is of the epoch that was left
+            # what they answer before that they have begun is of the epoch that was left
+            self._resume(shared_seed)
         self._schedule.restart(places.last + 1, places.ended)
         self._lists, self._positions, self._backfill, self._refetched = [], None, None, None
         self._needs_index = 0
@@ -147,7 +145,7 @@ class WorkerEngine:
         while True:
             if self._needs_index:
                 self._needs_index -= 1
-                return NEEDS_INDEX
+                return NeedsIndex()
             backfill = self._backfill
             if backfill is None:
                 taken = self._schedule.take()
@@ -244,15 +242,6 @@ class WorkerEngine:
     def _on_their_way(self) -> int:
         """Batches that workers have made and that were not received."""
         raise NotImplementedError
-
-    def _wants_state(self, task: int) -> bool:
-        return self._progress.wants_state(task)
-
-    def uncount(self) -> None:
-        self.counters |= {"samples": 0, "batches": 0}
-
-    def stats(self) -> dict[str, Any]:
-        return copy.deepcopy(self.counters)
 
     def _queue(self, arrived: int) -> dict[str, Any]:
         """Of snapshot()."""

@@ -18,8 +18,7 @@ WHOLE: Region = (0, 0, 0, 0)
 
 def nvjpeg_library(search_path: Sequence[str] | None = None) -> str:
     """The newest libnvjpeg of the PyPI packages nvidia-nvjpeg and nvidia-nvjpeg-cu12; "" when there is none
-    (a toolkit's may be found by
-    the system's loader). `search_path`: folders to look in; None: sys.path.
+    (a toolkit's may be found by the system's loader). `search_path`: folders to look in; None: sys.path.
     """
     found: list[Path] = []
     for folder in sys.path if search_path is None else search_path:

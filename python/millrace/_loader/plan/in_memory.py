@@ -1,6 +1,5 @@
 """Datasets whose samples are rows in memory: torch's TensorDataset, StackDataset, ConcatDataset and Subset,
-of tensors, arrays, Arrow,
-and this package's Arrays and Tokens.
+of tensors, arrays, Arrow, and this package's Arrays and Tokens.
 
 A recognised dataset becomes a RowSet: its fields, each with the memory its rows lie in, and the shape of what
 default_collate makes of a batch. Only what default_collate gives back exactly is recognised, types by

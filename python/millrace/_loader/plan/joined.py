@@ -56,6 +56,7 @@ def recognise_joined(dataset: ConcatDataset, recognise: Callable[[Any], Source])
         (joined,),
         first.exif,
         first.any_mode,
+        first.grey,
         functions,
         parts=parts,
     )

@@ -1,8 +1,8 @@
 """torchvision's datasets that keep their pictures in memory, as arrays of bytes: CIFAR, MNIST and its kin,
 SVHN, STL10, USPS.
 
-They need an engine that takes pixels from memory, `_core.PixelFiles`: an array of uint8, of shape (samples,
-height, width, 3) and any strides, whose rows are pictures in RGB. Without one they stay in Python.
+The engine reads them where they lie, so what a program writes into them counts from the next batch. Those in
+grey are an array whose three channels are the same memory.
 """
 
 from __future__ import annotations
@@ -67,11 +67,6 @@ def recognise_arrays(root: Any, base: type, layout: Layout) -> Source:
     names = set(library_code(base, "__getitem__").co_names) - _MAKES - _TRANSFORMS
     if names != {"data", layout.labels} | layout.reads:
         raise NotLowered(f"{base.__name__} of this torchvision makes samples in a way that is not known here")
-    make = getattr(_core, "PixelFiles", None)
-    if make is None:
-        raise NotLowered(
-            f"{name} keeps its pictures in memory, as an array; the engine reads them from files"
-        )
     pixels, function = _pixels(root.data, layout.axes), root.target_transform
 
     def files() -> Files:
@@ -81,12 +76,12 @@ def recognise_arrays(root: Any, base: type, layout: Layout) -> Source:
         numbers = function is None and set(map(type, targets)) <= {int}
         labels = _core.int64_array(targets) if numbers else None
         if labels is not None:
-            return Files(make(pixels), labels)
-        return Files(make(pixels), np.arange(len(pixels)), targets=Targets([(targets, function)]))
+            return Files(_core.PixelFiles(pixels), labels)
+        return Files(_core.PixelFiles(pixels), np.arange(len(pixels)), targets=Targets([(targets, function)]))
 
     functions = () if function is None else (function,)
     grey = layout.axes == "nhw"
-    return Source(name, root.transform, files, any_mode=grey, target_transforms=functions)
+    return Source(name, root.transform, files, grey=grey, target_transforms=functions)
 
 
 def _pixels(data: Any, axes: str) -> np.ndarray:
@@ -112,5 +107,7 @@ def _targets(root: Any, layout: Layout) -> list[Any]:
     if "compat" in layout.reads:
         if not root.compat:
             return list(labels)
-        labels = [row[0] for row in labels]
-    return list(map(int, labels)) if layout.as_int else list(labels)
+        labels = labels[:, 0] if type(labels) is torch.Tensor else [row[0] for row in labels]
+    if not layout.as_int:
+        return list(labels)
+    return list(map(int, labels.tolist() if type(labels) in (torch.Tensor, np.ndarray) else labels))

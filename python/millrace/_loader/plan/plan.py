@@ -24,6 +24,7 @@ from ..seeding import recognise_worker_init
 from .batches import BatchSource, batch_spec, is_batches, recognise_batch_collate, recognise_batches
 from .collate import recognise_collate
 from .decoding import decoded_on_device
+from .grey import grey_chain
 from .in_memory import is_in_memory, recognise_rows
 from .python_collate import PythonCollate, recognise_any_collate, recognise_batch_function, with_targets
 from .samplers import has_torchs_order, is_plain, sampler_name
@@ -252,6 +253,8 @@ def _chain(source: Source | Stream) -> tuple[Lowered, list[dict[str, Any]], list
             f"{source.name} leaves pictures in the modes of their files; begin the transform with"
             " torchvision.transforms.v2.RGB()"
         )
+    if source.grey:
+        return made, grey_chain(made), made.names
     if source.exif:
         return made, [{"op": "exif_transpose"}, *made.chain], ["EXIF orientation", *made.names]
     return made, made.chain, made.names
@@ -264,7 +267,8 @@ def _told_of_targets(source: Source) -> str:
 
 def _files(source: Source) -> tuple[str, Files]:
     files = source.make_files()
-    return f"{source.name} of {len(files.files)} files", files
+    kept = "pictures in memory" if isinstance(files.files, _core.PixelFiles) else "files"
+    return f"{source.name} of {len(files.files)} {kept}", files
 
 
 def _sampler(loader: Any) -> tuple[str, None]:

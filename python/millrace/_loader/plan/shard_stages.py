@@ -63,7 +63,7 @@ class _Peeked(dict):
     """A sample for functions that look at it: a Picture is read, and decoded where it would be, when it is
     asked for, which few do.
 
-    What they change in it is changed: raw() is the sample behind them, its Pictures as they were.
+    What they change in it is changed: raw() is the sample after them, its Pictures as they were.
     """
 
     decoded = False

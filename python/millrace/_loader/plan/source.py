@@ -26,6 +26,8 @@ class Source:
     """Pictures are turned upright before the transform."""
     any_mode: bool = False
     """Pictures come to the transform in the modes of their files, not in RGB."""
+    grey: bool = False
+    """Pictures come to the transform in grey, of one channel."""
     target_transforms: tuple[Any, ...] = ()
     """The functions behind make_files().targets."""
     on_error: str | None = None

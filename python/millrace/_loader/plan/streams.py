@@ -29,8 +29,7 @@ def readers_of(loader: Any) -> int:
 
 def seen_as_inline(loader: Any) -> Any:
     """`loader` as torch's iterator without workers takes it: a stream's position is that of a dataset which
-    this
-    process runs, so it is resumed with any number of threads, and by Python code, too.
+    this process runs, so it is resumed with any number of threads, and by Python code, too.
     """
     view = copy.copy(loader)
     view.__dict__.update(

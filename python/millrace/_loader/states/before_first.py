@@ -1,4 +1,4 @@
-"""The place of a loader that has no iterator yet."""
+"""The position of a loader that has no iterator yet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def before_first_epoch(loader: Any) -> Progress:
     progress = Progress(loader)
     generators = progress._generators
     start = CursorStart()
-    if progress._draws_unknown:  # before the base seed or behind it
+    if progress._draws_unknown:  # before the base seed or after it
         states = generator_states(generators, pythons=True)
         start.generators = {name: packed(state) for name, state in states.items()}
         start.drew_when_made = True

@@ -20,7 +20,7 @@ def epoch_of(dataset: Any) -> int | None:
 
 def tell_workers(dataset: Any, saved: SavedState | None) -> int | None:
     """The epoch that workers are about to begin: that of `saved`, if that is not None and knows it, or the
-    one behind it.
+    one after it.
     """
     if not hasattr(dataset, "_tell_workers"):
         return None

@@ -19,7 +19,7 @@ def dataset_parts(fetcher: Any, streams: bool) -> tuple[Any, Any]:
 
 
 def put_dataset_back(dataset: Any, saved: Any) -> None:
-    """To where `saved`, a SavedState or None, is in the middle of an epoch: behind torch's draws, because the
+    """To where `saved`, a SavedState or None, is in the middle of an epoch: after torch's draws, because the
     dataset may hold the state of torch's generator.
     """
     if saved is not None and not saved.finished:

@@ -38,8 +38,7 @@ def draw_base_seed(generator: Any = None) -> int:
 
 def generator_states(own: dict[str, torch.Generator], pythons: bool) -> dict[str, torch.Tensor]:
     """Of `own`, by their names; of torch's global one, as "global"; `pythons`: and of those of the modules
-    random and numpy.random,
-    as "python".
+    random and numpy.random, as "python".
     """
     states = {name: generator.get_state() for name, generator in own.items()} | {
         "global": torch.get_rng_state()
@@ -88,7 +87,7 @@ class EarlyDraws:
     """What a user's sampler draws in its __iter__, which torch calls before it draws the base seed.
 
     The iterator without workers reads from the very iterator that torch makes then. Made before it; `end`
-    comes behind torch's draws. `own`: generators by name; `saved`: their states and the global ones before
+    comes after torch's draws. `own`: generators by name; `saved`: their states and the global ones before
     the epoch that is resumed, if it had such draws.
     """
 

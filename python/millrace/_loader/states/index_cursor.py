@@ -1,9 +1,9 @@
 """One epoch's index lists: drawn ahead of what the consumer has, and able to say where the consumer is.
 
 Workers run ahead, so a sampler stands further on than the training loop. A cursor remembers, for each list
-that was drawn and not yet handed out, where the sampler stood behind it. Samplers without a state of their
+that was drawn and not yet handed out, where the sampler stood after it. Samplers without a state of their
 own are described by what torch's generators looked like when the epoch's first index was drawn, and by how
-many indices have been handed out: drawn again from there, they come to the same place.
+many indices have been handed out: drawn again from there, they come to the same position.
 """
 
 from __future__ import annotations
@@ -98,10 +98,9 @@ class IndexCursor:
         self._before_made = before_made
         self._before: dict[str, torch.Tensor] = before_made or {}  # generators' states at the first draw
         self._packed: dict[str, str | None] = {}  # the same as text, as far as it was asked for
-        self._again = list(self._start.again)  # lists that come again behind the last one
-        self._last = self._at = _Place(
-            self._start.lists, self._start.samples, None
-        )  # of what was drawn, and handed out
+        self._again = list(self._start.again)  # lists that come again after the last one
+        # of what was drawn, and handed out
+        self._last = self._at = _Place(self._start.lists, self._start.samples, None)
         # between the two, and their lists, without keep_items
         self._ahead: deque[tuple[_Place, Any]] = deque()
         # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the
@@ -123,9 +122,8 @@ class IndexCursor:
         if self._keep_items:
             self._items[self._drawn] = item
             self._drawn += 1
-        self._ahead.append(
-            (self._last, None if self._keep_items else item)
-        )  # at once: a signal's handler may raise behind it
+        # at once: a signal's handler may raise after it
+        self._ahead.append((self._last, None if self._keep_items else item))
         return item
 
     def _next_item(self) -> Any:
@@ -139,7 +137,7 @@ class IndexCursor:
             return self._next_item()
 
     def _draw(self) -> Any:
-        """The next list, whose place is `_last` then; _END behind the last."""
+        """The next list, whose position is `_last` then; _END after the last."""
         if self._waiting:
             return self._waiting.pop(0)
         steps, (number, samples, note) = self._steps, self._last

@@ -1,4 +1,4 @@
-"""The index lists of an epoch, from where it starts on, and what can be said of the samplers behind each of
+"""The index lists of an epoch, from where it starts on, and what can be said of the samplers after each of
 them.
 """
 
@@ -29,15 +29,12 @@ from ...samplers.native import inner_sampler
 from .saved import CursorStart
 
 DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
-DRAWS_ANEW = (
-    RandomSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)  # a second iter() draws what a first would have
+# a second iter() draws what a first would have
+DRAWS_ANEW = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 class Lists(NamedTuple):
-    """Index lists, and how the place behind the one drawn last is noted."""
+    """Index lists, and how the position after the one drawn last is noted."""
 
     iterator: Iterator[Any]
     note: Callable[[int], Any] | None = (
@@ -51,7 +48,7 @@ class Lists(NamedTuple):
 
 
 def open_lists(index_sampler: Any, made: Iterator[Any] | None, start: CursorStart, as_arrays: bool) -> Lists:
-    """The lists behind `start`. `made`: torch's iterator over `index_sampler`, if there is one; `as_arrays`:
+    """The lists after `start`. `made`: torch's iterator over `index_sampler`, if there is one; `as_arrays`:
     as IndexCursor has it.
     """
     known = known_sampler(index_sampler)
@@ -97,7 +94,7 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
     lists = known.arrays() if as_arrays and type(known) is OurBatchSampler else iter(known)
     if not hasattr(lists, "place"):
         return Lists(lists, lambda _: (None, unsigned_state(lists)), begins_anew=begins_anew)
-    # A place for each list, and a state for the one that is asked for.
+    # A position for each list, and a state for the one that is asked for.
     return Lists(
         lists, lambda _: lists.place(), lambda place: (None, lists.state_at(place)), begins_anew=begins_anew
     )

@@ -1,9 +1,9 @@
 """How far a loader's latest iterator has come, kept where the loader can be asked for it after the iterator
 has gone.
 
-Told by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` behind them, `cursor`
+Told by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` after them, `cursor`
 at the start of each epoch, `turn` for each batch that goes to the consumer (or ends in an error), `finish`
-behind the last.
+after the last.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Progress(Remembering):
-    """One iterator's place in its data; `state()` is what DataLoader.state_dict returns."""
+    """One iterator's position in its data; `state()` is what DataLoader.state_dict returns."""
 
     _loader_epochs: SamplerEpochs
     _takes_second = False  # as SavedState.is_of_second_iterator
@@ -73,13 +73,13 @@ class Progress(Remembering):
         self._left_out_before_epoch = 0
         self._length: int | None = None  # of the epoch, in index lists
         self._yielded = self._resumed_at = 0  # batches handed out in this epoch
-        self._behind: dict[str, Any] | None = None  # the cursor's state behind the epoch
+        self._behind: dict[str, Any] | None = None  # the cursor's state after the epoch
         self._snapshot: dict[str, Any] | None = None  # the last one, where not every step has one
         left, ended = (None, ()) if saved is None else (saved.workers, saved.ended_workers)
         self.places = WorkerPlaces(self.workers, self.streams, left, ended)
         self._inline: Callable[[], Any] = _nothing
         self._parts: tuple[Any, Any] = (None, None)
-        self._held: Any = None  # turns of batches that wait elsewhere for the consumer; see hold()
+        self._held: Any = None  # batches that wait elsewhere to be delivered; see hold()
         self._most_held = 0
         self._begin_remembering(loader, previous)
         self._left_out_then: int | None = None  # when the batch was made that was handed out last
@@ -98,7 +98,7 @@ class Progress(Remembering):
         self._dataset_epoch = tell_workers(dataset, self.saved if resumes else None)
 
     def prepare(self) -> None:
-        """Before torch's draws. A state from behind an epoch becomes the start of the next one."""
+        """Before torch's draws. A state from after an epoch becomes the start of the next one."""
         if self.saved is not None and self.saved.finished:
             self._prepare_next_epoch(self.saved)
         again = self.saved is not None and self.saved.cursor.drew_when_made
@@ -137,7 +137,7 @@ class Progress(Remembering):
         if self._early is not None:
             before_made, found = self._early.end()
             self._early = None
-            # workers' lists come from another iterator, made behind the base seed
+            # workers' lists come from another iterator, made after the base seed
             if self.workers == 0 and not self._takes_second:
                 self._before_made = before_made
             if self._start is not None and found:
@@ -193,7 +193,7 @@ class Progress(Remembering):
         )
         self._cursor.iterated_anew = anew
         if goes_on and start.lists:
-            self._cursor.open()  # now: what draws further on begins behind the sampler's draws
+            self._cursor.open()  # now: what draws further on begins after the sampler's draws
         self._begin_log(start, steps)
         if self._asks_workers and not self.streams:
             self._length = len(index_sampler) if hasattr(index_sampler, "__len__") else None
@@ -341,7 +341,7 @@ class Progress(Remembering):
 
     @property
     def between_epochs(self) -> bool:
-        """Whether workers' states are from behind an epoch."""
+        """Whether workers' states are from after an epoch."""
         return self.saved is not None and self.saved.finished
 
     @property
@@ -350,7 +350,7 @@ class Progress(Remembering):
         return self._cursor is not None
 
     def steps_to_drop(self) -> int:
-        """Batches that a new iterator makes and drops: those behind the last snapshot, or all where nothing
+        """Batches that a new iterator makes and drops: those after the last snapshot, or all where nothing
         else is known.
         """
         saved = self.saved

@@ -75,11 +75,11 @@ class Remembering(Written):
             log.start = state
 
     def _remember(self, rows: Any, worker: int | None, draws: Any) -> None:
-        """Behind a batch's turn."""
+        """After a batch is delivered."""
         log = self.log
         if log is None:
             return
-        log.engine_epoch = self.epoch  # of iterators that stay, known behind the epoch's beginning
+        log.engine_epoch = self.epoch  # of iterators that stay, known after the epoch's beginning
         log.handed_out(self._yielded - 1, rows, -1 if worker is None else worker, draws)
         if self._asks_workers and log.wants_state(self._yielded):
             log.keep_state(self._yielded, self._state())

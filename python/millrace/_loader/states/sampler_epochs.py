@@ -41,8 +41,7 @@ class SamplerEpochs:
 
     def begin(self, behind_saved: bool) -> bool:
         """`behind_saved`: the epoch before this one was run by whoever saved the state. Returns whether it
-        set the epoch: an iterator
-        that the sampler made before has the order of the epoch before.
+        set the epoch: an iterator that the sampler made before has the order of the epoch before.
         """
         if self._sampler is None:
             return False

@@ -38,7 +38,7 @@ class CursorStart:
 
 @dataclass
 class SavedState:
-    """One loader's state. `finished`: it was taken behind an epoch, and the next one begins."""
+    """One loader's state. `finished`: it was taken after an epoch, and the next one begins."""
 
     inline: bool
     workers_then: int
@@ -101,8 +101,8 @@ class SavedState:
 
     @property
     def reads_again(self) -> bool:
-        """Whether an iterable dataset's place is only known as a number of batches, which have to be read and
-        dropped.
+        """Whether an iterable dataset's position is only known as a number of batches, which have to be read
+        and dropped.
         """
         if self.finished or not self.yielded:
             return False
@@ -112,9 +112,8 @@ class SavedState:
 
     def check_workers(self, workers: int, streams: bool) -> None:
         """StateError, and an AssertionError as torchdata's, when there was another number of workers, and the
-        state is of them: it holds
-        what their copies of the dataset said, or how many batches each made of a stream. A place in an order
-        is no worker's.
+        state is of them: it holds what their copies of the dataset said, or how many batches each made of a
+        stream. A position in an order is no worker's.
         """
         at_a_start = self.finished or not (self.yielded or self.replay)
         if self.workers_then == workers or not (self.holds_dataset or (streams and not at_a_start)):

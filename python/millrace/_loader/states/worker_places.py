@@ -19,7 +19,7 @@ class WorkerPlaces:
         self, count: int, streams: bool, states: dict[int, Any] | None = None, ended: Iterable[int] = ()
     ) -> None:
         self._streams = streams
-        self._states: dict[int, Any] = dict(states or {})  # behind the batches that the consumer has
+        self._states: dict[int, Any] = dict(states or {})  # after the batches that were delivered
         self._waiting = [0] * count  # batches that it does not have yet
         self._ending: dict[
             int, Any
@@ -51,11 +51,11 @@ class WorkerPlaces:
         self._keep(worker, state)
 
     def arrived(self, worker: int) -> None:
-        """A batch of its waits for its turn."""
+        """A batch of its waits to be delivered."""
         self._waiting[worker] += 1
 
     def handed_out(self, worker: int, state: Any) -> None:
-        """`state`: its dataset's behind that batch, or None."""
+        """`state`: its dataset's after that batch, or None."""
         self.last = worker
         self._keep(worker, state)
         self._waiting[worker] -= 1

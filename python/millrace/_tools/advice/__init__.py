@@ -105,7 +105,9 @@ def facts_of(loader: Any) -> Facts:
     while not isinstance(dataset, IterableDataset) and hasattr(dataset, "dataset"):
         dataset = dataset.dataset
     module = type(dataset).__module__
-    lines = [line for line in loader.explain().splitlines() if not line.startswith(("memory", "order"))]
+    lines = [
+        line for line in loader.explain().splitlines() if not line.startswith(("memory", "order", "pictures"))
+    ]
     image_folder = type(dataset).__name__ in ("ImageFolder", "DatasetFolder")
     return Facts(
         python=tuple(line for line in lines if ": python" in line and "ready for the engine" not in line),
@@ -119,7 +121,17 @@ def facts_of(loader: Any) -> Facts:
         and not getattr(dataset, "cache_dir", None),
         sampler="" if known else type(sampler).__name__,
         persistent=loader.persistent_workers,
+        whole_pictures=_whole_pictures(loader.stats()["pictures"]),
     )
+
+
+def _whole_pictures(pictures: Mapping[str, Any]) -> str:
+    """The call behind at least half of the pictures that were decoded whole, where those are the most."""
+    calls = pictures["calls"]
+    if not calls or pictures["decoded_whole"] <= pictures["decoded_in_part"]:
+        return ""
+    call = max(calls, key=calls.get)
+    return call if 2 * calls[call] >= pictures["decoded_whole"] else ""
 
 
 def advice_of(loader: Any) -> Advice:

@@ -52,6 +52,7 @@ class Facts:
     remote: bool = False  # read from URLs, without cache_dir
     sampler: str = ""  # its class, when it is none of torch's or ours
     persistent: bool = False
+    whole_pictures: str = ""  # the call that makes pixels of whole pictures: "filter() in train.py:31"
 
 
 class Suggestions:
@@ -244,6 +245,14 @@ def _cache(to: Suggestions) -> None:
         to.add("a disk cache", 'cache_dir="/path/on/a/local/disk"', rate, "from the second epoch on", True)
 
 
+def _pictures(to: Suggestions) -> None:
+    """A call that looks at pictures before they are cropped or made smaller."""
+    if to.facts.whole_pictures and to.share("decode", "transform") > 0.2:
+        rate = to.without(to.of_work("decode")).rate
+        why = "it makes the pixels of whole pictures; behind the last crop and resize, fewer are left"
+        to.add("pixels looked at later", f"# {to.facts.whole_pictures}", rate, why, True)
+
+
 def _hot(to: Suggestions) -> None:
     """The line of the user's that takes the most."""
     hot = to.profile["hot"]
@@ -305,6 +314,7 @@ def persistent(to: Suggestions) -> None:
 
 
 RULES = (
-    _workers, _processes, _prefetch, _sampler, _device, _native, _gpu, _pack, _cache, _hot, _bigger_batches
+    _workers, _processes, _prefetch, _sampler, _device, _native, _gpu, _pack, _cache, _pictures, _hot,
+    _bigger_batches,
 )  # fmt: skip
 """Those that count while the loop waits."""

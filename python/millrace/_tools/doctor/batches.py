@@ -42,8 +42,7 @@ _BATCH = 32
 
 def time_pictures(photos: Photos, threads: int, seconds: float) -> dict[str, Any]:
     """decode: whole pictures a second by one thread; pixels: a second; one, all: RandomResizedCrop(224)
-    samples a second, and the
-    threads of `all`; bytes and own: of the photos, and whose they are.
+    samples a second, and the threads of `all`; bytes and own: of the photos, and whose they are.
     """
     turn = itertools.count()
 

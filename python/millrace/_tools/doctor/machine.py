@@ -53,9 +53,8 @@ def system(files: SystemFiles, environment: Mapping[str, str] = os.environ) -> d
 
 def cpu(files: SystemFiles, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """online, cores (without their second threads), affinity (CPUs of the mask) and its numbers, quota in
-    CPUs, throttled_seconds, ranks
-    (LOCAL_WORLD_SIZE; ranks_text when that is no positive number), cpus: the share that is left, load of the
-    last minute, governor.
+    CPUs, throttled_seconds, ranks (LOCAL_WORLD_SIZE; ranks_text when that is no positive number), cpus: the
+    share that is left, load of the last minute, governor.
     """
     facts = files.text("/proc/cpuinfo")
     models = re.search(r"^model name\s*:\s*(.*)", facts, re.MULTILINE)

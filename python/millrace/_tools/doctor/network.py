@@ -20,9 +20,8 @@ _MOST_BYTES, _PIECE, _LOOKS = 1 << 30, 1 << 20, 8
 
 def time_store(url: str, seconds: float, store_options: dict[str, Any] | None = None) -> dict[str, Any]:
     """latency_seconds: median of eight small reads at places of their own; one, many: bytes a second;
-    requests: how many the latter
-    came to have under way; size of the object; or error. About 2.5 times `seconds`, ten more where the store
-    does not answer.
+    requests: how many the latter came to have under way; size of the object; or error. About 2.5 times
+    `seconds`, ten more where the store does not answer.
     """
     result: dict[str, Any] = {"url": shown(url)}
     limit = 2 * seconds + 10

@@ -23,8 +23,8 @@ def software(files: SystemFiles) -> dict[str, Any]:
     """JSON types. torch_cuda: the version of CUDA that torch was built with, None without; millrace_cuda: ""
     when this build can use a CUDA device, else why not, with the remedy; built_for_torch: the torch that
     millrace was compiled against; gil: False on interpreters without one; libjpeg: the path of the library
-    that the codecs use, None when it is part of ours; simd_is_off: by an
-    environment variable of libjpeg-turbo's.
+    that the codecs use, None when it is part of ours; simd_is_off: by an environment variable of
+    libjpeg-turbo's.
     """
     mapped = [line.rpartition(" ")[2] for line in files.text("/proc/self/maps").splitlines()]
     return {

@@ -1,5 +1,5 @@
-"""Drift: statistics of the batches that were really handed out, and alarms when they are no
-longer what they were.
+"""Drift: statistics of the batches that were really handed out, and alarms when they are no longer what they
+were.
 
 `watch()` looks at batches while a training loop goes on; `DriftProfile` is what was seen, as a file;
 docs/drift.md explains both.

@@ -110,8 +110,8 @@ class WatchedLoader(Generic[T_co]):
 
     def drift_stats(self) -> dict[str, Any]:
         """batches: handed out; examined; dropped: passed over because the thread was behind; every: [batch,
-        every] from when on each
-        so-manieth was looked at; seconds: CPU time of the looking thread; handing_seconds: of the loop's.
+        every] from when on each so-manieth was looked at; seconds: CPU time of the looking thread;
+        handing_seconds: of the loop's.
         """
         return dict(_NO_STATS) if self._watch is None else self._watch.stats()
 
@@ -160,9 +160,8 @@ class _Watch:
         self._examiner = _core.DriftExaminer(
             native, 2, options.rows, options.values, options.false_alarms, options.least
         )
-        self._end = weakref.finalize(
-            self, self._examiner.close
-        )  # its thread lets go of tensors, for which it needs the interpreter
+        # its thread lets go of tensors, for which it needs the interpreter
+        self._end = weakref.finalize(self, self._examiner.close)
         self.steps = 0
         self.next = 0
         self.new_epoch = True
@@ -298,9 +297,8 @@ def _copied_back(step: int, new_epoch: bool, fields: list[Field]) -> tuple[int, 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.device.type != "cuda":
         return tensor.to("cpu")
-    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(
-        tensor, non_blocking=True
-    )  # others would wait
+    # others would wait
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
 
 
 def _check_fields(fields: list[Field], reference: dict[str, dict[str, Any]]) -> None:

@@ -65,6 +65,14 @@ class DrawWatch:
         return generator.state if name in self._drawn or self._tasks < _AT_FIRST else generator.glance
 
 
+def watch_of(log: Any) -> DrawWatch | None:
+    """Of the training loop's thread, where an EpochLog remembers batches."""
+    if log is None:
+        return None
+    log.recorder.watch = DrawWatch(log.recorder.watch)
+    return log.recorder.watch
+
+
 def put_back(draws: None | bytes | Draws) -> None:
     """The generators are where they were; `draws` may be pickled."""
     if isinstance(draws, bytes):

@@ -18,8 +18,7 @@ _JOURNAL = "pack.journal"
 
 class Journal:
     """Lines of JSON, the first of which says what is packed and how, each other one a complete shard. A line
-    that was cut by a crash
-    does not count: its shard is written again, to the same bytes.
+    that was cut by a crash does not count: its shard is written again, to the same bytes.
 
     Raises FileExistsError when the folder holds anything but this pack, begun or complete.
     """

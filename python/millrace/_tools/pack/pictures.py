@@ -80,8 +80,7 @@ def picture_header(data: bytes) -> tuple[str, tuple[int, int], bool] | None:
 
 def make_picture(data: bytes, rules: PictureRules) -> Picture | None:
     """None when the bytes are no picture of a known kind. CorruptDataError or OSError for one that is broken:
-    what is not changed is not
-    decoded, so of these only headers and a JPEG's end are checked.
+    what is not changed is not decoded, so of these only headers and a JPEG's end are checked.
     """
     header = picture_header(data)
     if header is None:

@@ -71,8 +71,7 @@ def choose(source: Source, downsample: Downsample, seed: int) -> Sequence[int]:
 
 def shuffled(source: Source, numbers: Sequence[int], seed: int) -> list[int]:
     """The numbers in the order of their keys' hashes. Where samples are read in units, units are shuffled,
-    and samples among those of
-    WINDOW_UNITS neighbours in the new order, so that a unit is read once.
+    and samples among those of WINDOW_UNITS neighbours in the new order, so that a unit is read once.
     """
 
     def by_hash(chosen: list[int]) -> list[int]:

@@ -51,9 +51,8 @@ class ShardWriter:
         for field, content in fields.items():
             header = tarfile.TarInfo(f"{key}.{field}")
             header.size = len(content)
-            headers.append(
-                header.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape")
-            )  # ValueError above 8 GiB
+            # ValueError above 8 GiB
+            headers.append(header.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape"))
         self._last_key = key
         for header_bytes, content in zip(headers, fields.values()):
             self._append(header_bytes)

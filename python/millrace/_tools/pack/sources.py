@@ -64,8 +64,7 @@ def picture_suffix(content: bytes, otherwise: str) -> str:
 
 class FolderSource(Source):
     """root/class/.../file, in torchvision's order. A sample's key is its path below root without the ending;
-    where that would be the
-    key of two files, both keep their endings.
+    where that would be the key of two files, both keep their endings.
     """
 
     def __init__(self, root: Path) -> None:

@@ -16,9 +16,8 @@ _COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"))
 @dataclass(frozen=True)
 class Axis:
     """What an axis shows. unit: "s", "B", "B/s", "%" (of numbers that are percents) or "" are scaled or
-    written as these are; any
-    other is written after the number. log: powers of ten. low, high: where the axis begins and ends; None:
-    where the values do.
+    written as these are; any other is written after the number. log: powers of ten. low, high: where the axis
+    begins and ends; None: where the values do.
     """
 
     label: str = ""

@@ -130,9 +130,8 @@ class ArrayRows(ChunkedDataset):
             first = next((cut.first for cut, source in zip(file.cuts, file.sources) if source.chunk_rows), 0)
             last_row = first + (file.samples - 1) * self._stride
             borders = np.arange(first // rows + 1, last_row // rows + 1, dtype=np.int64) * rows
-            edges = np.concatenate(
-                [[0], -((first - borders) // self._stride), [file.samples]]
-            )  # the first sample at or behind each
+            # the first sample at or behind each
+            edges = np.concatenate([[0], -((first - borders) // self._stride), [file.samples]])
             edges = np.unique(edges)
             starts.append(edges[:-1])
             lengths.append(np.diff(edges))

@@ -73,8 +73,7 @@ class ChunkedDataset(BatchDataset):
 
     def read_chunk(self, number: int) -> Sequence[Any]:
         """One column for each field: an array of shape (rows, *field.shape), rows dense, or an object with
-        take(rows) -> list
-        and nbytes.
+        take(rows) -> list and nbytes.
 
         Any thread, several at once; what it returns is not changed by anybody. Errors name the file and the
         chunk.
@@ -111,16 +110,14 @@ class ChunkedDataset(BatchDataset):
 
     def shuffled(self, buffer_chunks: int = 8, seed: int = 0, **ranks: Any) -> samplers.ChunkShuffle:
         """The sampler to shuffle by: chunks in random order, samples permuted within about `buffer_chunks` of
-        them at a time, so that each
-        chunk is decoded once in an epoch. The cache should hold twice as many. `ranks`: num_replicas, rank,
-        drop_last.
+        them at a time, so that each chunk is decoded once in an epoch. The cache should hold twice as many.
+        `ranks`: num_replicas, rank, drop_last.
         """
         return samplers.ChunkShuffle(self.chunk_lengths, buffer_chunks, seed, **ranks)
 
     def budget(self) -> int:
         """Bytes of decoded chunks that one iterator may keep: `cache_bytes`, or an eighth of what memory is
-        left, shared among the
-        ranks of the node and the workers of a loader.
+        left, shared among the ranks of the node and the workers of a loader.
         """
         if self.cache_bytes is not None:
             return self.cache_bytes
@@ -209,9 +206,8 @@ class _ChunkMaker(BatchMaker):
     def __init__(self, dataset: ChunkedDataset, options: MakerOptions) -> None:
         self._dataset, self._collate = dataset, options.collate
         budget = dataset.budget()
-        self._in_hand = budget // (
-            options.threads + 1
-        )  # bytes of chunks that one make() holds besides the cache
+        # bytes of chunks that one make() holds besides the cache
+        self._in_hand = budget // (options.threads + 1)
         # a window of shuffled() and its edges: mostly the cache's, and other threads' too
         self._in_hand_of_several = 3 * budget // 4
         self._arrays = [i for i, field in enumerate(dataset.fields) if field.is_array]

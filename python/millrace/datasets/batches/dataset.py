@@ -32,8 +32,8 @@ class MakerOptions:
 class BatchMaker:
     """Makes the batches of one iterator. Whoever has one closes it.
 
-    expect() and discard() are called by the consumer's thread; make(), make_several() and
-    read_ahead() by any thread, several at once.
+    expect() and discard() are called by the consumer's thread; make(), make_several() and read_ahead() by any
+    thread, several at once.
     """
 
     def expect(self, indices: np.ndarray) -> Any:

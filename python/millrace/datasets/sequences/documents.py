@@ -28,8 +28,7 @@ class TokenArray:
 
     def check_file(self) -> None:
         """CorruptDataError when its file is shorter now. Whole pages that are missing the native reader sees
-        itself; in the last one the
-        system reads zeros.
+        itself; in the last one the system reads zeros.
         """
         if self.file is None:
             return
@@ -100,9 +99,8 @@ def _arrow_arrays(documents: Any) -> list[TokenArray]:
         name = f"Arrow chunk {number}"
         if not isinstance(chunk, _arrow_types()):
             raise ValueError(f"{name} is {chunk.type}; documents should be lists of integers")
-        values = integers(
-            chunk.values.to_numpy(zero_copy_only=False), name
-        )  # nulls among them make floats, which are refused
+        # nulls among them make floats, which are refused
+        values = integers(chunk.values.to_numpy(zero_copy_only=False), name)
         offsets = integers(chunk.offsets.to_numpy(), name)
         found.append(TokenArray(values, offsets.astype(np.int64), name))
     return found

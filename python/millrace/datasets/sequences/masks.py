@@ -39,8 +39,8 @@ def document_mask_mod(document_ids: torch.Tensor) -> Callable[..., torch.Tensor]
 
 def cu_seqlens(position_ids: torch.Tensor) -> tuple[torch.Tensor, int]:
     """Where sequences begin in the rows behind one another, int32 [sequences + 1], and the longest one's
-    tokens: what flash attention's
-    interface for sequences of different lengths takes (flash_attn_varlen_func, torch.nn.attention.varlen).
+    tokens: what flash attention's interface for sequences of different lengths takes (flash_attn_varlen_func,
+    torch.nn.attention.varlen).
 
     position_ids: int [batch, length] or [length]; a sequence begins where they are 0. Of tensors on a device,
         this waits for it.

@@ -139,9 +139,8 @@ class PackedSequences(BatchDataset):
 
     def report(self) -> dict[str, Any]:
         """packs; documents in them, and pieces of these; tokens, separators included; fill, as `efficiency`;
-        of the documents, those
-        that were split, and cut with cut_tokens left out; and those that are in no pack: skipped, too long,
-        and empty.
+        of the documents, those that were split, and cut with cut_tokens left out; and those that are in no
+        pack: skipped, too long, and empty.
         """
         return {**self._packing.report(), "fill": self.efficiency}
 
@@ -157,8 +156,7 @@ class PackedSequences(BatchDataset):
 
     def collate(self, samples: Sequence[dict[str, torch.Tensor]]) -> dict[str, Any]:
         """For `collate_fn`: the batch, with "cu_seqlens", int32, where sequences begin in its rows behind one
-        another, padding being a
-        sequence, and "max_seqlen", the longest one's tokens. Needs position_ids.
+        another, padding being a sequence, and "max_seqlen", the longest one's tokens. Needs position_ids.
         """
         if not self.layout.position_ids:
             raise ValueError(

@@ -111,8 +111,7 @@ class PackedStream(IterableDataset):
 
     def load_state_dict(self, state: Mapping[str, Any], verify: bool = True) -> None:
         """The next iterator goes on there. StateError for a state of something else, or of other arguments,
-        or one that is damaged, as its
-        checksum says, unless `verify` is False.
+        or one that is damaged, as its checksum says, unless `verify` is False.
         """
         facts = _facts(self)
         if (

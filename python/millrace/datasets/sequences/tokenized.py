@@ -103,8 +103,7 @@ class Tokenized(BatchDataset):
 
     def pad(self, multiple_of: int | None = None, values: Mapping[str, int] | None = None) -> Pad:
         """A collate function for dict samples: input_ids filled up to the longest of the batch, and
-        "attention_mask". `values`: what to
-        fill other fields of different lengths with.
+        "attention_mask". `values`: what to fill other fields of different lengths with.
         """
         return Pad(
             {"input_ids": self.pad_id, **(values or {})},
@@ -114,8 +113,7 @@ class Tokenized(BatchDataset):
 
     def lengths(self) -> np.ndarray:
         """Tokens of each sample, truncated but not padded: int64 [samples], for LengthGroupedSampler. All are
-        tokenized once, in
-        threads.
+        tokenized once, in threads.
         """
         if self._lengths is None:
             parts = [

@@ -72,8 +72,7 @@ class Table(Tabular):
 
     def plain_tables(self) -> list[list[np.ndarray]] | None:
         """For each field the arrays, of shape (rows, *shape), that its rows lie in; None where a column is
-        not plain numbers without
-        nulls, or a filter leaves rows out.
+        not plain numbers without nulls, or a filter leaves rows out.
         """
         if (
             self._filter is not None

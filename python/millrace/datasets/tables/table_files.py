@@ -151,8 +151,7 @@ class Files:
 
     def check(self, file: int) -> None:
         """CorruptDataError when a local file is no longer what it was when it was first looked at.
-        FileNotFoundError when it is gone,
-        OSError when it is no regular file.
+        FileNotFoundError when it is gone, OSError when it is no regular file.
         """
         path = self.local(file)
         if path is not None:
@@ -203,8 +202,7 @@ def fetch_ranges(source: Any, ranges: Sequence[tuple[int, int]]) -> list[tuple[i
 
 class TableFiles(Tabular):
     """The base. A class derived from it reads what each file says of itself, then calls _prepare_files(),
-    which asks the three
-    methods below it.
+    which asks the three methods below it.
     """
 
     def __init__(

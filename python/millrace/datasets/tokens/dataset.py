@@ -176,9 +176,9 @@ class Tokens(Dataset):
 
     def documents(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The documents themselves, for PackedSequences: arrays [n] of ids, mapped (copied for formats of
-        separate records with gaps), and
-        for each int64 [documents + 1], where its documents begin, and its end. Separators stay in the
-        document that they end or begin. ValueError when nothing says where documents begin.
+        separate records with gaps), and for each int64 [documents + 1], where its documents begin, and its
+        end. Separators stay in the document that they end or begin. ValueError when nothing says where
+        documents begin.
         """
         arrays, offsets = [], []
         for stretch in (stretch for path in self.paths for stretch in open_path(path, self.dtype)):

@@ -101,9 +101,8 @@ def _npy(file: _core.MappedFile, dtype: str | None) -> Stretch:
 
 def _megatron(index: str, dtype: str | None) -> Stretch:
     """Layout: magic, uint64 version 1, uint8 dtype, uint64 sequences, uint64 documents + 1; then int32
-    lengths and int64 byte offsets of
-    the sequences, and int64 numbers of the sequences with which documents begin, the last one that of their
-    end.
+    lengths and int64 byte offsets of the sequences, and int64 numbers of the sequences with which documents
+    begin, the last one that of their end.
     """
     name, head = index, len(_INDEX_MAGIC)
     file = open_file(index)

@@ -23,9 +23,8 @@ from .gopen import gopen
 from .handlers import Handler, reraise_exception
 from .open_shards import is_local, local_path
 
-_PATHS = frozenset(
-    ("", "file", "http", "https", "ftp", "ftps", "gs", "s3", "ais")
-)  # schemes of which the path names the object
+# schemes of which the path names the object
+_PATHS = frozenset(("", "file", "http", "https", "ftp", "ftps", "gs", "s3", "ais"))
 
 
 def islocal(url: str) -> bool:

@@ -328,8 +328,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
 
     def load_state_dict(self, state: dict[str, Any], verify: bool = True) -> None:
         """The next iterator goes on where `state` was taken. StateError when it is of another version, or of
-        another pipeline, or damaged,
-        as its checksum says, unless `verify` is False.
+        another pipeline, or damaged, as its checksum says, unless `verify` is False.
         """
         self._pending = checked_state(state, type(self).__name__, self._described(), verify)
         self._latest = None

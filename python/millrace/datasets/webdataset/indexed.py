@@ -151,8 +151,7 @@ _REMEDIES = {
 
 class _Shards:
     """Sources and indexes of all shards, of which only some are open at once: thousands of them would be too
-    many descriptors. Local files
-    are opened for each read.
+    many descriptors. Local files are opened for each read.
     """
 
     def __init__(

@@ -138,9 +138,8 @@ class _Stream:
         self._items = iter(dataset)
         self._to_skip = 0 if self._stateful else self._given
         self._own, self._ahead = own, []
-        if state is not None and not isinstance(
-            dataset, Chain
-        ):  # begun now: a loader begins at a loaded place until something was taken
+        # begun now: a loader begins at a loaded place until something was taken
+        if state is not None and not isinstance(dataset, Chain):
             self._ahead.append(next(self._items, _END))
 
     def take(self) -> Any:

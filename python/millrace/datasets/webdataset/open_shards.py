@@ -26,8 +26,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 @dataclass(frozen=True)
 class StoreOptions:
     """How shards that are not local are read: WebDataset's arguments of these names. `since`: when the run
-    began, by the cache's rules
-    (stores.DiskCache), which copies in other processes take over.
+    began, by the cache's rules (stores.DiskCache), which copies in other processes take over.
     """
 
     cache_dir: str | None = None
@@ -59,8 +58,7 @@ def is_local(url: str) -> bool:
 
 def check_url(url: str, commands: bool = False) -> None:
     """What can be said before it is opened. UnavailableError for a command, unless `commands` are read here
-    and allowed,
-    ValueError for a URL that names no object, or for a pattern.
+    and allowed, ValueError for a URL that names no object, or for a pattern.
     """
     if is_command(url) and not commands:
         raise _no_command(url)
@@ -100,8 +98,7 @@ def opened_shards(
 
 def remote_object(url: str, options: StoreOptions, memory: int) -> Any:
     """A shard of a store, to be read at any place and opened as often as needed:
-    millrace.stores.sources.RemoteObject. `memory`: bytes
-    of it that are kept while it is open.
+    millrace.stores.sources.RemoteObject. `memory`: bytes of it that are kept while it is open.
     """
     return RemoteObject(
         locate(url), Settings(memory=memory, store_options=options.store_options or {}), _cache(options)

@@ -66,9 +66,8 @@ def _fields(sample: dict[str, Any]) -> str:
 class Each(Stage):
     """A stage that is a function of one sample: what apply() returns is given, `LEFT_OUT` is not."""
 
-    handler: Handler = staticmethod(
-        reraise_exception
-    )  # of stages that have no such field; a bare function would become a method
+    # of stages that have no such field; a bare function would become a method
+    handler: Handler = staticmethod(reraise_exception)
 
     def apply(self, sample: Any) -> Any:
         raise NotImplementedError

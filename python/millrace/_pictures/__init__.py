@@ -1,0 +1,1 @@
+"""Pictures that a dataset opens itself: decoded by the engine, when and where somebody looks at them."""

@@ -1,0 +1,102 @@
+"""Whose pictures wait: those that are opened while a loader of ours asks a dataset for samples.
+
+In a worker process that is everybody; in this process it is the thread that asks, while it asks; after
+`millrace.install()` everybody again. The packages in which something has to be replaced are never imported
+for it: `look_around()` finds those that the script has imported by now.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any, Literal
+
+from .counts import PictureCounts
+
+
+class _Thread(threading.local):
+    # Of the engine that this thread asks a dataset for; False: its loader's pictures are Pillow's alone.
+    counts: PictureCounts | Literal[False] | None = None
+
+
+_thread = _Thread()
+_of_process: PictureCounts | None = None  # where all threads count
+
+
+def asked() -> PictureCounts | None:
+    """Where a picture that is opened now counts; None where it is not to wait."""
+    counts = _thread.counts
+    return _of_process if counts is None else counts or None
+
+
+def everywhere(counts: PictureCounts | None) -> None:
+    """From now on in all threads, but those that ask for a loader; None: no longer."""
+    global _of_process
+    _of_process = counts
+    if counts is not None:
+        look_around()
+
+
+def install() -> None:
+    """For the whole process, and for what it imports later, unless MILLRACE_PICTURES is "pillow"."""
+    if _of_process is None and os.environ.get("MILLRACE_PICTURES") != "pillow":
+        from .imports import watch_imports
+
+        everywhere(PictureCounts())
+        watch_imports([package for package, _ in _PACKAGES], look_around)
+
+
+def uninstall() -> None:
+    """Pictures that wait by now go on waiting."""
+    from .imports import stop_watching
+
+    stop_watching()
+    everywhere(None)
+    put_back()
+
+
+def asks(counts: PictureCounts | None) -> Any:
+    """In front of a call of a dataset, in this thread; None: its pictures do not wait. Returns what
+    stops_asking() needs.
+    """
+    before = _thread.counts
+    _thread.counts = counts or False
+    if counts is not None:
+        look_around()
+    return before
+
+
+def stops_asking(before: Any) -> None:
+    _thread.counts = before
+
+
+# What the script has to import before there is anything to replace, and the module here that replaces it.
+_PACKAGES = (
+    ("PIL.JpegImagePlugin", "pillow"),
+    ("torchvision.transforms.functional", "torchvision_calls"),
+    ("torchvision.transforms.v2.functional", "torchvision_calls"),
+)
+_seen: set[str] = set()
+
+
+def look_around() -> None:
+    """Replaces functions in packages imported since the last call; about 0.2 us if there are none."""
+    modules = sys.modules
+    for package, ours in _PACKAGES:
+        if package in modules and package not in _seen:
+            from importlib import import_module
+
+            install = getattr(import_module("." + ours, __package__), "install", None)
+            if install is not None:  # else that module is being imported, and has imported the package
+                _seen.add(package)
+                install()
+
+
+def put_back() -> None:
+    """Takes out all that look_around() has put in."""
+    for _, ours in _PACKAGES:
+        module = sys.modules.get(f"{__package__}.{ours}")
+        if module is not None:
+            module.uninstall()
+    _seen.clear()

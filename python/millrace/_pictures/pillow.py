@@ -1,0 +1,311 @@
+"""Pictures of Pillow that wait: what a script does to an opened JPEG is recorded, and pixels are made when
+somebody looks at them. A PNG is decoded at once, as its damage shows only then, and the rest is recorded.
+
+Pillow's own classes, arguments, checks and messages stay. Three things are put into its classes while
+pictures are recorded, and taken out by `uninstall()`:
+
+1. `ImageFile.load()` reads the compressed bytes of a regular JPEG, and decodes nothing. A file that Pillow
+   may refuse is loaded by Pillow at once, so errors come where they always came.
+2. The methods below call Pillow's own on a stand-in, whose core image records: it has the names of the
+   operations that can wait, and answers with a longer recording.
+3. The door: Pillow reaches pixels through one attribute of the instance. A waiting picture has none; the
+   class has a descriptor of that name, which makes the pixels and puts them there. Pictures that have pixels
+   never meet it, since it is not a data descriptor.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from PIL import Image, ImageFile, JpegImagePlugin
+
+from .. import _core
+from .asking import asked
+
+_DOOR = "_im" if "_im" in Image.Image().__dict__ else "im"  # Pillow 11 made `im` a property
+_RECORD = "_millrace_record"
+_MAY_BEGIN_DOWN = int(Image.__version__.split(".")[0]) >= 13
+_LOOKS_BEFORE_KEPT = 2
+
+_originals: list[tuple[type, str, Any]] = []
+
+
+def record_of(image: Image.Image) -> _core.RecordedPicture | None:
+    """The recording, if `image` has no pixels yet."""
+    state = image.__dict__
+    return None if _DOOR in state else state.get(_RECORD)
+
+
+def recorded(image: Image.Image) -> _core.RecordedPicture | None:
+    """The same, of a picture that may just have been opened."""
+    record = record_of(image)
+    if record is None and isinstance(image, ImageFile.ImageFile) and image.tile and asked() is not None:
+        image.load()
+        record = record_of(image)
+    return record
+
+
+# ------------------------------------------------------------------ from a file to a recording
+
+
+def _is_plain(image: ImageFile.ImageFile) -> bool:
+    """A JPEG or a PNG of bytes in one piece, as it was opened."""
+    if image.mode not in ("RGB", "L") or len(image.tile) != 1 or ImageFile.LOAD_TRUNCATED_IMAGES:
+        return False
+    decoder, box, offset, how = image.tile[0]
+    if box != (0, 0, *image.size) or image.decoderconfig:  # draft() has chosen a smaller picture
+        return False
+    if type(image) is JpegImagePlugin.JpegImageFile:
+        return decoder == "jpeg" and offset == 0
+    if getattr(image, "is_animated", False):
+        return False
+    return (
+        type(image) is _png()
+        and decoder == "zip"
+        and how == image.mode
+        and _PNG + "prepare_idat" in image.__dict__
+    )
+
+
+_PNG = "_PngImageFile__"  # "idat": how many bytes are left of the data chunk in which Pillow stands
+
+
+def _png() -> Any:
+    module = sys.modules.get("PIL.PngImagePlugin")
+    return None if module is None else module.PngImageFile
+
+
+def _begin(image: ImageFile.ImageFile) -> bool:
+    """Whether `image` waits from now on."""
+    counts = asked()
+    if counts is None:
+        return False
+    begun = _is_plain(image) and _read(image)
+    counts.opened += begun
+    counts.decoded_whole += begun and not isinstance(image, JpegImagePlugin.JpegImageFile)
+    counts.left_to_pillow += not begun
+    return begun
+
+
+def _read(image: ImageFile.ImageFile) -> bool:
+    file = image.fp
+    if file is None:
+        return False
+    try:
+        file.seek(0)
+        data = file.read()
+    except Exception:  # Pillow's own load() meets the same, and says so
+        return False
+    record = _core.RecordedPicture.open(data, image.mode == "L") if type(data) is bytes else None
+    if record is None or record.size != image.size or record.mode != image.mode:
+        return False
+    if type(image) is not JpegImagePlugin.JpegImageFile:
+        _end_png(image, data)
+    image.tile = []
+    image.map = None
+    image.readonly = 0
+    if image._exclusive_fp and image._close_exclusive_fp_after_loading:
+        file.close()
+    image.fp = None
+    image.__dict__[_RECORD] = record
+    del image.__dict__[_DOOR]
+    return True
+
+
+def _end_png(image: Any, data: bytes) -> None:
+    """What stands behind the pixels is read by Pillow, as it does when it has them."""
+    at = image.tile[0][2] - 8  # the first data chunk's length
+    while data[at + 4 : at + 8] == b"IDAT":
+        at += 12 + int.from_bytes(data[at : at + 4], "big")
+    image.fp.seek(at - 4)  # the last one's checksum
+    image.__dict__[_PNG + "idat"] = 0
+    image.load_end()
+
+
+# ------------------------------------------------------------------ from a recording to pixels
+
+
+def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: Any) -> Any:
+    """`render(*args)`, a method of `record`; Pillow decodes the file where the engine leaves it to Pillow."""
+    first = record.renders == 0
+    try:
+        result = render(*args)
+    except (_core.CorruptDataError, _core.UnavailableError):
+        image = Image.open(io.BytesIO(record.compressed))
+        _original(ImageFile.ImageFile, "load")(image)
+        record.give_pixels(image.convert("RGB").tobytes("raw", "RGBX"))
+        result = render(*args)
+    if (counts := asked()) is not None:
+        counts.decoded(_core.last_decode(), first)
+    return result
+
+
+def _make_pixels(image: Image.Image, record: _core.RecordedPicture) -> Any:
+    if (counts := asked()) is not None:
+        counts.called()
+    layout = "L" if record.mode == "L" else "RGBX"
+    pixels = rendered(record, record.tobytes, layout)
+    core = Image.frombytes(record.mode, record.size, pixels, "raw", layout).im
+    state = image.__dict__
+    state[_DOOR] = core
+    state.pop(_RECORD, None)
+    return core
+
+
+class _Door:
+    def __get__(self, image: Image.Image | None, owner: type) -> Any:
+        if image is None:
+            return self
+        record = image.__dict__.get(_RECORD)
+        if record is None:
+            raise AttributeError(f"{owner.__name__!r} object has no attribute {_DOOR!r}")
+        return _make_pixels(image, record)
+
+
+class _Access:
+    """What load() returns: single pixels, which few ask for."""
+
+    def __init__(self, image: Image.Image) -> None:
+        self._image = image
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._pixels()[at]
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self._pixels()[at] = value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pixels(), name)
+
+    def _pixels(self) -> Any:
+        return self._image.im.pixel_access(self._image.readonly)
+
+
+# ------------------------------------------------------------------ Pillow's methods
+
+
+class _CoreImage:
+    """A recording under the names of Pillow's core image, as Pillow's methods call them."""
+
+    readonly = 0
+
+    def __init__(self, record: _core.RecordedPicture) -> None:
+        self.record, self.mode, self.size = record, record.mode, record.size
+
+    def pixel_access(self, readonly: int = 0) -> None:
+        return None
+
+    def copy(self) -> _CoreImage:
+        return self
+
+    def crop(self, box: Any) -> _CoreImage:
+        return _CoreImage(self.record.crop(box))
+
+    def resize(self, size: Any, resample: int = 0, box: Any = None) -> _CoreImage:
+        return _CoreImage(self.record.resize(size, resample, box or (0, 0, *self.size), _MAY_BEGIN_DOWN))
+
+    def transpose(self, method: int) -> _CoreImage:
+        return _CoreImage(self.record.transpose(method))
+
+    def convert(self, mode: str, dither: Any = 0) -> _CoreImage:
+        return _CoreImage(self.record.convert(mode))
+
+
+def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that returns a picture: of a waiting one, a waiting one."""
+
+    @functools.wraps(original)
+    def method(self: Image.Image, *args: Any, **kwargs: Any) -> Any:
+        record = recorded(self)
+        if record is None:
+            return original(self, *args, **kwargs)
+        stand_in = object.__new__(type(self))
+        stand_in.__dict__.update(self.__dict__)
+        stand_in.__dict__[_DOOR] = _CoreImage(record)
+        try:
+            result = original(stand_in, *args, **kwargs)
+        except (_core.NotRecorded, AttributeError, TypeError):  # what can't wait, or the script's own mistake
+            return original(self, *args, **kwargs)
+        state = result.__dict__
+        core = state.get(_DOOR)
+        if type(core) is _CoreImage:
+            state[_RECORD] = core.record
+            del state[_DOOR]
+        return result
+
+    return method
+
+
+def _tobytes(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def tobytes(self: Image.Image, encoder_name: str = "raw", *args: Any) -> bytes:
+        record = recorded(self)
+        if record is None or encoder_name != "raw" or (args and args != (self.mode,)):
+            return original(self, encoder_name, *args)
+        if record.renders >= _LOOKS_BEFORE_KEPT:
+            _make_pixels(self, record)
+            return original(self, encoder_name, *args)
+        if (counts := asked()) is not None:
+            counts.called()
+        return rendered(record, record.tobytes, record.mode)
+
+    return tobytes
+
+
+def _load(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def load(self: Image.Image) -> Any:
+        return original(self) if record_of(self) is None else _Access(self)
+
+    return load
+
+
+def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def load(self: ImageFile.ImageFile) -> Any:
+        if record_of(self) is not None or (self.tile and _begin(self)):
+            return _Access(self)
+        return original(self)
+
+    return load
+
+
+# ------------------------------------------------------------------ in and out of Pillow's classes
+
+
+def _original(owner: type, name: str) -> Any:
+    return next(
+        (method for kind, of, method in _originals if kind is owner and of == name), getattr(owner, name)
+    )
+
+
+def install() -> None:
+    if _originals:
+        return
+    made: list[tuple[type, str, Callable[..., Any]]] = [
+        (Image.Image, name, _waiting)
+        for name in ("convert", "copy", "__copy__", "crop", "resize", "transpose")
+    ]
+    made += [
+        (Image.Image, "tobytes", _tobytes),
+        (Image.Image, "load", _load),
+        (ImageFile.ImageFile, "load", _load_file),
+    ]
+    for owner, name, wrap in made:
+        original = owner.__dict__.get(name)
+        if original is None:
+            continue
+        _originals.append((owner, name, original))
+        setattr(owner, name, wrap(original))
+    setattr(Image.Image, _DOOR, _Door())
+
+
+def uninstall() -> None:
+    """Pictures that still wait keep their recording, and get their pixels through the door, which stays."""
+    for owner, name, original in _originals:
+        setattr(owner, name, original)
+    _originals.clear()

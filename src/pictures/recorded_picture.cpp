@@ -1,0 +1,291 @@
+#include "pictures/recorded_picture.h"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "codecs/entropy_data.h"
+#include "codecs/picture_decoder.h"
+#include "millrace/error.h"
+#include "transforms/pixel_buffer.h"
+#include "transforms/sample_plan.h"
+#include "transforms/stage_runner.h"
+
+namespace millrace::pictures {
+
+using transforms::OpParams;
+using transforms::PictureSize;
+
+// Pixels, where there are any, were written before `ready`, and stay.
+struct RecordedPicture::Source {
+  std::shared_ptr<const void> keeper;
+  std::span<const uint8_t> bytes;
+  PictureSize size;
+  bool grey = false;
+  std::atomic<int> renders = 0;
+
+  base::ImageView pixels() const {
+    return ready.load(std::memory_order_acquire) ? memory.view() : base::ImageView{};
+  }
+  template <typename Fill>
+  void keep(Fill fill) {
+    const std::lock_guard lock(mutex);
+    if (ready.load(std::memory_order_relaxed)) return;
+    fill(memory.resize(size.width, size.height));
+    ready.store(true, std::memory_order_release);
+  }
+
+ private:
+  std::mutex mutex;
+  transforms::PixelBuffer memory;
+  std::atomic<bool> ready = false;
+};
+
+namespace {
+
+// Whether all scans of a file of several follow each other as they should, up to the end marker.
+bool scans_are_regular(std::span<const uint8_t> bytes) {
+  const codecs::EntropyKernels kernels = codecs::entropy_kernels();
+  const uint8_t* const end = bytes.data() + bytes.size();
+  const uint8_t* at = bytes.data();
+  for (;;) {
+    at = kernels.find_marker(at, end);
+    if (end - at < 4) return end - at >= 2 && at[1] == 0xD9;
+    const uint8_t marker = at[1];
+    if (marker == 0xD9) return true;
+    if (marker >= 0xD0 && marker <= 0xD7) {
+      at += 2;
+      continue;
+    }
+    const bool tables_or_scan =
+        marker == 0xC4 || marker == 0xDA || marker == 0xDB || marker == 0xDD || marker == 0xFE;
+    const int64_t length = at[2] << 8 | at[3];
+    if (!tables_or_scan || length < 2 || length + 2 > end - at) return false;
+    at += 2 + length;
+  }
+}
+
+bool is_regular(const codecs::JpegHeader& header, std::span<const uint8_t> bytes) {
+  if (header.precision != 8 || header.oddity || header.scan_begin == 0 || header.arithmetic) return false;
+  if (header.components != 1 && header.components != 3) return false;
+  const auto scan = bytes.subspan(header.scan_begin);
+  return header.progressive ? scans_are_regular(scan) : codecs::scan_is_regular(scan, /*restarts=*/true);
+}
+
+// Reused from picture to picture, and the one that the thread looked at last.
+struct Buffers {
+  codecs::PictureDecoder decoder{codecs::JpegRule::strict};
+  transforms::SamplePlan plan;
+  transforms::StageRunner runner;
+  transforms::PixelBuffer decoded, result;
+  std::array<transforms::PixelBuffer, 2> between;
+};
+
+base::ImageView part_of(base::ImageView whole, base::Rect region) {
+  return {whole.row(region.top) + ptrdiff_t{region.left} * base::kPixelBytes, region.width, region.height,
+          whole.stride_bytes};
+}
+
+void pack_row(const uint8_t* row, int32_t width, RecordedPicture::Layout layout, uint8_t* to) {
+  switch (layout) {
+    case RecordedPicture::Layout::rgbx:  // Pillow's fourth byte is 255
+      for (int32_t x = 0; x < width; ++x) {
+        uint32_t pixel;
+        std::memcpy(&pixel, row + x * base::kPixelBytes, sizeof(pixel));
+        pixel |= std::endian::native == std::endian::little ? 0xFF000000u : 0xFFu;
+        std::memcpy(to + x * base::kPixelBytes, &pixel, sizeof(pixel));
+      }
+      return;
+    case RecordedPicture::Layout::grey:
+      for (int32_t x = 0; x < width; ++x) to[x] = row[x * base::kPixelBytes];
+      return;
+    case RecordedPicture::Layout::bgr:
+      for (int32_t x = 0; x < width; ++x, row += base::kPixelBytes, to += 3)
+        to[0] = row[2], to[1] = row[1], to[2] = row[0];
+      return;
+    case RecordedPicture::Layout::rgb: break;
+  }
+  // The last pixel by bytes, as there may be nothing behind it.
+  for (int32_t x = 0; x + 1 < width; ++x, row += base::kPixelBytes, to += 3)
+    std::memcpy(to, row, base::kPixelBytes);
+  std::memcpy(to, row, 3);
+}
+
+OpParams decision(OpParams::Kind kind, int orientation = 1) {
+  OpParams decided;
+  decided.kind = kind;
+  decided.applied = true;
+  decided.orientation = orientation;
+  return decided;
+}
+
+}  // namespace
+
+class RecordedPicture::Renderer {
+ public:
+  Decoded last = Decoded::nothing;
+
+  // The pixels behind all segments but the last, of which `plan` tells what to make; its region of them.
+  base::ImageView prepare(const RecordedPicture& picture) {
+    base::ImageView in{};
+    for (size_t i = 0; i < picture.segments_.size(); ++i) {
+      const Segment& segment = picture.segments_[i];
+      transforms::make_sample_plan(segment.chain, segment.in, segment.params, buffers_.plan);
+      const base::Rect need = buffers_.plan.region;
+      const base::ImageView region = i == 0 ? decode(picture.source_, need) : part_of(in, need);
+      if (i + 1 == picture.segments_.size()) return region;
+      in = buffers_.between[i % 2].resize(buffers_.plan.out.width, buffers_.plan.out.height);
+      buffers_.runner.run(buffers_.plan, region, in);
+    }
+    return in;
+  }
+
+  base::ImageView pixels(const RecordedPicture& picture) {
+    if (picture.segments_.size() == 1) {
+      const transforms::Chain& chain = picture.segments_[0].chain;
+      if (chain.steps.empty())
+        return decode(picture.source_, {0, 0, picture.size_.width, picture.size_.height});
+    }
+    const base::ImageView region = prepare(picture);
+    const base::ImageView out = buffers_.result.resize(picture.size_.width, picture.size_.height);
+    buffers_.runner.run(buffers_.plan, region, out);
+    return out;
+  }
+
+  void planes(const RecordedPicture& picture, const transforms::ValueTable& table, void* out) {
+    const base::ImageView region = prepare(picture);
+    buffers_.runner.run(buffers_.plan, region, table, out);
+  }
+
+ private:
+  base::ImageView decode(const std::shared_ptr<Source>& source, base::Rect region) {
+    last = Decoded::nothing;
+    const bool again = source->renders.fetch_add(1, std::memory_order_relaxed) > 0;
+    if (const base::ImageView pixels = source->pixels(); pixels.data) return part_of(pixels, region);
+    if (whole_.lock() == source) return part_of(buffers_.decoded.view(), region);
+    const base::Rect all{0, 0, source->size.width, source->size.height};
+    const base::Rect wanted = again ? all : region;
+    whole_.reset();
+    buffers_.decoder.probe(source->bytes);
+    const base::ImageView view = buffers_.decoded.resize(wanted.width, wanted.height);
+    buffers_.decoder.decode(wanted, view);
+    if (wanted == all) whole_ = source;
+    last = wanted == all ? Decoded::whole : Decoded::part;
+    return again ? part_of(view, region) : view;
+  }
+
+  Buffers buffers_;
+  std::weak_ptr<const Source> whole_;  // whose pixels `decoded` has, all of them
+};
+
+RecordedPicture::Renderer& RecordedPicture::renderer() {
+  thread_local Renderer mine;
+  return mine;
+}
+
+std::optional<RecordedPicture> RecordedPicture::open(std::shared_ptr<const void> keeper,
+                                                     std::span<const uint8_t> bytes, bool grey) {
+  thread_local codecs::PictureDecoder decoder{codecs::JpegRule::strict};
+  auto source = std::make_shared<Source>();
+  try {
+    const codecs::PictureHeader header = decoder.probe(bytes);
+    source->size = {header.width, header.height};
+    if (const codecs::JpegHeader* const jpeg = decoder.jpeg()) {
+      if (!is_regular(*jpeg, bytes)) return std::nullopt;
+      source->grey = jpeg->components == 1;
+      source->keeper = std::move(keeper);
+      source->bytes = bytes;
+    } else {
+      source->keep([&](base::ImageView view) { decoder.decode({0, 0, view.width, view.height}, view); });
+      source->grey = grey;
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return RecordedPicture(std::move(source));
+}
+
+RecordedPicture::RecordedPicture(std::shared_ptr<Source> source)
+    : source_(std::move(source)), size_(source_->size), mode_(source_->grey ? Mode::grey : Mode::rgb) {
+  segments_.push_back({size_, {}, {}});
+}
+
+PictureSize RecordedPicture::stored_size() const { return source_->size; }
+std::span<const uint8_t> RecordedPicture::compressed() const { return source_->bytes; }
+RecordedPicture::Decoded RecordedPicture::last_decode() { return renderer().last; }
+int RecordedPicture::renders() const { return source_->renders.load(std::memory_order_relaxed); }
+
+void RecordedPicture::add(transforms::PictureSpec spec, const OpParams* decided) {
+  Segment& segment = segments_.back();
+  const auto op = static_cast<uint32_t>(segment.chain.steps.size());
+  segment.chain.steps.push_back({std::move(spec), op});
+  if (decided) {
+    segment.params.ops.push_back(*decided);
+    segment.params.ops.back().op = op;
+  }
+  size_ = transforms::size_after(segment.chain.steps.back(), size_,
+                                 decided ? &segment.params.ops.back() : nullptr);
+}
+
+RecordedPicture RecordedPicture::with(transforms::PictureSpec spec, OpParams::Kind kind) const {
+  RecordedPicture result = *this;
+  const OpParams decided = decision(kind);
+  result.add(std::move(spec), &decided);
+  return result;
+}
+
+RecordedPicture RecordedPicture::crop(base::Rect box) const {
+  RecordedPicture result = *this;
+  result.add(transforms::Crop{box}, nullptr);
+  return result;
+}
+
+RecordedPicture RecordedPicture::resize(const transforms::BoxResize& how) const {
+  RecordedPicture result = *this;
+  result.add(how, nullptr);
+  return result;
+}
+
+RecordedPicture RecordedPicture::turn(int orientation) const {
+  if (orientation == 2) return with(HorizontalFlip{1}, OpParams::Kind::flip_horizontal);
+  if (orientation == 4) return with(VerticalFlip{1}, OpParams::Kind::flip_vertical);
+  if (orientation == 3) return turn(2).turn(4);
+  RecordedPicture result = *this;
+  if (!segments_.back().chain.steps.empty()) result.segments_.push_back({size_, {}, {}});
+  const OpParams decided = decision(OpParams::Kind::orientation, orientation);
+  result.add(ExifTranspose{}, &decided);
+  return result;
+}
+
+RecordedPicture RecordedPicture::in(Mode mode) const {
+  RecordedPicture result = *this;
+  if (mode == Mode::grey && mode_ == Mode::rgb) result.add(Grayscale{}, nullptr);
+  result.mode_ = mode;
+  return result;
+}
+
+int RecordedPicture::bytes_of(Layout layout) {
+  return layout == Layout::grey ? 1 : layout == Layout::rgbx ? base::kPixelBytes : 3;
+}
+
+void RecordedPicture::render(Layout layout, uint8_t* out) const {
+  const base::ImageView view = renderer().pixels(*this);
+  const size_t row_bytes = size_t(view.width) * bytes_of(layout);
+  for (int32_t y = 0; y < view.height; ++y, out += row_bytes) pack_row(view.row(y), view.width, layout, out);
+}
+
+void RecordedPicture::render(const transforms::ValueTable& table, void* out) const {
+  renderer().planes(*this, table, out);
+}
+
+void RecordedPicture::give_pixels(const uint8_t* rgbx) const {
+  source_->keep([&](base::ImageView view) {
+    const size_t row_bytes = size_t(view.width) * base::kPixelBytes;
+    for (int32_t y = 0; y < view.height; ++y) std::memcpy(view.row(y), rgbx + y * row_bytes, row_bytes);
+  });
+}
+
+}  // namespace millrace::pictures

@@ -1,0 +1,86 @@
+// RecordedPicture: a compressed picture and the crops, resizes and turns that it is to go through, run when
+// somebody looks at the pixels.
+//
+// What is recorded is Pillow's: sizes, boxes and filters mean what they mean there, and pixels are equal to
+// the last bit. Only the region that the steps let through is decoded. A picture that is looked at a second
+// time, in whatever form, is decoded whole, once, and kept by the thread until it looks at another picture:
+// several crops of one file cost one decode. Values; recording copies a few hundred bytes. Any thread may do
+// anything at any time: a picture is immutable, but for the pixels that a caller gives its source once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/geometry.h"
+#include "transforms/chain.h"
+#include "transforms/params.h"
+#include "transforms/step_geometry.h"
+#include "transforms/value_table.h"
+
+namespace millrace::pictures {
+
+// Pillow's modes "RGB" and "L".
+enum class Mode : uint8_t { rgb, grey };
+
+class RecordedPicture {
+ public:
+  // Of `bytes`, which `keeper` keeps. Nothing when a decoder here may see another picture than Pillow, or
+  // when Pillow may refuse it: a caller decodes such a file in its own way, at once. Costs one pass over the
+  // bytes in search of markers, about 10 us per 100 kB. PNG and WebP, whose damage shows only when they are
+  // decoded, are decoded here; such a one is grey where `grey` says that Pillow's mode is.
+  static std::optional<RecordedPicture> open(std::shared_ptr<const void> keeper,
+                                             std::span<const uint8_t> bytes, bool grey = false);
+
+  transforms::PictureSize size() const { return size_; }
+  transforms::PictureSize stored_size() const;
+  Mode mode() const { return mode_; }
+  std::span<const uint8_t> compressed() const;
+  int renders() const;  // how often any picture of this file was looked at
+  // What this thread's last render() decoded: nothing, as the pixels were there, a part of the file, or all.
+  enum class Decoded : uint8_t { nothing, part, whole };
+  static Decoded last_decode();
+
+  // Each adds a step. Sides are > 0, at most kMaxSide.
+  static constexpr int32_t kMaxSide = 1 << 20;
+  RecordedPicture crop(base::Rect box) const;
+  RecordedPicture resize(const transforms::BoxResize& how) const;
+  RecordedPicture turn(int orientation) const;  // what puts a picture of this EXIF orientation upright
+  RecordedPicture in(Mode mode) const;
+
+  // Rows one after the other, without gaps: one byte a pixel (of a grey picture), red, green and blue, these
+  // backwards, or these and a byte without meaning. All throw Error(corrupt_data) for entropy-coded data that
+  // only Pillow may judge; give_pixels() helps then.
+  enum class Layout : uint8_t { grey, rgb, bgr, rgbx };
+  static int bytes_of(Layout layout);
+  void render(Layout layout, uint8_t* out) const;
+  // table.planes planes of table.type; one is meant for grey pictures.
+  void render(const transforms::ValueTable& table, void* out) const;
+
+  // The whole stored picture as RGBX, dense, for this and all that were recorded over the same file.
+  void give_pixels(const uint8_t* rgbx) const;
+
+ private:
+  struct Source;
+  class Renderer;
+  // Steps over pixels, of which only the first may turn.
+  struct Segment {
+    transforms::PictureSize in;
+    transforms::Chain chain;
+    transforms::SampleParams params;
+  };
+  explicit RecordedPicture(std::shared_ptr<Source> source);
+  static Renderer& renderer();
+  void add(transforms::PictureSpec spec, const transforms::OpParams* decided);
+  RecordedPicture with(transforms::PictureSpec spec, transforms::OpParams::Kind kind) const;
+
+  std::shared_ptr<Source> source_;
+  std::vector<Segment> segments_;  // at least one
+  transforms::PictureSize size_;
+  Mode mode_ = Mode::rgb;
+};
+
+}  // namespace millrace::pictures
