@@ -168,6 +168,16 @@ std::optional<RecordedPicture> open(const py::bytes& data, bool grey) {
   return RecordedPicture::open(std::move(keeper), bytes, grey);
 }
 
+RecordedPicture of_pixels(const std::array<int64_t, 2>& size, const std::string& mode,
+                          const py::bytes& pixels) {
+  const transforms::PictureSize of{side(size[0]), side(size[1])};
+  const int bytes = mode_of(mode) == Mode::grey ? 1 : base::kPixelBytes;
+  if (PyBytes_GET_SIZE(pixels.ptr()) != static_cast<py::ssize_t>(of.width) * of.height * bytes)
+    throw py::value_error("pixels must have four bytes for each pixel of RGB, one for each of L");
+  return RecordedPicture::of_pixels(of, mode_of(mode),
+                                    reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(pixels.ptr())));
+}
+
 void give_pixels(const RecordedPicture& picture, const py::bytes& rgbx) {
   const auto [width, height] = picture.stored_size();
   if (PyBytes_GET_SIZE(rgbx.ptr()) != static_cast<py::ssize_t>(width) * height * base::kPixelBytes)
@@ -188,6 +198,7 @@ void bind_pictures(py::module_& m) {
   py::class_<TensorValues>(m, "TensorValues").def(py::init<const Pipeline&>(), py::arg("conversions"));
   py::class_<RecordedPicture>(m, "RecordedPicture", py::is_final())
       .def_static("open", &open, py::arg("data"), py::arg("grey") = false)
+      .def_static("of_pixels", &of_pixels, py::arg("size"), py::arg("mode"), py::arg("pixels"))
       .def_property_readonly(
           "size", [](const RecordedPicture& p) { return std::pair(p.size().width, p.size().height); })
       .def_property_readonly(

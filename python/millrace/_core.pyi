@@ -483,6 +483,10 @@ class RecordedPicture:
         if `grey`.
         """
 
+    @staticmethod
+    def of_pixels(size: tuple[int, int], mode: str, pixels: bytes) -> RecordedPicture:
+        """Of "RGB" with four bytes each, or "L" with one, dense; they are copied."""
+
     @property
     def size(self) -> tuple[int, int]: ...
     @property

@@ -25,11 +25,19 @@ void BaselineDecoder::Plane::keep_last_row() {
   std::memcpy(row(-1), row(rows - 1), static_cast<size_t>(stride));
 }
 
+bool BaselineDecoder::load(std::span<const uint8_t> bytes, McuReader::Tables& tables) {
+  return stream_.parse(bytes) && prepare_tables(tables) &&
+         data_.load(bytes.subspan(stream_.scan_begin), stream_.restart_interval != 0);
+}
+
+bool BaselineDecoder::takes(std::span<const uint8_t> bytes) {
+  McuReader::Tables tables;
+  return load(bytes, tables);
+}
+
 bool BaselineDecoder::decode(std::span<const uint8_t> bytes, base::Rect region, base::ImageView out) {
   McuReader::Tables tables;
-  if (!stream_.parse(bytes) || region.right() > stream_.width || region.bottom() > stream_.height ||
-      !prepare_tables(tables) ||
-      !data_.load(bytes.subspan(stream_.scan_begin), stream_.restart_interval != 0))
+  if (!load(bytes, tables) || region.right() > stream_.width || region.bottom() > stream_.height)
     return false;
   reader_.start(stream_, data_, tables);
   plan(region);

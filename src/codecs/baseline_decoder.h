@@ -32,6 +32,10 @@ class BaselineDecoder {
   // `region` is not empty and has the size of `out`. False: not our kind of file, or not a regular one.
   bool decode(std::span<const uint8_t> bytes, base::Rect region, base::ImageView out);
 
+  // Whether it is our kind of file, with headers, tables and markers that are regular: all but the bits
+  // between the markers, whose faults are warnings to libjpeg. Costs the unstuffing of the scan.
+  bool takes(std::span<const uint8_t> bytes);
+
  private:
   // A half-open range of samples or blocks.
   struct Range {
@@ -48,6 +52,7 @@ class BaselineDecoder {
     void keep_last_row();
   };
 
+  bool load(std::span<const uint8_t> bytes, McuReader::Tables& tables);
   bool prepare_tables(McuReader::Tables& tables);
   void plan(base::Rect region);
   bool decode_mcu_row();

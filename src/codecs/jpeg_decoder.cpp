@@ -57,6 +57,10 @@ void JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegHeader& heade
   if (!impl_->used_baseline) libjpeg_decode(bytes, header, region, out, impl_->rule);
 }
 
+bool JpegDecoder::decodes_in_parts(std::span<const uint8_t> bytes, const JpegHeader& header) {
+  return header.precision == 8 && !header.oddity && impl_->baseline.takes(bytes);
+}
+
 bool JpegDecoder::used_baseline() const { return impl_->used_baseline; }
 
 }  // namespace millrace::codecs

@@ -47,6 +47,10 @@ class JpegDecoder {
   void decode(std::span<const uint8_t> bytes, const JpegHeader& header, base::Rect region,
               base::ImageView out);
 
+  // Whether what may be wrong with the file is in its entropy-coded bits alone, and regions cost less than
+  // the whole.
+  bool decodes_in_parts(std::span<const uint8_t> bytes, const JpegHeader& header);
+
   // Which path the last decode took: tests and stats ask.
   bool used_baseline() const;
 

@@ -95,6 +95,11 @@ void PictureDecoder::decode(base::Rect region, base::ImageView out) {
   std::visit(Decode{*impl_, region, out}, impl_->file);
 }
 
+bool PictureDecoder::decodes_in_parts() {
+  const JpegHeader* const found = jpeg();
+  return found && impl_->jpeg.decodes_in_parts(impl_->bytes, *found);
+}
+
 const JpegHeader* PictureDecoder::jpeg() const { return std::get_if<JpegHeader>(&impl_->file); }
 
 }  // namespace millrace::codecs

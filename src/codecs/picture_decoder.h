@@ -43,6 +43,9 @@ class PictureDecoder {
   // a pixel is unspecified.
   void decode(base::Rect region, base::ImageView out);
 
+  // Of what was probed last: whether no decoder can refuse it any more, and a part costs less than the whole.
+  bool decodes_in_parts();
+
   // What probe() found when it was a JPEG, else null.
   const JpegHeader* jpeg() const;
 

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-#include "codecs/entropy_data.h"
 #include "codecs/picture_decoder.h"
 #include "millrace/error.h"
 #include "transforms/pixel_buffer.h"
@@ -45,35 +44,6 @@ struct RecordedPicture::Source {
 };
 
 namespace {
-
-// Whether all scans of a file of several follow each other as they should, up to the end marker.
-bool scans_are_regular(std::span<const uint8_t> bytes) {
-  const codecs::EntropyKernels kernels = codecs::entropy_kernels();
-  const uint8_t* const end = bytes.data() + bytes.size();
-  const uint8_t* at = bytes.data();
-  for (;;) {
-    at = kernels.find_marker(at, end);
-    if (end - at < 4) return end - at >= 2 && at[1] == 0xD9;
-    const uint8_t marker = at[1];
-    if (marker == 0xD9) return true;
-    if (marker >= 0xD0 && marker <= 0xD7) {
-      at += 2;
-      continue;
-    }
-    const bool tables_or_scan =
-        marker == 0xC4 || marker == 0xDA || marker == 0xDB || marker == 0xDD || marker == 0xFE;
-    const int64_t length = at[2] << 8 | at[3];
-    if (!tables_or_scan || length < 2 || length + 2 > end - at) return false;
-    at += 2 + length;
-  }
-}
-
-bool is_regular(const codecs::JpegHeader& header, std::span<const uint8_t> bytes) {
-  if (header.precision != 8 || header.oddity || header.scan_begin == 0 || header.arithmetic) return false;
-  if (header.components != 1 && header.components != 3) return false;
-  const auto scan = bytes.subspan(header.scan_begin);
-  return header.progressive ? scans_are_regular(scan) : codecs::scan_is_regular(scan, /*restarts=*/true);
-}
 
 // Reused from picture to picture, and the one that the thread looked at last.
 struct Buffers {
@@ -193,18 +163,35 @@ std::optional<RecordedPicture> RecordedPicture::open(std::shared_ptr<const void>
   try {
     const codecs::PictureHeader header = decoder.probe(bytes);
     source->size = {header.width, header.height};
-    if (const codecs::JpegHeader* const jpeg = decoder.jpeg()) {
-      if (!is_regular(*jpeg, bytes)) return std::nullopt;
-      source->grey = jpeg->components == 1;
+    const codecs::JpegHeader* const jpeg = decoder.jpeg();
+    source->grey = jpeg ? jpeg->components == 1 : grey;
+    if (decoder.decodes_in_parts()) {
       source->keeper = std::move(keeper);
       source->bytes = bytes;
     } else {
       source->keep([&](base::ImageView view) { decoder.decode({0, 0, view.width, view.height}, view); });
-      source->grey = grey;
     }
   } catch (const Error&) {
     return std::nullopt;
   }
+  return RecordedPicture(std::move(source));
+}
+
+RecordedPicture RecordedPicture::of_pixels(PictureSize size, Mode mode, const uint8_t* pixels) {
+  auto source = std::make_shared<Source>();
+  source->size = size;
+  source->grey = mode == Mode::grey;
+  source->keep([&](base::ImageView view) {
+    for (int32_t y = 0; y < view.height; ++y) {
+      uint8_t* const row = view.row(y);
+      if (mode == Mode::grey) {
+        for (int32_t x = 0; x < view.width; ++x) std::memset(row + x * base::kPixelBytes, *pixels++, 4);
+      } else {
+        std::memcpy(row, pixels, size_t(view.width) * base::kPixelBytes);
+        pixels += size_t(view.width) * base::kPixelBytes;
+      }
+    }
+  });
   return RecordedPicture(std::move(source));
 }
 

@@ -31,6 +31,16 @@ def root(tmp_path_factory):
     return str(folder)
 
 
+@pytest.fixture(scope="session")
+def gallery(tmp_path_factory):
+    """Path of a folder as picture_files.py makes it. Read only."""
+    from picture_files import make_gallery
+
+    folder = tmp_path_factory.mktemp("gallery")
+    make_gallery(folder)
+    return folder
+
+
 @pytest.fixture
 def photos(root):
     """The engine knows this data set. Labels are indices."""

@@ -26,10 +26,17 @@ try:
             print("running", flush=True)
 except KeyboardInterrupt:
     del loader
-    import gc, time; gc.collect(); time.sleep(0.1)
-    threads = os.listdir("/proc/self/task")
-    left = [t for t in threads if open(f"/proc/self/task/{t}/comm").read().startswith("millrace")]
-    print("interrupted", len(left), flush=True)
+    import contextlib, gc, time; gc.collect()
+    def left():
+        names = []
+        for task in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError):  # it has just ended
+                names.append(open(f"/proc/self/task/{task}/comm").read())
+        return sum(name.startswith("millrace") for name in names)
+    until = time.monotonic() + 60
+    while left() and time.monotonic() < until:
+        time.sleep(0.001)
+    print("interrupted", left(), flush=True)
 """
 
 

@@ -154,8 +154,8 @@ def test_ctrl_c_ends_the_making_of_an_index(tmp_path):
     script = f"""
         import millrace
         dataset = millrace.datasets.Lines({str(path)!r})
-        print("begins", flush=True)
         try:
+            print("begins", flush=True)
             len(dataset)
         except KeyboardInterrupt:
             print("interrupted", flush=True)

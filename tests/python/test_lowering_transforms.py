@@ -354,6 +354,12 @@ def test_more_refusals():
     assert "pass scale=True" in refused(t, t.ToImage(), t.ToDtype(torch.float32))
     assert "has forward hooks" in refused(t, hooked(t.Resize(4)), t.ToTensor())
     assert "widens" in refused(t, t.ToImage(), t.ToDtype(torch.float16, scale=True), t.ToDtype(torch.float32))
+    assert "follows Normalize" in refused(
+        t, t.ToTensor(), t.Normalize([0.5], [0.5]), t.ToDtype(torch.float16, scale=True)
+    )
+    for wide, narrow in ((torch.float64, torch.float32), (torch.float16, torch.bfloat16)):
+        twice = t.ToDtype(wide, scale=True), t.ToDtype(narrow, scale=True)
+        assert "convert once" in refused(t, t.ToImage(), *twice)
     assert "has no native form" in refused(
         t, t.ToImage(), t.ToDtype({torch.Tensor: torch.float32, "others": None}, scale=True)
     )

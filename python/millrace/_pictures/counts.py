@@ -13,7 +13,10 @@ from typing import Any
 
 _MOST_CALLS = 50  # that are told apart
 _OURS = os.path.dirname(__file__) + os.sep
-_LIBRARIES = ("PIL", "torchvision", "numpy", "timm", "functools", "contextlib")
+_LIBRARIES = (
+    *("PIL", "torchvision", "torchcodec", "imageio", "skimage", "numpy", "timm"),
+    *("functools", "contextlib"),
+)
 
 NUMBERS = ("opened", "decoded_in_part", "decoded_whole", "skipped", "left_to_pillow")
 
@@ -35,9 +38,9 @@ class PictureCounts:
         self.decoded_whole += kind == 2
         self.looked_at += first
 
-    def called(self) -> None:
-        """One more for the call of the script that wants pixels now."""
-        call = _call_of_the_script(sys._getframe(2))
+    def called(self, name: str = "") -> None:
+        """One more for the call of the script that wants pixels now; `name`: of the function that says so."""
+        call = _call_of_the_script(sys._getframe(2), name)
         if call in self.calls or len(self.calls) < _MOST_CALLS:
             self.calls[call] = self.calls.get(call, 0) + 1
 
@@ -69,9 +72,8 @@ def add(to: dict[str, Any], news: dict[str, Any]) -> None:
         to["calls"][call] = to["calls"].get(call, 0) + n
 
 
-def _call_of_the_script(frame: FrameType | None) -> str:
+def _call_of_the_script(frame: FrameType | None, name: str) -> str:
     """As "getpixel() in train.py:31": the function of a library that the script called, and from where."""
-    name = ""
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_OURS):

@@ -28,6 +28,7 @@ from .asking import asked
 
 _DOOR = "_im" if "_im" in Image.Image().__dict__ else "im"  # Pillow 11 made `im` a property
 _RECORD = "_millrace_record"
+_SHOWN = "_millrace_shown"
 _MAY_BEGIN_DOWN = int(Image.__version__.split(".")[0]) >= 13
 _LOOKS_BEFORE_KEPT = 2
 
@@ -79,16 +80,15 @@ def _png() -> Any:
     return None if module is None else module.PngImageFile
 
 
-def _begin(image: ImageFile.ImageFile) -> bool:
-    """Whether `image` waits from now on."""
+def _begin(image: ImageFile.ImageFile) -> None:
+    """`image` waits from now on, if it can."""
     counts = asked()
     if counts is None:
-        return False
+        return
     begun = _is_plain(image) and _read(image)
     counts.opened += begun
     counts.decoded_whole += begun and not isinstance(image, JpegImagePlugin.JpegImageFile)
     counts.left_to_pillow += not begun
-    return begun
 
 
 def _read(image: ImageFile.ImageFile) -> bool:
@@ -135,7 +135,8 @@ def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: A
     try:
         result = render(*args)
     except (_core.CorruptDataError, _core.UnavailableError):
-        image = Image.open(io.BytesIO(record.compressed))
+        # Image.open() may be the script's own, and asks for limits again.
+        image = JpegImagePlugin.JpegImageFile(io.BytesIO(record.compressed))
         _original(ImageFile.ImageFile, "load")(image)
         record.give_pixels(image.convert("RGB").tobytes("raw", "RGBX"))
         result = render(*args)
@@ -144,15 +145,20 @@ def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: A
     return result
 
 
+def _core_image(record: _core.RecordedPicture) -> Any:
+    layout = "L" if record.mode == "L" else "RGBX"
+    pixels = rendered(record, record.tobytes, layout)
+    return Image.frombytes(record.mode, record.size, pixels, "raw", layout).im
+
+
 def _make_pixels(image: Image.Image, record: _core.RecordedPicture) -> Any:
     if (counts := asked()) is not None:
         counts.called()
-    layout = "L" if record.mode == "L" else "RGBX"
-    pixels = rendered(record, record.tobytes, layout)
-    core = Image.frombytes(record.mode, record.size, pixels, "raw", layout).im
     state = image.__dict__
-    state[_DOOR] = core
+    core = state.setdefault(_DOOR, _core_image(record))  # another thread's, if that came first
     state.pop(_RECORD, None)
+    if (shown := state.pop(_SHOWN, None)) is not None:
+        shown.append(core)
     return core
 
 
@@ -160,17 +166,23 @@ class _Door:
     def __get__(self, image: Image.Image | None, owner: type) -> Any:
         if image is None:
             return self
-        record = image.__dict__.get(_RECORD)
-        if record is None:
-            raise AttributeError(f"{owner.__name__!r} object has no attribute {_DOOR!r}")
-        return _make_pixels(image, record)
+        state = image.__dict__
+        record = state.get(_RECORD)
+        if record is not None:
+            return _make_pixels(image, record)
+        if _DOOR in state:  # since this began: by another thread
+            return state[_DOOR]
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {_DOOR!r}")
 
 
 class _Access:
-    """What load() returns: single pixels, which few ask for."""
+    """What load() returns: single pixels, which few ask for. Of the memory that the picture gets for
+    `record`, also when the picture is closed, or given other memory, before anybody asks.
+    """
 
-    def __init__(self, image: Image.Image) -> None:
-        self._image = image
+    def __init__(self, image: Image.Image, record: _core.RecordedPicture) -> None:
+        self._image, self._record = image, record
+        self._shown: list[Any] = image.__dict__.setdefault(_SHOWN, [])  # the core image, when there is one
 
     def __getitem__(self, at: Any) -> Any:
         return self._pixels()[at]
@@ -182,7 +194,12 @@ class _Access:
         return getattr(self._pixels(), name)
 
     def _pixels(self) -> Any:
-        return self._image.im.pixel_access(self._image.readonly)
+        if not self._shown:
+            if record_of(self._image) is self._record:
+                _make_pixels(self._image, self._record)
+            else:
+                self._shown.append(_core_image(self._record))
+        return self._shown[0].pixel_access(0)
 
 
 # ------------------------------------------------------------------ Pillow's methods
@@ -259,7 +276,8 @@ def _tobytes(original: Callable[..., Any]) -> Callable[..., Any]:
 def _load(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def load(self: Image.Image) -> Any:
-        return original(self) if record_of(self) is None else _Access(self)
+        record = record_of(self)
+        return original(self) if record is None else _Access(self, record)
 
     return load
 
@@ -267,9 +285,10 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
 def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def load(self: ImageFile.ImageFile) -> Any:
-        if record_of(self) is not None or (self.tile and _begin(self)):
-            return _Access(self)
-        return original(self)
+        if record_of(self) is None and self.tile:
+            _begin(self)
+        record = record_of(self)
+        return original(self) if record is None else _Access(self, record)
 
     return load
 

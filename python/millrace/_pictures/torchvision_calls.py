@@ -75,6 +75,7 @@ class _Tail:
     """Steps `begin` to `end` of a Compose: a conversion, and what only changes numbers behind it."""
 
     steps: list[Any]  # all of the Compose's, when it was looked at
+    settings: list[Any]  # of those from `begin` on
     begin: int
     end: int
     values: _core.TensorValues | None  # None: there is nothing to be done in one pass
@@ -88,16 +89,40 @@ def _plan(steps: list[Any]) -> _Tail:
     end = begin + 1
     while end < len(names) and names[end] in _BEHIND:
         end += 1
+    settings = _settings(steps[begin:])
     for last in range(min(end, len(names)), begin, -1):
         try:
             found = lowered_steps([_as_torchvisions(step) for step in steps[begin:last]])
-        except NotLowered:
+            values = _core.TensorValues(_core.ImagePipeline(found.chain))
+        except (NotLowered, ValueError):  # what the engine has no form for, and what torchvision refuses, too
             continue
         if found.row_type is not None:
             lengths = {len(step["mean"]) for step in found.chain if step["op"] == "normalize"} - {1}
-            values = _core.TensorValues(_core.ImagePipeline(found.chain))
-            return _Tail(steps, begin, last, values, found.row_type, max(lengths, default=0))
-    return _Tail(steps, 0, 0, None, torch.Tensor, 0)
+            return _Tail(steps, settings, begin, last, values, found.row_type, max(lengths, default=0))
+    return _Tail(steps, settings, begin, begin, None, torch.Tensor, 0)
+
+
+def _settings(steps: Sequence[Any]) -> list[Any]:
+    """What a script may set on steps after their Compose was looked at: their numbers, methods and hooks."""
+    found: list[Any] = []
+    for step in steps:
+        own = getattr(step, "__dict__", {})
+        found += (
+            len(own),
+            own.get("dtype"),
+            own.get("scale"),
+            _numbers(own.get("mean")),
+            _numbers(own.get("std")),
+        )
+        found += bool(own.get("_forward_hooks")), bool(own.get("_forward_pre_hooks"))
+    return found
+
+
+def _numbers(value: Any) -> Any:
+    """A copy, since lists are changed in place."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
 def _as_torchvisions(step: Any) -> Any:
@@ -110,7 +135,12 @@ def _as_torchvisions(step: Any) -> Any:
 def _tail_of(compose: Any) -> _Tail:
     steps = compose.transforms
     tail = _tails.get(compose)
-    if tail is None or len(tail.steps) != len(steps) or any(a is not b for a, b in zip(tail.steps, steps)):
+    if (
+        tail is None
+        or len(tail.steps) != len(steps)
+        or any(a is not b for a, b in zip(tail.steps, steps))
+        or tail.settings != _settings(steps[tail.begin :])
+    ):
         tail = _tails[compose] = _plan(list(steps))
     return tail
 
@@ -133,11 +163,15 @@ def _run(tail: _Tail, values: _core.TensorValues, image: Any) -> Any:
 def _compose(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(self: Any, *inputs: Any, **named: Any) -> Any:
-        if len(inputs) == 1 and not named and isinstance(inputs[0], Image.Image):
-            if recorded(inputs[0]) is not None:
-                tail = _tail_of(self)
-                if tail.values is not None:
-                    return _run(tail, tail.values, inputs[0])
+        if (
+            len(inputs) == 1
+            and not named
+            and isinstance(inputs[0], Image.Image)
+            and torch.get_default_dtype() is torch.float32  # ToTensor's
+            and (tail := _tail_of(self)).values is not None
+            and recorded(inputs[0]) is not None
+        ):
+            return _run(tail, tail.values, inputs[0])
         return original(self, *inputs, **named)
 
     return call

@@ -238,8 +238,18 @@ def _to_dtype(chain: Chain, t: Any, family: str) -> None:
         )
     if chain.dtype is torch.uint8 and not getattr(t, "scale", True):
         raise NotLowered("ToDtype to a float type without scale=True keeps 0..255; pass scale=True")
+    if chain.normalize:
+        raise NotLowered(
+            f"{name} follows Normalize, whose results it rounds once more; put it before Normalize"
+        )
     if chain.dtype is not torch.uint8 and torch.finfo(dtype).bits > torch.finfo(chain.dtype).bits:
         raise NotLowered(f"{name} widens {chain.dtype} to {dtype}; convert once")
+    if chain.dtype not in (torch.uint8, torch.float32):
+        raise NotLowered(f"{name} rounds {chain.dtype} once more, to {dtype}; convert once")
+    if dtype is torch.float64 and family == V1:
+        raise NotLowered(
+            f"v1's {name}({dtype}) divides doubles, which the engine does not; take v2's ToDtype"
+        )
     if chain.dtype is torch.uint8:
         chain.multiply = family != V1
     chain.dtype = dtype

@@ -1,0 +1,88 @@
+"""What the replacements of packages' decoders have in common: a regular JPEG goes to the engine's decoder,
+everything else to the package, which then says itself what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .. import _core
+from .asking import asked
+
+T = TypeVar("T")
+
+_JPEG = b"\xff\xd8\xff"
+_MOST_PIXELS = 1 << 28  # packages have limits of their own, all of them above
+
+
+def is_jpeg(data: bytes) -> bool:
+    return data.startswith(_JPEG)
+
+
+def decoded(jpeg: bytes, make: Callable[[_core.RecordedPicture], T | None]) -> T | None:
+    """What `make` gives of a regular JPEG; None for any other file, which is the package's."""
+    record = _core.RecordedPicture.open(jpeg) if is_jpeg(jpeg) else None
+    if record is None or record.size[0] * record.size[1] > _MOST_PIXELS:
+        return None
+    try:
+        return make(record)
+    except (_core.CorruptDataError, _core.UnavailableError):
+        return None
+
+
+class Replacement:
+    """Stands where `original` stood. While a dataset is asked it calls `ours` first, whose None means that
+    `original` is to be called. Pickled as a name: what stands there in the process that unpickles.
+    """
+
+    def __init__(self, original: Callable[..., Any], ours: Callable[..., Any], name: str) -> None:
+        """`name`: where it stands, as "package.module:attribute"."""
+        functools.update_wrapper(self, original, updated=())
+        self._original, self._ours, self._name = original, ours, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        counts = asked()
+        if counts is None:
+            return self._original(*args, **kwargs)
+        made = self._ours(*args, **kwargs)
+        if made is None:
+            made = self._original(*args, **kwargs)
+            counts.left_to_pillow += made is not None  # OpenCV's None: there is no picture
+        else:
+            counts.opened += 1
+            counts.decoded(_core.last_decode(), first=True)
+            counts.called(self._name.rpartition(":")[2])
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_original":  # not made yet
+            raise AttributeError(name)
+        return getattr(self._original, name)
+
+    def __reduce__(self) -> Any:
+        return pkgutil.resolve_name, (self._name,)
+
+
+class Replacements:
+    """Those of one module here."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Any, str, Replacement]] = []
+
+    def put(self, owner: Any, attribute: str, ours: Callable[..., Any], name: str) -> None:
+        """`ours` in front of owner.attribute, unless something of ours is there."""
+        original = getattr(owner, attribute)
+        if not isinstance(original, Replacement):
+            made = Replacement(original, ours, name)
+            setattr(owner, attribute, made)
+            self._made.append((owner, attribute, made))
+
+    def take_out(self) -> None:
+        """What somebody put around a replacement later stays, and calls the original from now on."""
+        for owner, attribute, made in self._made:
+            if getattr(owner, attribute, None) is made:
+                setattr(owner, attribute, made._original)
+        self._made.clear()

@@ -1,0 +1,127 @@
+"""OpenCV's imread() and imdecode(): a regular JPEG comes from the engine, with OpenCV's pixels.
+
+Left to OpenCV: grey pictures of JPEGs in colour, whose conversion is one of its own; reduced sizes; an
+orientation that its versions read differently; and everything where the environment sets limits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._common.regular_files import open_regular
+from .decoding import Replacements, decoded, is_jpeg
+from .orientation import orientation_of
+from .samples import agrees
+
+_LIMITS = "OPENCV_IO_MAX_IMAGE_"
+_IGNORE_ORIENTATION, _RGB = 128, 256
+# Flags -> layouts of a picture in colour, and of a grey one; None: OpenCV's own. -1 is IMREAD_UNCHANGED, 0
+# GRAYSCALE; of the rest, 1 is COLOR, 2 ANYDEPTH, 4 ANYCOLOR.
+_LAYOUTS: dict[int, tuple[str | None, str]] = {
+    -1: ("BGR", "L"),
+    0: (None, "L"),
+    1: ("BGR", "BGR"),
+    2: (None, "L"),
+    3: ("BGR", "BGR"),
+    4: ("BGR", "L"),
+    5: ("BGR", "BGR"),
+    6: ("BGR", "L"),
+    _RGB: ("RGB", "RGB"),
+}
+# What puts a picture of each orientation upright, as Pillow numbers it.
+_METHODS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+
+_replacements = Replacements()
+_originals: dict[str, Any] = {}
+
+
+def _decoded(jpeg: bytes, flags: int) -> np.ndarray | None:
+    ignores = flags == -1 or bool(flags & _IGNORE_ORIENTATION)
+    layouts = _LAYOUTS.get(flags if flags == -1 else flags & ~_IGNORE_ORIENTATION)
+    if layouts is None:
+        return None
+
+    def make(record: _core.RecordedPicture) -> np.ndarray | None:
+        layout = layouts[record.mode == "L"]
+        orientation = 1 if ignores else orientation_of(jpeg)
+        if layout is None or orientation is None:
+            return None
+        if orientation != 1:
+            record = record.transpose(_METHODS[orientation])
+        return record.array(layout)
+
+    return decoded(jpeg, make)
+
+
+def _imread(filename: Any, *more: Any, **named: Any) -> np.ndarray | None:
+    flags = _flags(more, named, 1)
+    if flags is None or not isinstance(filename, (str, os.PathLike)):
+        return None
+    try:
+        with open_regular(filename, "rb", buffering=0) as file:
+            if not is_jpeg(file.read(3)):
+                return None
+            file.seek(0)
+            jpeg = file.read()
+    except (OSError, ValueError):  # which OpenCV meets, too
+        return None
+    return _decoded(jpeg, flags)
+
+
+def _imdecode(buf: Any, *more: Any, **named: Any) -> np.ndarray | None:
+    flags = _flags(more, named, None)
+    if flags is None or type(buf) is not np.ndarray or buf.dtype != np.uint8 or buf.ndim != 1:
+        return None
+    return _decoded(buf.tobytes(), flags) if is_jpeg(buf[:3].tobytes()) else None
+
+
+def _flags(more: tuple[Any, ...], named: dict[str, Any], default: int | None) -> int | None:
+    """The flags; None for other arguments than these."""
+    if len(more) + len(named) > 1:
+        return None
+    flags = more[0] if more else named.get("flags") if named else default
+    return flags if type(flags) is int else None
+
+
+# ------------------------------------------------------------------ in and out of OpenCV
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"imread": _imread, "imdecode": _imdecode}
+
+
+def __getattr__(name: str) -> Any:
+    """imread and imdecode are OpenCV's: pickle looks through all modules for functions that say of no module
+    that it is theirs, as OpenCV's do, so it finds one that a script bound before it was replaced.
+    """
+    if name in _FUNCTIONS:
+        return _originals.get(name) or getattr(sys.modules["cv2"], name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def install() -> bool:
+    """False while OpenCV is being imported."""
+    cv2 = sys.modules["cv2"]
+    if not hasattr(cv2, "__path__") or not all(hasattr(cv2, name) for name in _FUNCTIONS):
+        return False
+    if any(name.startswith(_LIMITS) for name in os.environ):
+        return True
+    if not hasattr(cv2, "IMREAD_COLOR_RGB"):
+        _LAYOUTS.pop(_RGB, None)
+    color = 1
+    if agrees(
+        lambda jpeg: cv2.imdecode(np.frombuffer(jpeg, np.uint8), color), lambda jpeg: _decoded(jpeg, color)
+    ):
+        for name, ours in _FUNCTIONS.items():
+            _originals[name] = getattr(cv2, name)
+            _replacements.put(cv2, name, ours, f"cv2:{name}")
+    return True
+
+
+def uninstall() -> None:
+    _replacements.take_out()
+    _originals.clear()
