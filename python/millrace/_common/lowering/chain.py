@@ -10,6 +10,7 @@ import torch
 from .arguments import OURS, V1, V2
 from .holders import held_transforms, holder_name, shadowed_method
 from .refusal import NotLowered, loaded
+from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
 
 FLOATS = {
@@ -40,6 +41,8 @@ class Chain:
         self.names: list[str] = []
         self.depth = 0  # of callables that hold others
         self.row_type: type | None = torch.Tensor
+        self.begins_with_rgb = False
+        self.makes_rgb: bool | None = False
         self.picture: list[dict[str, Any]] = []
         self.dtype: torch.dtype | None = None
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
@@ -70,6 +73,10 @@ class Chain:
                 self.add(part)
             return
         if family is None or name not in self.rules:
+            if self.dtype is None and is_method_of_argument(transform, "convert", "RGB"):
+                self.rules["RGB"](self, transform, V1)
+                self.names.append('convert("RGB")')
+                return
             if (parts := held_transforms(transform)) is not None:
                 return self.add_held(transform, parts)
             raise NotLowered(

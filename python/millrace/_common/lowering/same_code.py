@@ -73,6 +73,24 @@ def called(function: Any, template: str) -> list[Any] | None:
     return None
 
 
+def is_method_of_argument(function: Any, name: str, argument: str) -> bool:
+    """Whether `function(x)` is `x.name("argument")`, and does nothing else."""
+    function, bound = _unbound(function)
+    if not isinstance(function, types.FunctionType) or (free := _free_argument(function, bound)) is None:
+        return False
+    code = function.__code__
+    if code.co_flags & _OTHER_KINDS or code.co_kwonlyargcount or code.co_freevars or not _are_names(code):
+        return False
+    arguments = ", ".join(code.co_varnames[: code.co_argcount])
+    call = f"{free}.{name}({argument!r})"
+    for source in (f"def f({arguments}): return {call}", f"lambda {arguments}: {call}"):
+        module = compile(source, "<template>", "exec", dont_inherit=True)
+        made = next(constant for constant in module.co_consts if isinstance(constant, types.CodeType))
+        if (_look(made), made.co_consts) == (_look(code), code.co_consts):
+            return True
+    return False
+
+
 def plain_attribute(owner: Any, name: str) -> Any:
     """getattr(owner, name), if that runs no code of anybody; else NotPlain."""
     if isinstance(owner, types.ModuleType):

@@ -23,12 +23,15 @@ from .refusal import NotLowered, loaded
 class Lowered:
     """`chain`: what `_core.ImagePipeline` takes; `names`: of the transforms in it. `row_type`: the class of
     tensor that the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not
-    known.
+    known. `begins_with_rgb`: whether pictures of all modes are made RGB before anything else; `makes_rgb`:
+    whether grey ones are anywhere; None: sometimes.
     """
 
     chain: list[dict[str, Any]]
     names: list[str]
     row_type: type | None
+    begins_with_rgb: bool = False
+    makes_rgb: bool | None = False
 
 
 def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -52,7 +55,8 @@ def lowered_steps(steps: Sequence[Any]) -> Lowered:
     chain = Chain(_LOWERED)
     for step in steps:
         chain.add(step)
-    return Lowered(chain.finish(), chain.names, chain.row_type)
+    made = chain.finish()
+    return Lowered(made, chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb)
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
@@ -125,6 +129,7 @@ def _grayscale(chain: Chain, t: Any, family: str) -> None:
             " num_output_channels=3"
         )
     chain.change_picture({"op": "grayscale"}, "Grayscale")
+    chain.makes_rgb = True
 
 
 def _mapped(name: str, t: Any) -> dict[str, Any]:
@@ -172,13 +177,14 @@ def _gaussian_blur(chain: Chain, t: Any, family: str) -> None:
 def _random_apply(chain: Chain, t: Any, family: str) -> None:
     """Around one step that happens or not, its probability is a factor of that step's own."""
     inner = list(t.transforms)
-    before, erasing = len(chain.picture), len(chain.erasing)
+    before, erasing, made_rgb = len(chain.picture), len(chain.erasing), chain.makes_rgb
     if len(inner) == 1 and type(inner[0]).__name__ != "Compose":
         chain.add(inner[0])
         chain.names.pop()
         if len(chain.picture) == before + 1 and len(chain.erasing) == erasing:
             op = chain.picture[-1]
             if op["op"] == "grayscale":
+                chain.makes_rgb = None if not made_rgb else True
                 op |= {"op": "random_grayscale", "p": 1.0}
             if "p" in op:
                 op["p"] *= float(t.p)
@@ -261,6 +267,12 @@ def _nothing(chain: Chain, t: Any, family: str) -> None:
     """On the RGB pictures and plain tensors of these chains it changes nothing that reaches the batch."""
 
 
+def _rgb(chain: Chain, t: Any, family: str) -> None:
+    if not chain.picture and chain.dtype is None:
+        chain.begins_with_rgb = True
+    chain.makes_rgb = True
+
+
 def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
     chain.row_type = torch.Tensor
 
@@ -289,6 +301,6 @@ _LOWERED: dict[str, Callable[[Chain, Any, str], None]] = {
     "ConvertImageDtype": _to_dtype,
     "Normalize": _normalize,
     "Identity": _nothing,
-    "RGB": _nothing,
+    "RGB": _rgb,
     "ToPureTensor": _to_pure_tensor,
 }

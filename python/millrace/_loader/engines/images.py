@@ -13,6 +13,7 @@ import torch
 from ... import _core
 from ...datasets.pillow_decode import PillowDecoder
 from .native import NativeSpec
+from .targets import Targets
 
 _LARGE_BATCH_BYTES = 64 * 2**20
 
@@ -20,11 +21,14 @@ _LARGE_BATCH_BYTES = 64 * 2**20
 @dataclass(frozen=True)
 class Files:
     """Where the pictures are and what they are labelled: `labels` is an int64 array of shape
-    (len(files),).
+    (len(files),). With `targets` these are the samples' positions, from which it makes the consumer's
+    targets. `paths`: of `files`, where these lie in folders.
     """
 
     files: _core.SampleFiles
     labels: np.ndarray
+    paths: _core.PathTable | None = None
+    targets: Targets | None = None
 
 
 def ring_slots(batch_bytes: int | None) -> int:
@@ -52,10 +56,12 @@ class ImageSpec(NativeSpec):
     pipeline: _core.ImagePipeline
     index_maps: tuple[Sequence[int], ...]
     python_collate: Any = None
+    on_error: str | None = None  # of a dataset that has a policy of its own
     leaves_out = counts_occurrences = True
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
-        return _core.Loader(self.dataset(), threads, self.slots(batch_size), on_error, drop_last, memory)
+        policy = self.on_error or on_error
+        return _core.Loader(self.dataset(), threads, self.slots(batch_size), policy, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
         return _core.ImageDataset(self.files.files, self.files.labels, self.pipeline, PillowDecoder())
@@ -91,6 +97,6 @@ class DeviceImageSpec(ImageSpec):
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
         slots = self.slots(batch_size) + 1  # one is being copied
-        options = threads, slots, on_error, drop_last, memory
+        options = threads, slots, self.on_error or on_error, drop_last, memory
         device, decoding = self.place()
         return _core.DeviceLoader(self.dataset(), *options, device, decoding, self.balances, self.ahead)

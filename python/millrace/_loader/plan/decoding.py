@@ -48,8 +48,8 @@ def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec 
         return (
             spec,
             (
-                "collate_fn is Python code, for batches in the CPU's memory; leave it out, or apply it to the"
-                " finished batch"
+                "collate_fn or target_transform is Python code, for batches in the CPU's memory; leave it"
+                " out, or apply it to the finished batch"
             ),
         )
     reason = _core.why_not_fused(spec.pipeline) or missing_reason(loader._millrace_device)

@@ -11,6 +11,7 @@ from torch.utils.data import SequentialSampler, default_collate
 from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
+from ..._common.lowering.holders import holder_name
 from ..._common.lowering.refusal import NotLowered
 from ..._common.lowering.rows import RowSet
 from ..._common.lowering.transforms import Lowered, lowered
@@ -23,10 +24,12 @@ from ..seeding import recognise_worker_init
 from .batches import BatchSource, batch_spec, is_batches, recognise_batch_collate, recognise_batches
 from .collate import recognise_collate
 from .decoding import decoded_on_device
+from .grey import grey_chain
 from .in_memory import is_in_memory, recognise_rows
-from .python_collate import PythonCollate, recognise_any_collate, recognise_batch_function
+from .python_collate import PythonCollate, recognise_any_collate, recognise_batch_function, with_targets
 from .samplers import has_torchs_order, is_plain, sampler_name
-from .sources import Source, recognise_source
+from .source import Source
+from .sources import joins_pictures, recognise_source
 from .streams import Stream, is_stream, recognise_stream
 
 
@@ -127,6 +130,9 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
     stages = _Stages()
     data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader))
     transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
+    if isinstance(data, Source) and data.target_transforms:
+        stages.ask("target_transform", lambda: (_told_of_targets(data), None))
+        stages.beside.add("target_transform")
     stages.ask("sampler", lambda: _sampler(loader))
     collate: PythonCollate | None = stages.ask("collate_fn", lambda: _collate(loader, data, transform))
     if collate is not None:
@@ -141,7 +147,9 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
         # Last, because the table of a big folder takes a while when it is first made.
         files: Files | None = stages.ask("dataset", lambda: _files(data))
         if files is not None and transform is not None:
-            spec = ImageSpec(files, transform[0], data.index_maps, collate)
+            if files.targets is not None:
+                collate = with_targets(collate, files.targets)
+            spec = ImageSpec(files, transform[0], data.index_maps, collate, data.on_error)
     return Plan(stages.finish(), spec)
 
 
@@ -189,7 +197,7 @@ def _stream(loader: Any) -> tuple[str, Stream]:
 
 def _dataset(loader: Any) -> tuple[str, Source | RowSet]:
     dataset = loader.dataset
-    if is_in_memory(dataset):
+    if is_in_memory(dataset) and not joins_pictures(dataset):
         rows = recognise_rows(dataset)
         if loader.on_error != "raise" and rows.refuses:
             raise NotLowered(
@@ -221,19 +229,46 @@ def _collate(loader: Any, data: Source | RowSet | None, transform: Any) -> tuple
 
 
 def _transform(source: Source | Stream) -> tuple[str, tuple[_core.ImagePipeline, Lowered]]:
-    made = lowered(source.transform)
-    chain, names = made.chain, made.names
-    if isinstance(source, Source) and source.exif:
-        chain, names = [{"op": "exif_transpose"}, *chain], ["EXIF orientation", *names]
+    made, chain, names = _chain(source)
+    for part in getattr(source, "parts", ())[1:]:
+        other, other_chain, _ = _chain(part)
+        if (other_chain, other.row_type) != (chain, made.row_type):
+            raise NotLowered(
+                f"ConcatDataset's parts have different transforms: that of {part.name} is not that of"
+                f" {source.parts[0].name}; give all of them the same"  # type: ignore[union-attr]
+            )
     try:
         return ", ".join(names), (_core.ImagePipeline(chain), made)
     except ValueError as error:  # torch's own path then raises torch's own error
         raise NotLowered(str(error)) from None
 
 
+def _chain(source: Source | Stream) -> tuple[Lowered, list[dict[str, Any]], list[str]]:
+    """(the transform, as the engine takes it, the names of what is in it)"""
+    made = lowered(source.transform)
+    if not isinstance(source, Source):
+        return made, made.chain, made.names
+    if source.any_mode and not made.begins_with_rgb:
+        raise NotLowered(
+            f"{source.name} leaves pictures in the modes of their files; begin the transform with"
+            " torchvision.transforms.v2.RGB()"
+        )
+    if source.grey:
+        return made, grey_chain(made), made.names
+    if source.exif:
+        return made, [{"op": "exif_transpose"}, *made.chain], ["EXIF orientation", *made.names]
+    return made, made.chain, made.names
+
+
+def _told_of_targets(source: Source) -> str:
+    names = dict.fromkeys(map(holder_name, source.target_transforms))
+    return f"{', '.join(names)}, called in next() for each sample of the batch, in order"
+
+
 def _files(source: Source) -> tuple[str, Files]:
-    files = source.files()
-    return f"{source.name} of {len(files.files)} files", files
+    files = source.make_files()
+    kept = "pictures in memory" if isinstance(files.files, _core.PixelFiles) else "files"
+    return f"{source.name} of {len(files.files)} {kept}", files
 
 
 def _sampler(loader: Any) -> tuple[str, None]:

@@ -1,5 +1,5 @@
-"""A user's collate_fn over pictures that the engine makes: decoding stays native, the function is called in
-next().
+"""A user's collate_fn or target_transform over pictures that the engine makes: decoding stays native, the
+function is called in next().
 
 It gets what torch's loader would give it, a list of samples as `dataset[i]` returns them; their pictures are
 rows of the native batch, so nothing is copied. One that provably is `f(*default_collate(samples))` has its f
@@ -18,7 +18,7 @@ import functools
 import hashlib
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from ..._common.lowering.holders import holder_name
 from ..._common.lowering.refusal import NotLowered
 from ..._common.lowering.same_code import called
 from ..._profiling.stages import COLLATE, during
+from ..engines.targets import Targets
 from .collate import IMAGE_AND_LABEL, recognise_collate
 
 _OF_BATCH = {  # template: (whether f gets the batch's fields one by one, whether the result becomes a tuple)
@@ -48,35 +49,51 @@ _OF_BATCH = {  # template: (whether f gets the batch's fields one by one, whethe
 
 @dataclass(frozen=True)
 class PythonCollate:
-    """`function`: of the samples, or, `of_batch`, of the batch, whose fields it gets one by one if `spread`.
-    `row_type`: of pictures."""
+    """`function`: of the samples, or, `of_batch`, of the batch, whose fields it gets one by one if `spread`;
+    None: it is default_collate. `row_type`: of pictures. `targets`: makes the samples' targets of the
+    engine's labels."""
 
     function: Any
     of_batch: bool
     spread: bool
     as_tuple: bool
     row_type: type
+    targets: Targets | None = None
 
-    def __call__(self, batch: list[torch.Tensor]) -> Any:
+    def __call__(self, batch: list[Any]) -> Any:
         """Of what default_collate would return."""
         with during(COLLATE):
             if self.of_batch:
+                if self.targets is not None:
+                    # A tuple, as default_collate has a field of its samples: texts are returned as they are.
+                    targets = tuple(self.targets(batch[1].tolist()))
+                    batch = [batch[0], default_collate(targets)]  # type: ignore[arg-type]
+                if self.function is None:
+                    return batch
                 made = self.function(*batch) if self.spread else self.function(batch)
                 return _pair(made) if self.as_tuple else made
             return self.function(self._samples(*batch))
 
-    def seeded(self, batch: list[torch.Tensor], *place: int) -> Any:
+    def seeded(self, batch: list[Any], *place: int) -> Any:
         """With generators of its own, seeded from `place`: the loader's seed, the epoch, the step, the
         rank.
         """
         with _generators_seeded(place):
             return self(batch)
 
-    def _samples(self, pictures: torch.Tensor, labels: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
+    def _samples(self, pictures: torch.Tensor, labels: torch.Tensor) -> list[tuple[torch.Tensor, Any]]:
         rows = pictures.unbind(0)
         if self.row_type is not torch.Tensor:
             rows = [row.as_subclass(self.row_type) for row in rows]  # type: ignore[assignment]
-        return list(zip(rows, labels.tolist()))
+        numbers = labels.tolist()
+        return list(zip(rows, numbers if self.targets is None else self.targets(numbers)))
+
+
+def with_targets(collate: PythonCollate | None, targets: Targets) -> PythonCollate:
+    """`collate`, None for default_collate, of pictures with these targets."""
+    if collate is None:
+        return PythonCollate(None, True, False, False, torch.Tensor, targets)
+    return replace(collate, targets=targets)
 
 
 def recognise_any_collate(collate_fn: Any, row_type: type | None) -> tuple[str, PythonCollate | None]:

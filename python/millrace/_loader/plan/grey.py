@@ -1,0 +1,22 @@
+"""Transforms of grey pictures: the chain of one channel that the engine makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.transforms import Lowered
+
+
+def grey_chain(made: Lowered) -> list[dict[str, Any]]:
+    """`made.chain` for pictures in mode L. The engine's pictures have three equal channels, which all it does
+    keeps equal; the tensor has the first, or all where the transforms make the picture RGB.
+    """
+    if made.makes_rgb is None:
+        raise NotLowered("RandomApply of Grayscale makes three channels of some grey pictures only")
+    if made.makes_rgb:
+        return made.chain
+    for op in made.chain:
+        if len(set(op.get("fill", ()))) > 1:
+            raise NotLowered(f"the fill of {op['op']} has colours, and the pictures are grey")
+    return [{**op, "channels": 1} if op["op"] == "to_tensor" else op for op in made.chain]

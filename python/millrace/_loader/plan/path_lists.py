@@ -1,0 +1,324 @@
+"""torchvision's datasets that are lists of paths and labels: DatasetFolder, Food101, and the like.
+
+Which class it is says the module that the program has imported; what its __getitem__ does, the attributes
+that its code reads. A version of torchvision that reads others stays in Python.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+import types
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import _core
+from ..._common.lowering.refusal import NotLowered, loaded
+from ...datasets.lazy_list import Targets as Labels
+from ...frozen_list import FrozenList
+from ..engines.images import Files
+from ..engines.targets import Targets
+from .source import Source
+
+_DATASETS = "torchvision.datasets"
+_FOLDER = f"{_DATASETS}.folder"
+_OPENS = frozenset({"PIL", "Image", "open"})
+_TRANSFORMS = frozenset({"transform", "target_transform", "transforms"})
+
+Listing = tuple[list[Any], list[Any]]
+"""Paths, and targets before the target_transform."""
+
+
+def pairs(samples: Sequence[Any]) -> Listing:
+    if not set(map(type, samples)) <= {tuple} or not set(map(len, samples)) <= {2}:
+        raise NotLowered("its samples are not all tuples of two, a path and a label")
+    return [path for path, _ in samples], [target for _, target in samples]
+
+
+def _two_lists(paths: Sequence[Any], labels: Sequence[Any]) -> Listing:
+    return list(paths), list(labels)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a class keeps its samples: `columns` are attributes, lists that listing() is called with.
+    `reads`: the names in its __getitem__'s code beside columns, transforms, and what opens a file.
+    """
+
+    columns: tuple[str, ...]
+    listing: Callable[..., Listing] = _two_lists
+    reads: frozenset[str] = frozenset()
+    special: Callable[[Any], tuple[Callable[..., Listing], Any]] | None = None
+    """Of a dataset whose listing() depends on more than the columns: it, and what it depends on; NotLowered:
+    there is no native one."""
+
+
+def of_samples(name: str) -> Layout:
+    return Layout((name,), pairs)
+
+
+def _pets(root: Any) -> tuple[Callable[..., Listing], Any]:
+    columns = {"category": 0, "binary-category": 1}
+    kinds = list(root._target_types)
+    if not kinds or not set(kinds) <= set(columns):
+        raise NotLowered("OxfordIIITPet gives segmentations, or no target; use target_types of categories")
+
+    def listing(paths: Sequence[Any], *labels: Sequence[int]) -> Listing:
+        chosen = [labels[columns[kind]] for kind in kinds]
+        return list(paths), list(chosen[0]) if len(chosen) == 1 else list(zip(*chosen, strict=True))
+
+    return listing, kinds
+
+
+def _caltech101(root: Any) -> tuple[Callable[..., Listing], Any]:
+    if list(root.target_type) != ["category"]:
+        raise NotLowered("Caltech101 gives annotations; use target_type='category'")
+    folder = os.path.join(root.root, "101_ObjectCategories")
+
+    def listing(index: Sequence[int], y: Sequence[int], categories: Sequence[str]) -> Listing:
+        numbers = zip(index, y, strict=True)
+        return [os.path.join(folder, categories[c], f"image_{i:04d}.jpg") for i, c in numbers], list(y)
+
+    return listing, folder
+
+
+def _caltech256(root: Any) -> tuple[Callable[..., Listing], Any]:
+    folder = os.path.join(root.root, "256_ObjectCategories")
+
+    def listing(index: Sequence[int], y: Sequence[int], categories: Sequence[str]) -> Listing:
+        numbers = zip(index, y, strict=True)
+        return [os.path.join(folder, categories[c], f"{c + 1:03d}_{i:04d}.jpg") for i, c in numbers], list(y)
+
+    return listing, folder
+
+
+def _inaturalist(root: Any) -> tuple[Callable[..., Listing], Any]:
+    folder, kinds = root.root, list(root.target_type)
+
+    def listing(index: Sequence[Any], names: Sequence[str], numbers: Sequence[dict[str, int]]) -> Listing:
+        def target(category: int) -> Any:
+            found = tuple(category if kind == "full" else numbers[category][kind] for kind in kinds)
+            return found if len(found) > 1 else found[0]
+
+        paths = [os.path.join(folder, names[category], name) for category, name in index]
+        return paths, [target(category) for category, _ in index]
+
+    return listing, (folder, kinds)
+
+
+_FILES = ("_image_files", "_labels")
+_BY_CATEGORY = frozenset({"os", "path", "join", "root"})
+LAYOUTS: dict[tuple[str, str], Layout] = {
+    ("folder", "DatasetFolder"): of_samples("samples"),
+    ("eurosat", "EuroSAT"): of_samples("samples"),
+    ("imagenette", "Imagenette"): of_samples("_samples"),
+    ("stanford_cars", "StanfordCars"): of_samples("_samples"),
+    ("rendered_sst2", "RenderedSST2"): of_samples("_samples"),
+    ("gtsrb", "GTSRB"): of_samples("_samples"),
+    ("places365", "Places365"): of_samples("imgs"),
+    ("flowers102", "Flowers102"): Layout(_FILES),
+    ("food101", "Food101"): Layout(_FILES),
+    ("fgvc_aircraft", "FGVCAircraft"): Layout(_FILES),
+    ("sun397", "SUN397"): Layout(_FILES),
+    ("dtd", "DTD"): Layout(_FILES),
+    ("clevr", "CLEVRClassification"): Layout(_FILES),
+    ("lfw", "LFWPeople"): Layout(("data", "targets")),
+    ("oxford_iiit_pet", "OxfordIIITPet"): Layout(
+        ("_images", "_labels", "_bin_labels"),
+        reads=frozenset({"_target_types", "append", "_segs", "len", "tuple"}),
+        special=_pets,
+    ),
+    ("caltech", "Caltech101"): Layout(
+        ("index", "y", "categories"),
+        reads=_BY_CATEGORY
+        | {
+            "scipy",
+            "scipy.io",
+            "io",
+            "target_type",
+            "append",
+            "loadmat",
+            "annotation_categories",
+            "tuple",
+            "len",
+        },
+        special=_caltech101,
+    ),
+    ("caltech", "Caltech256"): Layout(("index", "y", "categories"), reads=_BY_CATEGORY, special=_caltech256),
+    ("inaturalist", "INaturalist"): Layout(
+        ("index", "all_categories", "categories_map"),
+        reads=_BY_CATEGORY | {"loader", "target_type", "append", "tuple", "len"},
+        special=_inaturalist,
+    ),
+}
+
+
+def recognise_torchvision(root: Any) -> Source:
+    """The Source of a VisionDataset; NotLowered when its samples must be made by Python."""
+    cls = type(root)
+    base, layout = _base(cls)
+    check_overrides(
+        cls, base, (*layout.columns, "root", "transform", "target_transform", "transforms", "loader")
+    )
+    code = library_code(base, "__getitem__").co_names
+    any_mode = _opening(root, base, set(code) - set(layout.columns) - _TRANSFORMS - layout.reads)
+    if any_mode and getattr(root, "loader", None) is not None:
+        check_loader(root.loader)
+        any_mode = False
+    transform, target_transform = root.transform, root.target_transform
+    if "transforms" in code:
+        transform, target_transform = _standard(root)
+    listing, key = (layout.listing, None) if layout.special is None else layout.special(root)
+
+    def files() -> Files:
+        columns = [getattr(root, name) for name in layout.columns]
+        return known_files(root, columns, listing, target_transform, key)
+
+    functions = () if target_transform is None else (target_transform,)
+    return Source(
+        f"torchvision {cls.__name__}", transform, files, any_mode=any_mode, target_transforms=functions
+    )
+
+
+def _base(cls: type) -> tuple[type, Layout]:
+    for base in cls.__mro__:
+        package, _, module = base.__module__.rpartition(".")
+        layout = LAYOUTS.get((module, base.__name__)) if package == _DATASETS else None
+        if layout is not None and loaded(base.__module__, base.__name__) is base:
+            return base, layout
+    names = ", ".join(name for _, name in LAYOUTS)
+    raise NotLowered(f"{cls.__name__} is Python code; the engine reads torchvision's ImageFolder, {names}")
+
+
+# What decides which sample an index gives. A subclass that only finds its files in another way (its __init__)
+# stays native.
+_DECISIVE = ("__getitem__", "__getitems__", "__getattribute__", "__getattr__", "__len__")
+
+
+def check_overrides(cls: type, base: type, attributes: Sequence[str]) -> None:
+    """NotLowered if `cls` may give other samples than `base` with the same attributes."""
+    for name in (*_DECISIVE, *attributes):
+        if getattr(cls, name, None) is not getattr(base, name, None):
+            raise NotLowered(
+                f"{cls.__name__} overrides {name} of {base.__name__}; use {base.__name__} itself"
+            )
+
+
+def library_code(base: type, name: str) -> types.CodeType:
+    """The code of a method of a library's class; NotLowered if somebody replaced it."""
+    method = getattr(base, name, None)
+    module = sys.modules.get(getattr(method, "__module__", ""))
+    if (
+        not isinstance(method, types.FunctionType)
+        or module is None
+        or method.__globals__ is not vars(module)
+        or method.__module__.partition(".")[0] != base.__module__.partition(".")[0]
+    ):
+        raise NotLowered(f"{base.__name__}.{name} was replaced; restore it")
+    return method.__code__
+
+
+def _opening(root: Any, base: type, names: set[str]) -> bool:
+    """Whether pictures keep their files' modes; NotLowered where they are not opened by Pillow in one of the
+    usual ways. `names`: those in the code that say how.
+    """
+    constants = library_code(base, "__getitem__").co_consts
+    if names in ({"loader"}, {"_loader"}):
+        check_loader(getattr(root, names.pop()))
+        return False
+    if (
+        names
+        and names - {"convert"} <= _OPENS
+        and "open" in names
+        and ("convert" not in names or "RGB" in constants)
+    ):
+        return "convert" not in names
+    raise NotLowered(f"{base.__name__} of this torchvision opens pictures in a way that is not known here")
+
+
+def check_loader(loader: Any) -> None:
+    """NotLowered for any but torchvision's own, over Pillow."""
+    pillow = loaded(_FOLDER, "pil_loader")
+    if loader is pillow:
+        return
+    if loader is not loaded(_FOLDER, "default_loader"):
+        raise NotLowered("the folder has its own loader function; leave `loader` out to decode natively")
+    if loaded("torchvision", "get_image_backend")() != "PIL":
+        raise NotLowered("torchvision's image backend is not PIL; call torchvision.set_image_backend('PIL')")
+
+
+def _standard(root: Any) -> tuple[Any, Any]:
+    """(transform, target_transform) of a dataset that calls `transforms` with both."""
+    transforms = root.transforms
+    if transforms is None:
+        return None, None
+    if type(transforms) is not loaded(f"{_DATASETS}.vision", "StandardTransform"):
+        raise NotLowered(
+            "`transforms` takes picture and label together; give transform= and target_transform= instead"
+        )
+    return transforms.transform, transforms.target_transform
+
+
+# ---------------------------------------------------------------- the compact form of what is listed
+
+
+class _Known(NamedTuple):
+    columns: list[Sequence[Any]]
+    key: Any
+    paths: _core.PathTable
+    labels: np.ndarray | None  # of targets that are ints
+    targets: Sequence[Any]
+
+
+# It, and the objects it was made from: a tuple or path that is still the same object says the same, so
+# samples assigned or exchanged between epochs count, and a million unchanged ones cost some milliseconds.
+# Nothing in it leads to the dataset, as a target_transform may.
+_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+
+
+def known_files(
+    dataset: Any,
+    columns: Sequence[Sequence[Any]],
+    listing: Callable[..., Listing],
+    target_transform: Any,
+    key: Any = None,
+) -> Files:
+    """What listing(*columns) comes to. `key`: what else decides it."""
+    found = _known.get(dataset)
+    if found is None or found.key != key or not all(map(_same_objects, found.columns, columns)):
+        found = _known[dataset] = _compact(columns, listing, key)
+    files = _core.PathFiles(found.paths)
+    if found.labels is not None and target_transform is None:
+        return Files(files, found.labels, found.paths)
+    targets = Targets([(found.targets, target_transform)])
+    return Files(files, np.arange(len(files)), found.paths, targets)
+
+
+def _compact(columns: Sequence[Sequence[Any]], listing: Callable[..., Listing], key: Any) -> _Known:
+    paths, targets = listing(*columns)
+    if not all(map(_is_path, set(map(type, paths)))):
+        raise NotLowered("its paths are not all strings or pathlib's")
+    if len(targets) != len(paths):
+        raise NotLowered(f"there are {len(targets)} labels for {len(paths)} paths")
+    table = _core.PathTable(list(map(os.fspath, paths)))
+    labels = _core.int64_array(targets) if set(map(type, targets)) <= {int} else None
+    kept: list[Sequence[Any]] = [
+        column if isinstance(column, FrozenList) else list(column) for column in columns
+    ]
+    return _Known(kept, key, table, labels, targets if labels is None else Labels(labels))
+
+
+def _is_path(kind: type) -> bool:
+    return kind is str or issubclass(kind, PurePath)
+
+
+def _same_objects(known: Sequence[Any], column: Sequence[Any]) -> bool:
+    if isinstance(column, FrozenList):
+        return known is column
+    return len(known) == len(column) and all(map(operator.is_, known, column))

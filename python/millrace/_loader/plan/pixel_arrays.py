@@ -1,0 +1,113 @@
+"""torchvision's datasets that keep their pictures in memory, as arrays of bytes: CIFAR, MNIST and its kin,
+SVHN, STL10, USPS.
+
+The engine reads them where they lie, so what a program writes into them counts from the next batch. Those in
+grey are an array whose three channels are the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from ... import _core
+from ..._common.lowering.refusal import NotLowered, loaded
+from ..engines.images import Files
+from ..engines.targets import Targets
+from .path_lists import check_overrides, library_code
+from .source import Source
+
+_MAKES = {"Image", "fromarray", "_Image_fromarray"}
+_TRANSFORMS = {"transform", "target_transform"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`axes`: of `data`, of samples, height, width and channels; `labels`: the attribute; `reads`: the names
+    in its __getitem__'s code beside these, transforms, and what makes a picture.
+    """
+
+    axes: str
+    labels: str
+    reads: frozenset[str]
+    as_int: bool = True
+    """Whether a target is int(label)."""
+
+
+_GREY = Layout("nhw", "targets", frozenset({"int", "numpy"}))
+_TRANSPOSED = Layout("nchw", "labels", frozenset({"int", "np", "transpose"}))
+LAYOUTS: dict[tuple[str, str], Layout] = {
+    ("torchvision.datasets.cifar", "CIFAR10"): Layout("nhwc", "targets", frozenset(), as_int=False),
+    ("torchvision.datasets.mnist", "MNIST"): _GREY,
+    ("torchvision.datasets.mnist", "QMNIST"): Layout("nhw", "targets", frozenset({"int", "numpy", "compat"})),
+    ("torchvision.datasets.svhn", "SVHN"): _TRANSPOSED,
+    ("torchvision.datasets.stl10", "STL10"): _TRANSPOSED,
+    ("torchvision.datasets.usps", "USPS"): Layout("nhw", "targets", frozenset({"int"})),
+}
+
+
+def recogniser_of_arrays(root: Any) -> Callable[[Any], Source] | None:
+    """What recognises `root`, if it derives from one of these classes."""
+    for base in type(root).__mro__:
+        layout = LAYOUTS.get((base.__module__, base.__name__))
+        if layout is not None and loaded(base.__module__, base.__name__) is base:
+            return partial(recognise_arrays, base=base, layout=layout)
+    return None
+
+
+def recognise_arrays(root: Any, base: type, layout: Layout) -> Source:
+    """The Source of one of these datasets; NotLowered when its samples must be made by Python."""
+    name = f"torchvision {type(root).__name__}"
+    check_overrides(type(root), base, ("data", layout.labels, "transform", "target_transform", "compat"))
+    names = set(library_code(base, "__getitem__").co_names) - _MAKES - _TRANSFORMS
+    if names != {"data", layout.labels} | layout.reads:
+        raise NotLowered(f"{base.__name__} of this torchvision makes samples in a way that is not known here")
+    pixels, function = _pixels(root.data, layout.axes), root.target_transform
+
+    def files() -> Files:
+        targets = _targets(root, layout)
+        if len(targets) != len(pixels):
+            raise NotLowered(f"there are {len(targets)} labels for {len(pixels)} pictures")
+        numbers = function is None and set(map(type, targets)) <= {int}
+        labels = _core.int64_array(targets) if numbers else None
+        if labels is not None:
+            return Files(_core.PixelFiles(pixels), labels)
+        return Files(_core.PixelFiles(pixels), np.arange(len(pixels)), targets=Targets([(targets, function)]))
+
+    functions = () if function is None else (function,)
+    grey = layout.axes == "nhw"
+    return Source(name, root.transform, files, grey=grey, target_transforms=functions)
+
+
+def _pixels(data: Any, axes: str) -> np.ndarray:
+    """uint8 of shape (samples, height, width, 3), where `data` lies: those of grey pictures have one channel
+    thrice.
+    """
+    if type(data) is torch.Tensor and data.device.type == "cpu" and data.dtype is torch.uint8:
+        data = data.detach().numpy()
+    if type(data) is not np.ndarray or data.dtype != np.uint8 or data.ndim != len(axes):
+        raise NotLowered(f"its `data` is no array of bytes with {len(axes)} dimensions")
+    if axes == "nhw":
+        return np.broadcast_to(data[..., None], (*data.shape, 3))
+    data = data.transpose([axes.index(axis) for axis in "nhwc"])
+    if data.shape[3] != 3:
+        raise NotLowered(f"its pictures have {data.shape[3]} channels; the engine knows three")
+    return data
+
+
+def _targets(root: Any, layout: Layout) -> list[Any]:
+    labels = getattr(root, layout.labels)
+    if labels is None:
+        return [None] * len(root.data)
+    if "compat" in layout.reads:
+        if not root.compat:
+            return list(labels)
+        labels = labels[:, 0] if type(labels) is torch.Tensor else [row[0] for row in labels]
+    if not layout.as_int:
+        return list(labels)
+    return list(map(int, labels.tolist() if type(labels) in (torch.Tensor, np.ndarray) else labels))
