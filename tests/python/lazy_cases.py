@@ -9,6 +9,7 @@ import hashlib
 import io
 import random
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from millrace._pictures import asking
 from millrace._pictures.counts import PictureCounts
 from pictures import jpeg_bytes, make_picture
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 FILTERS = ("NEAREST", "BOX", "BILINEAR", "HAMMING", "BICUBIC", "LANCZOS")
 TURNS = tuple(Image.Transpose)
@@ -142,6 +144,42 @@ def lazy_jpegs(width: int = 61, height: int = 45, seed: int = 5) -> dict[str, by
     across, down = -(-width // 16), -(-height // 16)
     files["411"] = with_sampling(files["420"], 0x41, (32 * across - 5, 8 * down - 1))
     return files
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
+
+
+def lazy_pngs(width: int = 61, height: int = 45, seed: int = 6) -> dict[str, bytes]:
+    """name -> file: all that waits, once it is decoded."""
+    photo = make_picture(width, height, seed)
+
+    def saved(picture: Image.Image, **options: Any) -> bytes:
+        file = io.BytesIO()
+        picture.save(file, "PNG", **options)
+        return file.getvalue()
+
+    exif, texts = Image.Exif(), PngInfo()
+    exif[0x0112] = 6
+    texts.add_text("author", "somebody")
+    texts.add_itxt("title", "a title", zip=True)
+    plain = saved(photo)
+    data = plain.index(b"IDAT") - 4
+    length = int.from_bytes(plain[data : data + 4], "big")
+    content, end = plain[data + 8 : data + 8 + length], plain[data + 12 + length :]
+    pieces = b"".join(_chunk(b"IDAT", content[at : at + 1000]) for at in range(0, length, 1000))
+    return {
+        "png": plain,
+        "png grey": saved(photo.convert("L")),
+        "png stored": saved(photo, compress_level=0),
+        "png turned 6": saved(photo, exif=exif, dpi=(72, 72)),
+        "png with texts": saved(photo, pnginfo=texts, icc_profile=bytes(range(200))),
+        "png transparent": saved(photo, transparency=photo.getpixel((5, 5))),
+        "png grey transparent": saved(photo.convert("L"), transparency=77),
+        "png in pieces": plain[:data] + pieces + end,
+        "png with texts behind": plain[:-12] + _chunk(b"tEXt", b"late\0a text") + end,
+        "png with bytes behind": plain + b"some bytes behind the end",
+    }
 
 
 def opened(data: bytes) -> Image.Image:

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import random
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from lazy_cases import (
     chains,
     lazy_jpegs,
     lazy_pictures,
+    lazy_pngs,
     opened,
     outcome,
     same_lazily,
@@ -23,7 +25,7 @@ from millrace._pictures.pillow import record_of
 from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageChops, ImageDraw, ImageEnhance, ImageFilter, ImageOps, ImageStat
 
-FILES = lazy_jpegs()
+FILES = lazy_jpegs() | lazy_pngs()
 
 
 def jpeg_picture(data):
@@ -277,6 +279,20 @@ def test_pictures_that_branch(name, steps):
         return [image.tobytes() for image in reversed(images)], images
 
     same_lazily(made)
+
+
+def test_long_chains():
+    def chained(count):
+        image, draw = opened(FILES["420"]), random.Random(count)
+        for _ in range(count):
+            sides = draw.randrange(30, 90), draw.randrange(30, 90)
+            image = image.resize(sides, draw.randrange(6)) if draw.randrange(3) == 0 else image
+            image = image.transpose(draw.choice(list(Image.Transpose)))
+            image = image.crop((draw.randrange(-2, 3), draw.randrange(-2, 3), image.width + 1, image.height))
+        return image
+
+    for count in (20, 100, 500):
+        same_lazily(lambda: chained(count))
 
 
 def test_drawing_into_one_picture_leaves_the_others():
