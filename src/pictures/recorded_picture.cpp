@@ -24,6 +24,7 @@ struct RecordedPicture::Source {
   std::span<const uint8_t> bytes;
   PictureSize size;
   bool grey = false;
+  bool decoded_at_open = false;
   std::atomic<int> renders = 0;
 
   base::ImageView pixels() const {
@@ -132,8 +133,8 @@ class RecordedPicture::Renderer {
 
  private:
   base::ImageView decode(const std::shared_ptr<Source>& source, base::Rect region) {
-    last = Decoded::nothing;
     const bool again = source->renders.fetch_add(1, std::memory_order_relaxed) > 0;
+    last = !again && source->decoded_at_open ? Decoded::whole : Decoded::nothing;
     if (const base::ImageView pixels = source->pixels(); pixels.data) return part_of(pixels, region);
     if (whole_.lock() == source) return part_of(buffers_.decoded.view(), region);
     const base::Rect all{0, 0, source->size.width, source->size.height};
@@ -170,6 +171,7 @@ std::optional<RecordedPicture> RecordedPicture::open(std::shared_ptr<const void>
       source->bytes = bytes;
     } else {
       source->keep([&](base::ImageView view) { decoder.decode({0, 0, view.width, view.height}, view); });
+      source->decoded_at_open = true;
     }
   } catch (const Error&) {
     return std::nullopt;

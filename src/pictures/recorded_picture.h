@@ -44,7 +44,8 @@ class RecordedPicture {
   Mode mode() const { return mode_; }
   std::span<const uint8_t> compressed() const;
   int renders() const;  // how often any picture of this file was looked at
-  // What this thread's last render() decoded: nothing, as the pixels were there, a part of the file, or all.
+  // What this thread's last render() decoded: nothing, as the pixels were there, a part of the file, or all
+  // (also if open() did, and nobody had looked since).
   enum class Decoded : uint8_t { nothing, part, whole };
   static Decoded last_decode();
 

@@ -96,10 +96,10 @@ def look_around() -> None:
             from importlib import import_module
 
             install = getattr(import_module("." + ours, __package__), "install", None)
-            if install is not None:  # else that module is being imported, and has imported the package
-                _seen.add(package)
-                if install() is False:  # the package is being imported
-                    _seen.discard(package)
+            _seen.add(package)
+            if install is None or install() is False:  # that module, or the package, is being imported
+                _seen.discard(package)
+                _modules = 0
 
 
 def put_back() -> None:

@@ -87,7 +87,6 @@ def _begin(image: ImageFile.ImageFile) -> None:
         return
     begun = _is_plain(image) and _read(image)
     counts.opened += begun
-    counts.decoded_whole += begun and not isinstance(image, JpegImagePlugin.JpegImageFile)
     counts.left_to_pillow += not begun
 
 
