@@ -24,10 +24,10 @@ def table():
 
 def test_some_hundred_mutants(table):
     for what in lazy_against_pillow.DIFFERENT:
-        if what not in ("earlier", "later"):
+        if what != "earlier":
             assert table.total(what) == 0, [found for found in table.wrong if found[0] == what][:3]
     assert table.total("pictures") == 300 and 60 < table.total("refused") < 200
-    assert table.total("waited") > 100 and table.total("judged by Pillow") > 15
+    assert table.total("waited") > 100 and table.total("judged by Pillow") > 0  # wrong bits alone
 
 
 def test_mutants_of_pngs():
