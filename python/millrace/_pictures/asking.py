@@ -100,6 +100,7 @@ def look_around() -> None:
                 _seen.add(package)
                 if install() is False:  # the package is being imported
                     _seen.discard(package)
+                    _modules = 0
 
 
 def put_back() -> None:
