@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from decoder_cases import (
+    GREY,
     PLAIN,
     Read,
     encoded,
@@ -144,7 +145,7 @@ def test_torchcodec(tmp_path):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_packages_over_pillow_wait_as_pillow_does(package, workers, tmp_path):
     imread = pytest.importorskip(package, reason=f"{package} cannot be imported").imread
-    files = {name: data for name, data in regular().items() if "turned" not in name}
+    files = {"plain": PLAIN, "grey": GREY}
     paths = written(files, tmp_path)
     theirs = [np.asarray(imread(path)) for path in paths]
     loader = millrace.DataLoader(

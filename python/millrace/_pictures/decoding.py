@@ -15,6 +15,7 @@ from .asking import asked
 T = TypeVar("T")
 
 _JPEG = b"\xff\xd8\xff"
+_WHOLE = 2  # as _core.last_decode() says; some files are decoded when they are opened
 _MOST_PIXELS = 1 << 28  # packages have limits of their own, all of them above
 
 
@@ -24,8 +25,18 @@ def is_jpeg(data: bytes) -> bool:
 
 def decoded(jpeg: bytes, make: Callable[[_core.RecordedPicture], T | None]) -> T | None:
     """What `make` gives of a regular JPEG; None for any other file, which is the package's."""
-    record = _core.RecordedPicture.open(jpeg) if is_jpeg(jpeg) else None
-    if record is None or record.size[0] * record.size[1] > _MOST_PIXELS:
+    if not is_jpeg(jpeg):
+        return None
+    try:
+        header = _core.probe_jpeg(jpeg)
+    except _core.CorruptDataError:
+        return None
+    if header["components"] not in (1, 3) or header["arithmetic"]:  # CMYK is in colours of each package
+        return None
+    if header["width"] * header["height"] > _MOST_PIXELS:
+        return None
+    record = _core.RecordedPicture.open(jpeg)
+    if record is None:
         return None
     try:
         return make(record)
@@ -53,7 +64,7 @@ class Replacement:
             counts.left_to_pillow += made is not None  # OpenCV's None: there is no picture
         else:
             counts.opened += 1
-            counts.decoded(_core.last_decode(), first=True)
+            counts.decoded(_WHOLE, first=True)
             counts.called(self._name.rpartition(":")[2])
         return made
 

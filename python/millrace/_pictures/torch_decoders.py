@@ -41,8 +41,11 @@ def _decoded(jpeg: bytes, mode: int, turned: bool) -> torch.Tensor | None:
         orientation = orientation_of(jpeg) if turned else 1
         if orientation is None or (mode == _GREY and not grey):
             return None
-        pixels = record.array("L")[..., None] if grey and mode != _RGB else record.convert("RGB").array("RGB")
-        tensor = torch.from_numpy(pixels).permute(2, 0, 1)
+        if grey and mode != _RGB:
+            pixels = torch.from_numpy(record.array("L")).unsqueeze(-1)
+        else:
+            pixels = torch.from_numpy(record.convert("RGB").array("RGB"))
+        tensor = pixels.permute(2, 0, 1)
         return _upright(tensor, orientation)
 
     return decoded(jpeg, make)
