@@ -8,7 +8,7 @@ import millrace
 import numpy as np
 import pytest
 import torch
-from lazy_cases import WAYS, epochs, lazy_jpegs, same_batches
+from lazy_cases import WAYS, epochs, lazy_jpegs, lazy_pictures, same_batches, written
 from loader_data import torchvision_or_skip
 from millrace._pictures.pillow import record_of
 from pictures import jpeg_bytes, make_picture
@@ -278,3 +278,18 @@ def test_every_kind_of_jpeg(tmp_path, way):
         found[-1].write_bytes(data)
     pictures = same_batches(Photos(found, by_index), way)
     assert (pictures["opened"], pictures["left_to_pillow"]) == (len(found), 0)
+
+
+def test_memory_of_tensors_is_the_callers():
+    """Nobody else writes there, and it may be written, resized and shared."""
+    with lazy_pictures():
+        image = Image.open(io.BytesIO(files()[0]))
+        first, second = functional.to_tensor(image), functional.to_tensor(image)
+        before = written(second)
+        first.zero_()
+        assert written(second) == before and written(functional.to_tensor(image)) == before
+        second.resize_(3, 5, 5)
+        assert functional.pil_to_tensor(image).share_memory_().is_shared()
+        file = io.BytesIO()
+        torch.save(first, file)
+        assert len(file.getvalue()) < first.numel() * 4 + 4096

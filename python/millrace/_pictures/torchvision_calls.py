@@ -18,7 +18,6 @@ import torch
 from PIL import Image
 
 from .. import _core
-from .._common.lowering.refusal import NotLowered
 from .._common.lowering.transforms import lowered_steps
 from .pillow import recorded, rendered
 
@@ -75,7 +74,7 @@ class _Tail:
     """Steps `begin` to `end` of a Compose: a conversion, and what only changes numbers behind it."""
 
     steps: list[Any]  # all of the Compose's, when it was looked at
-    settings: list[Any]  # of those from `begin` on
+    settings: list[Any]  # of those that might have been in it
     begin: int
     end: int
     values: _core.TensorValues | None  # None: there is nothing to be done in one pass
@@ -89,12 +88,12 @@ def _plan(steps: list[Any]) -> _Tail:
     end = begin + 1
     while end < len(names) and names[end] in _BEHIND:
         end += 1
-    settings = _settings(steps[begin:])
+    settings = _settings(steps[begin:end])
     for last in range(min(end, len(names)), begin, -1):
         try:
             found = lowered_steps([_as_torchvisions(step) for step in steps[begin:last]])
             values = _core.TensorValues(_core.ImagePipeline(found.chain))
-        except (NotLowered, ValueError):  # what the engine has no form for, and what torchvision refuses, too
+        except Exception:  # no form, or a mistake in a step, of which torchvision tells in its own words
             continue
         if found.row_type is not None:
             lengths = {len(step["mean"]) for step in found.chain if step["op"] == "normalize"} - {1}
@@ -107,14 +106,9 @@ def _settings(steps: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     for step in steps:
         own = getattr(step, "__dict__", {})
-        found += (
-            len(own),
-            own.get("dtype"),
-            own.get("scale"),
-            _numbers(own.get("mean")),
-            _numbers(own.get("std")),
-        )
-        found += bool(own.get("_forward_hooks")), bool(own.get("_forward_pre_hooks"))
+        numbers = [_numbers(own.get(name)) for name in ("mean", "std", "scale")]
+        hooked = bool(own.get("_forward_hooks")) or bool(own.get("_forward_pre_hooks"))
+        found.append((len(own), own.get("dtype"), hooked, numbers))
     return found
 
 
@@ -134,12 +128,15 @@ def _as_torchvisions(step: Any) -> Any:
 
 def _tail_of(compose: Any) -> _Tail:
     steps = compose.transforms
-    tail = _tails.get(compose)
+    try:
+        tail = _tails.get(compose)
+    except TypeError:  # a class of the script's, without a hash
+        return _plan(list(steps))
     if (
         tail is None
         or len(tail.steps) != len(steps)
         or any(a is not b for a, b in zip(tail.steps, steps))
-        or tail.settings != _settings(steps[tail.begin :])
+        or tail.settings != _settings(tail.steps[tail.begin : tail.begin + len(tail.settings)])
     ):
         tail = _tails[compose] = _plan(list(steps))
     return tail
