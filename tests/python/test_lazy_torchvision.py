@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from lazy_cases import lazy_jpegs, lazy_pictures, opened, same_lazily, seeded, written
+from lazy_cases import lazy_jpegs, lazy_pictures, opened, same_lazily, seeded, that_raise, written
 from loader_data import torchvision_or_skip
 from millrace._pictures.pillow import record_of
 from pictures import jpeg_bytes, make_picture
@@ -135,7 +135,7 @@ V2 = {
     "scale jitter": [v2.ScaleJitter((30, 30)), v2.RandomResize(18, 25), v2.ToImage()],
     "crop": [v2.RandomCrop(30, pad_if_needed=True), v2.Pad(2), v2.ToImage()],
     "five": [
-        v2.FiveCrop(20), v2.Lambda(lambda crops: torch.stack([F2.pil_to_tensor(crop) for crop in crops])),
+        v2.FiveCrop(20), lambda crops: torch.stack([F2.pil_to_tensor(crop) for crop in crops]),
     ],
     "erased": [v2.Resize((30, 30)), v2.ToImage(), FLOATS, v2.RandomErasing(p=1)],
     "grayscale": [v2.Grayscale(), v2.ToImage(), FLOATS],
@@ -228,6 +228,15 @@ def test_v2_chains_over_samples(chain):
         return transform({"image": picture, "mask": mask, "label": 3}), transform(picture, 5)
 
     same_lazily(samples, opened=None, run=seeded)
+
+
+def test_chains_and_calls_fail_where_they_are_meant_to():
+    picture = lambda: opened(FILES["420"])
+    first = {name: lambda chain=chain: T.Compose(chain)(picture()) for name, chain in V1.items()}
+    assert that_raise(first) == {"two means", "no deviation"}
+    second = {name: lambda chain=chain: v2.Compose(chain)(picture()) for name, chain in V2.items()}
+    assert that_raise(second) == set()
+    assert that_raise({name: lambda call=call: call(picture()) for name, call in CALLS.items()}) == set()
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -95,7 +95,6 @@ _PY_ALLOWED = {
     "datasets/hdf5.py": {"read_metadata": 1},  # ours
     "datasets/zarr.py": {"read_metadata": 1},
     "datasets/pillow_decode.py": {"Image.open": 3},
-    "_pictures/pillow.py": {"Image.open": 1},
     "datasets/webdataset/images.py": {"Image.open": 1},
     "datasets/webdataset/decoders.py": {"np.load": 1, "torch.load": 1},
     "_tools/pack/pictures.py": {"Image.open": 3},

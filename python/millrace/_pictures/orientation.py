@@ -30,10 +30,10 @@ _READ = {
 
 def orientation_of(jpeg: bytes) -> int | None:
     """1 to 8, 1 if there is none; None where readers may differ: several EXIFs, one that is not the first
-    APP1 segment, and damaged or odd ones. `jpeg` is complete down to its first scan.
+    APP1 segment, and damaged or odd ones.
     """
     at, found, others = 2, 1, False
-    while jpeg[at] == 0xFF and at + 4 <= len(jpeg):
+    while at + 4 <= len(jpeg) and jpeg[at] == 0xFF:
         marker, length = jpeg[at + 1], jpeg[at + 2] << 8 | jpeg[at + 3]
         if marker == 0xDA:
             return found
@@ -47,9 +47,9 @@ def orientation_of(jpeg: bytes) -> int | None:
             elif not jpeg.startswith(_XMP, begin):
                 return None
             others = True
-        at += 2 + length
-        if length < 2 or at >= len(jpeg):
+        if length < 2:
             break
+        at += 2 + length
     return None
 
 

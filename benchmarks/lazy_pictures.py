@@ -1,0 +1,232 @@
+"""Pictures that Python datasets open, in training chains as scripts have them: torch's loader, and millrace's
+with pictures="lazy" and "pillow", the sides taking turns.
+
+    python -m benchmarks.lazy_pictures [--images DIR] [--photos 1000] [--rounds 15] [--out FILE.jsonl]
+    [scenario ...]
+
+All sides have the same dataset object and the same seed. Before anything is timed, the batches of an epoch
+must be equal in value and type; `cv2` decodes with OpenCV, and is left out where that is not installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import Dataset
+
+from benchmarks.compare import latest_runs, rates_table
+from benchmarks.harness import ROOT, run_facts
+from benchmarks.runs import hold_to_cpus, rounds_told, rows_in_turns, stored
+
+BATCH, SIDE = 32, 224
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def import_torchvision() -> None:
+    """Also where its wheel is for another build of torch: the operators that its import misses are declared
+    here, and never called.
+    """
+    try:
+        import torchvision  # noqa: F401
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.startswith("torchvision")]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _declared.append(library)
+
+
+_declared: list[Any] = []  # forgotten with the object
+
+
+class Pictures(Dataset):
+    """`read(path)` of each path."""
+
+    def __init__(self, paths: list[str], read: Callable[[str], Any]) -> None:
+        self.paths, self.read = paths, read
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.read(self.paths[index])
+
+
+def _opened(paths: list[str], transform: Callable[[Any], Any]) -> Dataset:
+    return Pictures(paths, lambda path: transform(Image.open(path).convert("RGB")))
+
+
+def train(paths: list[str]) -> Dataset:
+    from torchvision import transforms as t
+
+    steps = [
+        t.RandomResizedCrop(SIDE),
+        t.RandomHorizontalFlip(),
+        t.ToTensor(),
+        t.Normalize(MEAN, STD),
+    ]
+    return _opened(paths, t.Compose(steps))
+
+
+def train_v2(paths: list[str]) -> Dataset:
+    from torchvision.transforms import v2
+
+    steps = [
+        v2.RandomResizedCrop(SIDE),
+        v2.RandomHorizontalFlip(),
+        v2.ToImage(),
+        v2.ToDtype(torch.float32, scale=True),
+        v2.Normalize(MEAN, STD),
+    ]
+    return _opened(paths, v2.Compose(steps))
+
+
+def validation(paths: list[str]) -> Dataset:
+    from torchvision import transforms as t
+
+    steps = [t.Resize(256), t.CenterCrop(SIDE), t.ToTensor(), t.Normalize(MEAN, STD)]
+    return _opened(paths, t.Compose(steps))
+
+
+def whole_array(paths: list[str]) -> Dataset:
+    """All pixels as an array, whose sample is a number: colour and grey photos go into one batch."""
+    return Pictures(paths, lambda path: int(np.asarray(Image.open(path))[::8, ::8].sum()))
+
+
+def with_cv2(paths: list[str]) -> Dataset:
+    import cv2
+
+    cv2.setNumThreads(0)
+    return Pictures(paths, lambda path: cv2.resize(cv2.imread(path), (SIDE, SIDE)))
+
+
+def imagefolder(paths: list[str]) -> Dataset:
+    """Hugging Face's, of the same files, with a transform of rows."""
+    import datasets
+    from torchvision import transforms as t
+
+    datasets.disable_progress_bars()
+    dataset = datasets.Dataset.from_dict({"image": paths}).cast_column("image", datasets.Image())
+    chain = t.Compose([t.RandomResizedCrop(SIDE), t.RandomHorizontalFlip(), t.ToTensor()])
+    dataset.set_transform(
+        lambda rows: {"image": [chain(picture.convert("RGB")) for picture in rows["image"]]}
+    )
+    return dataset
+
+
+# name -> (what makes the dataset of paths, workers, the package it needs)
+SCENARIOS: dict[str, tuple[Callable[[list[str]], Any], int, str]] = {
+    "train": (train, 2, "torchvision"),
+    "train_v2": (train_v2, 2, "torchvision"),
+    "validation": (validation, 2, "torchvision"),
+    "whole_array": (whole_array, 2, "PIL"),
+    "cv2": (with_cv2, 2, "cv2"),
+    "huggingface": (imagefolder, 2, "datasets"),
+    # the last one, since it replaces functions in this process, from which other workers are forked
+    "train_inline": (train, 0, "torchvision"),
+}
+
+
+def photos(images: str, count: int) -> list[str]:
+    """`count` of the JPEGs in the class folders of `images`, of all classes alike."""
+    found = sorted(str(path) for path in Path(images).rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
+    if not found:
+        raise SystemExit(f"{images}: no JPEGs")
+    step = max(1, len(found) // count)
+    return found[::step][:count]
+
+
+def loaders(scenario: str, paths: list[str]) -> dict[str, Iterable]:
+    import millrace
+
+    make, workers, _ = SCENARIOS[scenario]
+    import_torchvision()
+    dataset = make(paths)
+    common: dict[str, Any] = {
+        "batch_size": BATCH,
+        "num_workers": workers,
+        "persistent_workers": workers > 0,
+    }
+    return {
+        "torch": torch.utils.data.DataLoader(dataset, **common),
+        "millrace": millrace.DataLoader(dataset, native="never", pictures="lazy", **common),
+        "pillow": millrace.DataLoader(dataset, native="never", pictures="pillow", **common),
+    }
+
+
+def check(sides: dict[str, Iterable]) -> None:
+    """SystemExit when the batches of an epoch differ."""
+    batches = {}
+    for name, loader in sides.items():
+        torch.manual_seed(0)
+        batches[name] = list(loader)
+    for name in sides:
+        try:
+            torch.testing.assert_close(batches[name], batches["torch"], rtol=0, atol=0)
+        except AssertionError as error:
+            raise SystemExit(f"{name}: other batches than torch's: {error}") from None
+
+
+def measure(scenario: str, paths: list[str], rounds: int, cpus: list[int]) -> Iterator[dict]:
+    """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
+    made = loaders(scenario, paths)
+    check(made)
+    sides = {
+        name: (SCENARIOS[scenario][1], lambda loader=loader: loader)  # type: ignore[misc]
+        for name, loader in made.items()
+    }
+    facts = run_facts(("torch", "torchvision", "pillow", "numpy", "opencv-python-headless", "datasets"))
+    common = {"scenario": scenario, "cpus": len(cpus), "photos": len(paths), **facts}
+    yield from rows_in_turns(sides, rounds, cpus, common, rows_in)
+
+
+def rows_in(batch: Any) -> int:
+    return len(batch["image"] if isinstance(batch, dict) else batch)
+
+
+def table(records: list[dict]) -> str:
+    columns: dict[str, tuple[Callable[[dict], float | None], str]] = {
+        "CPU ms per photo": (lambda r: r["cpu_seconds"] / r["rows"] * 1e3, ".2f")
+    }
+    return "\n\n".join(
+        f"**{scenario}**, {workers} workers\n\n{rates_table(run, 'rows_per_s', 'photos/s', columns)}"
+        for (scenario, workers), run in latest_runs(records).items()
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help=", ".join(SCENARIOS))
+    parser.add_argument("--images", default=str(ROOT / "demo_data" / "photos"), help="class folders of JPEGs")
+    parser.add_argument("--photos", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument(
+        "--out",
+        default="benchmarks/results/lazy_pictures/local.jsonl",
+        help="results are appended to this file",
+    )
+    arguments = parser.parse_args()
+    cpus, paths, records = hold_to_cpus(2), photos(arguments.images, arguments.photos), []
+    for scenario in arguments.scenario:
+        package = SCENARIOS[scenario][2]
+        if importlib.util.find_spec(package) is None:
+            print(f"{scenario} was left out: {package} is not installed")
+            continue
+        records += stored(measure(scenario, paths, arguments.rounds, cpus), arguments.out)
+    if records:
+        print(f"{rounds_told(records)}\n\n{table(records)}\n")
+
+
+if __name__ == "__main__":
+    main()
