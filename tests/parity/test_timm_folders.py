@@ -74,6 +74,20 @@ def test_unreadable_pictures_are_replaced_as_timm_does(root, policy, monkeypatch
     assert [labels.tolist() for _, labels in loader] == [[0, 1], [1, 1], [1, 1], [2, 2], [0]]
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+def test_timms_transforms_of_evaluation_are_native(root, normalize):
+    from timm.data import create_transform
+
+    dataset = images(root)
+    for mode in ("bilinear", "bicubic"):
+        dataset.transform = create_transform(20, interpolation=mode, crop_pct=0.9, normalize=normalize)
+        check(dataset)
+    dataset.transform = create_transform(20, is_training=True)
+    assert "RandomResizedCropAndInterpolation (of timm.data.transforms) has no native form" in reason(dataset)
+    dataset.transform = transforms.Compose([transforms.ToTensor(), dataset.transform.transforms[-2]])
+    check(dataset, batch_size=1)
+
+
 def test_no_readable_picture(root, monkeypatch):
     monkeypatch.setattr(timm_data._logger, "warning", lambda text: None)
     dataset = images(root)

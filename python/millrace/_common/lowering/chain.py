@@ -20,6 +20,9 @@ FLOATS = {
     torch.float64: "float64",
 }
 _MOST_NESTED = 32
+# timm's conversions, which leave tensors as they are, and torchvision's that they are on pictures.
+_TIMM = "timm.data.transforms"
+_TIMMS = {"MaybeToTensor": "ToTensor", "MaybePILToTensor": "PILToTensor"}
 _AFTER_ERASING = ("RandomErasing", "Identity", "RGB")  # what may follow RandomErasing
 
 
@@ -71,6 +74,11 @@ class Chain:
         if type(transform) is torch.nn.Sequential or (family is not None and name == "Compose"):
             for part in transform.transforms if name == "Compose" else transform:
                 self.add(part)
+            return
+        if name in _TIMMS and type(transform) is loaded(_TIMM, name):
+            if self.dtype is None:
+                self.rules[_TIMMS[name]](self, transform, V1)
+            self.names.append(name)
             return
         if family is None or name not in self.rules:
             if self.dtype is None and is_method_of_argument(transform, "convert", "RGB"):

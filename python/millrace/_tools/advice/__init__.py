@@ -121,12 +121,16 @@ def facts_of(loader: Any) -> Facts:
         and not getattr(dataset, "cache_dir", None),
         sampler="" if known else type(sampler).__name__,
         persistent=loader.persistent_workers,
-        whole_pictures=_whole_pictures(loader.stats()["pictures"]),
+        whole_pictures=_whole_pictures(loader.stats().get("pictures")),
     )
 
 
-def _whole_pictures(pictures: Mapping[str, Any]) -> str:
-    """The call behind at least half of the pictures that were decoded whole, where those are the most."""
+def _whole_pictures(pictures: Mapping[str, Any] | None) -> str:
+    """The call behind at least half of the pictures that were decoded whole, where those are the most. None:
+    of a native engine, which counts none.
+    """
+    if pictures is None:
+        return ""
     calls = pictures["calls"]
     if not calls or pictures["decoded_whole"] <= pictures["decoded_in_part"]:
         return ""
