@@ -165,6 +165,7 @@ std::optional<RecordedPicture> RecordedPicture::open(std::shared_ptr<const void>
     const codecs::PictureHeader header = decoder.probe(bytes);
     source->size = {header.width, header.height};
     const codecs::JpegHeader* const jpeg = decoder.jpeg();
+    if (jpeg && ((jpeg->components != 1 && jpeg->components != 3) || jpeg->arithmetic)) return std::nullopt;
     source->grey = jpeg ? jpeg->components == 1 : grey;
     if (decoder.decodes_in_parts()) {
       source->keeper = std::move(keeper);

@@ -19,6 +19,7 @@ from PIL import Image
 
 from .. import _core
 from .._common.lowering.transforms import lowered_steps
+from .asking import asked
 from .pillow import recorded, rendered
 
 _CONVERSIONS = {"ToTensor", "MaybeToTensor", "PILToTensor", "ToImage"}
@@ -37,9 +38,14 @@ def _values(floats: bool) -> _core.TensorValues:
 def _tensor(image: Image.Image, values: _core.TensorValues, channels: int = 0) -> torch.Tensor | None:
     """`channels`: that `values` are for, 0 for any. None where torchvision is to make the tensor."""
     record = recorded(image)
-    if record is None or channels not in (0, 1 if record.mode == "L" else 3):
+    if image.mode not in ("RGB", "L") or channels not in (0, 1 if image.mode == "L" else 3):
         return None
-    return rendered(record, record.tensor, values)
+    if record is not None:
+        return rendered(record, record.tensor, values)
+    if asked() is None or 0 in image.size:
+        return None
+    pixels = image.tobytes("raw", "L" if image.mode == "L" else "RGBX")
+    return _core.RecordedPicture.of_pixels(image.size, image.mode, pixels).tensor(values)
 
 
 # ------------------------------------------------------------------ functions
@@ -166,7 +172,7 @@ def _compose(original: Callable[..., Any]) -> Callable[..., Any]:
             and isinstance(inputs[0], Image.Image)
             and torch.get_default_dtype() is torch.float32  # ToTensor's
             and (tail := _tail_of(self)).values is not None
-            and recorded(inputs[0]) is not None
+            and (recorded(inputs[0]) is not None or asked() is not None)
         ):
             return _run(tail, tail.values, inputs[0])
         return original(self, *inputs, **named)
