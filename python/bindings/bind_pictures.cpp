@@ -1,5 +1,6 @@
 // Recorded pictures: the part of Pillow's core image that can wait, with its names, so that Pillow's own
 // methods can be called on it; and the pixels, when somebody looks.
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -97,6 +98,51 @@ RecordedPicture transpose(const RecordedPicture& picture, int method) {
     case Transpose::transverse: return picture.turn(7);
   }
   throw NotRecorded();
+}
+
+RecordedPicture recolor(const RecordedPicture& picture, const std::string& name, double factor) {
+  using transforms::ColorOp;
+  const bool hue = name == "hue";
+  if (!(hue ? factor >= -0.5 && factor <= 0.5 : factor >= 0 && factor <= 1e9)) throw NotRecorded();
+  if (hue && picture.mode() == Mode::grey) throw NotRecorded();
+  if (hue) return picture.recolor(ColorOp::hue, factor);
+  if (name == "brightness") return picture.recolor(ColorOp::brightness, factor);
+  if (name == "contrast") return picture.recolor(ColorOp::contrast, factor);
+  if (name == "saturation") return picture.recolor(ColorOp::saturation, factor);
+  throw NotRecorded();
+}
+
+// One byte for each of 256, for each channel; of a grey picture once.
+RecordedPicture point(const RecordedPicture& picture, const py::bytes& table) {
+  const bool grey = picture.mode() == Mode::grey;
+  if (PyBytes_GET_SIZE(table.ptr()) != (grey ? 256 : 3 * 256)) throw NotRecorded();
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(table.ptr()));
+  std::array<uint8_t, 3 * 256> all;
+  for (size_t i = 0; i < all.size(); ++i) all[i] = bytes[grey ? i % 256 : i];
+  return picture.point(all);
+}
+
+RecordedPicture map(const RecordedPicture& picture, const transforms::InverseAffine& inverse, int resample,
+                    const std::array<uint8_t, 3>& fill) {
+  const Interpolation interpolation = interpolation_of(resample);
+  for (const double v : inverse)
+    if (!(std::abs(v) < 1e9)) throw NotRecorded();
+  if (interpolation != Interpolation::nearest && interpolation != Interpolation::bilinear &&
+      interpolation != Interpolation::bicubic)
+    throw NotRecorded();
+  return picture.map(inverse, interpolation, fill);
+}
+
+std::vector<int64_t> histogram(const RecordedPicture& picture) {
+  std::array<std::array<int64_t, 256>, 3> counts;
+  {
+    const py::gil_scoped_release release;
+    counts = picture.histogram();
+  }
+  std::vector<int64_t> result;
+  for (size_t c = 0; c < (picture.mode() == Mode::grey ? 1 : 3); ++c)
+    result.insert(result.end(), counts[c].begin(), counts[c].end());
+  return result;
 }
 
 Layout layout_of(const std::string& name) {
@@ -215,6 +261,11 @@ void bind_pictures(py::module_& m) {
       .def(
           "convert", [](const RecordedPicture& p, const std::string& mode) { return p.in(mode_of(mode)); },
           py::arg("mode"))
+      .def("recolor", &recolor, py::arg("operation"), py::arg("factor"))
+      .def("point", &point, py::arg("table"))
+      .def("map", &map, py::arg("inverse"), py::arg("resample"), py::arg("fill"))
+      .def("histogram", &histogram)
+      .def("made", &RecordedPicture::made, py::call_guard<py::gil_scoped_release>())
       .def("tobytes", &tobytes, py::arg("layout"))
       .def("array", &array, py::arg("layout"))
       .def("tensor", &tensor, py::arg("values"))

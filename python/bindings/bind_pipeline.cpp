@@ -157,7 +157,8 @@ py::dict color_dict(const transforms::ColorJitterParams& color, bool applied) {
       case transforms::ColorOp::contrast: add("contrast", color.contrast); break;
       case transforms::ColorOp::saturation: add("saturation", color.saturation); break;
       case transforms::ColorOp::hue: add("hue", color.hue); break;
-      case transforms::ColorOp::none: break;
+      case transforms::ColorOp::none:
+      case transforms::ColorOp::table: break;
     }
   }
   d["order"] = order;

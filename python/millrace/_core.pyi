@@ -513,6 +513,21 @@ class RecordedPicture:
 
     def transpose(self, method: int) -> RecordedPicture: ...
     def convert(self, mode: str) -> RecordedPicture: ...
+    def recolor(self, operation: str, factor: float) -> RecordedPicture:
+        """Brightness, contrast, saturation (ImageEnhance's, factor >= 0), or hue (torchvision's)."""
+
+    def point(self, table: bytes) -> RecordedPicture:
+        """A byte for each of 256, channel by channel."""
+
+    def map(self, inverse: Sequence[float], resample: int, fill: tuple[int, int, int]) -> RecordedPicture:
+        """Pillow's AFFINE to the same size; nearest, bilinear or bicubic."""
+
+    def histogram(self) -> list[int]:
+        """As Pillow's; raises what tobytes() raises, as does made()."""
+
+    def made(self) -> RecordedPicture:
+        """The same with its pixels made."""
+
     def tobytes(self, layout: str) -> bytes:
         """`layout`: L, RGB, BGR or RGBX. These three: CorruptDataError or UnavailableError for damage that
         only Pillow may judge; then give_pixels().

@@ -134,22 +134,38 @@ class RecordedPicture::Renderer {
  private:
   base::ImageView decode(const std::shared_ptr<Source>& source, base::Rect region) {
     const bool again = source->renders.fetch_add(1, std::memory_order_relaxed) > 0;
+    count(source);
     last = !again && source->decoded_at_open ? Decoded::whole : Decoded::nothing;
     if (const base::ImageView pixels = source->pixels(); pixels.data) return part_of(pixels, region);
     if (whole_.lock() == source) return part_of(buffers_.decoded.view(), region);
     const base::Rect all{0, 0, source->size.width, source->size.height};
-    const base::Rect wanted = again ? all : region;
+    const base::Rect wanted = again || several_looks_ ? all : region;
     whole_.reset();
     buffers_.decoder.probe(source->bytes);
     const base::ImageView view = buffers_.decoded.resize(wanted.width, wanted.height);
     buffers_.decoder.decode(wanted, view);
     if (wanted == all) whole_ = source;
     last = wanted == all ? Decoded::whole : Decoded::part;
-    return again ? part_of(view, region) : view;
+    return wanted == all ? part_of(view, region) : view;
+  }
+
+  // Several crops of each picture are a habit of a script's: a file will be looked at again if the one before
+  // it was.
+  void count(const std::shared_ptr<Source>& source) {
+    if (current_.lock() == source) {
+      ++looks_;
+    } else {
+      several_looks_ = looks_ > 1;
+      looks_ = 1;
+      current_ = source;
+    }
   }
 
   Buffers buffers_;
-  std::weak_ptr<const Source> whole_;  // whose pixels `decoded` has, all of them
+  std::weak_ptr<const Source> whole_;    // whose pixels `decoded` has, all of them
+  std::weak_ptr<const Source> current_;  // looked at last, and how often in a row
+  int looks_ = 0;
+  bool several_looks_ = false;
 };
 
 RecordedPicture::Renderer& RecordedPicture::renderer() {
@@ -257,6 +273,40 @@ RecordedPicture RecordedPicture::in(Mode mode) const {
   return result;
 }
 
+RecordedPicture RecordedPicture::recolor(transforms::ColorOp op, double factor) const {
+  OpParams decided = decision(OpParams::Kind::color_jitter);
+  decided.color.order[0] = op;
+  switch (op) {
+    case transforms::ColorOp::brightness: decided.color.brightness = factor; break;
+    case transforms::ColorOp::contrast: decided.color.contrast = factor; break;
+    case transforms::ColorOp::saturation: decided.color.saturation = factor; break;
+    case transforms::ColorOp::hue: decided.color.hue = factor; break;
+    case transforms::ColorOp::none:
+    case transforms::ColorOp::table: break;
+  }
+  RecordedPicture result = *this;
+  result.add(ColorJitter{}, &decided);
+  return result;
+}
+
+RecordedPicture RecordedPicture::point(const std::array<uint8_t, 3 * 256>& table) const {
+  RecordedPicture result = *this;
+  result.add(transforms::PointTable{std::make_shared<const std::array<uint8_t, 3 * 256>>(table)}, nullptr);
+  return result;
+}
+
+RecordedPicture RecordedPicture::map(const transforms::InverseAffine& inverse, Interpolation interpolation,
+                                     std::array<uint8_t, 3> fill) const {
+  OpParams decided = decision(OpParams::Kind::affine);
+  decided.inverse = inverse;
+  RandomAffine spec;
+  spec.interpolation = interpolation;
+  spec.fill = fill;
+  RecordedPicture result = *this;
+  result.add(spec, &decided);
+  return result;
+}
+
 int RecordedPicture::bytes_of(Layout layout) {
   return layout == Layout::grey ? 1 : layout == Layout::rgbx ? base::kPixelBytes : 3;
 }
@@ -269,6 +319,28 @@ void RecordedPicture::render(Layout layout, uint8_t* out) const {
 
 void RecordedPicture::render(const transforms::ValueTable& table, void* out) const {
   renderer().planes(*this, table, out);
+}
+
+std::array<std::array<int64_t, 256>, 3> RecordedPicture::histogram() const {
+  std::array<std::array<int64_t, 256>, 3> counts{};
+  const base::ImageView view = renderer().pixels(*this);
+  for (int32_t y = 0; y < view.height; ++y)
+    for (int32_t x = 0; x < view.width; ++x)
+      for (size_t c = 0; c < 3; ++c)
+        ++counts[c][view.row(y)[x * base::kPixelBytes + static_cast<int32_t>(c)]];
+  return counts;
+}
+
+RecordedPicture RecordedPicture::made() const {
+  auto source = std::make_shared<Source>();
+  source->size = size_;
+  source->grey = mode_ == Mode::grey;
+  const base::ImageView from = renderer().pixels(*this);
+  source->keep([&](base::ImageView view) {
+    for (int32_t y = 0; y < view.height; ++y)
+      std::memcpy(view.row(y), from.row(y), size_t(view.width) * base::kPixelBytes);
+  });
+  return RecordedPicture(std::move(source));
 }
 
 void RecordedPicture::give_pixels(const uint8_t* rgbx) const {

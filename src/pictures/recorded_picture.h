@@ -8,6 +8,7 @@
 // anything at any time: a picture is immutable, but for the pixels that a caller gives its source once.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -55,6 +56,12 @@ class RecordedPicture {
   RecordedPicture resize(const transforms::BoxResize& how) const;
   RecordedPicture turn(int orientation) const;  // what puts a picture of this EXIF orientation upright
   RecordedPicture in(Mode mode) const;
+  RecordedPicture recolor(transforms::ColorOp op,
+                          double factor) const;  // factors as ColorJitterParams has them
+  RecordedPicture point(const std::array<uint8_t, 3 * 256>& table) const;
+  // Keeps its size; positions are those of Pillow's AFFINE. `interpolation`: nearest, bilinear or bicubic.
+  RecordedPicture map(const transforms::InverseAffine& inverse, Interpolation interpolation,
+                      std::array<uint8_t, 3> fill) const;
 
   // Rows one after the other, without gaps: one byte a pixel (of a grey picture), red, green and blue, these
   // backwards, or these and a byte without meaning. All throw Error(corrupt_data) for entropy-coded data that
@@ -64,6 +71,11 @@ class RecordedPicture {
   void render(Layout layout, uint8_t* out) const;
   // table.planes planes of table.type; one is meant for grey pictures.
   void render(const transforms::ValueTable& table, void* out) const;
+
+  // How often each byte occurs, by channel; a grey picture has one channel that counts.
+  std::array<std::array<int64_t, 256>, 3> histogram() const;
+  // The same picture with its pixels made, so that further looks decode nothing.
+  RecordedPicture made() const;
 
   // The whole stored picture as RGBX, dense, for this and all that were recorded over the same file.
   void give_pixels(const uint8_t* rgbx) const;

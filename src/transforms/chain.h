@@ -5,6 +5,8 @@
 // Pure, any thread.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -28,9 +30,14 @@ struct BoxResize {
   bool may_begin_down = true;  // Pillow 13 makes the vertical pass first where that is less work
 };
 
+// Each byte becomes another, by channel: Pillow's point().
+struct PointTable {
+  std::shared_ptr<const std::array<uint8_t, 3 * 256>> values;
+};
+
 using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip,
                                  VerticalFlip, ExifTranspose, ColorJitter, Grayscale, RandomGrayscale,
-                                 RandomRotation, RandomAffine, GaussianBlur, Crop, BoxResize>;
+                                 RandomRotation, RandomAffine, GaussianBlur, Crop, BoxResize, PointTable>;
 
 struct PictureStep {
   PictureSpec spec;

@@ -14,7 +14,13 @@ void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t
       case ColorOp::hue:
         shift_hue(row, width, static_cast<uint8_t>(static_cast<int>(step.factor * 255)), out);
         break;
-      default: break;
+      case ColorOp::table:
+        for (int32_t i = 0; i < width; ++i)
+          for (int c = 0; c < 3; ++c)
+            out[i * base::kPixelBytes + c] = step.table[256 * c + row[i * base::kPixelBytes + c]];
+        break;
+      case ColorOp::contrast:
+      case ColorOp::none: break;
     }
     row = out;
   }

@@ -155,6 +155,7 @@ struct Drawer {
   void operator()(const Grayscale&) const {}
   void operator()(const Crop&) const {}
   void operator()(const BoxResize&) const {}
+  void operator()(const PointTable&) const {}
 };
 
 // torchvision's RandomErasing: up to ten rectangles are drawn, the first that is smaller than the picture

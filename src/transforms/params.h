@@ -12,7 +12,7 @@ namespace millrace::transforms {
 
 // Colours are changed in this order, each by its factor; an operation that is not in the chain is left out of
 // the order.
-enum class ColorOp : uint8_t { brightness, contrast, saturation, hue, none };
+enum class ColorOp : uint8_t { brightness, contrast, saturation, hue, none, table };
 struct ColorJitterParams {
   std::array<ColorOp, 4> order{ColorOp::none, ColorOp::none, ColorOp::none, ColorOp::none};
   double brightness = 1, contrast = 1, saturation = 1;  // 1: as it was; 0: black, the mean grey, grey

@@ -42,6 +42,7 @@ struct ExpectedKind {
   Expected operator()(const Grayscale&) const { return std::nullopt; }
   Expected operator()(const Crop&) const { return std::nullopt; }
   Expected operator()(const BoxResize&) const { return std::nullopt; }
+  Expected operator()(const PointTable&) const { return std::nullopt; }
 };
 
 // Whether the decision makes sense for the step's picture.

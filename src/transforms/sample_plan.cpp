@@ -131,7 +131,8 @@ class Builder {
         case ColorOp::contrast: change_colors({*op, color.contrast}); break;
         case ColorOp::saturation: change_colors({*op, color.saturation}); break;
         case ColorOp::hue: change_colors({*op, color.hue}); break;
-        case ColorOp::none: break;
+        case ColorOp::none:
+        case ColorOp::table: break;
       }
     }
   }
@@ -139,6 +140,7 @@ class Builder {
   void operator()(const RandomGrayscale&) {
     if (at_->decided->applied) change_colors({ColorOp::saturation, 0});
   }
+  void operator()(const PointTable& t) { change_colors({ColorOp::table, 0, t.values->data()}); }
   void operator()(const RandomRotation& t) { map(t.interpolation, t.fill); }
   void operator()(const RandomAffine& t) { map(t.interpolation, t.fill); }
   void operator()(const GaussianBlur& t) {

@@ -34,6 +34,7 @@ struct AxisPlan {
 struct ColorStep {
   ColorOp op;
   double factor;
+  const uint8_t* table = nullptr;  // op table only: 256 bytes for each channel, the chain's
 };
 
 // Output pixels are looked up at `inverse` of their positions; the input is the window `in` of a picture of

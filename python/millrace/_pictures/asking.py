@@ -74,6 +74,8 @@ def stops_asking(before: Any) -> None:
 # What the script has to import before there is anything to replace, and the module here that replaces it.
 _PACKAGES = (
     ("PIL.JpegImagePlugin", "pillow"),
+    ("PIL.Image", "pillow_colours"),
+    ("PIL.ImageEnhance", "pillow_colours"),
     ("torchvision.transforms.functional", "torchvision_calls"),
     ("torchvision.transforms.v2.functional", "torchvision_calls"),
     ("torchvision.io", "torch_decoders"),

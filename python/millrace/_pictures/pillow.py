@@ -230,6 +230,38 @@ class _CoreImage:
     def convert(self, mode: str, dither: Any = 0) -> _CoreImage:
         return _CoreImage(self.record.convert(mode))
 
+    def point(self, table: Any, mode: str | None = None) -> _CoreImage:
+        if mode not in (None, self.mode):
+            raise _core.NotRecorded
+        return _CoreImage(self.record.point(bytes(min(max(value, 0), 255) for value in table)))
+
+
+def _settled(image: Any) -> Any:
+    """A picture over a _CoreImage, as one that waits."""
+    state = image.__dict__
+    core = state.get(_DOOR)
+    if type(core) is _CoreImage:
+        state[_RECORD] = core.record
+        del state[_DOOR]
+    return image
+
+
+def derived(image: Image.Image, record: _core.RecordedPicture, info: bool = True) -> Image.Image:
+    """A picture that waits, made from `image`, with its info or without."""
+    core: Any = _CoreImage(record)
+    return _settled((image if info else Image.Image())._new(core))
+
+
+def hold(image: Image.Image, record: _core.RecordedPicture) -> bool:
+    """Lets a picture that waits go on with `record`, which has its pixels; False where somebody may write
+    into them.
+    """
+    state = image.__dict__
+    if _SHOWN in state or record_of(image) is None:
+        return False
+    state[_RECORD] = record
+    return True
+
 
 def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
     """A method that returns a picture: of a waiting one, a waiting one."""
@@ -246,12 +278,7 @@ def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
             result = original(stand_in, *args, **kwargs)
         except (_core.NotRecorded, AttributeError, TypeError):  # what can't wait, or the script's own mistake
             return original(self, *args, **kwargs)
-        state = result.__dict__
-        core = state.get(_DOOR)
-        if type(core) is _CoreImage:
-            state[_RECORD] = core.record
-            del state[_DOOR]
-        return result
+        return _settled(result)
 
     return method
 
@@ -306,7 +333,7 @@ def install() -> None:
         return
     made: list[tuple[type, str, Callable[..., Any]]] = [
         (Image.Image, name, _waiting)
-        for name in ("convert", "copy", "__copy__", "crop", "resize", "transpose")
+        for name in ("convert", "copy", "__copy__", "crop", "point", "resize", "transpose")
     ]
     made += [
         (Image.Image, "tobytes", _tobytes),

@@ -7,6 +7,7 @@ behind it are one pass.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import weakref
@@ -20,7 +21,7 @@ from PIL import Image
 from .. import _core
 from .._common.lowering.transforms import lowered_steps
 from .asking import asked
-from .pillow import recorded, rendered
+from .pillow import derived, recorded, rendered
 
 _CONVERSIONS = {"ToTensor", "MaybeToTensor", "PILToTensor", "ToImage"}
 _BEHIND = {"ToImage", "ToDtype", "ConvertImageDtype", "Normalize", "ToPureTensor"}
@@ -70,6 +71,29 @@ def _pil_to_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(pic) if tensor is None else tensor
 
     return pil_to_tensor
+
+
+def _adjust_hue(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def adjust_hue(img: Any, hue_factor: float) -> Any:
+        record = recorded(img) if isinstance(img, Image.Image) else None
+        if record is not None and -0.5 <= hue_factor <= 0.5:
+            with contextlib.suppress(_core.NotRecorded):
+                return derived(img, record.recolor("hue", hue_factor), info=False)
+        return original(img, hue_factor)
+
+    return adjust_hue
+
+
+def _to_grayscale(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def to_grayscale(img: Any, num_output_channels: int) -> Any:
+        record = recorded(img) if isinstance(img, Image.Image) and num_output_channels == 3 else None
+        if record is not None:
+            return derived(img, record.convert("L").convert("RGB"), info=False)
+        return original(img, num_output_channels)
+
+    return to_grayscale
 
 
 # ------------------------------------------------------------------ Compose
@@ -186,6 +210,8 @@ _FUNCTIONS = "torchvision.transforms.functional"
 _PLACES: list[tuple[str, str, str, Callable[..., Any]]] = [  # module, class, name, what is put around it
     (_FUNCTIONS, "", "to_tensor", _to_tensor),
     (_FUNCTIONS, "", "pil_to_tensor", _pil_to_tensor),
+    ("torchvision.transforms._functional_pil", "", "adjust_hue", _adjust_hue),
+    ("torchvision.transforms._functional_pil", "", "to_grayscale", _to_grayscale),
     ("torchvision.transforms.v2.functional", "", "pil_to_tensor", _pil_to_tensor),
     ("torchvision.transforms.v2.functional._type_conversion", "", "pil_to_tensor", _pil_to_tensor),
     ("torchvision.transforms.transforms", "Compose", "__call__", _compose),

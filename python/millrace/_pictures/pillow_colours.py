@@ -1,0 +1,155 @@
+"""Pillow's changes of colour and its affine maps, of pictures that wait: histogram(), transform() and
+ImageEnhance; with point() also ImageOps' invert, posterize, solarize, autocontrast, equalize; and rotate().
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from PIL import Image
+
+from .. import _core
+from .pillow import derived, hold, record_of, recorded, rendered
+
+_AFFINE = 0
+_OPERATION = "_millrace_operation"  # of an enhancer that waits
+_ENHANCERS = {"Brightness": "brightness", "Color": "saturation", "Contrast": "contrast"}
+
+
+def _histogram(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The picture's pixels are made, and what follows is recorded over them."""
+
+    @functools.wraps(original)
+    def counted(self: Image.Image, mask: Any = None, extrema: Any = None) -> Any:
+        record = recorded(self)
+        if record is None or mask is not None or extrema is not None:
+            return original(self, mask, extrema)
+        made = rendered(record, record.made)
+        return made.histogram() if hold(self, made) else original(self)
+
+    return counted
+
+
+def _transform(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def transformed(
+        self: Image.Image,
+        size: Any,
+        method: Any,
+        data: Any = None,
+        resample: Any = 0,
+        fill: Any = 1,
+        fillcolor: Any = None,
+    ) -> Any:
+        record = recorded(self)
+        if record is not None and method == _AFFINE and tuple(size) == self.size:
+            try:
+                colour = _colour(fillcolor, record.mode)
+                made = record.map(tuple(map(float, data[:6])), int(resample), colour)
+            except (_core.NotRecorded, TypeError, ValueError):
+                pass
+            else:
+                return derived(self, made)
+        return original(self, size, method, data, resample, fill, fillcolor)
+
+    return transformed
+
+
+def _colour(fillcolor: Any, mode: str) -> tuple[int, int, int]:
+    """NotRecorded for colours by name, and for those that Pillow refuses."""
+    if fillcolor is None:
+        return 0, 0, 0
+    if type(fillcolor) is int and (mode == "L" or fillcolor == 0):
+        fillcolor = (fillcolor,) * 3
+    elif type(fillcolor) not in (tuple, list) or len(fillcolor) != 3 or mode != "RGB":
+        raise _core.NotRecorded
+    if any(type(v) is not int or not 0 <= v <= 255 for v in fillcolor):
+        raise _core.NotRecorded
+    return tuple(fillcolor)  # type: ignore[return-value]
+
+
+# ------------------------------------------------------------------ ImageEnhance
+
+
+class _Degenerate:
+    """What an enhancer blends with, made when a script asks for it."""
+
+    def __init__(self, begin: Callable[..., None], _nothing: Any) -> None:
+        self._begin = begin
+
+    def __get__(self, enhancer: Any, owner: type) -> Any:
+        if enhancer is None or _OPERATION not in enhancer.__dict__:
+            raise AttributeError("degenerate")
+        del enhancer.__dict__[_OPERATION]
+        self._begin(enhancer, enhancer.image)
+        return enhancer.__dict__["degenerate"]
+
+
+def _beginning(begin: Callable[..., None], operation: str) -> Callable[..., None]:
+    @functools.wraps(begin)
+    def __init__(self: Any, image: Image.Image) -> None:  # noqa: N807
+        if recorded(image) is None:
+            return begin(self, image)
+        self.image = image
+        if operation == "saturation":
+            self.intermediate_mode = "L"
+        self.__dict__[_OPERATION] = operation
+
+    return __init__
+
+
+def _enhance(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def enhance(self: Any, factor: float) -> Any:
+        operation = self.__dict__.get(_OPERATION)
+        record = None if operation is None else record_of(self.image)
+        if operation is not None and record is not None:
+            try:
+                made = record.recolor(operation, factor)
+            except (_core.NotRecorded, TypeError):
+                pass
+            else:  # Pillow's result is derived from what it blends with, which has no info of the picture's
+                return derived(self.image, made, info=operation == "saturation")
+        return original(self, factor)
+
+    return enhance
+
+
+# ------------------------------------------------------------------ in and out of Pillow's classes
+
+_NOTHING = object()
+_originals: list[tuple[type, str, Any]] = []
+
+
+def _put(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
+    if any(done is owner and known == name for done, known, _ in _originals):
+        return
+    original = owner.__dict__.get(name, _NOTHING)
+    _originals.append((owner, name, original))
+    setattr(owner, name, wrap(original))
+
+
+def install() -> None:
+    """In what is imported by now."""
+    _put(Image.Image, "histogram", _histogram)
+    _put(Image.Image, "transform", _transform)
+    module = sys.modules.get("PIL.ImageEnhance")
+    if module is None:
+        return
+    _put(module._Enhance, "enhance", _enhance)
+    for name, operation in _ENHANCERS.items():
+        cls = getattr(module, name)
+        begin = cls.__init__
+        _put(cls, "degenerate", functools.partial(_Degenerate, begin))
+        _put(cls, "__init__", functools.partial(_beginning, operation=operation))
+
+
+def uninstall() -> None:
+    """Enhancers that wait make what they blend with when they are asked, as that stays."""
+    for owner, name, original in _originals:
+        if original is not _NOTHING:
+            setattr(owner, name, original)
+    _originals[:] = [place for place in _originals if place[2] is _NOTHING]

@@ -1,0 +1,127 @@
+"""Colours and affine maps of pictures that wait are Pillow's and torchvision's, in any order with crops and
+resizes.
+"""
+
+import io
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lazy_cases import lazy_jpegs, lazy_pictures, same_lazily
+from loader_data import torchvision_or_skip
+from millrace._pictures.pillow import record_of
+from PIL import Image, ImageEnhance, ImageOps
+
+JPEGS = lazy_jpegs(61, 47)
+FACTORS = st.floats(0, 3, width=32) | st.sampled_from([0.0, 1.0, 0.5])
+BYTES = st.integers(0, 255)
+CALLS = st.one_of(
+    st.tuples(st.sampled_from(["Brightness", "Contrast", "Color"]), FACTORS).map(
+        lambda drawn: lambda im: getattr(ImageEnhance, drawn[0])(im).enhance(drawn[1])
+    ),
+    st.just(ImageOps.invert),
+    st.just(ImageOps.autocontrast),
+    st.just(ImageOps.equalize),
+    st.integers(1, 8).map(lambda bits: lambda im: ImageOps.posterize(im, bits)),
+    st.integers(0, 256).map(lambda threshold: lambda im: ImageOps.solarize(im, threshold)),
+    st.integers(0, 40).map(lambda cut: lambda im: ImageOps.autocontrast(im, cut)),
+    st.integers(-3, 9).map(lambda by: lambda im: im.point(lambda v: v * by - 100)),
+    st.tuples(st.floats(-400, 400), st.sampled_from([0, 2, 3]), st.none() | BYTES).map(
+        lambda drawn: lambda im: im.rotate(drawn[0], drawn[1], fillcolor=_fill(drawn[2], im.mode))
+    ),
+    st.tuples(st.lists(st.floats(-2, 2), min_size=6, max_size=6), st.sampled_from([0, 2, 3])).map(
+        lambda drawn: lambda im: im.transform(im.size, Image.Transform.AFFINE, drawn[0], drawn[1])
+    ),
+    st.tuples(st.integers(1, 50), st.integers(1, 50)).map(lambda size: lambda im: im.resize(size)),
+    st.tuples(st.integers(-4, 30), st.integers(-4, 30), st.integers(1, 40), st.integers(1, 40)).map(
+        lambda box: lambda im: im.crop((box[0], box[1], box[0] + box[2], box[1] + box[3]))
+    ),
+    st.sampled_from(["RGB", "L"]).map(lambda mode: lambda im: im.convert(mode)),
+    st.sampled_from(list(Image.Transpose)).map(lambda turn: lambda im: im.transpose(turn)),
+)
+
+
+def _fill(value, mode):
+    return value if value is None or mode == "L" else (value, 255 - value, 7)
+
+
+@settings(max_examples=400, deadline=None)
+@given(kind=st.sampled_from(sorted(JPEGS)), calls=st.lists(CALLS, max_size=6))
+def test_chains(kind, calls):
+    def run():
+        image = Image.open(io.BytesIO(JPEGS[kind]))
+        for call in calls:
+            image = call(image)
+        return image
+
+    same_lazily(run)
+
+
+RECORDED = {
+    "brightness": lambda im: ImageEnhance.Brightness(im).enhance(1.3),
+    "contrast": lambda im: ImageEnhance.Contrast(im).enhance(0.4),
+    "color": lambda im: ImageEnhance.Color(im).enhance(2.0),
+    "invert": ImageOps.invert,
+    "posterize": lambda im: ImageOps.posterize(im, 3),
+    "solarize": lambda im: ImageOps.solarize(im, 100),
+    "equalize": ImageOps.equalize,
+    "autocontrast": ImageOps.autocontrast,
+    "rotate": lambda im: im.rotate(17, Image.Resampling.BILINEAR, fillcolor=(1, 2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_what_waits(name):
+    with lazy_pictures():
+        image = Image.open(io.BytesIO(JPEGS["420"])).convert("RGB").resize((30, 30))
+        made = RECORDED[name](image)
+        assert record_of(made) is not None and record_of(image) is not None
+
+
+def test_an_enhancer_is_pillows_in_all_its_parts():
+    def looked_into(cls, factor):
+        image = Image.open(io.BytesIO(JPEGS["420"])).convert("RGB")
+        enhancer = cls(image)
+        first = enhancer.enhance(0.5)
+        degenerate = enhancer.degenerate
+        return first, degenerate, enhancer.enhance(factor), enhancer.image, sorted(vars(enhancer))
+
+    for cls in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color, ImageEnhance.Sharpness):
+        for factor in (-0.5, 0, 1, 2):
+            same_lazily(lambda cls=cls, factor=factor: looked_into(cls, factor))
+
+
+def test_pixels_that_somebody_may_write_into_are_counted_as_they_are():
+    def written_into():
+        image = Image.open(io.BytesIO(JPEGS["420"]))
+        pixels = image.load()
+        counted = image.histogram()
+        pixels[0, 0] = (1, 2, 3)
+        return counted, image.histogram(), image.getpixel((0, 0))
+
+    same_lazily(written_into)
+
+
+POLICIES = ("RandAugment", "AutoAugment", "TrivialAugmentWide", "AugMix")
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("policy", [*POLICIES, "ColorJitter", "RandomGrayscale"])
+def test_torchvisions_policies(version, policy):
+    """With the same draws, and the generator is left alike."""
+    torchvision_or_skip()
+    from torchvision import transforms
+
+    module = transforms if version == "v1" else transforms.v2
+    arguments = {"ColorJitter": (0.4, 0.4, 0.4, 0.1), "RandomGrayscale": (0.5,)}.get(policy, ())
+    chain = module.Compose(
+        [module.RandomResizedCrop(40), getattr(module, policy)(*arguments), module.PILToTensor()]
+    )
+
+    def run():
+        torch.manual_seed(3)
+        made = [chain(Image.open(io.BytesIO(JPEGS["420"])).convert("RGB")) for _ in range(40)]
+        return made, torch.rand(1)
+
+    same_lazily(run, opened=40)
