@@ -262,7 +262,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         if plan.spec is not None:
             return
         if self.native == "require":
-            raise UnavailableError(f'native="require", but this loader runs in Python:\n{plan}')
+            raise UnavailableError(f'native="require", but this loader runs in Python:\n{self.explain()}')
         if self.on_error != "raise" and not (self._dataset_kind == _DatasetKind.Map and self._auto_collation):
             raise UnavailableError(
                 f'on_error="{self.on_error}" takes another index of a map-style dataset, in batches; this'

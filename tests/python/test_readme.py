@@ -84,7 +84,8 @@ def test_pages_run(
     if page == "native":
         assert "native" in out and "python —" not in out
     if page == "pictures":
-        assert names["loader"].stats()["pictures"]["opened"] == names["loader"].stats()["samples"]
+        found = names["loader"].stats()
+        assert found["pictures"]["opened"] >= found["samples"] and not found["pictures"]["left_to_pillow"]
     if page == "resume":
         assert names["loader"].auto_epoch, "the last loader of the page"
 

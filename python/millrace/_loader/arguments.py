@@ -15,8 +15,8 @@ NATIVE = ("auto", "never", "require")
 ON_ERROR = ("raise", "skip", "replace")
 WORKER_METHODS = ("auto", "process", "thread")
 PICTURES = {  # and what explain() says
-    "lazy": "native — JPEGs and PNGs that the dataset opens with Pillow are decoded where they are looked at",
-    "pillow": "python — as the dataset opens them",
+    "lazy": "lazy — JPEGs and PNGs that the dataset opens with Pillow are decoded where they are looked at",
+    "pillow": "pillow — as the dataset opens them",
 }
 
 
