@@ -252,6 +252,7 @@ void bind_pictures(py::module_& m) {
           [](const RecordedPicture& p) { return std::pair(p.stored_size().width, p.stored_size().height); })
       .def_property_readonly("mode",
                              [](const RecordedPicture& p) { return p.mode() == Mode::grey ? "L" : "RGB"; })
+      .def_property_readonly("waits", &RecordedPicture::waiting_bytes)
       .def_property_readonly("renders", &RecordedPicture::renders)
       .def_property_readonly("compressed", &compressed)
       .def("crop", &crop, py::arg("box"))

@@ -496,6 +496,10 @@ class RecordedPicture:
         """ "RGB" or "L"."""
 
     @property
+    def waits(self) -> int:
+        """Bytes of the file that are kept until somebody looks; 0: the stored picture's pixels are there."""
+
+    @property
     def renders(self) -> int:
         """How often anybody looked at a picture of this file."""
 

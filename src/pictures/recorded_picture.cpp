@@ -133,7 +133,8 @@ class RecordedPicture::Renderer {
 
  private:
   base::ImageView decode(const std::shared_ptr<Source>& source, base::Rect region) {
-    const bool again = source->renders.fetch_add(1, std::memory_order_relaxed) > 0;
+    const int looks = source->renders.fetch_add(1, std::memory_order_relaxed);
+    const bool again = looks > 0;
     count(source);
     last = !again && source->decoded_at_open ? Decoded::whole : Decoded::nothing;
     if (const base::ImageView pixels = source->pixels(); pixels.data) return part_of(pixels, region);
@@ -145,6 +146,13 @@ class RecordedPicture::Renderer {
     const base::ImageView view = buffers_.decoded.resize(wanted.width, wanted.height);
     buffers_.decoder.decode(wanted, view);
     if (wanted == all) whole_ = source;
+    if (wanted == all &&
+        looks > 1) {  // in turn with other pictures: as Pillow, which has the pixels from load() on
+      source->keep([&](base::ImageView kept) {
+        for (int32_t y = 0; y < kept.height; ++y)
+          std::memcpy(kept.row(y), view.row(y), size_t(kept.width) * base::kPixelBytes);
+      });
+    }
     last = wanted == all ? Decoded::whole : Decoded::part;
     return wanted == all ? part_of(view, region) : view;
   }
@@ -222,6 +230,7 @@ RecordedPicture::RecordedPicture(std::shared_ptr<Source> source)
 PictureSize RecordedPicture::stored_size() const { return source_->size; }
 std::span<const uint8_t> RecordedPicture::compressed() const { return source_->bytes; }
 RecordedPicture::Decoded RecordedPicture::last_decode() { return renderer().last; }
+size_t RecordedPicture::waiting_bytes() const { return source_->bytes.size(); }
 int RecordedPicture::renders() const { return source_->renders.load(std::memory_order_relaxed); }
 
 void RecordedPicture::add(transforms::PictureSpec spec, const OpParams* decided) {
@@ -335,6 +344,7 @@ RecordedPicture RecordedPicture::made() const {
   auto source = std::make_shared<Source>();
   source->size = size_;
   source->grey = mode_ == Mode::grey;
+  source->renders = 1;  // this
   const base::ImageView from = renderer().pixels(*this);
   source->keep([&](base::ImageView view) {
     for (int32_t y = 0; y < view.height; ++y)

@@ -44,6 +44,8 @@ class RecordedPicture {
   transforms::PictureSize stored_size() const;
   Mode mode() const { return mode_; }
   std::span<const uint8_t> compressed() const;
+  size_t waiting_bytes()
+      const;            // of the file, kept until somebody looks; 0: the stored picture's pixels are there
   int renders() const;  // how often any picture of this file was looked at
   // What this thread's last render() decoded: nothing, as the pixels were there, a part of the file, or all
   // (also if open() did, and nobody had looked since).

@@ -382,9 +382,14 @@ def test_no_habit_fails():
     assert that_raise({name: lambda way=way: way(FILES["420"]) for name, way in HABITS.items()}) == set()
 
 
-def test_tensors_of_bytes_are_contiguous():
-    """torchvision's are views of arrays whose channels are the last dimension: equal but for the strides."""
+@pytest.mark.parametrize("kind", ["420", "grey"])
+@pytest.mark.parametrize("function", [F.pil_to_tensor, F.to_tensor])
+def test_tensors_lie_in_memory_as_torchvisions(kind, function):
+    """Random numbers are drawn in the order of the memory."""
     with lazy_pictures():
-        tensor = F.pil_to_tensor(opened(FILES["420"]))
-    alone = F.pil_to_tensor(opened(FILES["420"]))
-    assert torch.equal(tensor, alone) and tensor.is_contiguous() and not alone.is_contiguous()
+        tensor = function(opened(FILES[kind]))
+    alone = function(opened(FILES[kind]))
+    assert torch.equal(tensor, alone)
+    assert [n for n, size in zip(tensor.stride(), tensor.shape) if size > 1] == [
+        n for n, size in zip(alone.stride(), alone.shape) if size > 1
+    ]

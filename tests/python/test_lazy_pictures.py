@@ -263,10 +263,24 @@ def test_calls_that_are_recorded_decode_nothing_and_a_crop_a_part():
     data = jpeg_bytes(make_picture(400, 300, 1))
     with lazy_pictures() as counts:
         image = opened(data).convert("RGB").transpose(Image.Transpose.ROTATE_90)
-        image = image.crop((10, 10, 60, 70)).resize((20, 20))
+        image = image.crop((10, 10, 210, 170)).resize((180, 180))
         assert (counts.decoded_in_part, counts.decoded_whole, counts.total()["skipped"]) == (0, 0, 1)
         np.asarray(image)
     assert (counts.decoded_in_part, counts.decoded_whole, counts.total()["skipped"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("kind", ["420", "progressive", "png"])
+def test_a_small_result_does_not_keep_its_file(kind):
+    """Pixels that take less than what they are made of are made at once."""
+    photo = make_picture(400, 300, 1)
+    data = jpeg_bytes(photo, quality=95, progressive=kind == "progressive")
+    if kind == "png":
+        photo.save(file := io.BytesIO(), "PNG")
+        data = file.getvalue()
+    with lazy_pictures() as counts:
+        small = opened(data).resize((20, 20))
+        assert counts.decoded_in_part + counts.decoded_whole == 1
+        assert record_of(small).waits == 0 and record_of(small).stored_size == (20, 20)
 
 
 @settings(max_examples=60, deadline=None)

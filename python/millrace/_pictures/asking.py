@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
+from importlib import import_module
 from typing import Any, Literal
 
 from .counts import PictureCounts
@@ -60,10 +62,10 @@ def asks(counts: PictureCounts | None) -> Any:
     """In front of a call of a dataset, in this thread; None: its pictures do not wait. Returns what
     stops_asking() needs.
     """
-    before = _thread.counts
-    _thread.counts = counts or False
     if counts is not None:
         look_around()
+    before = _thread.counts
+    _thread.counts = counts or False
     return before
 
 
@@ -76,8 +78,7 @@ _PACKAGES = (
     ("PIL.JpegImagePlugin", "pillow"),
     ("PIL.Image", "pillow_colours"),
     ("PIL.ImageEnhance", "pillow_colours"),
-    ("torchvision.transforms.functional", "torchvision_calls"),
-    ("torchvision.transforms.v2.functional", "torchvision_calls"),
+    ("torchvision.transforms.transforms", "torchvision_calls"),
     ("torchvision.io", "torch_decoders"),
     ("torchcodec.decoders._image_decoders", "torch_decoders"),
     ("cv2", "opencv"),
@@ -95,13 +96,14 @@ def look_around() -> None:
     _modules = len(modules)
     for package, ours in _PACKAGES:
         if package in modules and package not in _seen:
-            from importlib import import_module
-
-            install = getattr(import_module("." + ours, __package__), "install", None)
             _seen.add(package)
-            if install is None or install() is False:  # that module, or the package, is being imported
-                _seen.discard(package)
-                _modules = 0
+            try:
+                install = getattr(import_module("." + ours, __package__), "install", None)
+                if install is None or install() is False:  # that module, or the package, is being imported
+                    _seen.discard(package)
+                    _modules = 0
+            except Exception as error:  # a package that is not what it seems to be
+                warnings.warn(f"pictures of {package} stay as they are: {error!r}", stacklevel=2)
 
 
 def put_back() -> None:

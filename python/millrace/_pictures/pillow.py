@@ -21,18 +21,20 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 from PIL import Image, ImageFile, JpegImagePlugin
 
 from .. import _core
 from .asking import asked
+from .samples import agrees
 
 _DOOR = "_im" if "_im" in Image.Image().__dict__ else "im"  # Pillow 11 made `im` a property
 _RECORD = "_millrace_record"
 _SHOWN = "_millrace_shown"
 _MAY_BEGIN_DOWN = int(Image.__version__.split(".")[0]) >= 13
-_LOOKS_BEFORE_KEPT = 2
+_LOOKS = "_millrace_looks"  # how often somebody looked at the picture
 
-_originals: list[tuple[type, str, Any]] = []
+_originals: list[tuple[type, str, Any, Any]] = []  # class, name, what was there, what is there now
 
 
 def record_of(image: Image.Image) -> _core.RecordedPicture | None:
@@ -61,7 +63,7 @@ def _is_plain(image: ImageFile.ImageFile) -> bool:
     if box != (0, 0, *image.size) or image.decoderconfig:  # draft() has chosen a smaller picture
         return False
     if type(image) is JpegImagePlugin.JpegImageFile:
-        return decoder == "jpeg" and offset == 0
+        return decoder == "jpeg" and offset == 0 and _decodes_alike()
     if getattr(image, "is_animated", False):
         return False
     return (
@@ -70,6 +72,23 @@ def _is_plain(image: ImageFile.ImageFile) -> bool:
         and how == image.mode
         and _PNG + "prepare_idat" in image.__dict__
     )
+
+
+@functools.cache
+def _decodes_alike() -> bool:
+    """Whether this Pillow's decoder of JPEGs gives the engine's pixels; those over another libjpeg do not."""
+    load = _original(ImageFile.ImageFile, "load")
+
+    def pillows(jpeg: bytes) -> Any:
+        image = JpegImagePlugin.JpegImageFile(io.BytesIO(jpeg))
+        load(image)
+        return numpy.frombuffer(image.tobytes(), numpy.uint8)
+
+    def ours(jpeg: bytes) -> Any:
+        record = _core.RecordedPicture.open(jpeg)
+        return None if record is None else record.array(record.mode).reshape(-1)
+
+    return agrees(pillows, ours)
 
 
 _PNG = "_PngImageFile__"  # "idat": how many bytes are left of the data chunk in which Pillow stands
@@ -142,6 +161,19 @@ def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: A
     if (counts := asked()) is not None:
         counts.decoded(_core.last_decode(), first)
     return result
+
+
+def looked_at(image: Image.Image, record: _core.RecordedPicture, name: str, *args: Any) -> Any:
+    """`record.name(*args)`. From the second look at one picture on, its pixels are there."""
+    if record_of(image) is not record:
+        return getattr(record, name)(*args)
+    state = image.__dict__
+    state[_LOOKS] = looks = state.get(_LOOKS, 0) + 1
+    if looks == 2:
+        made = rendered(record, record.made)
+        if hold(image, made):
+            return getattr(made, name)(*args)
+    return rendered(record, getattr(record, name), *args)
 
 
 def _core_image(record: _core.RecordedPicture) -> Any:
@@ -222,7 +254,9 @@ class _CoreImage:
         return _CoreImage(self.record.crop(box))
 
     def resize(self, size: Any, resample: int = 0, box: Any = None) -> _CoreImage:
-        return _CoreImage(self.record.resize(size, resample, box or (0, 0, *self.size), _MAY_BEGIN_DOWN))
+        return _CoreImage(
+            self.record.resize(size, resample, (0, 0, *self.size) if box is None else box, _MAY_BEGIN_DOWN)
+        )
 
     def transpose(self, method: int) -> _CoreImage:
         return _CoreImage(self.record.transpose(method))
@@ -243,6 +277,18 @@ def _settled(image: Any) -> Any:
     if type(core) is _CoreImage:
         state[_RECORD] = core.record
         del state[_DOOR]
+    return image
+
+
+def _no_larger(image: Any, source: _core.RecordedPicture) -> Any:
+    """Makes the pixels of a smaller picture where they take less memory than what they are made of."""
+    record = record_of(image)
+    if record is None or record.size == source.size:
+        return image
+    width, height = record.size
+    stored = record.stored_size[0] * record.stored_size[1]
+    if (width * height < stored) if record.waits == 0 else (4 * width * height < record.waits):
+        hold(image, rendered(record, record.made))
     return image
 
 
@@ -278,7 +324,7 @@ def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
             result = original(stand_in, *args, **kwargs)
         except (_core.NotRecorded, AttributeError, TypeError):  # what can't wait, or the script's own mistake
             return original(self, *args, **kwargs)
-        return _settled(result)
+        return _no_larger(_settled(result), record)
 
     return method
 
@@ -289,12 +335,12 @@ def _tobytes(original: Callable[..., Any]) -> Callable[..., Any]:
         record = recorded(self)
         if record is None or encoder_name != "raw" or (args and args != (self.mode,)):
             return original(self, encoder_name, *args)
-        if record.renders >= _LOOKS_BEFORE_KEPT:
+        if self.__dict__.get(_LOOKS):  # the second look
             _make_pixels(self, record)
             return original(self, encoder_name, *args)
         if (counts := asked()) is not None:
             counts.called()
-        return rendered(record, record.tobytes, record.mode)
+        return looked_at(self, record, "tobytes", record.mode)
 
     return tobytes
 
@@ -306,6 +352,15 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self) if record is None else _Access(self, record)
 
     return load
+
+
+def _close(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def close(self: Image.Image) -> None:
+        original(self)
+        self.__dict__.pop(_RECORD, None)
+
+    return close
 
 
 def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -323,9 +378,8 @@ def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _original(owner: type, name: str) -> Any:
-    return next(
-        (method for kind, of, method in _originals if kind is owner and of == name), getattr(owner, name)
-    )
+    found = (original for kind, of, original, _ in _originals if kind is owner and of == name)
+    return next(found, getattr(owner, name))
 
 
 def install() -> None:
@@ -338,19 +392,24 @@ def install() -> None:
     made += [
         (Image.Image, "tobytes", _tobytes),
         (Image.Image, "load", _load),
+        (Image.Image, "close", _close),
         (ImageFile.ImageFile, "load", _load_file),
     ]
     for owner, name, wrap in made:
         original = owner.__dict__.get(name)
         if original is None:
             continue
-        _originals.append((owner, name, original))
-        setattr(owner, name, wrap(original))
+        ours = wrap(original)
+        _originals.append((owner, name, original, ours))
+        setattr(owner, name, ours)
     setattr(Image.Image, _DOOR, _Door())
 
 
 def uninstall() -> None:
-    """Pictures that still wait keep their recording, and get their pixels through the door, which stays."""
-    for owner, name, original in _originals:
-        setattr(owner, name, original)
+    """Pictures that still wait keep their recording, and get their pixels through the door, which stays. So
+    does what a script put around a method since, and calls ours.
+    """
+    for owner, name, original, ours in _originals:
+        if owner.__dict__.get(name) is ours:
+            setattr(owner, name, original)
     _originals.clear()

@@ -44,7 +44,8 @@ def _transform(original: Callable[..., Any]) -> Callable[..., Any]:
         fill: Any = 1,
         fillcolor: Any = None,
     ) -> Any:
-        record = recorded(self)
+        # Pillow copies what is known of the picture before it loads it: of a PNG, without what stands behind.
+        record = recorded(self) if self.format == "JPEG" else record_of(self)
         if record is not None and method == _AFFINE and tuple(size) == self.size:
             try:
                 colour = _colour(fillcolor, record.mode)
@@ -91,7 +92,7 @@ class _Degenerate:
 def _beginning(begin: Callable[..., None], operation: str) -> Callable[..., None]:
     @functools.wraps(begin)
     def __init__(self: Any, image: Image.Image) -> None:  # noqa: N807
-        if recorded(image) is None:
+        if recorded(image) is None or "transparency" in image.info:  # which changes with the mode
             return begin(self, image)
         self.image = image
         if operation == "saturation":
@@ -121,15 +122,16 @@ def _enhance(original: Callable[..., Any]) -> Callable[..., Any]:
 # ------------------------------------------------------------------ in and out of Pillow's classes
 
 _NOTHING = object()
-_originals: list[tuple[type, str, Any]] = []
+_originals: list[tuple[type, str, Any, Any]] = []
 
 
 def _put(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
-    if any(done is owner and known == name for done, known, _ in _originals):
+    if any(done is owner and known == name for done, known, _, _ in _originals):
         return
     original = owner.__dict__.get(name, _NOTHING)
-    _originals.append((owner, name, original))
-    setattr(owner, name, wrap(original))
+    ours = wrap(original)
+    _originals.append((owner, name, original, ours))
+    setattr(owner, name, ours)
 
 
 def install() -> None:
@@ -149,7 +151,7 @@ def install() -> None:
 
 def uninstall() -> None:
     """Enhancers that wait make what they blend with when they are asked, as that stays."""
-    for owner, name, original in _originals:
-        if original is not _NOTHING:
+    for owner, name, original, ours in _originals:
+        if original is not _NOTHING and owner.__dict__.get(name) is ours:
             setattr(owner, name, original)
     _originals[:] = [place for place in _originals if place[2] is _NOTHING]

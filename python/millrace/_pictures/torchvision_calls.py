@@ -1,8 +1,8 @@
-"""torchvision's conversions of waiting pictures: from the file to the tensor in one pass, with the values
-that torchvision's own steps give.
+"""torchvision's conversions of pictures that wait: from the file to the tensor in one pass, with the values,
+the memory layout and the type that torchvision's own steps give.
 
-Functions: to_tensor and pil_to_tensor. A Compose looks ahead: a conversion and the ToDtype and Normalize
-behind it are one pass.
+Functions: to_tensor, pil_to_tensor, adjust_hue and to_grayscale. A Compose of torchvision.transforms looks
+ahead: ToTensor and the Normalize behind it are one pass.
 """
 
 from __future__ import annotations
@@ -10,71 +10,71 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from PIL import Image
 
 from .. import _core
-from .._common.lowering.transforms import lowered_steps
 from .asking import asked
-from .pillow import derived, recorded, rendered
+from .pillow import derived, looked_at, record_of, recorded
+from .redirect import Redirection, can_be_redirected
 
-_CONVERSIONS = {"ToTensor", "MaybeToTensor", "PILToTensor", "ToImage"}
-_BEHIND = {"ToImage", "ToDtype", "ConvertImageDtype", "Normalize", "ToPureTensor"}
-
-_tails: weakref.WeakKeyDictionary[Any, _Tail] = weakref.WeakKeyDictionary()  # what is known of a Compose
-_originals: list[tuple[Any, str, Any]] = []
-
-
-@functools.cache
-def _values(floats: bool) -> _core.TensorValues:
-    dtype = "float32" if floats else "uint8"
-    return _core.TensorValues(_core.ImagePipeline([{"op": "to_tensor", "dtype": dtype}]))
+_FUNCTIONS = "torchvision.transforms.functional"
+_PILLOW_FUNCTIONS = "torchvision.transforms._functional_pil"
+_CLASSES = "torchvision.transforms.transforms"
 
 
-def _tensor(image: Image.Image, values: _core.TensorValues, channels: int = 0) -> torch.Tensor | None:
-    """`channels`: that `values` are for, 0 for any. None where torchvision is to make the tensor."""
+@functools.lru_cache(64)
+def _values(mean: tuple[float, ...] = (), std: tuple[float, ...] = ()) -> _core.TensorValues | None:
+    """None for what Normalize refuses."""
+    chain: list[dict[str, Any]] = [{"op": "to_tensor", "dtype": "float32"}]
+    if mean:
+        chain.append({"op": "normalize", "mean": list(mean), "std": list(std)})
+    try:
+        return _core.TensorValues(_core.ImagePipeline(chain))
+    except ValueError:
+        return None
+
+
+def _record(image: Any) -> _core.RecordedPicture | None:
+    """Of any picture of bytes that a dataset has; those that do not wait are copied."""
+    if not isinstance(image, Image.Image) or image.mode not in ("RGB", "L"):
+        return None
     record = recorded(image)
-    if image.mode not in ("RGB", "L") or channels not in (0, 1 if image.mode == "L" else 3):
-        return None
-    if record is not None:
-        return rendered(record, record.tensor, values)
-    if asked() is None or 0 in image.size:
-        return None
-    pixels = image.tobytes("raw", "L" if image.mode == "L" else "RGBX")
-    return _core.RecordedPicture.of_pixels(image.size, image.mode, pixels).tensor(values)
+    if record is None and asked() is not None and 0 not in image.size:
+        pixels = image.tobytes("raw", "L" if image.mode == "L" else "RGBX")
+        with contextlib.suppress(_core.NotRecorded):  # too long a side
+            return _core.RecordedPicture.of_pixels(image.size, image.mode, pixels)
+    return record
 
 
 # ------------------------------------------------------------------ functions
 
 
 def _to_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def to_tensor(pic: Any) -> Any:
-        if isinstance(pic, Image.Image) and torch.get_default_dtype() is torch.float32:
-            tensor = _tensor(pic, _values(True))
-            if tensor is not None:
-                return tensor
-        return original(pic)
+        record = _record(pic) if torch.get_default_dtype() is torch.float32 else None
+        return original(pic) if record is None else looked_at(pic, record, "tensor", _values())
 
     return to_tensor
 
 
 def _pil_to_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
+    """A view of rows, columns and channels, as torchvision's is."""
+
     def pil_to_tensor(pic: Any) -> Any:
-        tensor = _tensor(pic, _values(False)) if isinstance(pic, Image.Image) else None
-        return original(pic) if tensor is None else tensor
+        record = _record(pic)
+        if record is None:
+            return original(pic)
+        array = looked_at(pic, record, "array", record.mode)
+        return torch.from_numpy(array[..., None] if record.mode == "L" else array).permute(2, 0, 1)
 
     return pil_to_tensor
 
 
 def _adjust_hue(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def adjust_hue(img: Any, hue_factor: float) -> Any:
         record = recorded(img) if isinstance(img, Image.Image) else None
         if record is not None and -0.5 <= hue_factor <= 0.5:
@@ -86,7 +86,6 @@ def _adjust_hue(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _to_grayscale(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def to_grayscale(img: Any, num_output_channels: int) -> Any:
         record = recorded(img) if isinstance(img, Image.Image) and num_output_channels == 3 else None
         if record is not None:
@@ -99,141 +98,115 @@ def _to_grayscale(original: Callable[..., Any]) -> Callable[..., Any]:
 # ------------------------------------------------------------------ Compose
 
 
-@dataclass(frozen=True)
-class _Tail:
-    """Steps `begin` to `end` of a Compose: a conversion, and what only changes numbers behind it."""
-
-    steps: list[Any]  # all of the Compose's, when it was looked at
-    settings: list[Any]  # of those that might have been in it
-    begin: int
-    end: int
-    values: _core.TensorValues | None  # None: there is nothing to be done in one pass
-    row_type: type
-    channels: int
-
-
-def _plan(steps: list[Any]) -> _Tail:
-    names = [type(step).__name__ for step in steps]
-    begin = next((i for i, name in enumerate(names) if name in _CONVERSIONS), len(names))
-    end = begin + 1
-    while end < len(names) and names[end] in _BEHIND:
-        end += 1
-    settings = _settings(steps[begin:end])
-    for last in range(min(end, len(names)), begin, -1):
-        try:
-            found = lowered_steps([_as_torchvisions(step) for step in steps[begin:last]])
-            values = _core.TensorValues(_core.ImagePipeline(found.chain))
-        except Exception:  # no form, or a mistake in a step, of which torchvision tells in its own words
-            continue
-        if found.row_type is not None:
-            lengths = {len(step["mean"]) for step in found.chain if step["op"] == "normalize"} - {1}
-            return _Tail(steps, settings, begin, last, values, found.row_type, max(lengths, default=0))
-    return _Tail(steps, settings, begin, begin, None, torch.Tensor, 0)
-
-
-def _settings(steps: Sequence[Any]) -> list[Any]:
-    """What a script may set on steps after their Compose was looked at: their numbers, methods and hooks."""
-    found: list[Any] = []
-    for step in steps:
-        own = getattr(step, "__dict__", {})
-        numbers = [_numbers(own.get(name)) for name in ("mean", "std", "scale")]
-        hooked = bool(own.get("_forward_hooks")) or bool(own.get("_forward_pre_hooks"))
-        found.append((len(own), own.get("dtype"), hooked, numbers))
-    return found
-
-
-def _numbers(value: Any) -> Any:
-    """A copy, since lists are changed in place."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return tuple(value) if isinstance(value, (list, tuple)) else value
-
-
-def _as_torchvisions(step: Any) -> Any:
-    """timm's MaybeToTensor is torchvision's ToTensor for pictures."""
-    if type(step).__name__ == "MaybeToTensor" and type(step).__module__ == "timm.data.transforms":
-        return sys.modules["torchvision.transforms"].ToTensor()
-    return step
-
-
-def _tail_of(compose: Any) -> _Tail:
-    steps = compose.transforms
-    try:
-        tail = _tails.get(compose)
-    except TypeError:  # a class of the script's, without a hash
-        return _plan(list(steps))
-    if (
-        tail is None
-        or len(tail.steps) != len(steps)
-        or any(a is not b for a, b in zip(tail.steps, steps))
-        or tail.settings != _settings(tail.steps[tail.begin : tail.begin + len(tail.settings)])
-    ):
-        tail = _tails[compose] = _plan(list(steps))
-    return tail
-
-
-def _run(tail: _Tail, values: _core.TensorValues, image: Any) -> Any:
-    steps: Sequence[Any] = tail.steps
-    for step in steps[: tail.begin]:
-        image = step(image)
-    tensor = _tensor(image, values, tail.channels) if isinstance(image, Image.Image) else None
-    if tensor is None:
-        rest = steps[tail.begin :]
-    else:
-        image = tensor if tail.row_type is torch.Tensor else tensor.as_subclass(tail.row_type)
-        rest = steps[tail.end :]
-    for step in rest:
-        image = step(image)
-    return image
-
-
 def _compose(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def call(self: Any, *inputs: Any, **named: Any) -> Any:
-        if (
-            len(inputs) == 1
-            and not named
-            and isinstance(inputs[0], Image.Image)
-            and torch.get_default_dtype() is torch.float32  # ToTensor's
-            and (tail := _tail_of(self)).values is not None
-            and (recorded(inputs[0]) is not None or asked() is not None)
-        ):
-            return _run(tail, tail.values, inputs[0])
-        return original(self, *inputs, **named)
+    def __call__(self: Any, img: Any) -> Any:  # noqa: N807
+        waits = isinstance(img, Image.Image) and (record_of(img) is not None or asked() is not None)
+        if not waits or torch.get_default_dtype() is not torch.float32 or not _shipped.is_as_it_was():
+            return original(self, img)
+        steps = self.transforms
+        at = next((i for i, step in enumerate(steps) if type(step) in _shipped.conversions), len(steps))
+        values, channels = (None, 0) if at + 1 >= len(steps) else _normalized(steps[at + 1])
+        if values is None:
+            return original(self, img)
+        for step in steps[:at]:
+            img = step(img)
+        record = _record(img)
+        if record is None or channels not in (1, 1 if record.mode == "L" else 3):
+            rest = steps[at:]
+        else:
+            img, rest = looked_at(img, record, "tensor", values), steps[at + 2 :]
+        for step in rest:
+            img = step(img)
+        return img
 
-    return call
+    return __call__
 
+
+def _normalized(step: Any) -> tuple[_core.TensorValues | None, int]:
+    """(what ToTensor and this Normalize make of bytes, of how many channels), or None and any number."""
+    if type(step) is not _shipped.normalize or step._forward_hooks or step._forward_pre_hooks:
+        return None, 0
+    if "forward" in step.__dict__ or "__call__" in step.__dict__:
+        return None, 0
+    try:
+        mean, std = tuple(map(float, step.mean)), tuple(map(float, step.std))
+    except (TypeError, ValueError):
+        return None, 0
+    channels = max(len(mean), len(std))
+    if min(len(mean), len(std)) not in (1, channels) or channels not in (1, 3):
+        return None, 0
+    return _values(mean, std), channels
+
+
+class _Shipped:
+    """What a Compose may look ahead to: torchvision's own steps, while nobody has replaced a part of them."""
+
+    def __init__(self) -> None:
+        self.conversions: tuple[type, ...] = ()
+        self.normalize: Any = None
+        self._parts: list[tuple[Any, str, Any]] = []
+
+    def look(self) -> None:
+        functions, classes = sys.modules[_FUNCTIONS], sys.modules[_CLASSES]
+        self.normalize, conversion = classes.Normalize, classes.ToTensor  # type: ignore[attr-defined]
+        self._parts = [(functions, name, getattr(functions, name)) for name in ("to_tensor", "normalize")]
+        self._parts += [
+            (conversion, "__call__", conversion.__call__),
+            (conversion, "__init__", conversion.__init__),
+        ]
+        self._parts += [(self.normalize, "forward", self.normalize.forward)]
+        self.conversions = (conversion,)
+
+    def is_as_it_was(self) -> bool:
+        timm = sys.modules.get("timm.data.transforms")
+        if timm is not None and len(self.conversions) == 1:
+            self.conversions += (timm.MaybeToTensor,)  # for pictures the same
+        hooked = torch.nn.modules.module._has_any_global_hook()
+        return not hooked and all(getattr(owner, name, None) is part for owner, name, part in self._parts)
+
+
+_shipped = _Shipped()
 
 # ------------------------------------------------------------------ in and out of torchvision's modules
 
-_FUNCTIONS = "torchvision.transforms.functional"
-_PLACES: list[tuple[str, str, str, Callable[..., Any]]] = [  # module, class, name, what is put around it
-    (_FUNCTIONS, "", "to_tensor", _to_tensor),
-    (_FUNCTIONS, "", "pil_to_tensor", _pil_to_tensor),
-    ("torchvision.transforms._functional_pil", "", "adjust_hue", _adjust_hue),
-    ("torchvision.transforms._functional_pil", "", "to_grayscale", _to_grayscale),
-    ("torchvision.transforms.v2.functional", "", "pil_to_tensor", _pil_to_tensor),
-    ("torchvision.transforms.v2.functional._type_conversion", "", "pil_to_tensor", _pil_to_tensor),
-    ("torchvision.transforms.transforms", "Compose", "__call__", _compose),
-    ("torchvision.transforms.v2._container", "Compose", "forward", _compose),
+_PLACES: list[tuple[str, str, Callable[..., Any]]] = [
+    (_FUNCTIONS, "to_tensor", _to_tensor),
+    (_FUNCTIONS, "pil_to_tensor", _pil_to_tensor),
+    (_PILLOW_FUNCTIONS, "adjust_hue", _adjust_hue),
+    (_PILLOW_FUNCTIONS, "to_grayscale", _to_grayscale),
 ]
+_redirections: list[Redirection] = []
+_call: tuple[Any, Any] | None = None  # Compose's own, and ours
 
 
-def install() -> None:
-    """In the modules that are imported by now."""
-    done = {(owner, name) for owner, name, _ in _originals}
-    for module, inside, name, wrap in _PLACES:
-        owner = sys.modules.get(module)
-        if owner is not None and inside:
-            owner = getattr(owner, inside, None)
-        original = getattr(owner, name, None)
-        if original is None or (owner, name) in done:
-            continue
-        _originals.append((owner, name, original))
-        setattr(owner, name, wrap(original))
+def install() -> bool:
+    """False while torchvision is being imported."""
+    global _call
+    classes = sys.modules.get(_CLASSES)
+    if not hasattr(classes, "Normalize"):
+        return False
+    if _call is not None:
+        return True
+    for module, name, wrap in _PLACES:
+        function = getattr(sys.modules.get(module), name, None)
+        if can_be_redirected(function):
+            _redirections.append(Redirection(function, wrap))
+    compose = classes.Compose  # type: ignore[union-attr]
+    _call = compose.__call__, _compose(compose.__call__)
+    compose.__call__ = _call[1]
+    _shipped.look()
+    return True
 
 
 def uninstall() -> None:
-    for owner, name, original in _originals:
-        setattr(owner, name, original)
-    _originals.clear()
+    """What a script put there since stays."""
+    global _call
+    for redirection in _redirections:
+        redirection.take_back()
+    _redirections.clear()
+    if _call is not None:
+        compose = sys.modules[_CLASSES].Compose  # type: ignore[attr-defined]
+        if compose.__call__ is _call[1]:
+            compose.__call__ = _call[0]
+        _call = None
