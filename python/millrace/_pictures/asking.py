@@ -76,14 +76,14 @@ def stops_asking(before: Any) -> None:
 # What the script has to import before there is anything to replace, and the module here that replaces it.
 _PACKAGES = (
     ("PIL.JpegImagePlugin", "pillow"),
-    ("PIL.Image", "pillow_colours"),
+    ("PIL.JpegImagePlugin", "pillow_colours"),
     ("PIL.ImageEnhance", "pillow_colours"),
     ("torchvision.transforms.transforms", "torchvision_calls"),
     ("torchvision.io", "torch_decoders"),
     ("torchcodec.decoders._image_decoders", "torch_decoders"),
     ("cv2", "opencv"),
 )
-_seen: set[str] = set()
+_seen: set[tuple[str, str]] = set()
 _modules = 0  # that were imported when all was looked at
 
 
@@ -95,12 +95,12 @@ def look_around() -> None:
         return
     _modules = len(modules)
     for package, ours in _PACKAGES:
-        if package in modules and package not in _seen:
-            _seen.add(package)
+        if package in modules and (package, ours) not in _seen:
+            _seen.add((package, ours))
             try:
                 install = getattr(import_module("." + ours, __package__), "install", None)
                 if install is None or install() is False:  # that module, or the package, is being imported
-                    _seen.discard(package)
+                    _seen.discard((package, ours))
                     _modules = 0
             except Exception as error:  # a package that is not what it seems to be
                 warnings.warn(f"pictures of {package} stay as they are: {error!r}", stacklevel=2)

@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import functools
 import io
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy
 from PIL import Image, ImageFile, JpegImagePlugin
 
 from .. import _core
 from .asking import asked
-from .samples import agrees
+from .plain_files import end_png, is_plain
 
 _DOOR = "_im" if "_im" in Image.Image().__dict__ else "im"  # Pillow 11 made `im` a property
 _RECORD = "_millrace_record"
@@ -55,56 +53,12 @@ def recorded(image: Image.Image) -> _core.RecordedPicture | None:
 # ------------------------------------------------------------------ from a file to a recording
 
 
-def _is_plain(image: ImageFile.ImageFile) -> bool:
-    """A JPEG or a PNG of bytes in one piece, as it was opened."""
-    if image.mode not in ("RGB", "L") or len(image.tile) != 1 or ImageFile.LOAD_TRUNCATED_IMAGES:
-        return False
-    decoder, box, offset, how = image.tile[0]
-    if box != (0, 0, *image.size) or image.decoderconfig:  # draft() has chosen a smaller picture
-        return False
-    if type(image) is JpegImagePlugin.JpegImageFile:
-        return decoder == "jpeg" and offset == 0 and _decodes_alike()
-    if getattr(image, "is_animated", False):
-        return False
-    return (
-        type(image) is _png()
-        and decoder == "zip"
-        and how == image.mode
-        and _PNG + "prepare_idat" in image.__dict__
-    )
-
-
-@functools.cache
-def _decodes_alike() -> bool:
-    """Whether this Pillow's decoder of JPEGs gives the engine's pixels; those over another libjpeg do not."""
-    load = _original(ImageFile.ImageFile, "load")
-
-    def pillows(jpeg: bytes) -> Any:
-        image = JpegImagePlugin.JpegImageFile(io.BytesIO(jpeg))
-        load(image)
-        return numpy.frombuffer(image.tobytes(), numpy.uint8)
-
-    def ours(jpeg: bytes) -> Any:
-        record = _core.RecordedPicture.open(jpeg)
-        return None if record is None else record.array(record.mode).reshape(-1)
-
-    return agrees(pillows, ours)
-
-
-_PNG = "_PngImageFile__"  # "idat": how many bytes are left of the data chunk in which Pillow stands
-
-
-def _png() -> Any:
-    module = sys.modules.get("PIL.PngImagePlugin")
-    return None if module is None else module.PngImageFile
-
-
 def _begin(image: ImageFile.ImageFile) -> None:
     """`image` waits from now on, if it can."""
     counts = asked()
     if counts is None:
         return
-    begun = _is_plain(image) and _read(image)
+    begun = is_plain(image, _original(ImageFile.ImageFile, "load")) and _read(image)
     counts.opened += begun
     counts.left_to_pillow += not begun
 
@@ -122,7 +76,7 @@ def _read(image: ImageFile.ImageFile) -> bool:
     if record is None or record.size != image.size or record.mode != image.mode:
         return False
     if type(image) is not JpegImagePlugin.JpegImageFile:
-        _end_png(image, data)
+        end_png(image, data)
     image.tile = []
     image.map = None
     image.readonly = 0
@@ -132,16 +86,6 @@ def _read(image: ImageFile.ImageFile) -> bool:
     image.__dict__[_RECORD] = record
     del image.__dict__[_DOOR]
     return True
-
-
-def _end_png(image: Any, data: bytes) -> None:
-    """What stands behind the pixels is read by Pillow, as it does when it has them."""
-    at = image.tile[0][2] - 8  # the first data chunk's length
-    while data[at + 4 : at + 8] == b"IDAT":
-        at += 12 + int.from_bytes(data[at : at + 4], "big")
-    image.fp.seek(at - 4)  # the last one's checksum
-    image.__dict__[_PNG + "idat"] = 0
-    image.load_end()
 
 
 # ------------------------------------------------------------------ from a recording to pixels

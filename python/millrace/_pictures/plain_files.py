@@ -1,0 +1,68 @@
+"""Which opened files can wait: ordinary JPEGs and PNGs."""
+
+from __future__ import annotations
+
+import functools
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+from PIL import ImageFile, JpegImagePlugin
+
+from .. import _core
+from .samples import agrees
+
+
+def is_plain(image: ImageFile.ImageFile, load: Callable[[Any], Any]) -> bool:
+    """A JPEG or a PNG of bytes in one piece, as it was opened. `load`: Pillow's own."""
+    if image.mode not in ("RGB", "L") or len(image.tile) != 1 or ImageFile.LOAD_TRUNCATED_IMAGES:
+        return False
+    decoder, box, offset, how = image.tile[0]
+    if box != (0, 0, *image.size) or image.decoderconfig:  # draft() has chosen a smaller picture
+        return False
+    if type(image) is JpegImagePlugin.JpegImageFile:
+        return decoder == "jpeg" and offset == 0 and _decodes_alike(load)
+    if getattr(image, "is_animated", False):
+        return False
+    return (
+        type(image) is _png()
+        and decoder == "zip"
+        and how == image.mode
+        and _PNG + "prepare_idat" in image.__dict__
+    )
+
+
+@functools.cache
+def _decodes_alike(load: Any) -> bool:
+    """Whether this Pillow's decoder of JPEGs gives the engine's pixels; those over another libjpeg do not."""
+
+    def pillows(jpeg: bytes) -> Any:
+        image = JpegImagePlugin.JpegImageFile(io.BytesIO(jpeg))
+        load(image)
+        return numpy.frombuffer(image.tobytes(), numpy.uint8)
+
+    def ours(jpeg: bytes) -> Any:
+        record = _core.RecordedPicture.open(jpeg)
+        return None if record is None else record.array(record.mode).reshape(-1)
+
+    return agrees(pillows, ours)
+
+
+_PNG = "_PngImageFile__"  # "idat": how many bytes are left of the data chunk in which Pillow stands
+
+
+def _png() -> Any:
+    module = sys.modules.get("PIL.PngImagePlugin")
+    return None if module is None else module.PngImageFile
+
+
+def end_png(image: Any, data: bytes) -> None:
+    """What stands behind the pixels is read by Pillow, as it does when it has them."""
+    at = image.tile[0][2] - 8  # the first data chunk's length
+    while data[at + 4 : at + 8] == b"IDAT":
+        at += 12 + int.from_bytes(data[at : at + 4], "big")
+    image.fp.seek(at - 4)  # the last one's checksum
+    image.__dict__[_PNG + "idat"] = 0
+    image.load_end()
