@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,28 +23,11 @@ from torch.utils.data import Dataset
 
 from benchmarks.compare import latest_runs, rates_table
 from benchmarks.harness import ROOT, run_facts
+from benchmarks.loaders._torchvision import import_torchvision
 from benchmarks.runs import hold_to_cpus, rounds_told, rows_in_turns, stored
 
 BATCH, SIDE = 32, 224
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-
-def import_torchvision() -> None:
-    """Also where its wheel is for another build of torch: the operators that its import misses are declared
-    here, and never called.
-    """
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.startswith("torchvision")]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "DEF")
-        for name in ("nms", "qnms"):
-            library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _declared.append(library)
-
-
-_declared: list[Any] = []  # forgotten with the object
 
 
 class Pictures(Dataset):
