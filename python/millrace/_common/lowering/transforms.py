@@ -8,7 +8,7 @@ values is refused. Sizes are pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,14 +47,8 @@ def lowered(transform: Any) -> Lowered:
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
             " or ToImage()"
         )
-    return lowered_steps([transform])
-
-
-def lowered_steps(steps: Sequence[Any]) -> Lowered:
-    """The same, of transforms that follow each other."""
     chain = Chain(_LOWERED)
-    for step in steps:
-        chain.add(step)
+    chain.add(transform)
     made = chain.finish()
     return Lowered(made, chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb)
 
