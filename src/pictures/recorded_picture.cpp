@@ -46,7 +46,7 @@ struct RecordedPicture::Source {
 
 namespace {
 
-// Reused from picture to picture, and the one that the thread looked at last.
+// Reused from picture to picture.
 struct Buffers {
   codecs::PictureDecoder decoder{codecs::JpegRule::strict};
   transforms::SamplePlan plan;
@@ -58,6 +58,11 @@ struct Buffers {
 base::ImageView part_of(base::ImageView whole, base::Rect region) {
   return {whole.row(region.top) + ptrdiff_t{region.left} * base::kPixelBytes, region.width, region.height,
           whole.stride_bytes};
+}
+
+void copy_rows(base::ImageView from, base::ImageView to) {
+  for (int32_t y = 0; y < to.height; ++y)
+    std::memcpy(to.row(y), from.row(y), size_t(to.width) * base::kPixelBytes);
 }
 
 void pack_row(const uint8_t* row, int32_t width, RecordedPicture::Layout layout, uint8_t* to) {
@@ -146,13 +151,8 @@ class RecordedPicture::Renderer {
     const base::ImageView view = buffers_.decoded.resize(wanted.width, wanted.height);
     buffers_.decoder.decode(wanted, view);
     if (wanted == all) whole_ = source;
-    if (wanted == all &&
-        looks > 1) {  // in turn with other pictures: as Pillow, which has the pixels from load() on
-      source->keep([&](base::ImageView kept) {
-        for (int32_t y = 0; y < kept.height; ++y)
-          std::memcpy(kept.row(y), view.row(y), size_t(kept.width) * base::kPixelBytes);
-      });
-    }
+    // In turn with other pictures: as Pillow, which has the pixels from load() on.
+    if (wanted == all && looks > 1) source->keep([&](base::ImageView kept) { copy_rows(view, kept); });
     last = wanted == all ? Decoded::whole : Decoded::part;
     return wanted == all ? part_of(view, region) : view;
   }
@@ -346,10 +346,7 @@ RecordedPicture RecordedPicture::made() const {
   source->grey = mode_ == Mode::grey;
   source->renders = 1;  // this
   const base::ImageView from = renderer().pixels(*this);
-  source->keep([&](base::ImageView view) {
-    for (int32_t y = 0; y < view.height; ++y)
-      std::memcpy(view.row(y), from.row(y), size_t(view.width) * base::kPixelBytes);
-  });
+  source->keep([&](base::ImageView view) { copy_rows(from, view); });
   return RecordedPicture(std::move(source));
 }
 
