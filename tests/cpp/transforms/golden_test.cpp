@@ -46,12 +46,11 @@ Interpolation mode_of(const std::string& letter) {
                          : Interpolation::nearest;
 }
 
-const std::map<std::string, AugmentKind> kKinds = {{"sharpness", AugmentKind::sharpness},
-                                                   {"posterize", AugmentKind::posterize},
-                                                   {"solarize", AugmentKind::solarize},
-                                                   {"autocontrast", AugmentKind::autocontrast},
-                                                   {"equalize", AugmentKind::equalize},
-                                                   {"invert", AugmentKind::invert}};
+const std::map<std::string, AugmentKind> kKinds = {
+    {"sharpness", AugmentKind::sharpness},   {"posterize", AugmentKind::posterize},
+    {"solarize", AugmentKind::solarize},     {"autocontrast", AugmentKind::autocontrast},
+    {"equalize", AugmentKind::equalize},     {"invert", AugmentKind::invert},
+    {"gaussian", AugmentKind::gaussian_blur}};
 
 // Words with comma-separated arguments, as make_golden.py reads them; the random decisions become
 // SampleParams.

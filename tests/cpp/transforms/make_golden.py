@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import torchvision.transforms.functional as F
-from PIL import Image, ImageOps
+from PIL import Image, ImageFilter, ImageOps
 from torchvision.transforms import InterpolationMode
 
 MODES = {"l": InterpolationMode.BILINEAR, "c": InterpolationMode.BICUBIC, "n": InterpolationMode.NEAREST}
@@ -54,6 +54,8 @@ def run(chain: str, image: Image.Image, orientation: int) -> Image.Image:
             image = getattr(F, f"adjust_{name}")(image, n[0] / 100)
         elif name in ("posterize", "solarize"):  # hundredths of bits, of the threshold
             image = getattr(F, name)(image, n[0] // 100)
+        elif name == "gaussian":  # hundredths of the radius
+            image = image.filter(ImageFilter.GaussianBlur(n[0] / 100))
         elif name in ("autocontrast", "equalize", "invert"):
             image = getattr(F, name)(image)
         elif name == "grey":
@@ -134,6 +136,10 @@ CASES = [
     ("resize,l,24,30,0 solarize,25600 invert rotate,l,20", 61, 47, 1),
     ("brightness,40 autocontrast contrast,150 autocontrast", 61, 47, 1),
     ("equalize rrc,c,16,18,5,6,30,31 equalize hflip", 61, 47, 1),
+    ("gaussian,120", 61, 47, 1),
+    ("gaussian,10 hflip center,30,31", 61, 47, 1),
+    ("rrc,c,32,32,7,3,40,29 gaussian,200 gaussian,55", 61, 47, 1),
+    ("gaussian,3000", 9, 5, 1),
     ("equalize", 5, 4, 1),
     ("autocontrast", 1, 1, 1),
     *[

@@ -39,7 +39,8 @@ TEST(PolicyDraws, BranchesFollowTheirWeights) {
 TEST(PolicyDraws, WithoutReplacementNothingComesTwiceAndWeightlessNever) {
   AugmentPolicy policy{.count = 3, .replace = false, .branches = {}};
   for (int bits = 1; bits <= 5; ++bits)
-    policy.branches.push_back({.weight = bits == 3 ? 0.0 : 0.1, .ops = {{AugmentKind::posterize, 1, {double(bits)}}}});
+    policy.branches.push_back(
+        {.weight = bits == 3 ? 0.0 : 0.1, .ops = {{AugmentKind::posterize, 1, {double(bits)}}}});
   for (int i = 0; i < 2'000; ++i) {
     std::set<double> values;
     for (const AugmentStep& step : draw(policy, i)) values.insert(step.value);
@@ -94,7 +95,8 @@ TEST(PolicyDraws, TruncatesWhatIsAWholeNumberOfThings) {
 }
 
 TEST(PolicyDraws, TranslationsAreSharesOfTheSide) {
-  AugmentOp op{.kind = AugmentKind::translate_x, .values = {9}, .share = 150.0 / 331, .bins = 31, .whole = true};
+  AugmentOp op{
+      .kind = AugmentKind::translate_x, .values = {9}, .share = 150.0 / 331, .bins = 31, .whole = true};
   EXPECT_EQ(draw(one(op), 0).at(0).value, 45);
   op.kind = AugmentKind::translate_y;
   EXPECT_EQ(draw(one(op), 0).at(0).value, 27);

@@ -1,5 +1,5 @@
-// Every instruction set that this machine has gives the bits of the scalar kernel of sharpness, which rounds as
-// fractions do.
+// Every instruction set that this machine has gives the bits of the scalar kernel of sharpness, which rounds
+// as fractions do.
 #include "transforms/sharpen_kernel.h"
 
 #include <gtest/gtest.h>
@@ -31,9 +31,11 @@ TEST_P(SharpenKernelTest, EqualsTheScalarOne) {
     const float factor = static_cast<float>(random() % 4000) / 997 - 1;
     std::vector<Pixels> rows(3, Pixels(size_t(width) * base::kPixelBytes));
     for (Pixels& row : rows)
-      for (uint8_t& byte : row) byte = static_cast<uint8_t>(random() % 3 ? random() : (random() % 2 ? 0 : 255));
+      for (uint8_t& byte : row)
+        byte = static_cast<uint8_t>(random() % 3 ? random() : (random() % 2 ? 0 : 255));
     Pixels expected(rows[0].size()), got(rows[0].size());
-    scalar::sharpen_row(rows[0].data(), rows[1].data(), rows[2].data(), width, at_edge, factor, expected.data());
+    scalar::sharpen_row(rows[0].data(), rows[1].data(), rows[2].data(), width, at_edge, factor,
+                        expected.data());
     sharpen_row(rows[0].data(), rows[1].data(), rows[2].data(), width, at_edge, factor, got.data());
     for (size_t i = 0; i < got.size(); ++i)
       if (i % base::kPixelBytes != 3) {
@@ -57,7 +59,8 @@ TEST(SharpenKernel, MeansAreRoundedToTheNearest) {
       Pixels middle = line, out(12);
       for (int c = 4; c < 8; ++c) middle[c] = static_cast<uint8_t>(level);
       scalar::sharpen_row(line.data(), middle.data(), line.data(), 3, false, 0, out.data());
-      ASSERT_EQ(out[4], static_cast<uint8_t>((8 * others + 5 * level) / 13.0 + 0.5)) << level << " " << others;
+      ASSERT_EQ(out[4], static_cast<uint8_t>((8 * others + 5 * level) / 13.0 + 0.5))
+          << level << " " << others;
     }
 }
 
