@@ -11,15 +11,17 @@
 #include <variant>
 #include <vector>
 
-namespace millrace {
+#include "millrace/augment_policy.h"
+#include "millrace/interpolation.h"
 
-enum class Interpolation : uint8_t { nearest, bilinear, bicubic, lanczos, box, hamming };
+namespace millrace {
 
 struct RandomResizedCrop {
   int32_t height = 0, width = 0;
   double scale_min = 0.08, scale_max = 1.0, ratio_min = 3.0 / 4.0, ratio_max = 4.0 / 3.0;
   Interpolation interpolation = Interpolation::bilinear;
   bool of_tensor = false;
+  std::vector<Interpolation> interpolations{};  // one is drawn; empty: `interpolation`
 };
 // of_tensor: rounded as torch's resize of a tensor of bytes does it; else as Pillow's of a picture. They
 // differ by a few levels.
@@ -107,11 +109,12 @@ struct RandomErasing {
   double p = 0.5;
   Range scale{0.02, 0.33}, ratio{0.3, 3.3};  // share of the area; height / width
   std::vector<double> value{0};              // one or three; empty: normal noise
+  bool per_channel = false;     // noise of one number for each channel
 };
 
 using TransformSpec =
     std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip,
                  ExifTranspose, ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine,
-                 GaussianBlur, ToTensor, Normalize, RandomErasing>;
+                 GaussianBlur, AugmentPolicy, ToTensor, Normalize, RandomErasing>;
 
 }  // namespace millrace

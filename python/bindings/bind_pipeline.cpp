@@ -1,126 +1,13 @@
-// ImagePipeline: chains of dicts to TransformSpecs, decisions back to dicts.
+// ImagePipeline, and its decisions as dicts.
 #include <cstring>
 
 #include "bindings.h"
+#include "chain_dicts.h"
 #include "millrace/error.h"
 #include "torch_bridge/tensor.h"
 
 namespace millrace::python {
 namespace {
-
-template <class T>
-T field(const py::dict& op, const char* name) {
-  if (!op.contains(name))
-    throw py::value_error("transform " + py::repr(op).cast<std::string>() + " lacks the field '" + name +
-                          "'");
-  return op[name].cast<T>();
-}
-
-template <class Enum, size_t N>
-Enum choice(const py::dict& op, const char* name, const std::pair<const char*, Enum> (&names)[N]) {
-  const auto value = field<std::string>(op, name);
-  for (const auto& [text, result] : names)
-    if (value == text) return result;
-  throw py::value_error(std::string(name) + "='" + value + "' is not known to the native pipeline");
-}
-
-Interpolation interpolation(const py::dict& op) {
-  return choice<Interpolation>(op, "interpolation",
-                               {{"nearest", Interpolation::nearest},
-                                {"bilinear", Interpolation::bilinear},
-                                {"bicubic", Interpolation::bicubic}});
-}
-
-bool flag(const py::dict& op, const char* name) { return op.contains(name) && field<bool>(op, name); }
-
-Range range(const py::dict& op, const char* name) {
-  const auto [min, max] = field<std::pair<double, double>>(op, name);
-  return {min, max};
-}
-
-template <class T>
-std::optional<T> optional_field(const py::dict& op, const char* name) {
-  const auto value = field<py::object>(op, name);
-  return value.is_none() ? std::nullopt : std::optional<T>(value.cast<T>());
-}
-
-std::optional<Range> optional_range(const py::dict& op, const char* name) {
-  return field<py::object>(op, name).is_none() ? std::nullopt : std::optional<Range>(range(op, name));
-}
-
-RandomAffine random_affine(const py::dict& op) {
-  const auto shear = field<std::array<double, 4>>(op, "shear");
-  return {range(op, "degrees"),
-          optional_field<std::array<double, 2>>(op, "translate"),
-          optional_range(op, "scale"),
-          {shear[0], shear[1]},
-          {shear[2], shear[3]},
-          interpolation(op),
-          optional_field<std::array<double, 2>>(op, "center"),
-          field<std::array<uint8_t, 3>>(op, "fill")};
-}
-
-TransformSpec make_spec(const py::dict& op) {
-  const auto name = field<std::string>(op, "op");
-  if (name == "random_resized_crop") {
-    const auto [scale_min, scale_max] = field<std::pair<double, double>>(op, "scale");
-    const auto [ratio_min, ratio_max] = field<std::pair<double, double>>(op, "ratio");
-    return RandomResizedCrop{field<int32_t>(op, "height"),
-                             field<int32_t>(op, "width"),
-                             scale_min,
-                             scale_max,
-                             ratio_min,
-                             ratio_max,
-                             interpolation(op),
-                             flag(op, "of_tensor")};
-  }
-  if (name == "resize")
-    return Resize{field<int32_t>(op, "height"), field<int32_t>(op, "width"), field<int32_t>(op, "max_size"),
-                  interpolation(op), flag(op, "of_tensor")};
-  if (name == "center_crop") return CenterCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width")};
-  if (name == "random_crop")
-    return RandomCrop{field<int32_t>(op, "height"),
-                      field<int32_t>(op, "width"),
-                      field<std::array<int32_t, 4>>(op, "padding"),
-                      field<bool>(op, "pad_if_needed"),
-                      field<std::array<uint8_t, 3>>(op, "fill"),
-                      choice<PaddingMode>(op, "padding_mode",
-                                          {{"constant", PaddingMode::constant},
-                                           {"edge", PaddingMode::edge},
-                                           {"reflect", PaddingMode::reflect},
-                                           {"symmetric", PaddingMode::symmetric}})};
-  if (name == "horizontal_flip") return HorizontalFlip{field<double>(op, "p")};
-  if (name == "vertical_flip") return VerticalFlip{field<double>(op, "p")};
-  if (name == "exif_transpose") return ExifTranspose{};
-  if (name == "color_jitter")
-    return ColorJitter{optional_range(op, "brightness"), optional_range(op, "contrast"),
-                       optional_range(op, "saturation"), optional_range(op, "hue"), field<double>(op, "p")};
-  if (name == "grayscale") return Grayscale{};
-  if (name == "random_grayscale") return RandomGrayscale{field<double>(op, "p")};
-  if (name == "random_rotation")
-    return RandomRotation{range(op, "degrees"), interpolation(op),
-                          optional_field<std::array<double, 2>>(op, "center"),
-                          field<std::array<uint8_t, 3>>(op, "fill")};
-  if (name == "random_affine") return random_affine(op);
-  if (name == "gaussian_blur") {
-    const auto [width, height] = field<std::pair<int32_t, int32_t>>(op, "kernel_size");
-    return GaussianBlur{width, height, range(op, "sigma"), field<double>(op, "p")};
-  }
-  if (name == "random_erasing")
-    return RandomErasing{field<double>(op, "p"), range(op, "scale"), range(op, "ratio"),
-                         field<std::vector<double>>(op, "value")};
-  if (name == "to_tensor")
-    return ToTensor{choice<OutputType>(op, "dtype",
-                                       {{"uint8", OutputType::u8},
-                                        {"float16", OutputType::f16},
-                                        {"bfloat16", OutputType::bf16},
-                                        {"float32", OutputType::f32},
-                                        {"float64", OutputType::f64}}),
-                    flag(op, "multiply"), op.contains("channels") ? field<int32_t>(op, "channels") : 3};
-  if (name == "normalize")
-    return Normalize{field<std::vector<double>>(op, "mean"), field<std::vector<double>>(op, "std")};
-  throw py::value_error("transform '" + name + "' is not known to the native pipeline");
-}
 
 py::dict named(const char* op) {
   py::dict d;
@@ -157,8 +44,7 @@ py::dict color_dict(const transforms::ColorJitterParams& color, bool applied) {
       case transforms::ColorOp::contrast: add("contrast", color.contrast); break;
       case transforms::ColorOp::saturation: add("saturation", color.saturation); break;
       case transforms::ColorOp::hue: add("hue", color.hue); break;
-      case transforms::ColorOp::none:
-      case transforms::ColorOp::table: break;
+      case transforms::ColorOp::none: break;
     }
   }
   d["order"] = order;
@@ -174,6 +60,32 @@ py::dict affine_dict(const transforms::AffineParams& affine, const transforms::I
     d["shear"] = py::make_tuple(affine.shear_x, affine.shear_y);
   }
   d["inverse"] = py::make_tuple(inverse[0], inverse[1], inverse[2], inverse[3], inverse[4], inverse[5]);
+  return d;
+}
+
+constexpr const char* kInterpolationNames[] = {"nearest", "bilinear", "bicubic"};
+
+const char* augment_name(AugmentKind kind) {
+  static constexpr const char* kNames[] = {
+      "identity", "shear_x",  "shear_y",   "translate_x", "translate_y",  "rotate",       "brightness", "contrast",
+      "saturation", "sharpness", "posterize", "solarize",    "solarize_add", "autocontrast", "equalize",   "invert"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+py::dict policy_dict(const std::vector<transforms::AugmentStep>& steps) {
+  py::dict d = named("augment_policy");
+  py::list ops;
+  for (const transforms::AugmentStep& step : steps) {
+    py::dict made;
+    made["kind"] = augment_name(step.kind);
+    made["value"] = step.value;
+    if (step.inverse != transforms::InverseAffine{1, 0, 0, 0, 1, 0}) {
+      made["inverse"] = py::cast(step.inverse);
+      made["interpolation"] = py::cast(kInterpolationNames[static_cast<size_t>(step.interpolation)]);
+    }
+    ops.append(made);
+  }
+  d["ops"] = ops;
   return d;
 }
 
@@ -199,6 +111,7 @@ py::dict decision(const transforms::OpParams& op) {
       d["applied"] = op.applied;
       if (op.applied) d["sigma"] = op.sigma;
       break;
+    case transforms::OpParams::Kind::policy: return policy_dict(op.steps);
     case transforms::OpParams::Kind::erase:
       d = box_dict("random_erasing", op.box);
       d["applied"] = op.applied;

@@ -15,7 +15,7 @@ struct Teller {
 
   void operator()(const RandomResizedCrop& t) const {
     builder.crop(at.decided->box);
-    builder.resize(t.width, t.height, t.interpolation, t.of_tensor);
+    builder.resize(t.width, t.height, at.decided->interpolation, t.of_tensor);
   }
   void operator()(const Resize& t) const {
     const transforms::PictureSize size = transforms::resized_size(t, at.in);
@@ -51,6 +51,7 @@ struct Teller {
   void operator()(const RandomRotation&) const { builder.something_else(); }
   void operator()(const RandomAffine&) const { builder.something_else(); }
   void operator()(const GaussianBlur&) const { builder.something_else(); }
+  void operator()(const AugmentPolicy&) const { builder.something_else(); }
   void operator()(const transforms::Crop& t) const { builder.crop(t.box); }
   void operator()(const transforms::BoxResize&) const { builder.something_else(); }
   void operator()(const transforms::PointTable&) const { builder.something_else(); }

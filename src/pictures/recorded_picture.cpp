@@ -9,6 +9,7 @@
 
 #include "codecs/picture_decoder.h"
 #include "millrace/error.h"
+#include "transforms/color_rows.h"
 #include "transforms/pixel_buffer.h"
 #include "transforms/sample_plan.h"
 #include "transforms/stage_runner.h"
@@ -290,8 +291,7 @@ RecordedPicture RecordedPicture::recolor(transforms::ColorOp op, double factor) 
     case transforms::ColorOp::contrast: decided.color.contrast = factor; break;
     case transforms::ColorOp::saturation: decided.color.saturation = factor; break;
     case transforms::ColorOp::hue: decided.color.hue = factor; break;
-    case transforms::ColorOp::none:
-    case transforms::ColorOp::table: break;
+    case transforms::ColorOp::none: break;
   }
   RecordedPicture result = *this;
   result.add(ColorJitter{}, &decided);
@@ -331,13 +331,7 @@ void RecordedPicture::render(const transforms::ValueTable& table, void* out) con
 }
 
 std::array<std::array<int64_t, 256>, 3> RecordedPicture::histogram() const {
-  std::array<std::array<int64_t, 256>, 3> counts{};
-  const base::ImageView view = renderer().pixels(*this);
-  for (int32_t y = 0; y < view.height; ++y)
-    for (int32_t x = 0; x < view.width; ++x)
-      for (size_t c = 0; c < 3; ++c)
-        ++counts[c][view.row(y)[x * base::kPixelBytes + static_cast<int32_t>(c)]];
-  return counts;
+  return transforms::histogram_of(renderer().pixels(*this));
 }
 
 RecordedPicture RecordedPicture::made() const {

@@ -1,5 +1,6 @@
 #include "transforms/chain.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <string>
@@ -32,6 +33,7 @@ const char* name_of(const TransformSpec& spec) {
     const char* operator()(const RandomRotation&) const { return "RandomRotation"; }
     const char* operator()(const RandomAffine&) const { return "RandomAffine"; }
     const char* operator()(const GaussianBlur&) const { return "GaussianBlur"; }
+    const char* operator()(const AugmentPolicy&) const { return "AugmentPolicy"; }
     const char* operator()(const ToTensor&) const { return "ToTensor"; }
     const char* operator()(const Normalize&) const { return "Normalize"; }
     const char* operator()(const RandomErasing&) const { return "RandomErasing"; }
@@ -95,6 +97,8 @@ void check_arguments(const RandomResizedCrop& t, const Check& check) {
   check.require(std::isfinite(t.ratio_max) && t.ratio_min > 0 && t.ratio_min <= t.ratio_max,
                 "ratio must be (min, max) with 0 < min <= max, as width / height");
   check_tensor_resize(t, check);
+  for (const Interpolation interpolation : t.interpolations)
+    check_tensor_resize(RandomResizedCrop{.interpolation = interpolation, .of_tensor = t.of_tensor}, check);
 }
 void check_arguments(const Resize& t, const Check& check) {
   check.require(t.height > 0 && t.width >= 0, "height and width must be > 0");
@@ -149,6 +153,42 @@ void check_arguments(const GaussianBlur& t, const Check& check) {
   check.range("sigma", t.sigma, 0, Check::kAny);
   check.probability(t.p);
   check.require(t.sigma.min > 0, "sigma values should be positive and of the form (min, max)");
+}
+void check_arguments(const AugmentOp& op, const Check& check) {
+  check.probability(op.p);
+  const auto finite = [](double v) { return std::abs(v) <= Check::kAny; };
+  check.require(std::all_of(op.values.begin(), op.values.end(), finite) && finite(op.base),
+                "an operation's values must be finite");
+  check.require(op.share == 0 || op.kind == AugmentKind::translate_x || op.kind == AugmentKind::translate_y,
+                "only translations are shares of a side");
+  check.require(op.share >= 0 && finite(op.share) && op.bins >= 0, "share and bins must be >= 0");
+  if (op.bins > 0)
+    for (const double index : op.values)
+      check.require(index >= 0 && index < op.bins, "an index of bins must lie below their number");
+  if (op.level)
+    check.require(finite(op.level->mean) && finite(op.level->offset) && finite(op.level->scale) &&
+                      op.level->deviation >= 0 && finite(op.level->deviation) && op.level->most >= 0,
+                  "a level's numbers must be finite, and its deviation and most >= 0");
+  const auto bits = [&](double v) { return op.base + v >= op.least_bits && op.base + v <= 8; };
+  if (op.kind == AugmentKind::posterize && !op.level)
+    check.require(std::all_of(op.values.begin(), op.values.end(), bits), "bits must be between or equal to " + std::to_string(op.least_bits) + " and 8");
+}
+void check_arguments(const AugmentPolicy& t, const Check& check) {
+  check.require(!t.branches.empty() && t.count >= 0, "needs a branch to draw, and count >= 0");
+  check.require(!t.interpolations.empty(), "needs an interpolation");
+  for (const Interpolation interpolation : t.interpolations)
+    check.require(interpolation <= Interpolation::bicubic, "maps by nearest, bilinear or bicubic");
+  double sum = 0;
+  int64_t usable = 0;
+  for (const AugmentBranch& branch : t.branches) {
+    check.require(branch.weight >= 0 && branch.weight <= Check::kAny, "weights must be finite and >= 0");
+    sum += branch.weight;
+    usable += branch.weight > 0;
+    for (const AugmentOp& op : branch.ops) check_arguments(op, check);
+  }
+  check.require(sum > 0, "one weight must be above 0");
+  check.require(t.replace || t.count <= usable,
+                "cannot draw more branches than there are, without drawing one twice");
 }
 void check_arguments(const RandomErasing& t, const Check& check) {
   check.probability(t.p);

@@ -37,7 +37,8 @@ struct PointTable {
 
 using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip,
                                  VerticalFlip, ExifTranspose, ColorJitter, Grayscale, RandomGrayscale,
-                                 RandomRotation, RandomAffine, GaussianBlur, Crop, BoxResize, PointTable>;
+                                 RandomRotation, RandomAffine, GaussianBlur, AugmentPolicy, Crop, BoxResize,
+                                 PointTable>;
 
 struct PictureStep {
   PictureSpec spec;

@@ -1,35 +1,130 @@
 #include "transforms/color_rows.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "transforms/color_kernels.h"
+#include "transforms/sharpen_kernel.h"
 
 namespace millrace::transforms {
+namespace {
+
+using Table = std::array<uint8_t, 256>;
+
+// `change(byte)` for each byte of a row, the fourth of each pixel too.
+template <class Change>
+void change_bytes(const uint8_t* row, int32_t width, uint8_t* out, Change change) {
+  const int64_t count = int64_t{width} * base::kPixelBytes;
+  for (int64_t i = 0; i < count; ++i) out[i] = change(row[i]);
+}
+
+void look_up(const uint8_t* row, int32_t width, const uint8_t* table, uint8_t* out) {
+  for (int32_t i = 0; i < width; ++i, row += base::kPixelBytes, out += base::kPixelBytes)
+    for (int c = 0; c < 3; ++c) out[c] = table[256 * c + row[c]];
+}
+
+// ImageOps.autocontrast without a cutoff: the darkest becomes 0, the brightest 255.
+Table autocontrast_table(const std::array<int64_t, 256>& counts) {
+  int low = 0, high = 255;
+  while (low < 255 && counts[low] == 0) ++low;
+  while (high > 0 && counts[high] == 0) --high;
+  Table table;
+  std::iota(table.begin(), table.end(), uint8_t{0});
+  if (high <= low) return table;
+  const double scale = 255.0 / (high - low), offset = -low * scale;
+  for (int i = 0; i < 256; ++i)
+    table[i] = static_cast<uint8_t>(std::clamp(std::trunc(i * scale + offset), 0.0, 255.0));
+  return table;
+}
+
+// ImageOps.equalize: each byte becomes the share of those below it.
+Table equalize_table(const std::array<int64_t, 256>& counts) {
+  Table table;
+  std::iota(table.begin(), table.end(), uint8_t{0});
+  const auto last = std::find_if(counts.rbegin(), counts.rend(), [](int64_t n) { return n != 0; });
+  const int64_t step = (std::accumulate(counts.begin(), counts.end(), int64_t{0}) - *last) / 255;
+  if (step == 0) return table;
+  int64_t below = step / 2;
+  for (int i = 0; i < 256; ++i) {
+    table[i] = static_cast<uint8_t>(std::min<int64_t>(below / step, 255));
+    below += counts[i];
+  }
+  return table;
+}
+
+}  // namespace
 
 void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t width, uint8_t* out) {
   for (const ColorStep& step : steps) {
-    const auto factor = static_cast<float>(step.factor);
-    switch (step.op) {
-      case ColorOp::brightness: blend_with_level(row, width, 0, factor, out); break;
-      case ColorOp::saturation: blend_with_grey(row, width, factor, out); break;
+    const auto factor = static_cast<float>(step.value);
+    switch (step.change) {
+      case ColorChange::brightness: blend_with_level(row, width, 0, factor, out); break;
+      case ColorChange::saturation: blend_with_grey(row, width, factor, out); break;
       // torchvision adds int(factor * 255) modulo 256.
-      case ColorOp::hue:
-        shift_hue(row, width, static_cast<uint8_t>(static_cast<int>(step.factor * 255)), out);
+      case ColorChange::hue:
+        shift_hue(row, width, static_cast<uint8_t>(static_cast<int>(step.value * 255)), out);
         break;
-      case ColorOp::table:
-        for (int32_t i = 0; i < width; ++i)
-          for (int c = 0; c < 3; ++c)
-            out[i * base::kPixelBytes + c] = step.table[256 * c + row[i * base::kPixelBytes + c]];
+      case ColorChange::table: look_up(row, width, step.table, out); break;
+      case ColorChange::posterize: {
+        const auto mask = static_cast<uint8_t>(0xFF00 >> static_cast<int>(step.value));
+        change_bytes(row, width, out, [mask](uint8_t v) { return static_cast<uint8_t>(v & mask); });
         break;
-      case ColorOp::contrast:
-      case ColorOp::none: break;
+      }
+      case ColorChange::solarize: {
+        const auto from = static_cast<int>(std::clamp(std::ceil(step.value), 0.0, 256.0));
+        change_bytes(row, width, out, [from](uint8_t v) { return static_cast<uint8_t>(v < from ? v : 255 - v); });
+        break;
+      }
+      case ColorChange::solarize_add: {
+        const auto more = static_cast<int>(step.value);
+        change_bytes(row, width, out, [more](uint8_t v) {
+          return static_cast<uint8_t>(v < 128 ? std::clamp(v + more, 0, 255) : v);
+        });
+        break;
+      }
+      case ColorChange::contrast:
+      case ColorChange::sharpness:
+      case ColorChange::autocontrast:
+      case ColorChange::equalize: break;  // PictureChange
     }
     row = out;
   }
+}
+
+PictureChange::PictureChange(const ColorStep& step, base::ImageView picture) : step_(step), picture_(picture) {
+  if (step.change == ColorChange::contrast) level_ = mean_grey(picture);
+  if (step.change != ColorChange::autocontrast && step.change != ColorChange::equalize) return;
+  const auto counts = histogram_of(picture);
+  for (int c = 0; c < 3; ++c)
+    table_[c] = step.change == ColorChange::equalize ? equalize_table(counts[c]) : autocontrast_table(counts[c]);
+}
+
+void PictureChange::row(int32_t y, uint8_t* out) const {
+  const uint8_t* row = picture_.row(y);
+  const int32_t width = picture_.width;
+  const auto factor = static_cast<float>(step_.value);
+  if (step_.change == ColorChange::contrast) return blend_with_level(row, width, level_, factor, out);
+  if (step_.change != ColorChange::sharpness) return look_up(row, width, table_[0].data(), out);
+  const bool at_edge = y == 0 || y == picture_.height - 1;
+  sharpen_row(at_edge ? row : picture_.row(y - 1), row, at_edge ? row : picture_.row(y + 1), width, at_edge,
+              factor, out);
 }
 
 uint8_t mean_grey(base::ImageView picture) {
   uint64_t sum = 0;
   for (int32_t y = 0; y < picture.height; ++y) sum += sum_of_grey(picture.row(y), picture.width);
   return static_cast<uint8_t>(static_cast<double>(sum) / (double(picture.width) * picture.height) + 0.5);
+}
+
+std::array<std::array<int64_t, 256>, 3> histogram_of(base::ImageView picture) {
+  std::array<std::array<int64_t, 256>, 3> counts{};
+  for (int32_t y = 0; y < picture.height; ++y) {
+    const uint8_t* pixel = picture.row(y);
+    for (int32_t x = 0; x < picture.width; ++x, pixel += base::kPixelBytes)
+      for (int c = 0; c < 3; ++c) ++counts[c][pixel[c]];
+  }
+  return counts;
 }
 
 }  // namespace millrace::transforms

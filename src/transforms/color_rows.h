@@ -1,4 +1,5 @@
-// Changes of colour on rows, and the one that needs a whole picture. Pure, any thread.
+// Changes of colour: on rows, and those that look at a whole picture first. Pillow's arithmetic, bit for bit. Pure,
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,26 @@
 
 namespace millrace::transforms {
 
-// One after the other on a row; `steps` has one or more and no contrast. `out` may be `row`.
+// One after the other on a row; `steps` has one or more, none of which needs the picture. `out` may be `row`.
 void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t width, uint8_t* out);
+
+// A step that needs the picture, on its rows one by one. Looks at all of `picture` when it is made; keeps the view.
+class PictureChange {
+ public:
+  PictureChange(const ColorStep& step, base::ImageView picture);
+  void row(int32_t y, uint8_t* out) const;
+
+ private:
+  const ColorStep& step_;
+  base::ImageView picture_;
+  uint8_t level_ = 0;                          // contrast
+  std::array<std::array<uint8_t, 256>, 3> table_{};  // autocontrast, equalize
+};
 
 // What Pillow's ImageEnhance.Contrast blends with: the rounded mean of the grey picture.
 uint8_t mean_grey(base::ImageView picture);
+
+// How often each byte occurs, by channel.
+std::array<std::array<int64_t, 256>, 3> histogram_of(base::ImageView picture);
 
 }  // namespace millrace::transforms

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "base/philox.h"
 #include "millrace/error.h"
 #include "transforms/affine_matrix.h"
+#include "transforms/policy_draws.h"
 
 namespace millrace::transforms {
 namespace {
@@ -15,7 +17,7 @@ namespace {
 double uniform(base::Philox& random, const Range& range) { return random.uniform(range.min, range.max); }
 
 // torchvision's RandomResizedCrop.get_params.
-base::Rect draw_resized_crop(const RandomResizedCrop& t, PictureSize in, base::Philox random) {
+base::Rect draw_resized_crop(const RandomResizedCrop& t, PictureSize in, base::Philox& random) {
   const double area = static_cast<double>(in.width) * in.height;
   const double log_min = std::log(t.ratio_min), log_max = std::log(t.ratio_max);
   for (int attempt = 0; attempt < 10; ++attempt) {
@@ -112,7 +114,13 @@ struct Drawer {
   void decide_if(OpParams::Kind kind, double p) const { decide(kind).applied = random().uniform() < p; }
 
   void operator()(const RandomResizedCrop& t) const {
-    decide(OpParams::Kind::resized_crop).box = draw_resized_crop(t, in, random());
+    OpParams& decided = decide(OpParams::Kind::resized_crop);
+    base::Philox draws = random();
+    decided.box = draw_resized_crop(t, in, draws);
+    decided.interpolation = t.interpolation;
+    if (!t.interpolations.empty())
+      decided.interpolation =
+          t.interpolations[static_cast<size_t>(draws.integer(0, std::ssize(t.interpolations)))];
   }
   void operator()(const RandomCrop& t) const {
     decide(OpParams::Kind::crop).box = draw_crop(t, in, random());
@@ -149,6 +157,10 @@ struct Drawer {
     if (!decided.applied) return;
     require_room_for_blur(t, in);
     decided.sigma = draws.uniform(t.sigma.min, t.sigma.max);
+  }
+  void operator()(const AugmentPolicy& t) const {
+    base::Philox draws = random();
+    decide(OpParams::Kind::policy).steps = draw_policy(t, in, draws);
   }
   void operator()(const Resize&) const {}
   void operator()(const CenterCrop&) const {}

@@ -24,18 +24,20 @@ void store(float value, base::DType type, std::byte* out) {
 // The values of one rectangle, element by element.
 class Values {
  public:
-  explicit Values(const Erasure& erasure) : erasure_(erasure) {}
+  explicit Values(const Erasure& erasure)
+      : erasure_(erasure), normals_(normal_block(erasure.noise, 0)) {}
   float next(int channel) {
     const std::vector<double>& value = erasure_.spec->value;
     if (!value.empty()) return static_cast<float>(value[value.size() == 1 ? 0 : channel]);
+    if (erasure_.spec->per_channel) return normals_[channel];
     if (element_ % 4 == 0) normals_ = normal_block(erasure_.noise, element_ / 4);
     return normals_[element_++ % 4];
   }
 
  private:
   const Erasure& erasure_;
+  std::array<float, 4> normals_;
   uint64_t element_ = 0;
-  std::array<float, 4> normals_{};
 };
 
 }  // namespace

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "base/geometry.h"
+#include "millrace/augment_policy.h"
 
 namespace millrace::transforms {
 
 // Colours are changed in this order, each by its factor; an operation that is not in the chain is left out of
 // the order.
-enum class ColorOp : uint8_t { brightness, contrast, saturation, hue, none, table };
+enum class ColorOp : uint8_t { brightness, contrast, saturation, hue, none };
 struct ColorJitterParams {
   std::array<ColorOp, 4> order{ColorOp::none, ColorOp::none, ColorOp::none, ColorOp::none};
   double brightness = 1, contrast = 1, saturation = 1;  // 1: as it was; 0: black, the mean grey, grey
@@ -32,6 +33,14 @@ struct AffineParams {
   double shear_x = 0, shear_y = 0;  // degrees
 };
 
+// An operation of an AugmentPolicy that happens, its value decided.
+struct AugmentStep {
+  AugmentKind kind = AugmentKind::identity;
+  double value = 0;
+  InverseAffine inverse{1, 0, 0, 0, 1, 0};  // of shears, translations and rotations
+  Interpolation interpolation = Interpolation::nearest;
+};
+
 // One entry per transform of the chain that decided something, in chain order.
 struct OpParams {
   enum class Kind : uint8_t {
@@ -44,6 +53,7 @@ struct OpParams {
     affine,
     grayscale,
     blur,
+    policy,
     erase
   };
   Kind kind{};
@@ -56,6 +66,8 @@ struct OpParams {
   InverseAffine inverse{1, 0, 0, 0, 1, 0};  // affine (RandomRotation, RandomAffine)
   AffineParams affine{};
   double sigma = 0;    // blur, in pixels
+  Interpolation interpolation = Interpolation::bilinear;  // resized_crop
+  std::vector<AugmentStep> steps{};                       // policy
   uint64_t noise = 0;  // erase with noise: the key of its numbers (erase.h)
 };
 

@@ -37,6 +37,7 @@ struct ExpectedKind {
   Expected operator()(const RandomRotation&) const { return Kind::affine; }
   Expected operator()(const RandomAffine&) const { return Kind::affine; }
   Expected operator()(const GaussianBlur&) const { return Kind::blur; }
+  Expected operator()(const AugmentPolicy&) const { return Kind::policy; }
   Expected operator()(const Resize&) const { return std::nullopt; }
   Expected operator()(const CenterCrop&) const { return std::nullopt; }
   Expected operator()(const Grayscale&) const { return std::nullopt; }
@@ -60,8 +61,14 @@ struct Fits {
     const auto factor = [](double v) { return v >= 0 && v <= 1e9; };
     return factor(c.brightness) && factor(c.contrast) && factor(c.saturation) && std::abs(c.hue) <= 0.5;
   }
-  bool operator()(const RandomRotation&) const { return computable_matrix(); }
-  bool operator()(const RandomAffine&) const { return computable_matrix(); }
+  bool operator()(const RandomRotation&) const { return computable(decided.inverse); }
+  bool operator()(const RandomAffine&) const { return computable(decided.inverse); }
+  bool operator()(const AugmentPolicy&) const {
+    return std::all_of(decided.steps.begin(), decided.steps.end(), [](const AugmentStep& step) {
+      return computable(step.inverse) && std::abs(step.value) <= 1e9 &&
+             (step.kind != AugmentKind::posterize || (step.value >= 0 && step.value <= 8));
+    });
+  }
   bool operator()(const GaussianBlur&) const { return !decided.applied || decided.sigma > 0; }
   template <class Other>
   bool operator()(const Other&) const {
@@ -70,9 +77,8 @@ struct Fits {
 
  private:
   // Positions stay finite numbers wherever it is applied.
-  bool computable_matrix() const {
-    return std::all_of(decided.inverse.begin(), decided.inverse.end(),
-                       [](double v) { return std::abs(v) < 1e100; });
+  static bool computable(const InverseAffine& inverse) {
+    return std::all_of(inverse.begin(), inverse.end(), [](double v) { return std::abs(v) < 1e100; });
   }
 };
 

@@ -102,7 +102,7 @@ class Builder {
   }
   void operator()(const RandomResizedCrop& t) {
     const base::Rect& box = at_->decided->box;
-    resize(t.interpolation, t.of_tensor, {box.width, box.height});
+    resize(at_->decided->interpolation, t.of_tensor, {box.width, box.height});
     crop(box.left, box.top, PaddingMode::constant, fill({}));
   }
   void operator()(const Resize& t) { resize(t.interpolation, t.of_tensor, at_->in); }
@@ -127,22 +127,25 @@ class Builder {
     const ColorJitterParams& color = at_->decided->color;
     for (auto op = color.order.rbegin(); op != color.order.rend(); ++op) {
       switch (*op) {
-        case ColorOp::brightness: change_colors({*op, color.brightness}); break;
-        case ColorOp::contrast: change_colors({*op, color.contrast}); break;
-        case ColorOp::saturation: change_colors({*op, color.saturation}); break;
-        case ColorOp::hue: change_colors({*op, color.hue}); break;
-        case ColorOp::none:
-        case ColorOp::table: break;
+        case ColorOp::brightness: change_colors({ColorChange::brightness, color.brightness}); break;
+        case ColorOp::contrast: change_colors({ColorChange::contrast, color.contrast}); break;
+        case ColorOp::saturation: change_colors({ColorChange::saturation, color.saturation}); break;
+        case ColorOp::hue: change_colors({ColorChange::hue, color.hue}); break;
+        case ColorOp::none: break;
       }
     }
   }
-  void operator()(const Grayscale&) { change_colors({ColorOp::saturation, 0}); }
+  void operator()(const Grayscale&) { change_colors({ColorChange::saturation}); }
   void operator()(const RandomGrayscale&) {
-    if (at_->decided->applied) change_colors({ColorOp::saturation, 0});
+    if (at_->decided->applied) change_colors({ColorChange::saturation});
   }
-  void operator()(const PointTable& t) { change_colors({ColorOp::table, 0, t.values->data()}); }
-  void operator()(const RandomRotation& t) { map(t.interpolation, t.fill); }
-  void operator()(const RandomAffine& t) { map(t.interpolation, t.fill); }
+  void operator()(const PointTable& t) { change_colors({ColorChange::table, 0, t.values->data()}); }
+  void operator()(const RandomRotation& t) { map(at_->decided->inverse, t.interpolation, t.fill); }
+  void operator()(const RandomAffine& t) { map(at_->decided->inverse, t.interpolation, t.fill); }
+  void operator()(const AugmentPolicy& t) {
+    const std::vector<AugmentStep>& steps = at_->decided->steps;
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) augment(*step, t.fill);
+  }
   void operator()(const GaussianBlur& t) {
     if (!at_->decided->applied) return;
     begin_stage(Stage::Kind::blur);
@@ -233,15 +236,35 @@ class Builder {
     const auto whole = [](const IndexList& list, int32_t size) {
       return std::ssize(list) == size && direction_of(list) != 0;
     };
-    if (step.op == ColorOp::contrast && !(whole(columns_, width) && whole(rows_, height)))
+    if (needs_picture(step.change) && !(whole(columns_, width) && whole(rows_, height)))
       copy({0, width}, {0, height});
     else if (has_fill(columns_) || has_fill(rows_))
       copy(window_of(columns_), window_of(rows_));
     colors_.push_back(step);
   }
 
-  void map(Interpolation interpolation, const std::array<uint8_t, 3>& colour) {
-    const InverseAffine& m = at_->decided->inverse;
+  void augment(const AugmentStep& step, const std::array<uint8_t, 3>& colour) {
+    switch (step.kind) {
+      case AugmentKind::identity: break;
+      case AugmentKind::shear_x:
+      case AugmentKind::shear_y:
+      case AugmentKind::translate_x:
+      case AugmentKind::translate_y:
+      case AugmentKind::rotate: map(step.inverse, step.interpolation, colour); break;
+      case AugmentKind::brightness: change_colors({ColorChange::brightness, step.value}); break;
+      case AugmentKind::contrast: change_colors({ColorChange::contrast, step.value}); break;
+      case AugmentKind::saturation: change_colors({ColorChange::saturation, step.value}); break;
+      case AugmentKind::sharpness: change_colors({ColorChange::sharpness, step.value}); break;
+      case AugmentKind::posterize: change_colors({ColorChange::posterize, step.value}); break;
+      case AugmentKind::solarize: change_colors({ColorChange::solarize, step.value}); break;
+      case AugmentKind::solarize_add: change_colors({ColorChange::solarize_add, step.value}); break;
+      case AugmentKind::autocontrast: change_colors({ColorChange::autocontrast}); break;
+      case AugmentKind::equalize: change_colors({ColorChange::equalize}); break;
+      case AugmentKind::invert: change_colors({ColorChange::solarize, 0}); break;
+    }
+  }
+
+  void map(const InverseAffine& m, Interpolation interpolation, const std::array<uint8_t, 3>& colour) {
     if (m == InverseAffine{1, 0, 0, 0, 1, 0}) return;
     if (interpolation == Interpolation::nearest && m[1] == 0 && m[3] == 0) {
       const int32_t entry = fill(colour);

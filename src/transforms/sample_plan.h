@@ -30,11 +30,28 @@ struct AxisPlan {
   bool straight = false;  // not resized, and output i is input i
 };
 
-// Contrast and the operations on each pixel alone; grey is saturation 0.
+// What is done to finished pixels; grey is saturation 0.
+enum class ColorChange : uint8_t {
+  // Of each pixel alone:
+  brightness,
+  saturation,
+  hue,
+  table,
+  posterize,
+  solarize,
+  solarize_add,
+  // Of the whole picture, of which every pixel has to be there first:
+  contrast,
+  sharpness,
+  autocontrast,
+  equalize,
+};
+inline bool needs_picture(ColorChange change) { return change >= ColorChange::contrast; }
+
 struct ColorStep {
-  ColorOp op;
-  double factor;
-  const uint8_t* table = nullptr;  // op table only: 256 bytes for each channel, the chain's
+  ColorChange change;
+  double value = 0;                // a factor, turns of the colour circle, bits, a threshold, what is added
+  const uint8_t* table = nullptr;  // change table only: 256 bytes for each channel, the chain's
 };
 
 // Output pixels are looked up at `inverse` of their positions; the input is the window `in` of a picture of

@@ -67,35 +67,39 @@ void StageRunner::run_stages(const SamplePlan& plan, base::ImageView region, Row
   run_colored(plan.stage(plan.stage_count - 1), plan, in, sink);
 }
 
-// The mean that contrast needs is known when the last row is done, so the rows wait for it in a picture.
+// What needs the whole picture waits for its last row; the rows go from picture to picture, the last into the sink.
 void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   std::span<const ColorStep> steps = stage.colors;
   const auto width = static_cast<int32_t>(stage.x.from.size()),
              height = static_cast<int32_t>(stage.y.from.size());
-  const auto before_contrast = [&] {
-    const auto contrast = std::find_if(steps.begin(), steps.end(),
-                                       [](const ColorStep& s) { return s.op == ColorOp::contrast; });
-    return steps.first(static_cast<size_t>(contrast - steps.begin()));
+  const auto by_rows = [&] {
+    const auto next =
+        std::find_if(steps.begin(), steps.end(), [](const ColorStep& s) { return needs_picture(s.change); });
+    return steps.first(static_cast<size_t>(next - steps.begin()));
   };
-  std::span<const ColorStep> ready = before_contrast();
+  std::span<const ColorStep> ready = by_rows();
   if (ready.size() == steps.size()) {
     ColorSink colors(steps, width, sink);
     return run_stage(stage, plan, in, colors);
   }
-  const base::ImageView picture = waiting_.resize(width, height);
-  ImageSink image(picture);
-  ColorSink colors(ready, width, image);
+  size_t turn = 0;
+  base::ImageView picture = waiting_[turn].resize(width, height);
+  ImageSink first(picture);
+  ColorSink colors(ready, width, first);
   run_stage(stage, plan, in, colors);
   while (ready.size() < steps.size()) {
-    const auto factor = static_cast<float>(steps[ready.size()].factor);
-    const uint8_t level = mean_grey(picture);
+    const PictureChange change(steps[ready.size()], picture);
     steps = steps.subspan(ready.size() + 1);
-    ready = before_contrast();
-    ColorSink into_sink(ready, width, sink), into_image(ready, width, image);
-    ColorSink& next = ready.size() == steps.size() ? into_sink : into_image;
+    ready = by_rows();
+    const bool last = ready.size() == steps.size();
+    if (!last) turn ^= 1;
+    picture = last ? picture : waiting_[turn].resize(width, height);
+    ImageSink image(picture);
+    ColorSink next(ready, width, last ? sink : static_cast<RowSink&>(image));
     for (int32_t y = 0; y < height; ++y) {
-      blend_with_level(picture.row(y), width, level, factor, picture.row(y));
-      next.end(y, picture.row(y));
+      uint8_t* out = next.begin(y);
+      change.row(y, out);
+      next.end(y, out);
     }
   }
 }

@@ -35,7 +35,7 @@ class StageRunner {
   const uint8_t* vertical(const Stage& stage, base::ImageView in, int32_t output, uint8_t* to);
 
   std::array<PixelBuffer, 2> between_;  // pictures between stages, taken in turn
-  PixelBuffer waiting_;                 // a picture whose mean is needed
+  std::array<PixelBuffer, 2> waiting_;  // pictures that are needed whole, taken in turn
   PixelBuffer passes_, results_;  // rows between the passes of a resize; rows on their way into a tensor
   std::vector<float> sums_;       // a row between the passes of a blur
   std::vector<uint8_t*> rows_;    // where the rows under the vertical taps are
