@@ -7,11 +7,13 @@ whose translations depend on the picture's size become shares of its sides.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import torch
+from PIL import Image, ImageOps
 
 from .arguments import V1, interpolation, picture_fill
 from .chain import Chain
@@ -52,6 +54,8 @@ def operation(kind: str, values: Sequence[float] = (0.0,), **fields: Any) -> dic
     op |= {"share": 0.0, "bins": 0, "base": 0.0}
     if "level" not in fields:
         op["values"] = [float(v) for v in values]
+    if kind == "posterize":
+        op["least_bits"] = least_bits()
     return op | fields
 
 
@@ -216,6 +220,16 @@ class _Table:
                         " torch.linspace(0, share * side, num_bins)"
                     )
         return shares
+
+
+@functools.cache
+def least_bits() -> int:
+    """The fewest bits that this Pillow's posterize() keeps: 0 is an error from Pillow 13 on."""
+    try:
+        ImageOps.posterize(Image.new("L", (1, 1)), 0)
+    except ValueError:
+        return 1
+    return 0
 
 
 def kept_bits(name: str, bits: Any) -> int:

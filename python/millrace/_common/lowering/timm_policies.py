@@ -82,7 +82,7 @@ _ARGUMENTS = {
     "_shear_level_to_arg": _Argument(0.3, signed=True),
     "_enhance_level_to_arg": _Argument(1.8, 0.1),
     "_enhance_increasing_level_to_arg": _Argument(0.9, 1.0, signed=True, least=0.1),
-    # No bits are a black picture here, as to Pillow before 13; Pillow 13 raises an error.
+    # Less than no bits is what no bits are to Pillow: a black picture, or an error from Pillow 13 on.
     "_posterize_level_to_arg": _Argument(4.0, truncated=True, most=8.0),
     "_posterize_increasing_level_to_arg": _Argument(-4.0, 4.0, truncated=True, least=0.0),
     "_posterize_original_level_to_arg": _Argument(4.0, 4.0, truncated=True, most=8.0),
