@@ -172,7 +172,11 @@ class _Table:
     def _at(self, height: int, width: int) -> dict[str, Magnitudes]:
         try:
             with torch.random.fork_rng(devices=[]):  # a table that draws must not move the user's generator
-                return self._asked(height, width)
+                before = torch.get_rng_state()
+                asked = self._asked(height, width)
+                if not torch.equal(before, torch.get_rng_state()):
+                    raise NotLowered(f"{self.name}'s table draws its magnitudes, which the engine would keep")
+                return asked
         except NotLowered:
             raise
         except Exception as error:  # torchvision's own words then come from the call of the transform
