@@ -1,4 +1,4 @@
-"""What the tests of augmentation policies share: the ops that are expected, and subclasses with own tables."""
+"""What the tests of augmentation policies share: the ops expected, and subclasses with tables of their own."""
 
 import pytest
 import torch
