@@ -35,10 +35,11 @@ def interpolation(name: str, transform: Any) -> str:
 
 def interpolation_name(name: str, mode: Any) -> str:
     """`mode`: an enum's member, its value, or Pillow's number."""
+    shown = str(getattr(mode, "name", mode)).lower().replace("_", "-")
     mode = getattr(mode, "value", mode)
     if mode not in _INTERPOLATIONS:
         raise NotLowered(
-            f"{name} with {mode} interpolation has no native form; use nearest, bilinear or bicubic"
+            f"{name} with {shown} interpolation has no native form; use nearest, bilinear or bicubic"
         )
     return _INTERPOLATIONS[mode]
 
