@@ -130,9 +130,11 @@ def test_uniform_levels():
 
 
 def test_a_blur_is_a_range_of_radii():
-    """Pillow's blur is an operation that the engine may know: `value` is its radius."""
+    """Of Pillow's own blur, which is another than torchvision's."""
     level = operation("GaussianBlurRand", 10)["level"]
-    assert operation("GaussianBlurRand", 10)["kind"] == operation("GaussianBlur", 5)["kind"] == "pillow_blur"
+    assert (
+        operation("GaussianBlurRand", 10)["kind"] == operation("GaussianBlur", 5)["kind"] == "gaussian_blur"
+    )
     assert (level["mean"], level["most"], level["uniform"], level["offset"]) == (1.0, 1.0, True, 0.1)
     assert level["offset"] + level["scale"] == pytest.approx(2.0)
     assert "draws the bounds between which it draws" in refused(
@@ -260,7 +262,7 @@ def test_rand_augment_is_drawn_as_timms(config):
         same_distribution(np.array(values), np.array(by_kind[1][kind]))
 
 
-@pytest.mark.parametrize("name", ["original", "originalr", "v0r"])
+@pytest.mark.parametrize("name", ["original", "originalr", "v0", "v0r"])
 def test_auto_augment_is_drawn_as_timms(name):
     policy = timm.auto_augment_transform(name, dict(HPARAMS))
     chain = lowered(policy)

@@ -1,4 +1,4 @@
-"""What the tests of augmentation policies share: the ops expected, and subclasses with tables of their own."""
+"""What the tests of augmentation policies share: the ops expected, and subclasses with their own tables."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""RandomApply, RandomChoice and RandomOrder as branches of a policy, and what is said of those that are none."""
+"""RandomApply, RandomChoice and RandomOrder as branches of a policy, and what is said of others."""
 
 import re
 

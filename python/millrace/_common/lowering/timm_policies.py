@@ -41,8 +41,8 @@ _KINDS = {
     "brightness": "brightness",
     "sharpness": "sharpness",
     "desaturate": "saturation",
-    "gaussian_blur": "pillow_blur",
-    "gaussian_blur_rand": "pillow_blur",
+    "gaussian_blur": "gaussian_blur",
+    "gaussian_blur_rand": "gaussian_blur",
 }
 _WITHOUT_VALUE = ("autocontrast", "invert", "equalize")
 

@@ -33,6 +33,11 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
         )
     if str(t.device) != "cpu":
         raise NotLowered(f"timm's RandomErasing draws on device {t.device!r}; pass device='cpu'")
+    if (t.min_count, t.max_count) != (1, 1):
+        raise NotLowered(
+            f"timm's RandomErasing erases {t.min_count} to {t.max_count} rectangles, and the engine one; leave"
+            " the counts (re_count) out"
+        )
     low, high = t.log_aspect_ratio
     op: dict[str, Any] = {
         "op": "random_erasing",
@@ -43,8 +48,6 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
     }
     if t.rand_color and not t.per_pixel:
         op["per_channel"] = True
-    if (t.min_count, t.max_count) != (1, 1):
-        op |= {"least": int(t.min_count), "most": int(t.max_count)}
     chain.erasing.append(op)
 
 
