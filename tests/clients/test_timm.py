@@ -50,10 +50,10 @@ def test_create_loader(root, multi, training, request):
     loader = create(folder(root), multi, is_training=training)
     seen = epochs(loader)
     assert isinstance(loader, millrace.DataLoader)
-    assert loader.stats()["engine"] == ("processes" if training else "threads"), (
-        "timm's crop of training is Python"
-    )
-    assert seen == expected and len(seen) == 2 * (3 if training else 4)
+    assert loader.stats()["engine"] == "threads" and len(seen) == 2 * (3 if training else 4)
+    if training:  # the engine draws crops and colours of its own
+        seen, expected = ([labels for labels, _ in batches] for batches in (seen, expected))
+    assert seen == expected
 
 
 @pytest.mark.parametrize("multi", [False, True], ids=["plain", "multi-epochs"])

@@ -82,9 +82,10 @@ def test_timms_transforms_of_evaluation_are_native(root, normalize):
     for mode in ("bilinear", "bicubic"):
         dataset.transform = create_transform(20, interpolation=mode, crop_pct=0.9, normalize=normalize)
         check(dataset)
-    dataset.transform = create_transform(20, is_training=True)
-    assert "RandomResizedCropAndInterpolation (of timm.data.transforms) has no native form" in reason(dataset)
-    dataset.transform = transforms.Compose([transforms.ToTensor(), dataset.transform.transforms[-2]])
+    dataset.transform = create_transform((3, 20, 16))
+    assert "ResizeKeepRatio (of timm.data.transforms) has no native form" in reason(dataset)
+    conversion = create_transform(20, is_training=True).transforms[-2]
+    dataset.transform = transforms.Compose([transforms.ToTensor(), conversion])
     check(dataset, batch_size=1)
 
 

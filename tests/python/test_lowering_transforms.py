@@ -319,7 +319,7 @@ def test_torchvision_no_ops():
             r"RandomApply of \[RandomCrop\] has no native form.* one ColorJitter",
         ),
         (
-            lambda t: [t.RandomApply([t.ColorJitter(1), t.Grayscale(3)]), t.ToTensor()],
+            lambda t: [t.RandomApply([t.ColorJitter(hue=0.1), t.Grayscale(3)]), t.ToTensor()],
             r"RandomApply of \[ColorJitter, Grayscale\]",
         ),
         (lambda t: [t.PILToTensor(), t.RandomErasing()], "RandomErasing is native for float tensors"),

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from PIL import Image
 
 from .refusal import NotLowered
 
 OURS, V1, V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
+V1_POLICIES, TIMM = "torchvision.transforms.autoaugment", "timm.data"
 _INTERPOLATIONS = {
     "nearest": "nearest",
     "bilinear": "bilinear",
@@ -28,10 +30,16 @@ def pair(name: str, size: Any) -> tuple[int, int]:
 
 
 def interpolation(name: str, transform: Any) -> str:
-    mode = getattr(transform.interpolation, "value", transform.interpolation)
+    return interpolation_name(name, transform.interpolation)
+
+
+def interpolation_name(name: str, mode: Any) -> str:
+    """`mode`: an enum's member, its value, or Pillow's number."""
+    shown = str(getattr(mode, "name", mode)).lower().replace("_", "-")
+    mode = getattr(mode, "value", mode)
     if mode not in _INTERPOLATIONS:
         raise NotLowered(
-            f"{name} with {mode} interpolation has no native form; use nearest, bilinear or bicubic"
+            f"{name} with {shown} interpolation has no native form; use nearest, bilinear or bicubic"
         )
     return _INTERPOLATIONS[mode]
 
@@ -64,6 +72,13 @@ def fill(name: str, fill: Any) -> tuple[int, int, int]:
         raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
     values = [int(v) for v in values]
     return (values * 3)[0], (values * 3)[1], (values * 3)[2]
+
+
+def picture_fill(name: str, value: Any) -> tuple[int, int, int]:
+    """As fill(), of what only runs on PIL images, for which v2's dicts may have an entry of their own."""
+    if isinstance(value, dict):
+        value = value.get(Image.Image, value.get("others"))
+    return fill(name, value)
 
 
 def floats(values: Any) -> list[float]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from .arguments import OURS, V1, V2
+from .arguments import OURS, TIMM, V1, V1_POLICIES, V2
 from .holders import held_transforms, holder_name, shadowed_method
+from .policy_classes import policy_class
 from .refusal import NotLowered, loaded
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
@@ -20,14 +21,19 @@ FLOATS = {
     torch.float64: "float64",
 }
 _MOST_NESTED = 32
-# timm's conversions, which leave tensors as they are, and torchvision's that they are on pictures.
-_TIMM = "timm.data.transforms"
-_TIMMS = {"MaybeToTensor": "ToTensor", "MaybePILToTensor": "PILToTensor"}
-_AFTER_ERASING = ("RandomErasing", "Identity", "RGB")  # what may follow RandomErasing
+_TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
+# What may follow RandomErasing.
+_AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "MaybeToTensor", "MaybePILToTensor")
+
+Rule = Callable[["Chain", Any, str], None]
 
 
-def _family(transform: Any) -> str | None:
-    module = type(transform).__module__
+def _family(cls: type) -> str | None:
+    module = cls.__module__
+    if module == V1_POLICIES:
+        return V1
+    if module in _TIMM_MODULES and cls is loaded(module, cls.__name__):
+        return TIMM
     for family in (OURS, V1, V2):
         if module == family or module.startswith(family + "."):
             return family
@@ -39,8 +45,8 @@ class Chain:
     tensor's.
     """
 
-    def __init__(self, rules: dict[str, Callable[[Chain, Any, str], None]]) -> None:
-        self.rules = rules  # by the transforms' names
+    def __init__(self, rules: dict[str, Rule], timm_rules: dict[str, Rule]) -> None:
+        self.rules, self.timm_rules = rules, timm_rules  # by the transforms' names
         self.names: list[str] = []
         self.depth = 0  # of callables that hold others
         self.row_type: type | None = torch.Tensor
@@ -64,7 +70,7 @@ class Chain:
         return [*self.picture, to_tensor, *self.normalize, *self.erasing]
 
     def add(self, transform: Any) -> None:
-        name, family = type(transform).__name__, _family(transform)
+        name, family = type(transform).__name__, _family(type(transform))
         if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
             raise NotLowered(f"{name} has forward hooks; remove them")
         if (method := shadowed_method(transform)) is not None:
@@ -75,31 +81,61 @@ class Chain:
             for part in transform.transforms if name == "Compose" else transform:
                 self.add(part)
             return
-        if name in _TIMMS and type(transform) is loaded(_TIMM, name):
-            if self.dtype is None:
-                self.rules[_TIMMS[name]](self, transform, V1)
-            self.names.append(name)
-            return
-        if family is None or name not in self.rules:
+        if (rule := self._rule(transform, name, family)) is None:
             if self.dtype is None and is_method_of_argument(transform, "convert", "RGB"):
                 self.rules["RGB"](self, transform, V1)
                 self.names.append('convert("RGB")')
                 return
             if (parts := held_transforms(transform)) is not None:
                 return self.add_held(transform, parts)
+            if isinstance(transform, (tuple, list)):
+                raise NotLowered(
+                    f"the transform is a {type(transform).__name__} of transforms, as timm's"
+                    " create_transform(separate=True) makes it for its AugMixDataset; make one of them, by"
+                    " Compose"
+                )
             raise NotLowered(
                 f"{describe(transform)} has no native form; the engine knows "
                 f"{', '.join(sorted(self.rules))}, "
                 "Compose and nn.Sequential of these, and what only holds one, as a class whose __call__ is "
                 "`return self.transforms(picture)` and no more"
             )
-        lower = self.rules[name]
         if self.erasing and name not in _AFTER_ERASING:
             raise NotLowered(f"{name} follows RandomErasing; put RandomErasing last")
+        lower, family = rule
         lower(self, transform, family)
         self.names.append(name)
-        if family != V2 and self.row_type is not torch.Tensor:
+        if family in (OURS, V1) and self.row_type is not torch.Tensor:
             self.row_type = None  # v1's functions on v2's class of tensors
+
+    def _rule(self, transform: Any, name: str, family: str | None) -> tuple[Rule, str] | None:
+        """What lowers `transform`, and the family that it is of; None: nothing does."""
+        if family is None and (base := policy_class(type(transform))) is not None:
+            name, family = base.__name__, _family(base)
+        rules = self.timm_rules if family == TIMM else self.rules
+        return None if family is None or name not in rules else (rules[name], family)
+
+    def parts(self, transforms: Sequence[Any]) -> list[list[dict[str, Any]]]:
+        """For each of `transforms`, which may or may not be applied: the ops of the picture that it comes to
+        here. NotLowered where one does more than change the picture.
+        """
+        found, made_rgb = [], self.makes_rgb
+        for transform in transforms:
+            inner = Chain(self.rules, self.timm_rules)
+            inner.dtype, inner.depth = self.dtype, self.depth + 1
+            inner.row_type, inner.normalize = self.row_type, list(self.normalize)
+            if inner.depth > _MOST_NESTED:
+                raise NotLowered(f"transforms are nested {_MOST_NESTED} deep")
+            inner.add(transform)
+            if (inner.dtype, inner.normalize, inner.erasing) != (self.dtype, self.normalize, []):
+                raise NotLowered(
+                    f"{describe(transform)} may or may not be applied, and does more than change the picture"
+                )
+            if inner.makes_rgb is not False and not made_rgb:
+                self.makes_rgb = None
+            self.row_type = inner.row_type
+            found.append(inner.picture)
+        return found
 
     def add_held(self, holder: Any, parts: Sequence[Any]) -> None:
         before = len(self.names)

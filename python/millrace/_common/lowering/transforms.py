@@ -1,4 +1,4 @@
-"""Transforms: torchvision's v1 and v2 classes and millrace's own, as the chain of dicts that
+"""Transforms: torchvision's v1 and v2 classes, timm's and millrace's own, as the chain of dicts that
 `_core.ImagePipeline` takes.
 
 A chain describes: changes of the picture, one conversion to a tensor, normalisation, erasing. A user's list
@@ -14,9 +14,13 @@ from typing import Any
 
 import torch
 
-from .arguments import V1, V2, fill, floats, interpolation, padding, pair
-from .chain import FLOATS, Chain
+from .arguments import V1, V2, fill, floats, interpolation, padding, pair, picture_fill
+from .branches import HOLDERS_BY_CHANCE
+from .chain import FLOATS, Chain, Rule
+from .policies import POLICIES
 from .refusal import NotLowered, loaded
+from .timm_policies import TIMM_POLICIES
+from .timm_transforms import TIMM_TRANSFORMS
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ def lowered(transform: Any) -> Lowered:
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
             " or ToImage()"
         )
-    chain = Chain(_LOWERED)
+    chain = Chain(_LOWERED, _TIMM)
     chain.add(transform)
     made = chain.finish()
     return Lowered(made, chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb)
@@ -132,7 +136,7 @@ def _mapped(name: str, t: Any) -> dict[str, Any]:
         "degrees": (float(t.degrees[0]), float(t.degrees[1])),
         "interpolation": interpolation(name, t),
         "center": None if t.center is None else (float(t.center[0]), float(t.center[1])),
-        "fill": fill(name, t.fill),
+        "fill": picture_fill(name, t.fill),
     }
 
 
@@ -168,28 +172,6 @@ def _gaussian_blur(chain: Chain, t: Any, family: str) -> None:
     chain.change({**op, "p": 1.0})
 
 
-def _random_apply(chain: Chain, t: Any, family: str) -> None:
-    """Around one step that happens or not, its probability is a factor of that step's own."""
-    inner = list(t.transforms)
-    before, erasing, made_rgb = len(chain.picture), len(chain.erasing), chain.makes_rgb
-    if len(inner) == 1 and type(inner[0]).__name__ != "Compose":
-        chain.add(inner[0])
-        chain.names.pop()
-        if len(chain.picture) == before + 1 and len(chain.erasing) == erasing:
-            op = chain.picture[-1]
-            if op["op"] == "grayscale":
-                chain.makes_rgb = None if not made_rgb else True
-                op |= {"op": "random_grayscale", "p": 1.0}
-            if "p" in op:
-                op["p"] *= float(t.p)
-                return
-    names = ", ".join(type(part).__name__ for part in inner)
-    raise NotLowered(
-        f"RandomApply of [{names}] has no native form; the engine knows it around one ColorJitter,"
-        " GaussianBlur, Grayscale, RandomGrayscale or flip"
-    )
-
-
 def _random_erasing(chain: Chain, t: Any, family: str) -> None:
     if chain.dtype not in FLOATS:
         raise NotLowered(
@@ -217,6 +199,14 @@ def _to_bytes(chain: Chain, t: Any, family: str) -> None:
     if type(t).__name__ == "ToImage" and chain.dtype is not None:
         return  # torchvision only relabels a tensor
     chain.convert(type(t).__name__, torch.uint8)
+
+
+def _unless_tensor(rule: Rule) -> Rule:
+    def lower(chain: Chain, t: Any, family: str) -> None:
+        if chain.dtype is None:
+            rule(chain, t, family)
+
+    return lower
 
 
 def _to_dtype(chain: Chain, t: Any, family: str) -> None:
@@ -273,7 +263,7 @@ def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
 
 # By class name: a family's module path decides whether a class is the library's, the name which transform it
 # is.
-_LOWERED: dict[str, Callable[[Chain, Any, str], None]] = {
+_LOWERED: dict[str, Rule] = {
     "RandomResizedCrop": _random_resized_crop,
     "Resize": _resize,
     "CenterCrop": _center_crop,
@@ -286,7 +276,8 @@ _LOWERED: dict[str, Callable[[Chain, Any, str], None]] = {
     "RandomRotation": _random_rotation,
     "RandomAffine": _random_affine,
     "GaussianBlur": _gaussian_blur,
-    "RandomApply": _random_apply,
+    **HOLDERS_BY_CHANCE,
+    **POLICIES,
     "RandomErasing": _random_erasing,
     "ToTensor": _to_tensor,
     "PILToTensor": _to_bytes,
@@ -297,4 +288,11 @@ _LOWERED: dict[str, Callable[[Chain, Any, str], None]] = {
     "Identity": _nothing,
     "RGB": _rgb,
     "ToPureTensor": _to_pure_tensor,
+}
+# timm's, of its own modules. Its conversions leave tensors as they are.
+_TIMM: dict[str, Rule] = {
+    "MaybeToTensor": _unless_tensor(_to_tensor),
+    "MaybePILToTensor": _unless_tensor(_to_bytes),
+    **TIMM_TRANSFORMS,
+    **TIMM_POLICIES,
 }

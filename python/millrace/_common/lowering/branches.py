@@ -1,0 +1,174 @@
+"""RandomApply, RandomChoice and RandomOrder: where they hold operations that the engine draws, as branches of
+one augmentation policy.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from .chain import Chain, Rule
+from .policies import MAPS, branch, operation, policy
+from .refusal import NotLowered
+
+_MOST_BRANCHES = 128  # several steps with branches each multiply
+_JITTERED = ("brightness", "contrast", "saturation")
+_FIELDS = ("interpolations", "fill", "geometry")  # of a policy, for all its maps
+KNOWN = (
+    "Grayscale, RandomGrayscale, RandomRotation about the middle, ColorJitter without hue, AutoAugment,"
+    " TrivialAugmentWide, RandAugment(num_ops=1), RandomInvert and its like"
+)
+
+
+class _NoBranches(Exception):
+    """An op cannot be a branch; the text says which and why."""
+
+
+class _Branches:
+    """What some transforms come to as branches, and how the maps among them are done."""
+
+    def __init__(self) -> None:
+        self.maps: dict[str, Any] = {}
+
+    def of(self, ops: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """`ops`, one after the other. Weights sum to 1."""
+        made = [branch([])]
+        for op in ops:
+            made = [
+                branch([*a["ops"], *b["ops"]], a["weight"] * b["weight"])
+                for a, b in itertools.product(made, self._of_one(op))
+            ]
+            if len(made) > _MOST_BRANCHES:
+                raise _NoBranches(f"there are more than {_MOST_BRANCHES} ways through them")
+        return made
+
+    def _of_one(self, op: dict[str, Any]) -> list[dict[str, Any]]:
+        match op["op"]:
+            case "augment_policy":
+                return self._of_policy(op)
+            case "color_jitter":
+                return _of_jitter(op)
+            case "grayscale":
+                return [branch([operation("saturation")])]
+            case "random_grayscale":
+                return [branch([operation("saturation", p=op["p"])])]
+            case "random_rotation" if op["center"] is None:
+                maps = {"interpolations": [op["interpolation"]], "fill": op["fill"]}
+                self._same_maps(maps | {"geometry": "torchvision"})
+                return [branch([_between("rotate", *op["degrees"])])]
+        raise _NoBranches(f"{op['op']} is not among them")
+
+    def _of_policy(self, op: dict[str, Any]) -> list[dict[str, Any]]:
+        branches = op["branches"]
+        if op["count"] > 1 and not (len(branches) == 1 and op["replace"]):
+            raise _NoBranches(f"{op['name']} draws {op['count']} operations")
+        if any(step["kind"] in MAPS for made in branches for step in made["ops"]):
+            self._same_maps({field: op[field] for field in _FIELDS})
+        total = sum(made["weight"] for made in branches)
+        return [branch(made["ops"] * op["count"], made["weight"] / total) for made in branches]
+
+    def _same_maps(self, maps: dict[str, Any]) -> None:
+        if self.maps and self.maps != maps:
+            raise _NoBranches("they have different interpolations or fills")
+        self.maps = maps
+
+
+def _of_jitter(op: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each order of the properties is a branch."""
+    if op["hue"] is not None:
+        raise _NoBranches("ColorJitter changes hues")
+    steps = [_between(name, *op[name]) for name in _JITTERED if op[name] is not None]
+    orders = list(itertools.permutations(steps))
+    return _by_chance([branch(list(order), 1 / len(orders)) for order in orders], op["p"])
+
+
+def _between(kind: str, low: float, high: float) -> dict[str, Any]:
+    """With a value that is drawn uniformly between two bounds."""
+    if low == high:
+        return operation(kind, [low])
+    if low > high:
+        raise _NoBranches("bounds of theirs are not (min, max)")
+    level = {"mean": 1.0, "std": 0.0, "uniform": True, "most": 1.0, "offset": float(low)}
+    level |= {"scale": float(high) - float(low), "truncated": False}
+    return operation(kind, level=level | {"least": float(low), "most_value": float(high)})
+
+
+def _by_chance(branches: list[dict[str, Any]], p: float) -> list[dict[str, Any]]:
+    """One of `branches` with probability `p`, else nothing."""
+    if p == 1.0:
+        return branches
+    if len(branches) == 1 and len(branches[0]["ops"]) == 1:
+        (op,) = branches[0]["ops"]
+        return [branch([op | {"p": op["p"] * p}])]
+    return [*(branch(made["ops"], made["weight"] * p) for made in branches), branch([], 1.0 - p)]
+
+
+def _random_apply(chain: Chain, t: Any, family: str) -> None:
+    p = float(t.p)
+    parts = chain.parts(list(t.transforms))
+    ops = [op for part in parts for op in part]
+    if len(ops) == 1:  # the probability is a factor of the step's own
+        op = dict(ops[0])
+        if op["op"] == "grayscale":
+            op |= {"op": "random_grayscale", "p": 1.0}
+        if "p" in op:
+            chain.change(op | {"p": op["p"] * p})
+            return
+    found = _Branches()
+    try:
+        branches = _by_chance(found.of(ops), p)
+    except _NoBranches as why:
+        raise _refusal(
+            t,
+            "one ColorJitter, GaussianBlur, Grayscale, RandomGrayscale or flip, and around any number of"
+            f" {KNOWN}",
+            why,
+        ) from None
+    if ops:
+        chain.change_picture(policy("RandomApply", branches, **found.maps), "RandomApply")
+
+
+def _random_choice(chain: Chain, t: Any, family: str) -> None:
+    parts = chain.parts(t.transforms)
+    weights = [1.0] * len(parts) if t.p is None else [float(p) for p in t.p]
+    if len(weights) != len(parts) or not parts or min(weights) < 0 or not 0 < sum(weights) < float("inf"):
+        raise NotLowered(f"RandomChoice(p={t.p!r}) are no chances of its {len(parts)} transforms")
+    found, branches = _Branches(), []
+    try:
+        for part, weight in zip(parts, weights):
+            branches += [branch(made["ops"], made["weight"] * weight) for made in found.of(part)]
+    except _NoBranches as why:
+        raise _refusal(t, KNOWN, why) from None
+    chain.change_picture(policy("RandomChoice", branches, **found.maps), "RandomChoice")
+
+
+def _random_order(chain: Chain, t: Any, family: str) -> None:
+    """All branches are drawn, none twice, which is an order of them."""
+    parts = chain.parts(t.transforms)
+    found, branches = _Branches(), []
+    try:
+        for part in parts:
+            made = found.of(part)
+            if len(made) != 1:
+                raise _NoBranches("one of them has several branches itself")
+            branches += made
+    except _NoBranches as why:
+        raise _refusal(t, KNOWN, why) from None
+    if branches:
+        made_of = policy("RandomOrder", branches, count=len(branches), replace=False, **found.maps)
+        chain.change_picture(made_of, "RandomOrder")
+
+
+def _refusal(t: Any, known: str, why: _NoBranches) -> NotLowered:
+    names = ", ".join(type(part).__name__ for part in t.transforms)
+    return NotLowered(
+        f"{type(t).__name__} of [{names}] has no native form; the engine knows it around {known}: {why}"
+    )
+
+
+HOLDERS_BY_CHANCE: dict[str, Rule] = {
+    "RandomApply": _random_apply,
+    "RandomChoice": _random_choice,
+    "RandomOrder": _random_order,
+}

@@ -1,0 +1,222 @@
+"""What timm's create_transform() makes, in the engine: ops, and pixels and draws of its crop and erasing."""
+
+import random
+import re
+
+import millrace
+import numpy as np
+import pytest
+import torch
+from loader_data import make_folder, torchvision_or_skip
+from millrace import _core
+from millrace._common.lowering.refusal import NotLowered
+from millrace._common.lowering.transforms import lower_transform
+from pictures import make_picture
+from policy_draws import same_distribution
+
+torchvision = torchvision_or_skip()
+pytest.importorskip("timm")
+timm = pytest.importorskip("timm.data.transforms")
+
+from timm.data import ImageDataset, create_transform  # noqa: E402
+from timm.data.random_erasing import RandomErasing  # noqa: E402
+from torchvision import transforms  # noqa: E402
+
+DRAWS = 4000
+RECIPES = {
+    "plain": {},
+    "rand": {"auto_augment": "rand-m9-inc1", "interpolation": "random"},
+    "auto": {"auto_augment": "original", "vflip": 0.5},
+    "jitter": {"color_jitter": (0.3, 0.3, 0.3, 0.1), "color_jitter_prob": 0.8, "grayscale_prob": 0.2},
+    "blur": {"gaussian_blur_prob": 0.5, "hflip": 0.0},
+    "erasing": {"re_prob": 0.5, "re_mode": "pixel"},
+    "bytes": {"normalize": False},
+    "prefetcher": {"use_prefetcher": True},
+    "none": {"no_aug": True},
+}
+STEPS = {
+    "plain": ["random_resized_crop", "horizontal_flip", "color_jitter", "to_tensor", "normalize"],
+    "rand": ["random_resized_crop", "horizontal_flip", "augment_policy", "to_tensor", "normalize"],
+    "auto": [
+        "random_resized_crop",
+        "horizontal_flip",
+        "vertical_flip",
+        "augment_policy",
+        "to_tensor",
+        "normalize",
+    ],
+    "jitter": [
+        "random_resized_crop",
+        "horizontal_flip",
+        "color_jitter",
+        "random_grayscale",
+        "to_tensor",
+        "normalize",
+    ],
+    "blur": ["random_resized_crop", "color_jitter", "gaussian_blur", "to_tensor", "normalize"],
+    "erasing": [
+        "random_resized_crop",
+        "horizontal_flip",
+        "color_jitter",
+        "to_tensor",
+        "normalize",
+        "random_erasing",
+    ],
+    "bytes": ["random_resized_crop", "horizontal_flip", "color_jitter", "to_tensor"],
+    "prefetcher": ["random_resized_crop", "horizontal_flip", "color_jitter", "to_tensor"],
+    "none": ["resize", "center_crop", "to_tensor", "normalize"],
+}
+
+
+def lowered(*steps):
+    return lower_transform(transforms.Compose(list(steps)))[0]
+
+
+def refused(*steps):
+    with pytest.raises(NotLowered) as caught:
+        lowered(*steps)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_training_is_native(recipe, tmp_path):
+    transform = create_transform((3, 24, 24), is_training=True, **RECIPES[recipe])
+    assert [op["op"] for op in lowered(transform)] == STEPS[recipe]
+    make_folder(tmp_path, 9)
+    dataset = ImageDataset(str(tmp_path), transform=transform)
+    random.seed(1)
+    np.random.seed(1)
+    expected = [picture for picture, _ in dataset]  # timm's own, which draws otherwise
+    loader = millrace.DataLoader(dataset, 3, num_workers=2, native="require")
+    found = torch.cat([pictures for pictures, _ in loader])
+    assert (found.shape, found.dtype) == ((9, *expected[0].shape), expected[0].dtype)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic", "random"])
+def test_crop(mode):
+    crop = timm.RandomResizedCropAndInterpolation((20, 30), (0.2, 0.9), (0.5, 2.0), mode)
+    op, _ = lowered(crop, timm.MaybePILToTensor())
+    names = ["bilinear", "bicubic"] if mode == "random" else [mode]
+    assert op == {
+        "op": "random_resized_crop",
+        "height": 20,
+        "width": 30,
+        "scale": (0.2, 0.9),
+        "ratio": (0.5, 2.0),
+        "interpolation": names[0],
+        **({"interpolations": names} if mode == "random" else {}),
+    }
+    pipeline = _core.ImagePipeline(lowered(crop, timm.MaybePILToTensor()))
+    picture, seen = make_picture(61, 47), []
+    for number in range(40):
+        (box,) = pipeline.draw(61, 47, 3, 0, number)
+        place = [box[name] for name in ("top", "left", "height", "width")]
+        F = transforms.functional
+        made = {
+            name: F.pil_to_tensor(
+                F.resized_crop(picture, *place, [20, 30], transforms.InterpolationMode(name))
+            )
+            for name in names
+        }
+        found = pipeline.apply(np.asarray(picture), 3, 0, number)
+        seen += [name for name, expected in made.items() if torch.equal(found, expected)]
+    assert len(seen) == 40 and set(seen) == set(names)
+
+
+def test_crop_is_drawn_as_timms():
+    crop = timm.RandomResizedCropAndInterpolation(20, (0.2, 0.9), (0.5, 3.0))
+    pipeline = _core.ImagePipeline(lowered(crop, timm.MaybePILToTensor()))
+    names = ("top", "left", "height", "width")
+    mine = [[pipeline.draw(200, 100, 3, 0, i)[0][name] for name in names] for i in range(DRAWS)]
+    random.seed(2)
+    picture = make_picture(200, 100)
+    theirs = [crop.get_params(picture, crop.scale, crop.ratio) for _ in range(DRAWS)]
+    for a, b in zip(np.array(mine).T, np.array(theirs).T, strict=True):
+        same_distribution(a, b)
+
+
+MODES = {"const": {"value": [0.0]}, "pixel": {"value": []}, "rand": {"value": [], "per_channel": True}}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_erasing(mode):
+    erasing = RandomErasing(0.7, 0.1, 0.4, 0.5, mode=mode, device="cpu")
+    *_, op = lowered(timm.MaybeToTensor(), erasing)
+    expected = {"op": "random_erasing", "p": 0.7, "scale": (0.1, 0.4), **MODES[mode]}
+    assert op == expected | {"ratio": pytest.approx((0.5, 2.0))}
+
+
+def erased(picture):
+    """(rows, columns, values) of what is not 9 in a tensor (3, H, W)."""
+    rows, columns = ((picture != 9).any(0).any(axis).nonzero().flatten() for axis in (1, 0))
+    return rows, columns, picture[:, rows][:, :, columns]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_erasing_is_drawn_as_timms(mode):
+    erasing = RandomErasing(0.7, 0.1, 0.4, 0.5, mode=mode, device="cpu")
+    normalize = transforms.Normalize([-8], [1])  # black becomes 8, and whatever is drawn something else
+    pipeline = _core.ImagePipeline(lowered(transforms.ToTensor(), normalize, erasing))
+    pixels = np.full((40, 60, 3), 255, np.uint8)
+    random.seed(3)
+    torch.manual_seed(3)
+    places, values = ([], []), ([], [])
+    for number in range(800):
+        for which, made in enumerate(
+            (pipeline.apply(pixels, 3, 0, number), erasing(torch.full((3, 40, 60), 9.0)))
+        ):
+            rows, columns, noise = erased(made)
+            place = [0, 0, 0, 0] if not len(rows) else [rows[0], columns[0], len(rows), len(columns)]
+            places[which].append([int(v) for v in place])
+            if not len(rows):
+                continue
+            flat = noise.flatten(1)
+            if mode == "const":
+                assert not noise.any()
+            elif mode == "rand":
+                assert (flat == flat[:, :1]).all() and len(set(flat[:, 0].tolist())) == 3
+            else:
+                assert len(flat.unique()) > 0.9 * flat.numel()
+            values[which].extend(flat[:, 0].tolist())
+    for a, b in zip(np.array(places[0]).T, np.array(places[1]).T, strict=True):
+        same_distribution(a, b)
+    same_distribution(np.array(values[0]), np.array(values[1]))
+
+
+@pytest.mark.parametrize(
+    "steps, reason",
+    [
+        ([timm.MaybeToTensor(), RandomErasing()], "draws on device 'cuda'; pass device='cpu'"),
+        (
+            [timm.MaybePILToTensor(), RandomErasing(device="cpu")],
+            "is native for float tensors; put MaybeToTensor",
+        ),
+        (
+            [timm.MaybeToTensor(), RandomErasing(max_count=3, device="cpu")],
+            "1 to 3 rectangles, and the engine one",
+        ),
+        ([timm.ToNumpy()], "ToNumpy makes numpy arrays.* use MaybePILToTensor"),
+        ([timm.ToTensor()], "ToTensor .of timm.data.transforms. has no native form"),
+        (
+            [timm.RandomResizedCropAndInterpolation(9, interpolation="lanczos"), timm.MaybeToTensor()],
+            "RandomResizedCropAndInterpolation with lanczos interpolation",
+        ),
+        (
+            [timm.MaybeToTensor(), timm.RandomResizedCropAndInterpolation(9)],
+            "RandomResizedCropAndInterpolation of a tensor computes otherwise",
+        ),
+        ([create_transform((3, 24, 16))], "ResizeKeepRatio .of timm.data.transforms. has no native form"),
+        ([create_transform(24, is_training=True, train_crop_mode="rkrc")], "ResizeKeepRatio"),
+        (
+            [create_transform(24, is_training=True, separate=True)],
+            r"a tuple of transforms, as timm's create_transform\(separate=True\) makes it",
+        ),
+    ],
+)
+def test_refusals_say_why(steps, reason):
+    assert re.search(reason, refused(*steps))
+
+
+def test_conversions_leave_tensors_as_they_are():
+    steps = [timm.MaybeToTensor(), timm.MaybePILToTensor(), RandomErasing(device="cpu"), timm.MaybeToTensor()]
+    assert [op["op"] for op in lowered(*steps)] == ["to_tensor", "random_erasing"]
