@@ -14,7 +14,8 @@ import zipfile
 import numpy as np
 import pytest
 from lazy_cases import lazy_jpegs, lazy_pictures, opened, outcome, same_lazily, written
-from millrace._pictures.pillow import _DOOR, record_of
+from millrace._pictures.pillow import record_of
+from millrace._pictures.pillow_versions import DOOR
 from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageFile, ImageOps
 
@@ -319,7 +320,7 @@ def test_a_thread_that_comes_second_gets_the_pixels_of_the_first():
     with lazy_pictures():
         image = opened(DATA)
         image.load()
-        door = Image.Image.__dict__[_DOOR]
+        door = Image.Image.__dict__[DOOR]
         core = image.im
         assert door.__get__(image, type(image)) is core
 
