@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 from PIL import Image, ImageMath, ImageOps
 
 PILLOW = tuple(int(part) for part in Image.__version__.split(".")[:2])
+
+
+def _takes_arrays_as_sizes() -> bool:
+    try:
+        Image.new("L", (2, 2)).resize(np.array([1, 1]))
+    except ValueError:  # of Pillow 10.4, which compares a size with another one
+        return False
+    return True
+
 
 _THERE = {
     "arrow": hasattr(Image.Image, "__arrow_c_array__"),
     "expression": hasattr(ImageMath, "lambda_eval"),
     "get_flattened_data": hasattr(Image.Image, "get_flattened_data"),
     "cover": hasattr(ImageOps, "cover"),
+    "resize to numpy": _takes_arrays_as_sizes(),
     "upright in place": "in_place" in inspect.signature(ImageOps.exif_transpose).parameters,
 }
 ABSENT = {name for name, there in _THERE.items() if not there}
