@@ -76,7 +76,7 @@ def _pets(root: Path, paths: list[str]) -> None:
 
 
 def _cifar(root: Path, count: int) -> None:
-    """Five files of training pictures and one for tests, none of which is read."""
+    """The five files of training pictures, and the one with names of classes."""
     from torchvision.datasets import CIFAR10
 
     base, draw = root / CIFAR10.base_folder, np.random.default_rng(0)
