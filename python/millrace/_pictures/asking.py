@@ -85,15 +85,16 @@ _PACKAGES = (
 )
 _seen: set[tuple[str, str]] = set()
 _modules = 0  # that were imported when all was looked at
+_looked = False  # in this process, ever
 
 
 def look_around() -> None:
     """Replaces functions in packages imported since the last call; about 0.1 us if there are none."""
-    global _modules
+    global _modules, _looked
     modules = sys.modules
     if len(modules) == _modules:
         return
-    _modules = len(modules)
+    _modules, _looked = len(modules), True
     for package, ours in _PACKAGES:
         if package in modules and (package, ours) not in _seen:
             _seen.add((package, ours))
@@ -104,6 +105,12 @@ def look_around() -> None:
                     _modules = 0
             except Exception as error:  # a package that is not what it seems to be
                 warnings.warn(f"pictures of {package} stay as they are: {error!r}", stacklevel=2)
+
+
+def look_around_once() -> None:
+    """look_around() in a process that never did; where all was put back since, that stays."""
+    if not _looked:
+        look_around()
 
 
 def put_back() -> None:
