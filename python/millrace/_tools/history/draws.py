@@ -31,15 +31,15 @@ class DrawWatch:
 
     def __init__(self, before: DrawWatch | None = None) -> None:
         self._drawn: set[str] = set() if before is None else set(before._drawn)
-        self._tasks = 0 if before is None else before._tasks
-        self._looking = False  # between before() and after()
+        self.tasks = 0 if before is None else before.tasks  # that were done
+        self.looking = False  # between before() and after()
         self._then: dict[str, Any] = {}
 
     def before(self) -> Draws | None:
         """A batch is about to be made. None: the dataset draws from no generator, as far as is known."""
-        tasks = self._tasks
+        tasks = self.tasks
         due = tasks < _AT_FIRST or tasks % (_EVERY if tasks < _LATER else _SELDOM) == 0
-        looks = self._looking = due and len(self._drawn) < len(_GENERATORS)
+        looks = self.looking = due and len(self._drawn) < len(_GENERATORS)
         if not looks and not self._drawn:
             return None
         self._then = {name: self._reader(name)() for name in _GENERATORS if looks or name in self._drawn}
@@ -47,22 +47,22 @@ class DrawWatch:
 
     def after(self, draws: Draws | None) -> Draws | None:
         """The batch is made; `draws`: what before() said. Returns what is to be remembered."""
-        if not self._looking:
-            self._tasks += 1
+        if not self.looking:
+            self.tasks += 1
             return draws
         new = {
             name
             for name, then in self._then.items()
             if name not in self._drawn and not _equal(self._reader(name)(), then)
         }
-        whole = self._tasks < _AT_FIRST  # of a glance nothing can be put back
-        self._tasks += 1
+        whole = self.tasks < _AT_FIRST  # of a glance nothing can be put back
+        self.tasks += 1
         self._drawn |= new
         return {name: self._then[name] for name in self._drawn} if new and whole else draws
 
     def _reader(self, name: str) -> Callable[[], Any]:
         generator = _GENERATORS[name]
-        return generator.state if name in self._drawn or self._tasks < _AT_FIRST else generator.glance
+        return generator.state if name in self._drawn or self.tasks < _AT_FIRST else generator.glance
 
 
 def watch_of(log: Any) -> DrawWatch | None:

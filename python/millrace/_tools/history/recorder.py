@@ -27,33 +27,52 @@ _MOST_STATES = 128  # of one epoch; more are thinned out
 class Step:
     """One batch that was handed out, or the error in its place.
 
-    `rows`: the index list, as the sampler gave it or int64; with `exact`, indices of the engine's files, each
-    as its occurrence in `occurrences` (None: each the first). None: a stream's. `names`: (shard, key) of a
-    stream's samples. `worker`: who made it, -1: nobody. `draws`: what draws.py says of the generators before
-    it was made.
+    `given`: an index list, as the sampler gave it or int64; (file indices, occurrences) as engines have them,
+    both arrays, occurrences None where each is the first; Names; None: not known. `worker`: who made it, -1:
+    nobody. `draws`: what draws.py says of the generators before it was made. Each batch makes one, so what is
+    seldom asked is found out when it is.
     """
 
-    __slots__ = ("rows", "exact", "occurrences", "names", "worker", "draws", "left_out", "digest", "bytes")
+    __slots__ = ("given", "worker", "draws", "digest", "bytes")
 
-    def __init__(self, rows: Any, exact: bool, occurrences: Any, names: Any, worker: int, draws: Any) -> None:
-        self.rows, self.exact, self.occurrences, self.names, self.worker, self.draws = (
-            rows,
-            exact,
-            occurrences,
-            names,
-            worker,
-            draws,
-        )
+    def __init__(self, given: Any, worker: int = -1, draws: Any = None) -> None:
+        kind = type(given)
+        if kind is int:
+            self.bytes = 400
+        else:
+            if kind is list:
+                given = _compact(given)
+            self.bytes = 300 + _size(given)
+        self.given = given
+        self.worker = worker
+        self.draws = draws
         self.digest: BatchHash | None = None
-        self.bytes = 300  # each batch comes by here: what it has not is not asked
-        if rows is not None:
-            self.bytes += 8 * len(rows) if type(rows) is array else _size(rows)
-        if occurrences is not None or names is not None or draws is not None:
-            self.bytes += _size(occurrences) + 100 * len(names or ()) + size_of(draws)
+        if draws is not None:
+            self.bytes += size_of(draws)
+
+    @property
+    def exact(self) -> bool:
+        """Whether `rows` are indices of the engine's files, each as its occurrence in `occurrences`."""
+        return _is_exact(self.given)
+
+    @property
+    def rows(self) -> Any:
+        """The indices; None: a stream's."""
+        return self.given[0] if self.exact else None if type(self.given) is Names else self.given
+
+    @property
+    def occurrences(self) -> Any:
+        return self.given[1] if self.exact else None
+
+    @property
+    def names(self) -> Names | None:
+        """(shard, key) of a stream's samples."""
+        return self.given if type(self.given) is Names else None
 
     def indices(self) -> Any:
         """As a list of ints where they are that."""
-        return self.rows.tolist() if isinstance(self.rows, (array, np.ndarray)) else self.rows
+        rows = self.rows
+        return rows.tolist() if isinstance(rows, (array, np.ndarray)) else rows
 
 
 class EpochLog:
@@ -103,9 +122,7 @@ class EpochLog:
             self.states = {at: kept for at, kept in self.states.items() if at % self._states_every == 0}
 
     def hash(self, batch: Any) -> None:
-        """The batch that was made last, before anybody can change it."""
-        if not self.recorder.hashes:
-            return
+        """The batch that was made last, before anybody can change it; for a recorder with `hashes`."""
         number, digest = self.made - 1, BatchHash.of(batch)
         step = self.steps.get(number)
         if step is None:
@@ -119,18 +136,8 @@ class EpochLog:
         self.recorder.write(self, number, step)
 
     def handed_out(self, number: int, rows: Any, worker: int, draws: Any) -> None:
-        """`rows`: an index list, (file indices, occurrences) as engines have them, or a list of (shard, key);
-        None: not known.
-        """
-        exact, occurrences, names = False, None, None
-        kind = type(rows)
-        if kind is list:
-            rows = _compact(rows)
-        elif kind is tuple and len(rows) == 2 and isinstance(rows[0], np.ndarray):
-            exact, (rows, occurrences) = True, rows
-        elif kind is Names:
-            rows, names = None, rows
-        step = self.steps[number] = Step(rows, exact, occurrences, names, worker, draws)
+        """`rows`: as Step has them."""
+        step = self.steps[number] = Step(rows, worker, draws)
         self.count, self.at = number + 1, time.monotonic()
         recorder = self.recorder
         recorder.order.append((self, number))
@@ -288,13 +295,17 @@ def _compact(rows: Any) -> Any:
     return rows
 
 
-def _size(rows: Any) -> int:
-    if rows is None:
+def _is_exact(given: Any) -> bool:
+    return type(given) is tuple and len(given) == 2 and isinstance(given[0], np.ndarray)
+
+
+def _size(given: Any) -> int:
+    if type(given) is array:
+        return 8 * len(given)
+    if given is None:
         return 0
-    if type(rows) is int:
-        return 100
-    if isinstance(rows, np.ndarray):  # as native engines have them
-        return rows.nbytes
-    if isinstance(rows, array):
-        return len(rows) * rows.itemsize
-    return 100 * len(rows) if isinstance(rows, Sequence) else 100
+    if isinstance(given, np.ndarray):  # as native engines have them
+        return given.nbytes
+    if _is_exact(given):
+        return _size(given[0]) + _size(given[1])
+    return 100 * len(given) if isinstance(given, Sequence) else 100

@@ -110,7 +110,7 @@ def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, An
     exact = known is not None and known.exact
     if known is None and not _has_place(loader):
         with undisturbed():
-            known = Step(_list(loader, log, number), False, None, None, -1, None)
+            known = Step(_list(loader, log, number))
     if known is None:
         return {"epoch": log.number, "step": number, "worker": -1, "seed": log.base_seed, "hash": None}
     result = told(log, number, known)
@@ -222,7 +222,7 @@ def _list(loader: Any, log: EpochLog, number: int) -> Any:
 
 def _from_list(loader: Any, log: EpochLog, number: int) -> Any:
     worker = number % log.workers if log.workers else -1  # torch deals them out in turn
-    step = Step(_list(loader, log, number), False, None, None, worker, None)
+    step = Step(_list(loader, log, number), worker)
     spec = make_plan(loader).spec
     return _by_python(loader, log, step) if spec is None else _natively(loader, log, number, spec, step)
 
