@@ -93,7 +93,7 @@ class InlineEngine(Counting):
     def _next_list(self) -> Delivered | None:
         index = self.doing = self._lists.popleft()
         watch = self._watch
-        draws = None if watch is None else watch.before()
+        draws = None if watch is None or watch.tasks < watch.due else watch.before()
         try:
             batch = self._fetched(index)
         except StopIteration:

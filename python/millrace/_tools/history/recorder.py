@@ -20,6 +20,7 @@ import numpy as np
 from .draws import DrawWatch, size_of
 from .hashes import BatchHash
 
+_LISTS = frozenset((int, array, np.ndarray))  # whose size stays as it is
 _MOST_EPOCHS = 512  # whose beginnings are remembered
 _MOST_STATES = 128  # of one epoch; more are thinned out
 
@@ -29,26 +30,17 @@ class Step:
 
     `given`: an index list, as the sampler gave it or int64; (file indices, occurrences) as engines have them,
     both arrays, occurrences None where each is the first; Names; None: not known. `worker`: who made it, -1:
-    nobody. `draws`: what draws.py says of the generators before it was made. Each batch makes one, so what is
-    seldom asked is found out when it is.
+    nobody. `draws`: what draws.py says of the generators before it was made.
     """
 
     __slots__ = ("given", "worker", "draws", "digest", "bytes")
 
     def __init__(self, given: Any, worker: int = -1, draws: Any = None) -> None:
-        kind = type(given)
-        if kind is int:
-            self.bytes = 400
-        else:
-            if kind is list:
-                given = _compact(given)
-            self.bytes = 300 + _size(given)
         self.given = given
         self.worker = worker
         self.draws = draws
         self.digest: BatchHash | None = None
-        if draws is not None:
-            self.bytes += size_of(draws)
+        self.bytes = _size(given) if draws is None else _size(given) + size_of(draws)
 
     @property
     def exact(self) -> bool:
@@ -105,7 +97,8 @@ class EpochLog:
         )
         self.start: dict[str, Any] | None = None
         self.agreed_steps: Any = None  # of equal_steps
-        self.steps: dict[int, Step] = {}
+        self.steps: dict[int, Any] = {}  # Step, or only the index list where nothing else is known
+        self._oldest = first  # of the steps that may be among them
         self.states: dict[int, dict[str, Any]] = {}
         self._states_every = recorder.states_every
         self.made = first  # batches, or errors in their places, that are on their way to the consumer
@@ -125,7 +118,7 @@ class EpochLog:
         """The batch that was made last, before anybody can change it; for a recorder with `hashes`."""
         number, digest = self.made - 1, BatchHash.of(batch)
         step = self.steps.get(number)
-        if step is None:
+        if type(step) is not Step:
             self._early[number] = digest
             return
         self._hashed(number, step, digest)
@@ -137,19 +130,39 @@ class EpochLog:
 
     def handed_out(self, number: int, rows: Any, worker: int, draws: Any) -> None:
         """`rows`: as Step has them."""
-        step = self.steps[number] = Step(rows, worker, draws)
-        self.count, self.at = number + 1, time.monotonic()
         recorder = self.recorder
-        recorder.order.append((self, number))
-        recorder.bytes += step.bytes
-        if len(recorder.order) > recorder.max_steps or recorder.bytes > recorder.memory:
+        kept = _compact(rows) if type(rows) is list else rows
+        tells, kind = recorder.hashes or recorder.file is not None, type(kept)
+        if draws is None and worker < 0 and kind in _LISTS and not tells:  # most steps
+            size = _size(kept)
+        else:
+            kept = Step(kept, worker, draws)
+            size = kept.bytes
+        self.steps[number] = kept
+        self.count, self.at = number + 1, time.monotonic()
+        order = recorder.order
+        order.append(self)
+        recorder.bytes += size
+        if len(order) > recorder.max_steps or recorder.bytes > recorder.memory:
             recorder.forget_oldest()
+        if not tells:
+            return
         if recorder.hashes:
             digest = self._early.pop(number, None)
             if digest is not None:
-                self._hashed(number, step, digest)
-        elif recorder.file is not None:
-            recorder.write(self, number, step)
+                self._hashed(number, kept, digest)
+        else:
+            recorder.write(self, number, kept)
+
+    def step(self, number: int) -> Step | None:
+        """What is remembered of it; None: nothing."""
+        kept = self.steps.get(number)
+        return kept if kept is None or type(kept) is Step else Step(kept)
+
+    def forget_oldest(self) -> int:
+        """Bytes that this sets free."""
+        kept, self._oldest = self.steps.pop(self._oldest, None), self._oldest + 1
+        return 0 if kept is None else kept.bytes if type(kept) is Step else _size(kept)
 
     @property
     def nearest_states(self) -> dict[int, dict[str, Any]]:
@@ -209,7 +222,7 @@ class BatchHistory:
         self.epochs: dict[int, EpochLog] = {}
         self.bytes = 0
         self.watch: DrawWatch | None = None  # of the latest epoch without workers
-        self.order: deque[tuple[EpochLog, int]] = deque()
+        self.order: deque[EpochLog] = deque()  # whose step was handed out, step by step
 
     def begin(self, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> EpochLog:
         """An epoch begins, or goes on; of one that is begun again, what was known before is forgotten from
@@ -228,9 +241,7 @@ class BatchHistory:
         """Until the rest is as little as it should be."""
         order = self.order
         while order and (len(order) > self.max_steps or self.bytes > self.memory):
-            old, at = order.popleft()
-            gone = old.steps.pop(at, None)
-            self.bytes -= 0 if gone is None else gone.bytes
+            self.bytes -= order.popleft().forget_oldest()
 
     def grown(self, count: int, step: Step) -> None:
         step.bytes += count
@@ -300,12 +311,16 @@ def _is_exact(given: Any) -> bool:
 
 
 def _size(given: Any) -> int:
-    if type(given) is array:
-        return 8 * len(given)
+    """Bytes of a step that holds no more than that, about."""
+    kind = type(given)
+    if kind is int:
+        return 400
+    if kind is array:
+        return 300 + 8 * len(given)
     if given is None:
-        return 0
+        return 300
     if isinstance(given, np.ndarray):  # as native engines have them
-        return given.nbytes
+        return 300 + given.nbytes
     if _is_exact(given):
-        return _size(given[0]) + _size(given[1])
-    return 100 * len(given) if isinstance(given, Sequence) else 100
+        return 300 + sum(part.nbytes for part in given if part is not None)
+    return 300 + (100 * len(given) if isinstance(given, Sequence) else 100)
