@@ -17,18 +17,32 @@ from typing import Any, Literal
 from .counts import PictureCounts
 
 
+class Asker:
+    """A thread that may ask a dataset for samples. `counts`: of the engine that it does so for; False: its
+    loader's pictures are Pillow's alone; None: it does not ask.
+    """
+
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: PictureCounts | Literal[False] | None = None
+
+
 class _Thread(threading.local):
-    # Of the engine that this thread asks a dataset for; False: its loader's pictures are Pillow's alone.
-    counts: PictureCounts | Literal[False] | None = None
+    def __init__(self) -> None:
+        self.asker = Asker()
 
 
-_thread = _Thread()
+this_thread = _Thread()
+"""Its `asker`. Who asks thousands of times a second does what asks() does: look_around(), if pictures are to
+wait; then sets `counts`, and puts it back.
+"""
 _of_process: PictureCounts | None = None  # where all threads count
 
 
 def asked() -> PictureCounts | None:
     """Where a picture that is opened now counts; None where it is not to wait."""
-    counts = _thread.counts
+    counts = this_thread.asker.counts
     return _of_process if counts is None else counts or None
 
 
@@ -64,13 +78,13 @@ def asks(counts: PictureCounts | None) -> Any:
     """
     if counts is not None:
         look_around()
-    before = _thread.counts
-    _thread.counts = counts or False
+    mine = this_thread.asker
+    before, mine.counts = mine.counts, counts or False
     return before
 
 
 def stops_asking(before: Any) -> None:
-    _thread.counts = before
+    this_thread.asker.counts = before
 
 
 # What the script has to import before there is anything to replace, and the module here that replaces it.
