@@ -35,7 +35,12 @@ ALLOWED = {
 }
 #: Parameters of functions in tables, which are called alike.
 BY_TABLE = {
-    "_common/lowering/transforms.py": {"family", "t"},  # _LOWERED: one function for each transform
+    # Their tables have one function for each transform.
+    "_common/lowering/transforms.py": {"family", "t"},
+    "_common/lowering/branches.py": {"family"},
+    "_common/lowering/policies.py": {"family"},
+    "_common/lowering/timm_policies.py": {"family"},
+    "_common/lowering/timm_transforms.py": {"family", "t"},
     "datasets/webdataset/decoders.py": {"pickles"},  # TABLE: one function for each extension
     "datasets/webdataset/handlers.py": {"error"},  # handlers are functions of an exception
 }
