@@ -87,4 +87,15 @@ struct AugmentPolicy {
   Geometry geometry = Geometry::torchvision;
 };
 
+// Several copies of the picture, each changed by some operations of a policy, mixed with each other and then
+// with the picture itself (Hendrycks et al., "AugMix", ICLR 2020), as timm does it with Pillow.
+struct AugMix {
+  AugmentPolicy policy;  // its count is not looked at
+  int32_t width = 3;     // copies
+  int32_t depth = -1;    // operations on each; -1: 1 to 3, drawn
+  double alpha = 1;      // of the Dirichlet and Beta distributions of the shares
+  bool blended =
+      false;  // copies are blended into the picture one by one, in bytes, instead of summed in floats
+};
+
 }  // namespace millrace

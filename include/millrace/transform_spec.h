@@ -115,6 +115,6 @@ struct RandomErasing {
 using TransformSpec =
     std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip,
                  ExifTranspose, ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine,
-                 GaussianBlur, AugmentPolicy, ToTensor, Normalize, RandomErasing>;
+                 GaussianBlur, AugmentPolicy, AugMix, ToTensor, Normalize, RandomErasing>;
 
 }  // namespace millrace

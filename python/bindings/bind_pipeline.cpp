@@ -73,8 +73,7 @@ const char* augment_name(AugmentKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-py::dict policy_dict(const std::vector<transforms::AugmentStep>& steps) {
-  py::dict d = named("augment_policy");
+py::list ops_list(const std::vector<transforms::AugmentStep>& steps) {
   py::list ops;
   for (const transforms::AugmentStep& step : steps) {
     py::dict made;
@@ -86,7 +85,26 @@ py::dict policy_dict(const std::vector<transforms::AugmentStep>& steps) {
     }
     ops.append(made);
   }
-  d["ops"] = ops;
+  return ops;
+}
+
+py::dict policy_dict(const std::vector<transforms::AugmentStep>& steps) {
+  py::dict d = named("augment_policy");
+  d["ops"] = ops_list(steps);
+  return d;
+}
+
+py::dict mix_dict(const transforms::MixParams& mix) {
+  py::dict d = named("augmix");
+  d["share"] = mix.share;
+  py::list copies;
+  for (const transforms::MixParams::Copy& copy : mix.copies) {
+    py::dict made;
+    made["share"] = copy.share;
+    made["ops"] = ops_list(copy.steps);
+    copies.append(made);
+  }
+  d["copies"] = copies;
   return d;
 }
 
@@ -113,6 +131,7 @@ py::dict decision(const transforms::OpParams& op) {
       if (op.applied) d["sigma"] = op.sigma;
       break;
     case transforms::OpParams::Kind::policy: return policy_dict(op.steps);
+    case transforms::OpParams::Kind::mix: return mix_dict(op.mix);
     case transforms::OpParams::Kind::erase:
       d = box_dict("random_erasing", op.box);
       d["applied"] = op.applied;

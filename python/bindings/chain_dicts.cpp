@@ -200,6 +200,9 @@ TransformSpec make_spec(const py::dict& op) {
     return RandomErasing{field<double>(op, "p"), range(op, "scale"), range(op, "ratio"),
                          field<std::vector<double>>(op, "value"), flag(op, "per_channel")};
   if (name == "augment_policy") return augment_policy(op);
+  if (name == "augmix")
+    return AugMix{augment_policy(field<py::dict>(op, "policy")), field<int32_t>(op, "width"),
+                  field<int32_t>(op, "depth"), field<double>(op, "alpha"), flag(op, "blended")};
   if (name == "to_tensor")
     return ToTensor{choice<OutputType>(op, "dtype",
                                        {{"uint8", OutputType::u8},

@@ -52,6 +52,7 @@ struct Teller {
   void operator()(const RandomAffine&) const { builder.something_else(); }
   void operator()(const GaussianBlur&) const { builder.something_else(); }
   void operator()(const AugmentPolicy&) const { builder.something_else(); }
+  void operator()(const AugMix&) const { builder.something_else(); }
   void operator()(const transforms::Crop& t) const { builder.crop(t.box); }
   void operator()(const transforms::BoxResize&) const { builder.something_else(); }
   void operator()(const transforms::PointTable&) const { builder.something_else(); }

@@ -34,6 +34,7 @@ const char* name_of(const TransformSpec& spec) {
     const char* operator()(const RandomAffine&) const { return "RandomAffine"; }
     const char* operator()(const GaussianBlur&) const { return "GaussianBlur"; }
     const char* operator()(const AugmentPolicy&) const { return "AugmentPolicy"; }
+    const char* operator()(const AugMix&) const { return "AugMix"; }
     const char* operator()(const ToTensor&) const { return "ToTensor"; }
     const char* operator()(const Normalize&) const { return "Normalize"; }
     const char* operator()(const RandomErasing&) const { return "RandomErasing"; }
@@ -190,6 +191,13 @@ void check_arguments(const AugmentPolicy& t, const Check& check) {
   check.require(sum > 0, "one weight must be above 0");
   check.require(t.replace || t.count <= usable,
                 "cannot draw more branches than there are, without drawing one twice");
+}
+void check_arguments(const AugMix& t, const Check& check) {
+  check_arguments(t.policy, check);
+  check.require(t.policy.replace, "draws operations that may come again");
+  check.require(t.width >= 1 && t.width <= 64, "width must be 1 to 64");
+  check.require(t.depth == -1 || (t.depth >= 1 && t.depth <= 64), "depth must be -1, or 1 to 64");
+  check.require(t.alpha > 0 && t.alpha <= Check::kAny, "alpha must be above 0 and finite");
 }
 void check_arguments(const RandomErasing& t, const Check& check) {
   check.probability(t.p);

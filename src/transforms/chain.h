@@ -38,7 +38,7 @@ struct PointTable {
 using PictureSpec =
     std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip,
                  ExifTranspose, ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine,
-                 GaussianBlur, AugmentPolicy, Crop, BoxResize, PointTable>;
+                 GaussianBlur, AugmentPolicy, AugMix, Crop, BoxResize, PointTable>;
 
 struct PictureStep {
   PictureSpec spec;

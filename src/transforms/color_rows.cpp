@@ -115,16 +115,20 @@ void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t
       case ColorChange::sharpness:
       case ColorChange::autocontrast:
       case ColorChange::equalize:
-      case ColorChange::gaussian_blur: break;  // PictureChange
+      case ColorChange::gaussian_blur:
+      case ColorChange::mix: break;  // PictureChange
     }
     row = out;
   }
 }
 
-PictureChange::PictureChange(const ColorStep& step, base::ImageView picture,
-                             std::array<PixelBuffer, 2>& memory)
+PictureChange::PictureChange(const ColorStep& step, base::ImageView picture, PictureMemory& memory)
     : step_(step), picture_(picture) {
-  if (step.change == ColorChange::gaussian_blur) picture_ = blur_picture(picture, step.value, memory);
+  if (step.change == ColorChange::gaussian_blur) picture_ = blur_picture(picture, step.value, memory.blurred);
+  if (step.change == ColorChange::mix) {
+    if (!memory.mixer) memory.mixer = std::make_unique<PictureMixer>();
+    picture_ = memory.mixer->mixed(*step.mix, picture);
+  }
   if (step.change == ColorChange::contrast) level_ = mean_grey(picture);
   if (step.change != ColorChange::autocontrast && step.change != ColorChange::equalize) return;
   const auto counts = histogram_of(picture);
@@ -138,7 +142,7 @@ void PictureChange::row(int32_t y, uint8_t* out) const {
   const int32_t width = picture_.width;
   const auto factor = static_cast<float>(step_.value);
   if (step_.change == ColorChange::contrast) return blend_with_level(row, width, level_, factor, out);
-  if (step_.change == ColorChange::gaussian_blur) {
+  if (step_.change == ColorChange::gaussian_blur || step_.change == ColorChange::mix) {
     std::memcpy(out, row, size_t(width) * base::kPixelBytes);
     return;
   }

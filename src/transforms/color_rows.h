@@ -4,10 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "base/geometry.h"
+#include "transforms/picture_mixer.h"
 #include "transforms/pixel_buffer.h"
 #include "transforms/sample_plan.h"
 
@@ -16,12 +18,18 @@ namespace millrace::transforms {
 // One after the other on a row; `steps` has one or more, none of which needs the picture. `out` may be `row`.
 void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t width, uint8_t* out);
 
+// What is reused from picture to picture by those that make a whole one.
+struct PictureMemory {
+  std::array<PixelBuffer, 2> blurred;
+  std::unique_ptr<PictureMixer> mixer;  // made when it is first needed: it has buffers of its own
+};
+
 // A step that needs the picture, on its rows one by one. Looks at all of `picture` when it is made; keeps the
 // view.
 class PictureChange {
  public:
-  // `memory`: for pictures in between; none of it holds `picture`.
-  PictureChange(const ColorStep& step, base::ImageView picture, std::array<PixelBuffer, 2>& memory);
+  // `memory` keeps what comes out of a blur or a mix, and does not hold `picture`.
+  PictureChange(const ColorStep& step, base::ImageView picture, PictureMemory& memory);
   void row(int32_t y, uint8_t* out) const;
 
  private:

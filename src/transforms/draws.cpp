@@ -168,6 +168,10 @@ struct Drawer {
     base::Philox draws = random();
     decide(OpParams::Kind::policy).steps = draw_policy(t, in, draws);
   }
+  void operator()(const AugMix& t) const {
+    base::Philox draws = random();
+    decide(OpParams::Kind::mix).mix = draw_mix(t, in, draws);
+  }
   void operator()(const Resize&) const {}
   void operator()(const CenterCrop&) const {}
   void operator()(const Grayscale&) const {}

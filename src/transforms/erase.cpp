@@ -24,8 +24,7 @@ void store(float value, base::DType type, std::byte* out) {
 // The values of one rectangle, element by element.
 class Values {
  public:
-  explicit Values(const Erasure& erasure)
-      : erasure_(erasure), normals_(normal_block(erasure.noise, 0)) {}
+  explicit Values(const Erasure& erasure) : erasure_(erasure), normals_(normal_block(erasure.noise, 0)) {}
   float next(int channel) {
     const std::vector<double>& value = erasure_.spec->value;
     if (!value.empty()) return static_cast<float>(value[value.size() == 1 ? 0 : channel]);

@@ -41,6 +41,17 @@ struct AugmentStep {
   Interpolation interpolation = Interpolation::nearest;
 };
 
+// What an AugMix decides: copies, and the share of each. Not `blended`: shares of their sum, which then takes
+// `share` of the picture. `blended`: of what the copies before it have become.
+struct MixParams {
+  struct Copy {
+    float share = 0;
+    std::vector<AugmentStep> steps;
+  };
+  std::vector<Copy> copies;
+  float share = 1;
+};
+
 // One entry per transform of the chain that decided something, in chain order.
 struct OpParams {
   enum class Kind : uint8_t {
@@ -54,6 +65,7 @@ struct OpParams {
     grayscale,
     blur,
     policy,
+    mix,
     erase
   };
   Kind kind{};
@@ -68,6 +80,7 @@ struct OpParams {
   double sigma = 0;                                       // blur, in pixels
   Interpolation interpolation = Interpolation::bilinear;  // resized_crop
   std::vector<AugmentStep> steps{};                       // policy
+  MixParams mix{};                                        // mix
   uint64_t noise = 0;  // erase with noise: the key of its numbers (erase.h)
 };
 

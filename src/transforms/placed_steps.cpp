@@ -38,6 +38,7 @@ struct ExpectedKind {
   Expected operator()(const RandomAffine&) const { return Kind::affine; }
   Expected operator()(const GaussianBlur&) const { return Kind::blur; }
   Expected operator()(const AugmentPolicy&) const { return Kind::policy; }
+  Expected operator()(const AugMix&) const { return Kind::mix; }
   Expected operator()(const Resize&) const { return std::nullopt; }
   Expected operator()(const CenterCrop&) const { return std::nullopt; }
   Expected operator()(const Grayscale&) const { return std::nullopt; }
@@ -63,13 +64,15 @@ struct Fits {
   }
   bool operator()(const RandomRotation&) const { return computable(decided.inverse); }
   bool operator()(const RandomAffine&) const { return computable(decided.inverse); }
-  bool operator()(const AugmentPolicy&) const {
-    return std::all_of(decided.steps.begin(), decided.steps.end(), [](const AugmentStep& step) {
-      return computable(step.inverse) && std::abs(step.value) <= 1e9 &&
-             (step.kind != AugmentKind::posterize || (step.value >= 0 && step.value <= 8)) &&
-             (step.kind != AugmentKind::gaussian_blur || step.value <= 10'000);
-    });
+  bool operator()(const AugmentPolicy&) const { return computable(decided.steps); }
+  bool operator()(const AugMix&) const {
+    const auto share = [](float v) { return v >= 0 && v <= 1.001f; };
+    return share(decided.mix.share) && std::all_of(decided.mix.copies.begin(), decided.mix.copies.end(),
+                                                   [&](const MixParams::Copy& copy) {
+                                                     return share(copy.share) && computable(copy.steps);
+                                                   });
   }
+
   bool operator()(const GaussianBlur&) const { return !decided.applied || decided.sigma > 0; }
   template <class Other>
   bool operator()(const Other&) const {
@@ -78,6 +81,13 @@ struct Fits {
 
  private:
   // Positions stay finite numbers wherever it is applied.
+  static bool computable(const std::vector<AugmentStep>& steps) {
+    return std::all_of(steps.begin(), steps.end(), [](const AugmentStep& step) {
+      return computable(step.inverse) && std::abs(step.value) <= 1e9 &&
+             (step.kind != AugmentKind::posterize || (step.value >= 0 && step.value <= 8)) &&
+             (step.kind != AugmentKind::gaussian_blur || step.value <= 10'000);
+    });
+  }
   static bool computable(const InverseAffine& inverse) {
     return std::all_of(inverse.begin(), inverse.end(), [](double v) { return std::abs(v) < 1e100; });
   }

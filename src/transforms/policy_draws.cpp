@@ -18,6 +18,29 @@ double draw_normal(base::Philox& random) {
   return radius * std::cos(2 * std::numbers::pi * random.uniform());
 }
 
+// Marsaglia and Tsang, "A simple method for generating gamma variables" (2000).
+double draw_gamma(double shape, base::Philox& random) {
+  if (shape < 1) {  // their boost, in logarithms, as small shapes give tiny numbers
+    const double uniform = 1 - random.uniform();
+    return draw_gamma(shape + 1, random) * std::exp(std::log(uniform) / shape);
+  }
+  const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = draw_normal(random), v = std::pow(1 + c * x, 3);
+    if (v <= 0) continue;
+    if (std::log(1 - random.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v;
+  }
+}
+
+// Dirichlet's distribution; of two, the first is Beta's.
+std::vector<double> draw_shares(double alpha, int32_t count, base::Philox& random) {
+  std::vector<double> shares;
+  double sum = 0;
+  for (int32_t i = 0; i < count; ++i) sum += shares.emplace_back(draw_gamma(alpha, random));
+  for (double& share : shares) share = sum > 0 ? share / sum : 1.0 / count;
+  return shares;
+}
+
 double draw_level(const AugmentLevel& t, base::Philox& random) {
   double level = t.mean;
   if (t.uniform)
@@ -116,6 +139,26 @@ std::vector<AugmentStep> draw_policy(const AugmentPolicy& policy, PictureSize in
     draw_branch(policy, policy.branches[drawn], in, random, steps);
   }
   return steps;
+}
+
+MixParams draw_mix(const AugMix& mix, PictureSize in, base::Philox& random) {
+  std::vector<double> shares = draw_shares(mix.alpha, mix.width, random);
+  MixParams params;
+  params.share = static_cast<float>(draw_shares(mix.alpha, 2, random)[0]);
+  if (mix.blended) {
+    // The last one is blended in with its own share; those before it with what then remains for them.
+    double rest = 1;
+    for (auto share = shares.rbegin(); share != shares.rend(); ++share) {
+      *share = *share * params.share / rest;
+      rest *= 1 - *share;
+    }
+  }
+  AugmentPolicy policy = mix.policy;
+  for (const double share : shares) {
+    policy.count = mix.depth > 0 ? mix.depth : static_cast<int32_t>(random.integer(1, 4));
+    params.copies.push_back({static_cast<float>(share), draw_policy(policy, in, random)});
+  }
+  return params;
 }
 
 }  // namespace millrace::transforms

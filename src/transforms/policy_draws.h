@@ -15,4 +15,6 @@ namespace millrace::transforms {
 // `in`: the picture's size, which none of them changes.
 std::vector<AugmentStep> draw_policy(const AugmentPolicy& policy, PictureSize in, base::Philox& random);
 
+MixParams draw_mix(const AugMix& mix, PictureSize in, base::Philox& random);
+
 }  // namespace millrace::transforms

@@ -59,6 +59,7 @@ class Builder {
  public:
   explicit Builder(SamplePlan& plan) : plan_(plan) {
     plan_.stage_count = 0;
+    plan_.mixes.clear();
     count_up(columns_, {0, plan.out.width});
     count_up(rows_, {0, plan.out.height});
   }
@@ -146,6 +147,10 @@ class Builder {
   void operator()(const AugmentPolicy& t) {
     const std::vector<AugmentStep>& steps = at_->decided->steps;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) augment(*step, t.fill);
+  }
+  void operator()(const AugMix& t) {
+    const PictureMix& mix = plan_.mixes.emplace_back(PictureMix{at_->decided->mix, t.policy.fill, t.blended});
+    change_colors({ColorChange::mix, 0, nullptr, &mix});
   }
   void operator()(const GaussianBlur& t) {
     if (!at_->decided->applied) return;

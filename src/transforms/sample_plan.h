@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "transforms/chain.h"
@@ -46,13 +47,22 @@ enum class ColorChange : uint8_t {
   autocontrast,
   equalize,
   gaussian_blur,
+  mix,
 };
 inline bool needs_picture(ColorChange change) { return change >= ColorChange::contrast; }
 
+// Copies of a picture to make and to mix into it.
+struct PictureMix {
+  MixParams params;
+  std::array<uint8_t, 3> fill;
+  bool blended;
+};
+
 struct ColorStep {
   ColorChange change;
-  double value = 0;                // a factor, turns of the colour circle, bits, a threshold, what is added
-  const uint8_t* table = nullptr;  // change table only: 256 bytes for each channel, the chain's
+  double value = 0;                 // a factor, turns of the colour circle, bits, a threshold, what is added
+  const uint8_t* table = nullptr;   // change table only: 256 bytes for each channel, the chain's
+  const PictureMix* mix = nullptr;  // change mix only, the plan's
 };
 
 // Output pixels are looked up at `inverse` of their positions; the input is the window `in` of a picture of
@@ -92,6 +102,7 @@ struct SamplePlan {
   size_t stage_count = 0;
   std::vector<std::array<uint8_t, 3>> colours;  // of fill pixels, by step of the chain
   std::vector<Erasure> erasures;
+  std::deque<PictureMix> mixes;  // whose addresses stay
 
   const Stage& stage(size_t i) const { return stages[stage_count - 1 - i]; }  // in the order of running
 };

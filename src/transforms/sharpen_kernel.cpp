@@ -1,5 +1,5 @@
-// The vector kernel of sharpness, a lane for each byte. This file is compiled once per instruction set (Highway's
-// foreach_target) and the best one is chosen at run time.
+// The vector kernel of sharpness, a lane for each byte. This file is compiled once per instruction set
+// (Highway's foreach_target) and the best one is chosen at run time.
 #include "transforms/sharpen_kernel.h"
 
 #include <algorithm>
@@ -44,11 +44,12 @@ void sharpen_row(const uint8_t* above, const uint8_t* row, const uint8_t* below,
       return hn::Add(hn::Add(load(line + i - kPixel), load(line + i)), load(line + i + kPixel));
     };
     const auto value = load(row + i);
-    const auto sum = hn::Add(hn::Add(three(above), three(below)),
-                             hn::Add(three(row), hn::ShiftLeft<2>(value)));
+    const auto sum =
+        hn::Add(hn::Add(three(above), three(below)), hn::Add(three(row), hn::ShiftLeft<2>(value)));
     // Rounded: (sum + 6) / 13, by a product that is exact for all sums that there are.
     const auto mean = hn::MulHigh(hn::Add(sum, hn::Set(du16, 6)), hn::Set(du16, 5042));
-    const auto a = hn::ConvertTo(df, hn::PromoteTo(di, mean)), b = hn::ConvertTo(df, hn::PromoteTo(di, value));
+    const auto a = hn::ConvertTo(df, hn::PromoteTo(di, mean)),
+               b = hn::ConvertTo(df, hn::PromoteTo(di, value));
     const auto mixed = hn::Add(a, hn::Mul(weight, hn::Sub(b, a)));
     const auto result = hn::ConvertTo(di, hn::Min(hn::Max(mixed, none), most));
     hn::StoreU(hn::DemoteTo(bytes, result), bytes, out + i);
@@ -93,8 +94,7 @@ void sharpen_row(const uint8_t* above, const uint8_t* row, const uint8_t* below,
   std::memcpy(out, row, kPixel);
   for (int64_t i = kPixel; i < count - kPixel; ++i) {
     int sum = 4 * row[i];
-    for (const uint8_t* line : {above, row, below})
-      sum += line[i - kPixel] + line[i] + line[i + kPixel];
+    for (const uint8_t* line : {above, row, below}) sum += line[i - kPixel] + line[i] + line[i + kPixel];
     const int mean = (sum + 6) / 13;
     const float mixed = static_cast<float>(mean) + factor * static_cast<float>(row[i] - mean);
     out[i] = static_cast<uint8_t>(std::clamp(mixed, 0.0f, 255.0f));

@@ -89,7 +89,7 @@ void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, base::
   ColorSink colors(ready, width, first);
   run_stage(stage, plan, in, colors);
   while (ready.size() < steps.size()) {
-    const PictureChange change(steps[ready.size()], picture, blurs_);
+    const PictureChange change(steps[ready.size()], picture, whole_);
     steps = steps.subspan(ready.size() + 1);
     ready = by_rows();
     const bool last = ready.size() == steps.size();
