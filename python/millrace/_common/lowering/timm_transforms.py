@@ -35,8 +35,8 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
         raise NotLowered(f"timm's RandomErasing draws on device {t.device!r}; pass device='cpu'")
     if (t.min_count, t.max_count) != (1, 1):
         raise NotLowered(
-            f"timm's RandomErasing erases {t.min_count} to {t.max_count} rectangles, and the engine one; leave"
-            " the counts (re_count) out"
+            f"timm's RandomErasing erases {t.min_count} to {t.max_count} rectangles, and the engine one;"
+            " leave the counts (re_count) out"
         )
     low, high = t.log_aspect_ratio
     op: dict[str, Any] = {
