@@ -219,7 +219,8 @@ class ImageFolder(torch.utils.data.Dataset):
         "random_rotation", "angle", "inverse"}; {"op": "random_affine", "angle", "translate": (x, y) in
         pixels, "scale", "shear": (x, y), "inverse"}, angles in degrees as torchvision.transforms.functional
         takes them, "inverse" the six numbers for PIL.Image.transform; {"op": "gaussian_blur", "sigma"} in
-        pixels; {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
+        pixels; {"op": "augment_policy", "ops": those applied, each {"kind", "value"} and of maps "inverse"
+        and "interpolation"}; {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
         """
         return self._require_engine().draw(checked_index(index, len(self)), seed, epoch, occurrence)
 
