@@ -37,7 +37,7 @@ class NoWork final : public loader::RowMaker {
  public:
   explicit NoWork(transforms::OutputShape shape) : shape_(shape) {}
   transforms::OutputShape prepare(const base::SampleKey&) override { return shape_; }
-  void finish(void*) override {}
+  void finish(const loader::RowMemory&) override {}
 
  private:
   transforms::OutputShape shape_;
@@ -49,8 +49,12 @@ double per_row(int threads, int64_t batch_size) {
   const transforms::OutputShape shape{
       1, 64, static_cast<int32_t>(core::kSmallFieldBytes / 64 / static_cast<size_t>(batch_size) + 1)};
   const std::vector<int64_t> labels(kRows);
-  loader::RowSource source{kRows, base::DType::u8, shape, labels,
-                           [shape](trace::StageTimes*) { return std::make_unique<NoWork>(shape); }};
+  loader::RowSource source;
+  source.size = kRows;
+  source.type = base::DType::u8;
+  source.fixed_shape = shape;
+  source.labels = labels;
+  source.make_maker = [shape](trace::StageTimes*) { return std::make_unique<NoWork>(shape); };
   const auto loader = loader::make_loader(source, {threads, 3, loader::ErrorPolicy::raise, false});
   std::vector<int64_t> indices(static_cast<size_t>(batch_size));
   loader->start_epoch(1, 0);

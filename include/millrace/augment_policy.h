@@ -1,10 +1,11 @@
-// AugmentPolicy: augmentation by a random choice of operations, as plain structs: RandAugment (Cubuk et al. 2020),
-// AutoAugment (Cubuk et al. 2019), TrivialAugmentWide (Mueller and Hutter 2021), timm's variants of these, and
-// single operations that happen or not.
+// AugmentPolicy: augmentation by a random choice of operations, as plain structs: RandAugment (Cubuk et al.
+// 2020), AutoAugment (Cubuk et al. 2019), TrivialAugmentWide (Mueller and Hutter 2021), timm's variants of
+// these, and single operations that happen or not.
 //
 // A policy is a list of branches, each with operations in order. What is drawn for a picture: which branches;
 // then, for each of their operations, whether it happens, its interpolation, its value and the value's sign.
-// Operations are those of Pillow's Image, ImageOps and ImageEnhance on pictures of bytes; none changes the size.
+// Operations are those of Pillow's Image, ImageOps and ImageEnhance on pictures of bytes; none changes the
+// size.
 #pragma once
 
 #include <array>
@@ -33,10 +34,16 @@ enum class AugmentKind : uint8_t {
   autocontrast,
   equalize,
   invert,
+  gaussian_blur,  // ImageFilter.GaussianBlur: its radius, the standard deviation in pixels
 };
 
-// A value that depends on a level: offset +- scale * level, between `least` and `greatest`. The level is `mean`,
-// or drawn around it, and lies between 0 and `most`.
+// Whether it moves pixels by a map; all others change their values.
+constexpr bool is_map(AugmentKind kind) {
+  return kind >= AugmentKind::shear_x && kind <= AugmentKind::rotate;
+}
+
+// A value that depends on a level: offset +- scale * level, between `least` and `greatest`. The level is
+// `mean`, or drawn around it, and lies between 0 and `most`.
 struct AugmentLevel {
   double mean = 0, deviation = 0;  // normally distributed; 0: always the mean
   bool uniform = false;            // between 0 and the mean instead
@@ -47,9 +54,9 @@ struct AugmentLevel {
 
 struct AugmentOp {
   AugmentKind kind = AugmentKind::identity;
-  double p = 1;                          // how often it happens
-  std::vector<double> values{};          // one is drawn, each as often; the value is base +- it
-  std::optional<AugmentLevel> level{};   // in place of `values`
+  double p = 1;                         // how often it happens
+  std::vector<double> values{};         // one is drawn, each as often; the value is base +- it
+  std::optional<AugmentLevel> level{};  // in place of `values`
   double base = 0;
   bool is_signed = false;  // - half of the time
   // Translations. share > 0: values are shares of the picture's side, value * share * side; with bins > 0
@@ -57,7 +64,8 @@ struct AugmentOp {
   double share = 0;
   int32_t bins = 0;
   bool whole = false;
-  int32_t least_bits = 1;  // posterize: a picture for which fewer are drawn is an error, as in Pillow from 13 on
+  int32_t least_bits =
+      1;  // posterize: a picture for which fewer are drawn is an error, as in Pillow from 13 on
 };
 
 struct AugmentBranch {
@@ -67,7 +75,8 @@ struct AugmentBranch {
 
 struct AugmentPolicy {
   // How shears and translations become maps: with the arithmetic of torchvision's affine() (a shear by the
-  // angle whose tangent is the value, a translation to the right and down), or as the entries of Pillow's AFFINE.
+  // angle whose tangent is the value, a translation to the right and down), or as the entries of Pillow's
+  // AFFINE.
   enum class Geometry : uint8_t { torchvision, pillow };
 
   int32_t count = 1;    // of branches that are drawn

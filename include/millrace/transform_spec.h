@@ -109,7 +109,7 @@ struct RandomErasing {
   double p = 0.5;
   Range scale{0.02, 0.33}, ratio{0.3, 3.3};  // share of the area; height / width
   std::vector<double> value{0};              // one or three; empty: normal noise
-  bool per_channel = false;     // noise of one number for each channel
+  bool per_channel = false;                  // noise of one number for each channel
 };
 
 using TransformSpec =

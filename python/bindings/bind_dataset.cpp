@@ -129,13 +129,21 @@ struct Dataset {
       shape = worker->prepare(sample);
     }
     void* data = nullptr;
-    py::object tensor = new_row_tensor(shape, native->pipeline->output_type(), &data);
+    py::object tensor = new_row_tensor(shape, native->pipeline().output_type(), &data);
     {
       py::gil_scoped_release release;
-      worker->finish(data);
+      worker->finish({static_cast<uint8_t*>(data)});
     }
     put_worker(std::move(worker));
-    return tensor;
+    const std::vector<transforms::OutputShape> parts = native->parts();
+    if (parts.empty()) return tensor;
+    py::list lengths, views;
+    for (const transforms::OutputShape& part : parts)
+      lengths.append(int64_t{part.channels} * part.height * part.width);
+    const py::list flat(tensor.attr("flatten")().attr("split")(lengths));
+    for (size_t i = 0; i < parts.size(); ++i)
+      views.append(flat[i].attr("view")(parts[i].channels, parts[i].height, parts[i].width).attr("clone")());
+    return views;
   }
 
   py::list draw(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) {
@@ -145,9 +153,10 @@ struct Dataset {
       py::gil_scoped_release release;
       worker->prepare(sample);
     }
-    py::list result = to_dicts(worker->params());
+    py::list result;
+    for (const transforms::SampleParams& params : worker->params()) result.append(to_dicts(params));
     put_worker(std::move(worker));
-    return result;
+    return native->views.size() == 1 ? py::list(result[0]) : result;
   }
 };
 
@@ -159,14 +168,20 @@ void bind_dataset(py::module_& m) {
   using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
   py::class_<Dataset>(m, "ImageDataset")
       .def(py::init([](const std::shared_ptr<sources::SampleFiles>& files, const Labels& labels,
-                       const Pipeline& pipeline, const py::object& fallback) {
+                       const py::object& pipeline, const py::object& fallback) {
              if (labels.size() != 0 && labels.size() != files->size())
                throw py::value_error("there are " + std::to_string(files->size()) + " files but " +
                                      std::to_string(labels.size()) + " labels");
              auto native = std::make_shared<loader::ImageDataset>();
              native->files = files;
              native->labels.assign(labels.data(), labels.data() + labels.size());
-             native->pipeline = pipeline.native;
+             if (py::isinstance<py::list>(pipeline)) {
+               for (const py::handle view : pipeline)
+                 native->views.push_back(view.cast<const Pipeline&>().native);
+             } else {
+               native->views.push_back(pipeline.cast<const Pipeline&>().native);
+             }
+             static_cast<void>(native->parts());
              if (!fallback.is_none()) native->fallback = std::make_shared<PythonFallback>(fallback);
              auto dataset = std::make_unique<Dataset>();
              dataset->native = std::move(native);

@@ -12,6 +12,27 @@
 namespace millrace::python {
 namespace {
 
+// A tensor (n, c, h, w), or a list of these: of the views that are made of a picture.
+py::object images_of(loader::Batch& batch) {
+  const auto sizes = [&](const transforms::OutputShape& shape) {
+    return std::vector<int64_t>{batch.rows, shape.channels, shape.height, shape.width};
+  };
+  if (batch.parts.empty())
+    return py::reinterpret_steal<py::object>(
+        torch_bridge::tensor_from_lease(std::move(batch.images), sizes(batch.shape), batch.type));
+  std::vector<torch_bridge::LeasePart> parts;
+  size_t offset = 0;
+  for (const transforms::OutputShape& part : batch.parts) {
+    parts.push_back({offset, sizes(part)});
+    offset += static_cast<size_t>(batch.block_rows * part.channels) * static_cast<size_t>(part.height) *
+              static_cast<size_t>(part.width) * base::dtype_bytes(batch.type);
+  }
+  py::list views;
+  for (PyObject* tensor : torch_bridge::tensors_from_lease(std::move(batch.images), parts, batch.type))
+    views.append(py::reinterpret_steal<py::object>(tensor));
+  return views;
+}
+
 struct Loader : ImageEngine<loader::DataLoader> {
   std::vector<loader::SkippedRow> skipped;  // of the batch that next() gave last
 
@@ -29,9 +50,7 @@ struct Loader : ImageEngine<loader::DataLoader> {
     if (status == loader::DataLoader::Status::end) return py::none();
     skipped = std::move(batch.skipped);
     keys = std::move(batch.keys);
-    const transforms::OutputShape& shape = batch.shape;
-    auto images = py::reinterpret_steal<py::object>(torch_bridge::tensor_from_lease(
-        std::move(batch.images), {batch.rows, shape.channels, shape.height, shape.width}, batch.type));
+    py::object images = images_of(batch);
     void* data = nullptr;
     auto labels =
         py::reinterpret_steal<py::object>(torch_bridge::new_tensor({batch.rows}, base::DType::i64, &data));

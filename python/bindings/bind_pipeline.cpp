@@ -67,8 +67,9 @@ constexpr const char* kInterpolationNames[] = {"nearest", "bilinear", "bicubic"}
 
 const char* augment_name(AugmentKind kind) {
   static constexpr const char* kNames[] = {
-      "identity", "shear_x",  "shear_y",   "translate_x", "translate_y",  "rotate",       "brightness", "contrast",
-      "saturation", "sharpness", "posterize", "solarize",    "solarize_add", "autocontrast", "equalize",   "invert"};
+      "identity",     "shear_x",      "shear_y",    "translate_x", "translate_y",  "rotate",
+      "brightness",   "contrast",     "saturation", "sharpness",   "posterize",    "solarize",
+      "solarize_add", "autocontrast", "equalize",   "invert",      "gaussian_blur"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -16,7 +16,8 @@ T field(const py::dict& op, const char* name) {
 }
 
 template <class Enum, size_t N>
-Enum named_choice(const std::string& value, const char* name, const std::pair<const char*, Enum> (&names)[N]) {
+Enum named_choice(const std::string& value, const char* name,
+                  const std::pair<const char*, Enum> (&names)[N]) {
   for (const auto& [text, result] : names)
     if (value == text) return result;
   throw py::value_error(std::string(name) + "='" + value + "' is not known to the native pipeline");
@@ -89,7 +90,8 @@ AugmentKind augment_kind(const py::dict& op) {
                               {"solarize_add", AugmentKind::solarize_add},
                               {"autocontrast", AugmentKind::autocontrast},
                               {"equalize", AugmentKind::equalize},
-                              {"invert", AugmentKind::invert}});
+                              {"invert", AugmentKind::invert},
+                              {"gaussian_blur", AugmentKind::gaussian_blur}});
 }
 
 template <class T>
@@ -134,13 +136,14 @@ AugmentPolicy augment_policy(const py::dict& op) {
     const auto branch = item.cast<py::dict>();
     AugmentBranch& made = policy.branches.emplace_back();
     take(branch, "weight", made.weight);
-    for (const py::handle part : field<py::list>(branch, "ops")) made.ops.push_back(augment_op(part.cast<py::dict>()));
+    for (const py::handle part : field<py::list>(branch, "ops"))
+      made.ops.push_back(augment_op(part.cast<py::dict>()));
   }
   policy.interpolations = interpolations(op);
   take(op, "fill", policy.fill);
-  policy.geometry = choice<AugmentPolicy::Geometry>(op, "geometry",
-                                                    {{"torchvision", AugmentPolicy::Geometry::torchvision},
-                                                     {"pillow", AugmentPolicy::Geometry::pillow}});
+  policy.geometry = choice<AugmentPolicy::Geometry>(
+      op, "geometry",
+      {{"torchvision", AugmentPolicy::Geometry::torchvision}, {"pillow", AugmentPolicy::Geometry::pillow}});
   return policy;
 }
 

@@ -579,18 +579,21 @@ class ImagePipeline:
         """The chain on decoded pixels (H, W, 3 or 4): a tensor (C, H, W)."""
 
 class ImageDataset:
-    """What the engine reads: files, labels, transforms. Immutable. `fallback` decodes what is no JPEG."""
+    """What the engine reads: files, labels, transforms. Immutable. `fallback` decodes what is no JPEG. With a
+    list of pipelines, each makes a view of the same picture, of a fixed shape and one dtype: rows and batches
+    of pictures are lists then, and draw() gives a list for each.
+    """
 
     def __init__(
         self,
         files: SampleFiles,
         labels: NDArray[np.int64],
-        pipeline: ImagePipeline,
+        pipeline: ImagePipeline | list[ImagePipeline],
         fallback: Callable[[bytes, str], tuple[NDArray[np.uint8], int]] | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
-    def row(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> torch.Tensor: ...
-    def draw(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> list[dict[str, Any]]: ...
+    def row(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> Any: ...
+    def draw(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> list[Any]: ...
 
 class Loader:
     """The engine: indices in, batches out, in order. One thread submits and takes; `threads` work.

@@ -34,8 +34,8 @@ size_t BatchTask::batch_bytes(const transforms::OutputShape& of) const {
   return base::checked_mul(row_bytes(of, type), static_cast<size_t>(submitted_rows), "a batch");
 }
 
-uint8_t* BatchTask::place(int64_t row, const transforms::OutputShape& row_shape,
-                          std::vector<uint8_t>& elsewhere) {
+RowMemory BatchTask::place(int64_t row, const transforms::OutputShape& row_shape,
+                           std::vector<uint8_t>& elsewhere) {
   const size_t bytes = row_bytes(row_shape, type);
   {
     const std::lock_guard lock(shape_mutex);
@@ -46,10 +46,11 @@ uint8_t* BatchTask::place(int64_t row, const transforms::OutputShape& row_shape,
       lease.resize(batch_bytes(row_shape));
       shape = row_shape;
     }
-    if (*shape == row_shape) return lease.data() + bytes * static_cast<size_t>(row);
+    if (*shape == row_shape)
+      return {lease.data(), static_cast<size_t>(row), static_cast<size_t>(submitted_rows)};
   }
   if (elsewhere.size() < bytes) elsewhere.resize(bytes);
-  return elsewhere.data();
+  return {elsewhere.data()};
 }
 
 std::exception_ptr BatchTask::first_error() const {

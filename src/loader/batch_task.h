@@ -33,6 +33,16 @@ class RowAside {
   virtual ~RowAside() = default;
 };
 
+// Where a row is written: row `row` of a batch of `rows`, whose parts lie one behind the other, each a dense
+// block of all rows.
+struct RowMemory {
+  uint8_t* batch = nullptr;
+  size_t row = 0, rows = 1;
+
+  // `bytes` of it, behind parts that have `before` bytes a row.
+  uint8_t* part(size_t before, size_t bytes) const { return batch + before * rows + bytes * row; }
+};
+
 // What all batches of an epoch share.
 struct Epoch {
   const uint64_t seed, number;
@@ -51,7 +61,7 @@ struct BatchTask {
   // Where `row` of this shape is to be written. The first row to come decides the batch's shape; a row of
   // another shape goes to `elsewhere` (so that its errors still show) and makes first_error() speak. The
   // batch has its slot. Any thread, own rows.
-  uint8_t* place(int64_t row, const transforms::OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
+  RowMemory place(int64_t row, const transforms::OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
 
   // The first error of a complete batch, in the order in which one thread would have met them: rows, then
   // their shapes, which are compared in torch.stack's words. Null: there is none.

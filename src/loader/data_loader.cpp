@@ -8,6 +8,19 @@
 #include "loader/worker.h"
 
 namespace millrace::loader {
+namespace {
+
+transforms::OutputShape whole_row(std::span<const transforms::OutputShape> parts) {
+  int64_t elements = 0;
+  for (const transforms::OutputShape& part : parts)
+    elements += int64_t{part.channels} * part.height * part.width;
+  if (elements > INT32_MAX)
+    throw Error(ErrorKind::invalid_argument, "the views of a picture have " + std::to_string(elements) +
+                                                 " elements together, more than fit a row");
+  return {1, 1, static_cast<int32_t>(elements)};
+}
+
+}  // namespace
 
 std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDataset> dataset,
                                                const LoaderOptions& options) {
@@ -17,8 +30,9 @@ std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDatase
                                                  " labels");
   RowSource source;
   source.size = dataset->files->size();
-  source.type = dataset->pipeline->output_type();
-  source.fixed_shape = dataset->pipeline->fixed_shape();
+  source.type = dataset->pipeline().output_type();
+  source.parts = dataset->parts();
+  source.fixed_shape = source.parts.empty() ? dataset->pipeline().fixed_shape() : whole_row(source.parts);
   source.labels = dataset->labels;
   source.make_maker = [dataset](trace::StageTimes* times) {
     return std::make_unique<Worker>(dataset, times);

@@ -61,7 +61,9 @@ struct SkippedRow {
 struct Batch {
   int64_t id = 0;
   int64_t rows = 0;
-  transforms::OutputShape shape;  // of one row
+  transforms::OutputShape shape;               // of one row
+  std::vector<transforms::OutputShape> parts;  // of one row, when it has several: part p is a block of
+  int64_t block_rows = 0;                      // block_rows x its shape, of which the first `rows` count
   base::DType type = base::DType::f32;
   core::Lease images;  // rows x shape elements, dense
   std::vector<int64_t> labels;

@@ -35,7 +35,7 @@ class DeviceLoader::Impl {
        std::shared_ptr<device::Device> device, DeviceDecoding decoding)
       : options_(options), share_(std::make_shared<DecodeShare>(
                                options.balances, std::max(1, options.loader.threads), options.decoded_bytes)),
-        batches_(dataset->pipeline, device, std::move(decoding), share_), device_(std::move(device)),
+        batches_(dataset->views.front(), device, std::move(decoding), share_), device_(std::move(device)),
         engine_(source(std::move(dataset)), engine_options(options)) {
     threads_.start("millrace-device", [this] { run(); });
   }
@@ -170,8 +170,8 @@ class DeviceLoader::Impl {
   RowSource source(std::shared_ptr<const ImageDataset> dataset) {
     RowSource result;
     result.size = dataset->files->size();
-    result.type = dataset->pipeline->output_type();
-    result.fixed_shape = dataset->pipeline->fixed_shape();
+    result.type = dataset->pipeline().output_type();
+    result.fixed_shape = dataset->pipeline().fixed_shape();
     result.labels = dataset->labels;
     result.make_maker = [dataset, share = share_](trace::StageTimes* times) {
       return std::make_unique<Worker>(dataset, times, share);
@@ -277,7 +277,9 @@ class DeviceLoader::Impl {
 DeviceLoader::DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options,
                            std::shared_ptr<device::Device> device, DeviceDecoding decoding)
     : generation_(core::fork_generation()) {
-  if (const std::string reason = device::why_not_fused(*dataset->pipeline); !reason.empty())
+  if (dataset->views.size() > 1)
+    throw Error(ErrorKind::invalid_argument, "several views of a picture are made on the CPU only");
+  if (const std::string reason = device::why_not_fused(dataset->pipeline()); !reason.empty())
     throw Error(ErrorKind::invalid_argument, "the transforms cannot be done on a device: " + reason);
   impl_ = std::make_unique<Impl>(std::move(dataset), options, std::move(device), std::move(decoding));
 }

@@ -235,7 +235,11 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
             : source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
   task.keys.resize(static_cast<size_t>(task.rows));
   out.keys = std::move(task.keys);
-  if (bytes < core::kSmallFieldBytes) {
+  out.parts = source_.parts;
+  out.block_rows = task.submitted_rows;
+  if (!out.parts.empty()) {
+    out.images = std::move(task.lease);
+  } else if (bytes < core::kSmallFieldBytes) {
     out.images = core::Lease::copy_of(task.lease.data(), bytes);
   } else {
     task.lease.resize(bytes);

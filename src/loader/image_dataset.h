@@ -30,8 +30,16 @@ class FallbackDecoder {
 struct ImageDataset {
   std::shared_ptr<const sources::SampleFiles> files;
   std::vector<int64_t> labels;  // as many as files, or none: then labels are somebody else's business, and 0
-  std::shared_ptr<const transforms::ImagePipeline> pipeline;
+  // What is made of a picture: one view, or several, of fixed shapes and one type, each by a chain of its
+  // own. The picture is read and decoded once.
+  std::vector<std::shared_ptr<const transforms::ImagePipeline>> views;
   std::shared_ptr<const FallbackDecoder> fallback;  // null: the codecs' refusals stand
+
+  const transforms::ImagePipeline& pipeline() const { return *views.front(); }
+
+  // The shapes of several views; empty: there is one. Throws Error(invalid_argument) when these are not
+  // fixed, or the types differ.
+  std::vector<transforms::OutputShape> parts() const;
 };
 
 }  // namespace millrace::loader

@@ -26,7 +26,7 @@ class RowMaker {
  public:
   virtual ~RowMaker() = default;
   virtual transforms::OutputShape prepare(const base::SampleKey& key) = 0;  // what the row's shape will be
-  virtual void finish(void* row) = 0;  // writes the row that was prepared last
+  virtual void finish(const RowMemory& memory) = 0;  // writes the row that was prepared last
   virtual std::unique_ptr<RowAside> take_aside() {
     return nullptr;
   }  // what finish() left instead; null: the row is written
@@ -36,6 +36,9 @@ struct RowSource {
   int64_t size = 0;  // samples; indices are 0 .. size - 1, each perhaps several times; or kTickets
   base::DType type = base::DType::f32;
   std::optional<transforms::OutputShape> fixed_shape;  // when every row has the same
+  // The parts of a row, each a block of the batch; empty: a row is one part. fixed_shape is then {1, 1,
+  // elements}.
+  std::vector<transforms::OutputShape> parts = {};
   std::span<const int64_t> labels;  // `size` of them, kept alive by what make_maker holds; empty: all are 0
   std::function<std::unique_ptr<RowMaker>(trace::StageTimes*)>
       make_maker;  // called in the thread that will use the maker

@@ -38,7 +38,7 @@ void RowWorker::make(BatchTask& task, int64_t row) {
   if (!maker_) maker_ = whole_ ? source_.make_whole_maker(&times_) : source_.make_maker(&times_);
   const transforms::OutputShape shape =
       maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence});
-  uint8_t* memory = nullptr;
+  RowMemory memory;
   try {
     memory = task.place(row, shape, elsewhere_);
   } catch (...) {

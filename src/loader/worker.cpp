@@ -28,6 +28,20 @@ bool ends_as_jpeg(std::span<const uint8_t> bytes) {
   return std::search(tail.begin(), tail.end(), std::begin(kEnd), std::end(kEnd)) != tail.end();
 }
 
+// The smallest rectangle that holds both.
+base::Rect around(const base::Rect& a, const base::Rect& b) {
+  const int32_t left = std::min(a.left, b.left), top = std::min(a.top, b.top);
+  return {left, top, std::max(a.right(), b.right()) - left, std::max(a.bottom(), b.bottom()) - top};
+}
+
+int64_t elements_of(const transforms::OutputShape& shape) {
+  return int64_t{shape.channels} * shape.height * shape.width;
+}
+
+uint8_t* pixels_at(const base::ImageView& picture, int32_t x, int32_t y) {
+  return picture.row(y) + ptrdiff_t{x} * base::kPixelBytes;
+}
+
 // How much a crop is reduced at most in the fused kernel, whose block holds the inputs of its tile.
 constexpr int64_t kMostReduction = 256;
 
@@ -45,10 +59,10 @@ struct Worker::Impl {
   Impl(std::shared_ptr<const ImageDataset> images, trace::StageTimes* stage_times,
        std::shared_ptr<DecodeShare> with_device)
       : dataset(std::move(images)), times(stage_times), share(std::move(with_device)),
-        picture(dataset->fallback.get(), [this] { return name(); }, times) {}
+        views(dataset->views.size()), picture(dataset->fallback.get(), [this] { return name(); }, times) {}
 
   transforms::OutputShape prepare(const base::SampleKey& key);
-  void finish(void* row);
+  void finish(const RowMemory& memory);
   void read();
   base::ImageView copied(base::Rect part);  // of `pixels`
   std::string name() const { return dataset->files->name(index); }
@@ -60,8 +74,13 @@ struct Worker::Impl {
 
   // The sample in work.
   int64_t index = 0;
-  transforms::SampleParams params;
-  base::Rect region;
+  struct View {
+    transforms::SampleParams params;
+    transforms::ImagePipeline::Need need;
+    decltype(transforms::ImagePipeline::make_scratch()) scratch = transforms::ImagePipeline::make_scratch();
+  };
+  std::vector<View> views;  // the scratch is reused from sample to sample
+  base::Rect region;        // that one of them needs
   std::unique_ptr<LeftPicture> left;
   std::optional<sources::Pixels> pixels;  // of a sample that has no file
   int64_t prepare_ns = 0;
@@ -70,7 +89,6 @@ struct Worker::Impl {
   io::FileBuffer file;
   PictureReader picture;
   transforms::PixelBuffer copy;
-  decltype(transforms::ImagePipeline::make_scratch()) scratch = transforms::ImagePipeline::make_scratch();
 };
 
 transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key) {
@@ -83,15 +101,22 @@ transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key) {
       pixels ? codecs::PictureHeader{codecs::ImageFormat::unknown, pixels->width, pixels->height, 1}
              : picture.open(file.bytes());
   const trace::StageScope scope(trace::Stage::transform);
-  const transforms::ImagePipeline& pipeline = *dataset->pipeline;
   base::SampleKey identity = key;
   dataset->files->identify(identity);
-  params = pipeline.draw(header.width, header.height, header.orientation, identity);
-  const transforms::ImagePipeline::Need need = pipeline.plan(header.width, header.height, params, *scratch);
-  region = need.region;
+  int64_t elements = 0;
+  for (size_t v = 0; v < views.size(); ++v) {
+    View& view = views[v];
+    const transforms::ImagePipeline& pipeline = *dataset->views[v];
+    view.params =
+        pipeline.draw(header.width, header.height, header.orientation, identity, static_cast<uint32_t>(v));
+    view.need = pipeline.plan(header.width, header.height, view.params, *view.scratch);
+    region = v == 0 ? view.need.region : around(region, view.need.region);
+    elements += elements_of(view.need.shape);
+  }
   if (share && !pixels) left = left_to_device();
   if (share) prepare_ns = base::now_ns() - start;
-  return need.shape;
+  return views.size() == 1 ? views[0].need.shape
+                           : transforms::OutputShape{1, 1, static_cast<int32_t>(elements)};
 }
 
 void Worker::Impl::read() {
@@ -120,7 +145,7 @@ std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
   const codecs::JpegHeader* const header = picture.jpeg();
   if (!header || !device_can(*header, file.bytes())) return nullptr;
   std::optional<device::Augmentation> augmentation =
-      device::augmentation_of(dataset->pipeline->chain(), {header->width, header->height}, params);
+      device::augmentation_of(dataset->pipeline().chain(), {header->width, header->height}, views[0].params);
   if (!augmentation) return nullptr;
   const base::Rect crop = augmentation->crop;
   if (crop.width > kMostReduction * augmentation->width ||
@@ -137,7 +162,7 @@ std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
   return result;
 }
 
-void Worker::Impl::finish(void* row) {
+void Worker::Impl::finish(const RowMemory& memory) {
   if (left) {
     left->file = std::exchange(file, share->spare_buffer());
     share->worker_took(prepare_ns, true);
@@ -147,7 +172,16 @@ void Worker::Impl::finish(void* row) {
   const base::ImageView view = pixels ? copied(region) : picture.decode(region);
   {
     const trace::StageTimer timer(times, trace::Stage::transform);
-    dataset->pipeline->apply(view, *scratch, row);
+    const size_t element = base::dtype_bytes(dataset->pipeline().output_type());
+    size_t before = 0;
+    for (size_t v = 0; v < views.size(); ++v) {
+      const auto& [own, shape] = views[v].need;
+      const base::ImageView part{pixels_at(view, own.left - region.left, own.top - region.top), own.width,
+                                 own.height, view.stride_bytes};
+      const size_t bytes = static_cast<size_t>(elements_of(shape)) * element;
+      dataset->views[v]->apply(part, *views[v].scratch, memory.part(before, bytes));
+      before += bytes;
+    }
   }
   if (share) share->worker_took(prepare_ns + base::now_ns() - start, false);
 }
@@ -165,9 +199,9 @@ transforms::OutputShape Worker::prepare(const base::SampleKey& key) {
   }
 }
 
-void Worker::finish(void* row) {
+void Worker::finish(const RowMemory& memory) {
   try {
-    impl_->finish(row);
+    impl_->finish(memory);
   } catch (const Error& error) {
     throw with_path(error, impl_->name());
   }
@@ -175,6 +209,10 @@ void Worker::finish(void* row) {
 
 std::unique_ptr<RowAside> Worker::take_aside() { return std::move(impl_->left); }
 
-const transforms::SampleParams& Worker::params() const { return impl_->params; }
+std::vector<transforms::SampleParams> Worker::params() const {
+  std::vector<transforms::SampleParams> result;
+  for (const auto& view : impl_->views) result.push_back(view.params);
+  return result;
+}
 
 }  // namespace millrace::loader

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/sample_key.h"
 #include "loader/decode_share.h"
@@ -28,11 +29,11 @@ class Worker final : public RowMaker {
   ~Worker() override;
 
   transforms::OutputShape prepare(const base::SampleKey& key) override;
-  void finish(void* row) override;
+  void finish(const RowMemory& memory) override;
   std::unique_ptr<RowAside> take_aside() override;
 
-  // The parameters that prepare() drew last, for ds.draw().
-  const transforms::SampleParams& params() const;
+  // The parameters that prepare() drew last, for ds.draw(): of each view.
+  std::vector<transforms::SampleParams> params() const;
 
  private:
   struct Impl;

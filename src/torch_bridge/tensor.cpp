@@ -58,6 +58,29 @@ PyObject* tensor_from_lease(core::Lease lease, const std::vector<int64_t>& sizes
   return THPVariable_Wrap(tensor);
 }
 
+std::vector<PyObject*> tensors_from_lease(core::Lease lease, const std::vector<LeasePart>& parts,
+                                          base::DType type) {
+  for (const LeasePart& part : parts)
+    if (part.offset > lease.size_bytes() || lease.size_bytes() - part.offset < bytes_of(part.sizes, type))
+      throw Error(ErrorKind::invalid_argument, "a part of a batch lies outside of its slot");
+  const auto options = at::TensorOptions().dtype(scalar_type(type));
+  const auto held = std::make_shared<core::Lease>(std::move(lease));
+  const auto owner = held->owner();
+  std::vector<PyObject*> tensors;
+  for (const LeasePart& part : parts) {
+    at::Tensor tensor;
+    if (owner) {
+      tensor = at::empty({0}, options);
+      tensor.set_(static_cast<at::Tensor*>(owner.get())->storage(),
+                  static_cast<int64_t>(part.offset / base::dtype_bytes(type)), part.sizes);
+    } else {
+      tensor = at::from_blob(held->data() + part.offset, part.sizes, [held](void*) {}, options);
+    }
+    tensors.push_back(THPVariable_Wrap(tensor));
+  }
+  return tensors;
+}
+
 core::BlockSource torch_blocks(bool page_locked, int node) {
   return [page_locked, node](size_t bytes) {
     const core::NearNode near(node);

@@ -21,6 +21,15 @@ namespace millrace::torch_bridge {
 // that is. Throws Error(invalid_argument) when the lease is smaller than the sizes need.
 _object* tensor_from_lease(core::Lease lease, const std::vector<int64_t>& sizes, base::DType type);
 
+// The parts of a batch whose memory is one lease, each a tensor of its own; the lease ends with the last of
+// them.
+struct LeasePart {
+  size_t offset = 0;  // bytes
+  std::vector<int64_t> sizes;
+};
+std::vector<_object*> tensors_from_lease(core::Lease lease, const std::vector<LeasePart>& parts,
+                                         base::DType type);
+
 // Blocks that are tensors' memory, from torch's allocator, page-locked or not; a lease of one becomes that
 // tensor itself, so that torch's own copies to a device keep its memory from being used again too early, as
 // they do for pin_memory(). Page-locked memory that cannot be had is ordinary memory instead. `node`: the

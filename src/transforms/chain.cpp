@@ -171,7 +171,8 @@ void check_arguments(const AugmentOp& op, const Check& check) {
                   "a level's numbers must be finite, and its deviation and most >= 0");
   const auto bits = [&](double v) { return op.base + v >= op.least_bits && op.base + v <= 8; };
   if (op.kind == AugmentKind::posterize && !op.level)
-    check.require(std::all_of(op.values.begin(), op.values.end(), bits), "bits must be between or equal to " + std::to_string(op.least_bits) + " and 8");
+    check.require(std::all_of(op.values.begin(), op.values.end(), bits),
+                  "bits must be between or equal to " + std::to_string(op.least_bits) + " and 8");
 }
 void check_arguments(const AugmentPolicy& t, const Check& check) {
   check.require(!t.branches.empty() && t.count >= 0, "needs a branch to draw, and count >= 0");

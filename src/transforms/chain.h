@@ -35,10 +35,10 @@ struct PointTable {
   std::shared_ptr<const std::array<uint8_t, 3 * 256>> values;
 };
 
-using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip,
-                                 VerticalFlip, ExifTranspose, ColorJitter, Grayscale, RandomGrayscale,
-                                 RandomRotation, RandomAffine, GaussianBlur, AugmentPolicy, Crop, BoxResize,
-                                 PointTable>;
+using PictureSpec =
+    std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip,
+                 ExifTranspose, ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine,
+                 GaussianBlur, AugmentPolicy, Crop, BoxResize, PointTable>;
 
 struct PictureStep {
   PictureSpec spec;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
+#include "transforms/box_blur.h"
 #include "transforms/color_kernels.h"
 #include "transforms/sharpen_kernel.h"
 
@@ -55,6 +57,31 @@ Table equalize_table(const std::array<int64_t, 256>& counts) {
 
 }  // namespace
 
+std::optional<ColorStep> color_step(const AugmentStep& step) {
+  switch (step.kind) {
+    case AugmentKind::brightness: return ColorStep{ColorChange::brightness, step.value};
+    case AugmentKind::contrast: return ColorStep{ColorChange::contrast, step.value};
+    case AugmentKind::saturation: return ColorStep{ColorChange::saturation, step.value};
+    case AugmentKind::sharpness: return ColorStep{ColorChange::sharpness, step.value};
+    case AugmentKind::posterize: return ColorStep{ColorChange::posterize, step.value};
+    case AugmentKind::solarize: return ColorStep{ColorChange::solarize, step.value};
+    case AugmentKind::solarize_add: return ColorStep{ColorChange::solarize_add, step.value};
+    case AugmentKind::autocontrast: return ColorStep{ColorChange::autocontrast};
+    case AugmentKind::equalize: return ColorStep{ColorChange::equalize};
+    case AugmentKind::invert: return ColorStep{ColorChange::solarize};
+    case AugmentKind::gaussian_blur:
+      if (step.value > 0) return ColorStep{ColorChange::gaussian_blur, step.value};
+      return std::nullopt;
+    case AugmentKind::identity:
+    case AugmentKind::shear_x:
+    case AugmentKind::shear_y:
+    case AugmentKind::translate_x:
+    case AugmentKind::translate_y:
+    case AugmentKind::rotate: break;
+  }
+  return std::nullopt;
+}
+
 void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t width, uint8_t* out) {
   for (const ColorStep& step : steps) {
     const auto factor = static_cast<float>(step.value);
@@ -73,7 +100,8 @@ void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t
       }
       case ColorChange::solarize: {
         const auto from = static_cast<int>(std::clamp(std::ceil(step.value), 0.0, 256.0));
-        change_bytes(row, width, out, [from](uint8_t v) { return static_cast<uint8_t>(v < from ? v : 255 - v); });
+        change_bytes(row, width, out,
+                     [from](uint8_t v) { return static_cast<uint8_t>(v < from ? v : 255 - v); });
         break;
       }
       case ColorChange::solarize_add: {
@@ -86,18 +114,23 @@ void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t
       case ColorChange::contrast:
       case ColorChange::sharpness:
       case ColorChange::autocontrast:
-      case ColorChange::equalize: break;  // PictureChange
+      case ColorChange::equalize:
+      case ColorChange::gaussian_blur: break;  // PictureChange
     }
     row = out;
   }
 }
 
-PictureChange::PictureChange(const ColorStep& step, base::ImageView picture) : step_(step), picture_(picture) {
+PictureChange::PictureChange(const ColorStep& step, base::ImageView picture,
+                             std::array<PixelBuffer, 2>& memory)
+    : step_(step), picture_(picture) {
+  if (step.change == ColorChange::gaussian_blur) picture_ = blur_picture(picture, step.value, memory);
   if (step.change == ColorChange::contrast) level_ = mean_grey(picture);
   if (step.change != ColorChange::autocontrast && step.change != ColorChange::equalize) return;
   const auto counts = histogram_of(picture);
   for (int c = 0; c < 3; ++c)
-    table_[c] = step.change == ColorChange::equalize ? equalize_table(counts[c]) : autocontrast_table(counts[c]);
+    table_[c] =
+        step.change == ColorChange::equalize ? equalize_table(counts[c]) : autocontrast_table(counts[c]);
 }
 
 void PictureChange::row(int32_t y, uint8_t* out) const {
@@ -105,6 +138,10 @@ void PictureChange::row(int32_t y, uint8_t* out) const {
   const int32_t width = picture_.width;
   const auto factor = static_cast<float>(step_.value);
   if (step_.change == ColorChange::contrast) return blend_with_level(row, width, level_, factor, out);
+  if (step_.change == ColorChange::gaussian_blur) {
+    std::memcpy(out, row, size_t(width) * base::kPixelBytes);
+    return;
+  }
   if (step_.change != ColorChange::sharpness) return look_up(row, width, table_[0].data(), out);
   const bool at_edge = y == 0 || y == picture_.height - 1;
   sharpen_row(at_edge ? row : picture_.row(y - 1), row, at_edge ? row : picture_.row(y + 1), width, at_edge,

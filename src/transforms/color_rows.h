@@ -1,11 +1,14 @@
-// Changes of colour: on rows, and those that look at a whole picture first. Pillow's arithmetic, bit for bit. Pure,
-// any thread.
+// Changes of colour: on rows, and those that look at a whole picture first. Pillow's arithmetic, bit for bit.
+// Pure, any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/geometry.h"
+#include "transforms/pixel_buffer.h"
 #include "transforms/sample_plan.h"
 
 namespace millrace::transforms {
@@ -13,18 +16,23 @@ namespace millrace::transforms {
 // One after the other on a row; `steps` has one or more, none of which needs the picture. `out` may be `row`.
 void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t width, uint8_t* out);
 
-// A step that needs the picture, on its rows one by one. Looks at all of `picture` when it is made; keeps the view.
+// A step that needs the picture, on its rows one by one. Looks at all of `picture` when it is made; keeps the
+// view.
 class PictureChange {
  public:
-  PictureChange(const ColorStep& step, base::ImageView picture);
+  // `memory`: for pictures in between; none of it holds `picture`.
+  PictureChange(const ColorStep& step, base::ImageView picture, std::array<PixelBuffer, 2>& memory);
   void row(int32_t y, uint8_t* out) const;
 
  private:
   const ColorStep& step_;
   base::ImageView picture_;
-  uint8_t level_ = 0;                          // contrast
+  uint8_t level_ = 0;                                // contrast
   std::array<std::array<uint8_t, 256>, 3> table_{};  // autocontrast, equalize
 };
+
+// What an operation of a policy does to finished pixels; nothing, when that is nothing or a map.
+std::optional<ColorStep> color_step(const AugmentStep& step);
 
 // What Pillow's ImageEnhance.Contrast blends with: the rounded mean of the grey picture.
 uint8_t mean_grey(base::ImageView picture);

@@ -97,14 +97,20 @@ void require_room_for_blur(const GaussianBlur& t, PictureSize in) {
                     " (height, width); use a smaller kernel_size or resize first");
 }
 
+// A stream of its own for each step of each view: of a chain there are less than 2^16 steps.
+base::Philox stream_of(const base::SampleKey& key, uint32_t view, uint32_t op) {
+  return base::Philox(key, view << 16 | op);
+}
+
 struct Drawer {
   const PictureStep& step;
   PictureSize in;
   int orientation;
   const base::SampleKey& key;
+  uint32_t view;
   std::vector<OpParams>& out;
 
-  base::Philox random() const { return base::Philox(key, step.op); }
+  base::Philox random() const { return stream_of(key, view, step.op); }
   OpParams& decide(OpParams::Kind kind) const {
     OpParams& decided = out.emplace_back();
     decided.kind = kind;
@@ -172,12 +178,11 @@ struct Drawer {
 
 // torchvision's RandomErasing: up to ten rectangles are drawn, the first that is smaller than the picture
 // both ways is erased.
-OpParams draw_erase(const EraseStep& step, PictureSize in, const base::SampleKey& key) {
+OpParams draw_erase(const EraseStep& step, PictureSize in, base::Philox random) {
   const RandomErasing& t = step.spec;
   OpParams decided;
   decided.kind = OpParams::Kind::erase;
   decided.op = step.op;
-  base::Philox random(key, step.op);
   if (random.uniform() >= t.p) return decided;
   for (int attempt = 0; attempt < 10 && !decided.applied; ++attempt) {
     const double area = static_cast<double>(in.width) * in.height * uniform(random, t.scale);
@@ -199,17 +204,18 @@ OpParams draw_erase(const EraseStep& step, PictureSize in, const base::SampleKey
 
 }  // namespace
 
-SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation,
-                         const base::SampleKey& key) {
+SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const base::SampleKey& key,
+                         uint32_t view) {
   SampleParams params;
   params.ops.reserve(chain.steps.size() + chain.erasing.size());
   PictureSize size = stored;
   for (const PictureStep& step : chain.steps) {
     const size_t before = params.ops.size();
-    std::visit(Drawer{step, size, orientation, key, params.ops}, step.spec);
+    std::visit(Drawer{step, size, orientation, key, view, params.ops}, step.spec);
     size = size_after(step, size, params.ops.size() > before ? &params.ops.back() : nullptr);
   }
-  for (const EraseStep& step : chain.erasing) params.ops.push_back(draw_erase(step, size, key));
+  for (const EraseStep& step : chain.erasing)
+    params.ops.push_back(draw_erase(step, size, stream_of(key, view, step.op)));
   return params;
 }
 

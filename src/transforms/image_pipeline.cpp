@@ -60,10 +60,10 @@ class CheckedPipeline final : public ImagePipeline {
   bool needs_orientation() const override { return chain_.needs_orientation(); }
   const Chain& chain() const override { return chain_; }
 
-  SampleParams draw(int32_t width, int32_t height, int orientation,
-                    const base::SampleKey& key) const override {
+  SampleParams draw(int32_t width, int32_t height, int orientation, const base::SampleKey& key,
+                    uint32_t view) const override {
     check_picture(width, height);
-    return draw_params(chain_, {width, height}, orientation, key);
+    return draw_params(chain_, {width, height}, orientation, key, view);
   }
 
   Need plan(int32_t width, int32_t height, const SampleParams& params, Scratch& scratch) const override {

@@ -27,6 +27,8 @@ namespace millrace::transforms {
 
 struct Chain;  // chain.h
 
+inline constexpr uint32_t kMostViews = 1u << 16;
+
 struct OutputShape {
   int32_t channels = 3, height = 0, width = 0;
   bool operator==(const OutputShape&) const = default;
@@ -45,9 +47,10 @@ class ImagePipeline {
   virtual bool needs_orientation() const = 0;  // the chain starts with ExifTranspose
   virtual const Chain& chain() const = 0;      // for those who run the same decisions elsewhere
 
-  // `width`, `height`: as stored. `orientation`: 1..8, looked at only when needs_orientation().
-  virtual SampleParams draw(int32_t width, int32_t height, int orientation,
-                            const base::SampleKey& key) const = 0;
+  // `width`, `height`: as stored. `orientation`: 1..8, looked at only when needs_orientation(). `view`: of
+  // several that are made of one picture, each of which draws numbers of its own; up to kMostViews.
+  virtual SampleParams draw(int32_t width, int32_t height, int orientation, const base::SampleKey& key,
+                            uint32_t view = 0) const = 0;
 
   struct Plan;     // opaque: the geometry of one sample
   struct Scratch;  // opaque: intermediate rows, reused from sample to sample; one per thread

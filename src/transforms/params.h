@@ -65,7 +65,7 @@ struct OpParams {
   ColorJitterParams color{};
   InverseAffine inverse{1, 0, 0, 0, 1, 0};  // affine (RandomRotation, RandomAffine)
   AffineParams affine{};
-  double sigma = 0;    // blur, in pixels
+  double sigma = 0;                                       // blur, in pixels
   Interpolation interpolation = Interpolation::bilinear;  // resized_crop
   std::vector<AugmentStep> steps{};                       // policy
   uint64_t noise = 0;  // erase with noise: the key of its numbers (erase.h)

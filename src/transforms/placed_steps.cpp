@@ -66,7 +66,8 @@ struct Fits {
   bool operator()(const AugmentPolicy&) const {
     return std::all_of(decided.steps.begin(), decided.steps.end(), [](const AugmentStep& step) {
       return computable(step.inverse) && std::abs(step.value) <= 1e9 &&
-             (step.kind != AugmentKind::posterize || (step.value >= 0 && step.value <= 8));
+             (step.kind != AugmentKind::posterize || (step.value >= 0 && step.value <= 8)) &&
+             (step.kind != AugmentKind::gaussian_blur || step.value <= 10'000);
     });
   }
   bool operator()(const GaussianBlur&) const { return !decided.applied || decided.sigma > 0; }

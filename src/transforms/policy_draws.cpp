@@ -74,18 +74,15 @@ InverseAffine inverse_of(AugmentKind kind, double value, AugmentPolicy::Geometry
   return affine_inverse(affine, std::nullopt, in);
 }
 
-bool is_map(AugmentKind kind) {
-  return kind >= AugmentKind::shear_x && kind <= AugmentKind::rotate;
-}
-
-void draw_branch(const AugmentPolicy& policy, const AugmentBranch& branch, PictureSize in, base::Philox& random,
-                 std::vector<AugmentStep>& steps) {
+void draw_branch(const AugmentPolicy& policy, const AugmentBranch& branch, PictureSize in,
+                 base::Philox& random, std::vector<AugmentStep>& steps) {
   for (const AugmentOp& op : branch.ops) {
     if (op.p < 1 && random.uniform() >= op.p) continue;
     AugmentStep step{op.kind};
     if (is_map(op.kind)) {
       const auto count = static_cast<int64_t>(policy.interpolations.size());
-      step.interpolation = policy.interpolations[count > 1 ? static_cast<size_t>(random.integer(0, count)) : 0];
+      step.interpolation =
+          policy.interpolations[count > 1 ? static_cast<size_t>(random.integer(0, count)) : 0];
     }
     step.value = draw_value(op, in, random);
     if (op.kind == AugmentKind::posterize && step.value < op.least_bits)

@@ -1,4 +1,5 @@
-// What an AugmentPolicy does to one picture: its random decisions as steps with values and maps. Pure, any thread.
+// What an AugmentPolicy does to one picture: its random decisions as steps with values and maps. Pure, any
+// thread.
 #pragma once
 
 #include <vector>

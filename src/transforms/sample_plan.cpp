@@ -7,6 +7,7 @@
 #include <string>
 
 #include "millrace/error.h"
+#include "transforms/color_rows.h"
 #include "transforms/placed_steps.h"
 
 namespace millrace::transforms {
@@ -244,24 +245,10 @@ class Builder {
   }
 
   void augment(const AugmentStep& step, const std::array<uint8_t, 3>& colour) {
-    switch (step.kind) {
-      case AugmentKind::identity: break;
-      case AugmentKind::shear_x:
-      case AugmentKind::shear_y:
-      case AugmentKind::translate_x:
-      case AugmentKind::translate_y:
-      case AugmentKind::rotate: map(step.inverse, step.interpolation, colour); break;
-      case AugmentKind::brightness: change_colors({ColorChange::brightness, step.value}); break;
-      case AugmentKind::contrast: change_colors({ColorChange::contrast, step.value}); break;
-      case AugmentKind::saturation: change_colors({ColorChange::saturation, step.value}); break;
-      case AugmentKind::sharpness: change_colors({ColorChange::sharpness, step.value}); break;
-      case AugmentKind::posterize: change_colors({ColorChange::posterize, step.value}); break;
-      case AugmentKind::solarize: change_colors({ColorChange::solarize, step.value}); break;
-      case AugmentKind::solarize_add: change_colors({ColorChange::solarize_add, step.value}); break;
-      case AugmentKind::autocontrast: change_colors({ColorChange::autocontrast}); break;
-      case AugmentKind::equalize: change_colors({ColorChange::equalize}); break;
-      case AugmentKind::invert: change_colors({ColorChange::solarize, 0}); break;
-    }
+    if (is_map(step.kind))
+      map(step.inverse, step.interpolation, colour);
+    else if (const auto change = color_step(step))
+      change_colors(*change);
   }
 
   void map(const InverseAffine& m, Interpolation interpolation, const std::array<uint8_t, 3>& colour) {

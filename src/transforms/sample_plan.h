@@ -45,6 +45,7 @@ enum class ColorChange : uint8_t {
   sharpness,
   autocontrast,
   equalize,
+  gaussian_blur,
 };
 inline bool needs_picture(ColorChange change) { return change >= ColorChange::contrast; }
 

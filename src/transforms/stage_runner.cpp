@@ -67,7 +67,8 @@ void StageRunner::run_stages(const SamplePlan& plan, base::ImageView region, Row
   run_colored(plan.stage(plan.stage_count - 1), plan, in, sink);
 }
 
-// What needs the whole picture waits for its last row; the rows go from picture to picture, the last into the sink.
+// What needs the whole picture waits for its last row; the rows go from picture to picture, the last into the
+// sink.
 void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   std::span<const ColorStep> steps = stage.colors;
   const auto width = static_cast<int32_t>(stage.x.from.size()),
@@ -88,7 +89,7 @@ void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, base::
   ColorSink colors(ready, width, first);
   run_stage(stage, plan, in, colors);
   while (ready.size() < steps.size()) {
-    const PictureChange change(steps[ready.size()], picture);
+    const PictureChange change(steps[ready.size()], picture, blurs_);
     steps = steps.subspan(ready.size() + 1);
     ready = by_rows();
     const bool last = ready.size() == steps.size();

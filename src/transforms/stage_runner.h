@@ -36,6 +36,7 @@ class StageRunner {
 
   std::array<PixelBuffer, 2> between_;  // pictures between stages, taken in turn
   std::array<PixelBuffer, 2> waiting_;  // pictures that are needed whole, taken in turn
+  std::array<PixelBuffer, 2> blurs_;    // of a picture that is blurred whole
   PixelBuffer passes_, results_;  // rows between the passes of a resize; rows on their way into a tensor
   std::vector<float> sums_;       // a row between the passes of a blur
   std::vector<uint8_t*> rows_;    // where the rows under the vertical taps are

@@ -8,6 +8,8 @@ import threading
 
 import pytest
 from loader_data import make_folder, torchvision_or_skip
+from millrace._pictures import asking
+from millrace._pictures.counts import PictureCounts
 from pictures import make_jpeg_folder
 from PIL import Image
 from stream_cases import write_shards
@@ -42,6 +44,22 @@ def replay_folder(tmp_path_factory):
 def replay_shards(tmp_path_factory):
     """Path of a folder of four shards of pictures, as stream_cases.py has them. Read only."""
     return write_shards(tmp_path_factory.mktemp("replay shards"))
+
+
+@pytest.fixture
+def packages_as_before():
+    """What is put into packages for pictures that wait is out of them again behind the test."""
+    yield
+    asking.put_back()
+
+
+@pytest.fixture
+def counts(packages_as_before):
+    """Of this thread, which asks for a dataset."""
+    mine = PictureCounts()
+    before = asking.asks(mine)
+    yield mine
+    asking.stops_asking(before)
 
 
 @pytest.fixture

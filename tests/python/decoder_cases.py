@@ -1,13 +1,16 @@
-"""Files for tests of packages' decoders, a dataset of paths, and what comes of a call."""
+"""Files for tests of packages' decoders, a package to be replaced, a dataset, and what comes of a call."""
 
 from __future__ import annotations
 
 import io
 import struct
+import types
 
 import numpy as np
 import torch
+from millrace._pictures import asking
 from pictures import jpeg_bytes, make_picture
+from PIL import Image, ImageOps
 
 
 def segment(payload: bytes, marker: int = 0xE1) -> bytes:
@@ -67,6 +70,35 @@ def odd() -> dict[str, bytes]:
         "two": with_segments(PLAIN, exif(6), exif(3)),
         "long": with_segments(PLAIN, b"Exif\0\0" + tiff((0x112, 4, 1, 6))),
     }
+
+
+def pillow_cv2(same=True) -> types.ModuleType:
+    """A package with OpenCV's names, whose pixels are Pillow's; other pixels if not `same`."""
+
+    def imdecode(buf, flags):
+        before = asking.asks(None)  # a package of its own does not wait
+        try:
+            picture = Image.open(io.BytesIO(bytes(buf)))
+            picture = picture if flags == -1 or flags & 128 else ImageOps.exif_transpose(picture)
+            if flags == -1:
+                picture = picture if picture.mode == "L" else picture.convert("RGB")
+            else:
+                picture = picture.convert("RGB" if flags & 1 else "L")
+        except (OSError, SyntaxError):
+            return None
+        finally:
+            asking.stops_asking(before)
+        pixels = np.array(picture) if same else np.array(picture) // 2
+        return np.ascontiguousarray(pixels[..., ::-1]) if pixels.ndim == 3 else pixels
+
+    def imread(filename, flags=1):
+        with open(filename, "rb") as file:
+            return imdecode(file.read(), flags)
+
+    module = types.ModuleType("cv2")
+    module.__path__ = []
+    module.imread, module.imdecode = imread, imdecode
+    return module
 
 
 def outcome(function, *args, **kwargs):

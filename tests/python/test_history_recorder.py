@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import random
+from array import array
 
 import millrace
+import numpy as np
 import pytest
 import torch
 from loader_data import pictures
 from millrace import BatchHistory, DataLoader, samplers
+from millrace._tools.history import draws
 from replay_cases import AUGMENTED, run_with_replays, seed
 from shard_data import same
 from stream_cases import stream
@@ -149,3 +153,44 @@ def test_mixtures_and_epochs_of_samplers():
         return DataLoader(TensorDataset(torch.arange(105)), 7, sampler=sampler, auto_epoch=True)
 
     run_with_replays(make, epochs=2, steps=1)
+
+
+@pytest.mark.parametrize(
+    "name, draw",
+    [
+        ("random", random.random),
+        ("random", lambda: random.gauss(0, 1)),
+        ("random", lambda: [random.getrandbits(32) for _ in range(624)]),  # which ends where it began
+        ("numpy", np.random.random),
+        ("torch", lambda: torch.rand(1)),
+    ],
+)
+def test_a_glance_sees_each_draw(name, draw):
+    glance = draws._GENERATORS[name].glance
+    for _ in range(700):
+        before = glance()
+        assert draws._equal(before, glance())
+        draw()
+        assert not draws._equal(before, glance())
+
+
+def test_random_is_glanced_at_in_its_memory(monkeypatch):
+    """By getstate() where its words are not found there."""
+    assert draws._words_of_random() is not None
+    monkeypatch.setattr(draws, "_words_of_random", lambda: None)
+    before = draws._glance_at_randoms()
+    assert before == draws._glance_at_randoms()
+    random.random()
+    assert before != draws._glance_at_randoms()
+
+
+def test_only_an_index_list_is_kept_of_a_plain_step():
+    """It is told as any other."""
+    for size in (None, 2):
+        loader = DataLoader(list(range(100)), size, native="never", history=BatchHistory(steps=10))
+        list(loader)
+        log, last = loader.history.epochs[0], 99 if size is None else 49
+        assert {type(kept) for kept in log.steps.values()} == {int if size is None else array}
+        assert sorted(log.steps) == list(range(last - 9, last + 1))
+        assert loader.seen(last)["indices"] == (99 if size is None else [98, 99])
+        assert loader.history.bytes == sum(log.step(at).bytes for at in log.steps)

@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-MOST_MODULES = 80  # that `import millrace` may add to those of torch
+MOST_MODULES = 4  # that `import millrace` may add to those of torch
+MOST_FOR_TENSORS = 190  # and a loader over a TensorDataset
 
 PUBLIC = {
     "millrace": """
@@ -61,6 +62,20 @@ def test_an_import_adds_few_modules() -> None:
         "import sys, torch; before = set(sys.modules); import millrace; print(*set(sys.modules) - before)"
     )
     assert "millrace" in added and len(added) <= MOST_MODULES
+
+
+def test_a_loader_of_tensors_brings_no_other_dataset() -> None:
+    """Pillow, shards, tables and stores are imported with what needs them."""
+    added = fresh(
+        "import sys, torch, torch.utils.data; before = set(sys.modules)\n"
+        "from millrace import DataLoader\n"
+        "rows = torch.utils.data.TensorDataset(torch.zeros(4, 2))\n"
+        "assert DataLoader(rows, 2, native='require').explain() and list(DataLoader(rows, 2))\n"
+        "print(*set(sys.modules) - before)"
+    )
+    assert "millrace.dataloader" in added and len(added) <= MOST_FOR_TENSORS
+    others = ("PIL", "millrace.datasets.webdataset", "millrace.datasets.tables", "millrace.stores.transfer")
+    assert not [name for name in added if name.startswith(others)]
 
 
 @pytest.mark.parametrize("module", PUBLIC)

@@ -13,6 +13,7 @@ from lazy_cases import lazy_jpegs, lazy_pictures, same_lazily
 from loader_data import torchvision_or_skip
 from millrace import DataLoader
 from millrace._pictures import asking
+from millrace._pictures.replaced import NOTHING, Replaced
 from pictures import jpeg_bytes, make_picture
 from PIL import Image
 
@@ -144,6 +145,31 @@ def test_what_a_script_puts_around_ours_stays():
         )
     finally:
         Image.Image.resize, T.Compose.__call__ = ours.__wrapped__, call.__wrapped__
+
+
+def test_what_is_put_somewhere_is_put_there_once_and_taken_out():
+    class Base:
+        inherited = "of the base"
+
+    class Owner(Base):
+        own = "own"
+
+    package = types.ModuleType("package")
+    package.function = "function"
+    replaced = Replaced()
+    for owner, name, there in ((Owner, "own", "own"), (package, "function", "function")):
+        replaced.put(owner, name, lambda original: ("ours", original))
+        replaced.put(owner, name, lambda original: "never")
+        assert getattr(owner, name) == ("ours", there) and replaced.original(owner, name) == there
+    replaced.put(Owner, "inherited", lambda original: ("ours", original is NOTHING))
+    assert Owner.inherited == ("ours", True) and Base.inherited == "of the base"
+    package.function = around = ("around", package.function)
+    replaced.put_back()
+    assert Owner.own == "own" and package.function is around
+    assert Owner.inherited == ("ours", True), "nothing was there before"
+    assert replaced.original(package, "function") is around
+    replaced.put(Owner, "own", lambda original: "again")
+    assert Owner.own == "again" and replaced.original(Owner, "own") == "own"
 
 
 def test_a_package_that_is_not_what_it_seems_costs_no_batch(monkeypatch):

@@ -4,6 +4,7 @@ get the same arrays from the engine, and what it does not decode, with every err
 
 from __future__ import annotations
 
+import importlib
 import io
 import pickle
 import struct
@@ -15,38 +16,27 @@ import numpy as np
 import pytest
 import torch
 from decoder_cases import (
+    GREY,
     PLAIN,
     XMP,
     Read,
     exif,
     odd,
     outcome,
+    pillow_cv2,
     regular,
     tiff,
     with_segments,
     written,
 )
+from lazy_cases import lazy_pictures
 from millrace import _core
 from millrace._pictures import asking, opencv, samples
 from millrace._pictures.counts import PictureCounts
 from millrace._pictures.orientation import orientation_of
-from PIL import Image, ImageOps
+from PIL import Image
 
-
-@pytest.fixture(autouse=True)
-def as_before():
-    yield
-    asking.put_back()
-
-
-@pytest.fixture
-def counts():
-    """Of this thread, which asks for a dataset."""
-    mine = PictureCounts()
-    before = asking.asks(mine)
-    yield mine
-    asking.stops_asking(before)
-
+pytestmark = pytest.mark.usefixtures("packages_as_before")
 
 # ------------------------------------------------------------------ orientation
 
@@ -94,35 +84,6 @@ def test_any_bytes_have_an_orientation_or_none():
 
 
 # ------------------------------------------------------------------ OpenCV
-
-
-def pillow_cv2(same=True) -> types.ModuleType:
-    """A package with OpenCV's names, whose pixels are Pillow's; other pixels if not `same`."""
-
-    def imdecode(buf, flags):
-        before = asking.asks(None)  # a package of its own does not wait
-        try:
-            picture = Image.open(io.BytesIO(bytes(buf)))
-            picture = picture if flags == -1 or flags & 128 else ImageOps.exif_transpose(picture)
-            if flags == -1:
-                picture = picture if picture.mode == "L" else picture.convert("RGB")
-            else:
-                picture = picture.convert("RGB" if flags & 1 else "L")
-        except (OSError, SyntaxError):
-            return None
-        finally:
-            asking.stops_asking(before)
-        pixels = np.array(picture) if same else np.array(picture) // 2
-        return np.ascontiguousarray(pixels[..., ::-1]) if pixels.ndim == 3 else pixels
-
-    def imread(filename, flags=1):
-        with open(filename, "rb") as file:
-            return imdecode(file.read(), flags)
-
-    module = types.ModuleType("cv2")
-    module.__path__ = []
-    module.imread, module.imdecode = imread, imdecode
-    return module
 
 
 @pytest.fixture(params=["installed", "played"])
@@ -232,14 +193,42 @@ def test_a_package_in_the_middle_of_its_import_comes_later(monkeypatch, counts):
 
 
 def test_functions_are_pickled_as_names(cv2, counts):
-    original = opencv._originals["imread"] if opencv._originals else None
-    assert original is not None and cv2.imread is not original
+    original = opencv._replaced.original(cv2, "imread")
+    assert cv2.imread is not original
     assert pickle.loads(pickle.dumps(cv2.imread)) is cv2.imread
     if original.__module__ is None:  # a function of OpenCV that a script bound before
         assert pickle.loads(pickle.dumps(original)) is original
         data = pickle.dumps(original)
         asking.put_back()
         assert pickle.loads(data) is cv2.imread is original
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_spawned_workers_have_the_function_that_the_dataset_holds(workers, tmp_path, monkeypatch):
+    """A name bound while OpenCV is replaced leads to the engine's decoder in a new process, too; one bound
+    before it leads to OpenCV's.
+    """
+    (tmp_path / "cv2").mkdir()
+    (tmp_path / "cv2" / "__init__.py").write_text(
+        "from decoder_cases import pillow_cv2\n\n"
+        "imread, imdecode = pillow_cv2().imread, pillow_cv2().imdecode\n"
+        "imread.__module__, imread.__qualname__ = None, 'imread'\n"  # as OpenCV's own functions have it
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "cv2", raising=False)
+    cv2 = importlib.import_module("cv2")
+    paths, options = written({"plain": PLAIN, "grey": GREY}, tmp_path), {"batch_size": None}
+    if workers:
+        options |= {"num_workers": workers, "multiprocessing_context": "spawn"}
+    before = cv2.imread
+    with lazy_pictures():
+        bound = cv2.imread
+    assert bound is not before
+    for read, waited in ((bound, 2), (before, 0)):
+        loader = millrace.DataLoader(Read(paths, read), **options)
+        for expected, ours in zip(map(before, paths), loader, strict=True):
+            assert torch.equal(ours, torch.from_numpy(expected))
+        assert loader.stats()["pictures"]["opened"] == waited
 
 
 def test_samples_tell_decoders_apart():

@@ -25,21 +25,7 @@ from millrace._pictures import asking
 from millrace._pictures.counts import PictureCounts
 from PIL import Image, ImageOps
 
-
-@pytest.fixture(autouse=True)
-def as_before():
-    yield
-    asking.put_back()
-
-
-@pytest.fixture
-def counts():
-    """Of this thread, which asks for a dataset."""
-    mine = PictureCounts()
-    before = asking.asks(mine)
-    yield mine
-    asking.stops_asking(before)
-
+pytestmark = pytest.mark.usefixtures("packages_as_before")
 
 # ------------------------------------------------------------------ torchvision.io
 

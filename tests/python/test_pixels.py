@@ -12,6 +12,7 @@ from millrace import transforms
 from millrace.datasets import ImageFolder
 from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageOps
+from pillow_facts import PILLOW, begins_down, skip_before
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PER_KIND = 36
@@ -111,9 +112,12 @@ class Tally:
 
 
 def pillow_resize(crop, size, resampling):
-    """(Pillow's result, whether it resized horizontally first)."""
+    """(what Pillow 13 gives, whether it resized horizontally first)."""
     height, width = size
-    result = crop.resize((width, height), resampling)
+    if PILLOW < (13, 0) and begins_down(crop.size, (width, height)):
+        result = crop.resize((crop.width, height), resampling).resize((width, height), resampling)
+    else:
+        result = crop.resize((width, height), resampling)
     in_two_steps = crop.resize((width, crop.height), resampling).resize((width, height), resampling)
     return result, result.tobytes() == in_two_steps.tobytes()
 
@@ -209,6 +213,8 @@ def test_bicubic_crops_as_bytes(folder, capsys):
     ids=str,
 )
 def test_fixed_chains(folder, capsys, chain):
+    if "40, 90" in str(chain):
+        skip_before(13, "a resize may begin with the rows, which bicubic pixels tell")
     chain = transforms.Compose([*chain, transforms.ToImage()])
     data = ImageFolder(folder, chain)
     differing = 0

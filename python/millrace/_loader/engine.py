@@ -17,22 +17,41 @@ from .states import Progress
 
 
 class Delivered:
-    """One batch on its way to the consumer, or `error` in its place. Each step makes one: what it has not,
-    the class says.
+    """One batch on its way to the consumer, or `error` in its place.
+
+    number: of its index list, where batches come in any order
+    worker: who made it, where workers have parts of the dataset
+    state: of that worker's dataset after the batch
+    rows: the samples it was made of, where they are not those of its index list
+    draws: what random generators were at before it, as history/draws.py has them
+    finish: what is left to be done with the batch, by the consumer
     """
 
-    error: Exception | None = None
-    number: int = -1  # of its index list, where batches come in any order
-    worker: int | None = None  # who made it, where workers have parts of the dataset
-    state: Any = None  # of that worker's dataset after the batch
-    rows: Any = None  # the samples it was made of, where they are not those of its index list
-    draws: Any = None  # what random generators were at before it, as history/draws.py has them
-    finish: Callable[[Any], Any] | None = None  # what is left to be done with the batch, by the consumer
+    __slots__ = ("batch", "error", "number", "worker", "state", "rows", "draws", "finish")
 
-    def __init__(self, batch: Any, **others: Any) -> None:
+    def __init__(
+        self,
+        batch: Any,
+        error: Exception | None = None,
+        number: int = -1,
+        worker: int | None = None,
+        state: Any = None,
+        rows: Any = None,
+        draws: Any = None,
+        finish: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.batch = batch
-        if others:
-            self.__dict__.update(others)
+        self.error = error
+        self.number = number
+        self.worker = worker
+        self.state = state
+        self.rows = rows
+        self.draws = draws
+        self.finish = finish
+
+    def without_batch(self) -> Delivered:
+        """What is known of it."""
+        return Delivered(None, None, self.number, self.worker, self.state, self.rows, self.draws)
 
     def value(self) -> Any:
         """Once. An error's traceback holds frames that hold this object, so it must not hold the error."""

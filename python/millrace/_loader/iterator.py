@@ -13,7 +13,6 @@ consumer (endings.py); `_shutdown` is set before, so the consumer then knows why
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import Any, NoReturn
 
@@ -105,7 +104,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         engine.end_epoch()
 
     def _check_owner(self) -> None:
-        if os.getpid() != self._owner_pid and not self._spec.follows_forks:
+        if os.getpid() != self._owner_pid:
             raise RuntimeError(
                 f"this iterator belongs to process {self._owner_pid}; its threads did not follow the"
                 f" fork into process {os.getpid()}. Make a new iterator here: iter(loader)"
@@ -118,8 +117,9 @@ class LoaderIterator(_BaseDataLoaderIter):
         before = profiler.begin(HANDOVER)
         try:
             batch = self._torchs_next() if tuning is None else tuning.next(self._torchs_next)
-            if self._progress.log is not None:
-                self._progress.log.hash(batch)
+            log = self._progress.log
+            if log is not None and log.recorder.hashes:
+                log.hash(batch)
             return batch
         except StopIteration:
             self._progress.finish()
@@ -146,14 +146,19 @@ class LoaderIterator(_BaseDataLoaderIter):
         return data
 
     def _next_data(self) -> Any:
-        self._check_owner()
+        if not self._spec.follows_forks:
+            self._check_owner()
         if self._ended:
             raise StopIteration
-        delivered = self._delivered()
-        if delivered is None:
+        if (engine := self._with_work()) is None:
             self._end()
-        progress = self._progress
-        progress.turn(delivered.number, delivered.worker, delivered.state, delivered.rows, delivered.draws)
+        while isinstance(delivered := engine.next(self._timeout), NeedsIndex):
+            self._put_index()
+        if delivered is None:
+            if self._shutdown:
+                raise closed_error()
+            self._end()
+        self._progress.turn(delivered)
         if self._num_workers > 0:
             self._draw_ahead()
         batch = delivered.value()
@@ -162,18 +167,12 @@ class LoaderIterator(_BaseDataLoaderIter):
         with during(COPY):
             return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
 
-    def _delivered(self) -> Delivered | None:
+    def _with_work(self) -> Engine | None:
+        """The engine, with an index list to make a batch of; None: there is none left."""
         raise NotImplementedError
 
     def _draw_ahead(self) -> None:
         """Index lists that go out after a batch."""
-
-    def _taken(self, engine: Engine) -> Delivered | None:
-        while isinstance(delivered := engine.next(self._timeout), NeedsIndex):
-            self._put_index()
-        if delivered is None and self._shutdown:
-            raise closed_error()
-        return delivered
 
     def _put_index(self) -> bool:
         """Whether there was one more."""
@@ -220,9 +219,10 @@ class LoaderIterator(_BaseDataLoaderIter):
     def __del__(self) -> None:
         fetcher = None if self._engine is None else self._engine.fetcher
         if fetcher is not None:
-            # a dataset that cannot say where it stands says so in state_dict()
-            with contextlib.suppress(Exception):
+            try:  # without this module's variables, which may have gone when the interpreter ends
                 self._progress.ends_inline(fetcher)
+            except Exception:
+                pass  # a dataset that cannot say where it stands says so in state_dict()
         self._shutdown_workers()
 
 
@@ -260,25 +260,25 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
         engine.start_epoch(int(self._base_seed), self._record.epoch)
         return engine
 
-    def _delivered(self) -> Delivered | None:
+    def _with_work(self) -> Engine | None:
+        engine = self._engine
         if self._on_error == "skip":
-            engine = self._engine or self._begin()
+            engine = engine or self._begin()
             if not self._submitted:
                 self._submitted = True
                 self._submit_all(engine)
-        elif self._engine is None or self._engine.outstanding == 0:
-            if self._engine is None and self._first is None:
+        elif engine is None or engine.outstanding == 0:
+            if engine is None and self._first is None:
                 raise closed_error()
-            self._progress.drawing()
+            if self._sampler_iter.ahead and self._progress.lost_one():
+                self._progress.turn(Delivered(None))
             try:
-                index = self._next_index()
+                index = next(self._sampler_iter)
             except StopIteration:
                 return None
-            engine = self._engine or self._begin()
+            engine = self._engine or self._begin()  # another thread may have closed it meanwhile
             engine.submit(index)
-        else:
-            engine = self._engine
-        return self._taken(engine)
+        return engine
 
 
 class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
@@ -337,14 +337,14 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
             if not self._put_index():
                 break
 
-    def _delivered(self) -> Delivered | None:
+    def _with_work(self) -> Engine | None:
         if self._shutdown:
             raise AssertionError(
                 "Invalid iterator state: shutdown or no outstanding tasks when fetching next data"
             )
         if (engine := self._engine) is None:
             raise closed_error()
-        return self._taken(engine)
+        return engine
 
     def _draw_ahead(self) -> None:
         if self._on_error == "skip" or not self._put_index() or (engine := self._engine) is None:

@@ -17,18 +17,32 @@ from typing import Any, Literal
 from .counts import PictureCounts
 
 
+class Asker:
+    """A thread that may ask a dataset for samples. `counts`: of the engine that it does so for; False: its
+    loader's pictures are Pillow's alone; None: it does not ask.
+    """
+
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: PictureCounts | Literal[False] | None = None
+
+
 class _Thread(threading.local):
-    # Of the engine that this thread asks a dataset for; False: its loader's pictures are Pillow's alone.
-    counts: PictureCounts | Literal[False] | None = None
+    def __init__(self) -> None:
+        self.asker = Asker()
 
 
-_thread = _Thread()
+this_thread = _Thread()
+"""Its `asker`. Who asks thousands of times a second does what asks() does: look_around(), if pictures are to
+wait; then sets `counts`, and puts it back.
+"""
 _of_process: PictureCounts | None = None  # where all threads count
 
 
 def asked() -> PictureCounts | None:
     """Where a picture that is opened now counts; None where it is not to wait."""
-    counts = _thread.counts
+    counts = this_thread.asker.counts
     return _of_process if counts is None else counts or None
 
 
@@ -64,13 +78,13 @@ def asks(counts: PictureCounts | None) -> Any:
     """
     if counts is not None:
         look_around()
-    before = _thread.counts
-    _thread.counts = counts or False
+    mine = this_thread.asker
+    before, mine.counts = mine.counts, counts or False
     return before
 
 
 def stops_asking(before: Any) -> None:
-    _thread.counts = before
+    this_thread.asker.counts = before
 
 
 # What the script has to import before there is anything to replace, and the module here that replaces it.
@@ -85,15 +99,16 @@ _PACKAGES = (
 )
 _seen: set[tuple[str, str]] = set()
 _modules = 0  # that were imported when all was looked at
+_looked = False  # in this process, ever
 
 
 def look_around() -> None:
     """Replaces functions in packages imported since the last call; about 0.1 us if there are none."""
-    global _modules
+    global _modules, _looked
     modules = sys.modules
     if len(modules) == _modules:
         return
-    _modules = len(modules)
+    _modules, _looked = len(modules), True
     for package, ours in _PACKAGES:
         if package in modules and (package, ours) not in _seen:
             _seen.add((package, ours))
@@ -104,6 +119,12 @@ def look_around() -> None:
                     _modules = 0
             except Exception as error:  # a package that is not what it seems to be
                 warnings.warn(f"pictures of {package} stay as they are: {error!r}", stacklevel=2)
+
+
+def look_around_once() -> None:
+    """look_around() in a process that never did; where all was put back since, that stays."""
+    if not _looked:
+        look_around()
 
 
 def put_back() -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .. import _core
-from .asking import asked
+from .asking import asked, look_around_once
+from .replaced import Replaced
 
 T = TypeVar("T")
 
@@ -46,7 +47,8 @@ def decoded(jpeg: bytes, make: Callable[[_core.RecordedPicture], T | None]) -> T
 
 class Replacement:
     """Stands where `original` stood. While a dataset is asked it calls `ours` first, whose None means that
-    `original` is to be called. Pickled as a name: what stands there in the process that unpickles.
+    `original` is to be called. Pickled as a name: what stands there in the process that unpickles, once that
+    has looked around.
     """
 
     def __init__(self, original: Callable[..., Any], ours: Callable[..., Any], name: str) -> None:
@@ -74,26 +76,17 @@ class Replacement:
         return getattr(self._original, name)
 
     def __reduce__(self) -> Any:
-        return pkgutil.resolve_name, (self._name,)
+        return _standing, (self._name,)
 
 
-class Replacements:
-    """Those of one module here."""
+def _standing(name: str) -> Any:
+    """A spawned worker gets its dataset, with the functions that it holds, before it first asks it."""
+    pkgutil.resolve_name(name)  # imports the package
+    look_around_once()
+    return pkgutil.resolve_name(name)
 
-    def __init__(self) -> None:
-        self._made: list[tuple[Any, str, Replacement]] = []
 
-    def put(self, owner: Any, attribute: str, ours: Callable[..., Any], name: str) -> None:
-        """`ours` in front of owner.attribute, unless something of ours is there."""
-        original = getattr(owner, attribute)
-        if not isinstance(original, Replacement):
-            made = Replacement(original, ours, name)
-            setattr(owner, attribute, made)
-            self._made.append((owner, attribute, made))
-
-    def take_out(self) -> None:
-        """What somebody put around a replacement later stays, and calls the original from now on."""
-        for owner, attribute, made in self._made:
-            if getattr(owner, attribute, None) is made:
-                setattr(owner, attribute, made._original)
-        self._made.clear()
+def put_in_front(replaced: Replaced, owner: Any, attribute: str, ours: Callable[..., Any], name: str) -> None:
+    """A Replacement by `ours`, of that name, becomes owner.attribute, unless one is there."""
+    if not isinstance(getattr(owner, attribute), Replacement):
+        replaced.put(owner, attribute, lambda original: Replacement(original, ours, name))

@@ -6,6 +6,8 @@ orientation that its versions read differently; and everything where the environ
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -15,8 +17,9 @@ import numpy as np
 
 from .. import _core
 from .._common.regular_files import open_regular
-from .decoding import Replacements, decoded, is_jpeg
+from .decoding import decoded, is_jpeg, put_in_front
 from .orientation import orientation_of
+from .replaced import Replaced
 from .samples import agrees
 
 _LIMITS = "OPENCV_IO_MAX_IMAGE_"
@@ -37,8 +40,7 @@ _LAYOUTS: dict[int, tuple[str | None, str]] = {
 # What puts a picture of each orientation upright, as Pillow numbers it.
 _METHODS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
 
-_replacements = Replacements()
-_originals: dict[str, Any] = {}
+_replaced = Replaced()
 
 
 def _decoded(jpeg: bytes, flags: int) -> np.ndarray | None:
@@ -96,10 +98,12 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {"imread": _imread, "imdecode": _imd
 
 def __getattr__(name: str) -> Any:
     """imread and imdecode are OpenCV's: pickle looks through all modules for functions that say of no module
-    that it is theirs, as OpenCV's do, so it finds one that a script bound before it was replaced.
+    that it is theirs, as OpenCV's do, so it finds one that a script bound before it was replaced. A process
+    that unpickles one may not have imported OpenCV.
     """
     if name in _FUNCTIONS:
-        return _originals.get(name) or getattr(sys.modules["cv2"], name)
+        with contextlib.suppress(ImportError):
+            return _replaced.original(importlib.import_module("cv2"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -117,11 +121,9 @@ def install() -> bool:
         lambda jpeg: cv2.imdecode(np.frombuffer(jpeg, np.uint8), color), lambda jpeg: _decoded(jpeg, color)
     ):
         for name, ours in _FUNCTIONS.items():
-            _originals[name] = getattr(cv2, name)
-            _replacements.put(cv2, name, ours, f"cv2:{name}")
+            put_in_front(_replaced, cv2, name, ours, f"cv2:{name}")
     return True
 
 
 def uninstall() -> None:
-    _replacements.take_out()
-    _originals.clear()
+    _replaced.put_back()

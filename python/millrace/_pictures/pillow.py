@@ -24,21 +24,21 @@ from PIL import Image, ImageFile, JpegImagePlugin
 
 from .. import _core
 from .asking import asked
+from .pillow_versions import DOOR, MAY_BEGIN_DOWN
 from .plain_files import end_png, is_plain
+from .replaced import Replaced
 
-_DOOR = "_im" if "_im" in Image.Image().__dict__ else "im"  # Pillow 11 made `im` a property
 _RECORD = "_millrace_record"
 _SHOWN = "_millrace_shown"
-_MAY_BEGIN_DOWN = int(Image.__version__.split(".")[0]) >= 13
 _LOOKS = "_millrace_looks"  # how often somebody looked at the picture
 
-_originals: list[tuple[type, str, Any, Any]] = []  # class, name, what was there, what is there now
+_replaced = Replaced()
 
 
 def record_of(image: Image.Image) -> _core.RecordedPicture | None:
     """The recording, if `image` has no pixels yet."""
     state = image.__dict__
-    return None if _DOOR in state else state.get(_RECORD)
+    return None if DOOR in state else state.get(_RECORD)
 
 
 def recorded(image: Image.Image) -> _core.RecordedPicture | None:
@@ -58,7 +58,7 @@ def _begin(image: ImageFile.ImageFile) -> None:
     counts = asked()
     if counts is None:
         return
-    begun = is_plain(image, _original(ImageFile.ImageFile, "load")) and _read(image)
+    begun = is_plain(image, _replaced.original(ImageFile.ImageFile, "load")) and _read(image)
     counts.opened += begun
     counts.left_to_pillow += not begun
 
@@ -84,7 +84,7 @@ def _read(image: ImageFile.ImageFile) -> bool:
         file.close()
     image.fp = None
     image.__dict__[_RECORD] = record
-    del image.__dict__[_DOOR]
+    del image.__dict__[DOOR]
     return True
 
 
@@ -99,7 +99,7 @@ def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: A
     except (_core.CorruptDataError, _core.UnavailableError):
         # Image.open() may be the script's own, and asks for limits again.
         image = JpegImagePlugin.JpegImageFile(io.BytesIO(record.compressed))
-        _original(ImageFile.ImageFile, "load")(image)
+        _replaced.original(ImageFile.ImageFile, "load")(image)
         record.give_pixels(image.convert("RGB").tobytes("raw", "RGBX"))
         result = render(*args)
     if (counts := asked()) is not None:
@@ -130,7 +130,7 @@ def _make_pixels(image: Image.Image, record: _core.RecordedPicture) -> Any:
     if (counts := asked()) is not None:
         counts.called()
     state = image.__dict__
-    core = state.setdefault(_DOOR, _core_image(record))  # another thread's, if that came first
+    core = state.setdefault(DOOR, _core_image(record))  # another thread's, if that came first
     state.pop(_RECORD, None)
     if (shown := state.pop(_SHOWN, None)) is not None:
         shown.append(core)
@@ -145,9 +145,9 @@ class _Door:
         record = state.get(_RECORD)
         if record is not None:
             return _make_pixels(image, record)
-        if _DOOR in state:  # since this began: by another thread
-            return state[_DOOR]
-        raise AttributeError(f"{owner.__name__!r} object has no attribute {_DOOR!r}")
+        if DOOR in state:  # since this began: by another thread
+            return state[DOOR]
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {DOOR!r}")
 
 
 class _Access:
@@ -199,7 +199,7 @@ class _CoreImage:
 
     def resize(self, size: Any, resample: int = 0, box: Any = None) -> _CoreImage:
         return _CoreImage(
-            self.record.resize(size, resample, (0, 0, *self.size) if box is None else box, _MAY_BEGIN_DOWN)
+            self.record.resize(size, resample, (0, 0, *self.size) if box is None else box, MAY_BEGIN_DOWN)
         )
 
     def transpose(self, method: int) -> _CoreImage:
@@ -217,10 +217,10 @@ class _CoreImage:
 def _settled(image: Any) -> Any:
     """A picture over a _CoreImage, as one that waits."""
     state = image.__dict__
-    core = state.get(_DOOR)
+    core = state.get(DOOR)
     if type(core) is _CoreImage:
         state[_RECORD] = core.record
-        del state[_DOOR]
+        del state[DOOR]
     return image
 
 
@@ -263,7 +263,7 @@ def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         stand_in = object.__new__(type(self))
         stand_in.__dict__.update(self.__dict__)
-        stand_in.__dict__[_DOOR] = _CoreImage(record)
+        stand_in.__dict__[DOOR] = _CoreImage(record)
         try:
             result = original(stand_in, *args, **kwargs)
         except (_core.NotRecorded, AttributeError, TypeError):  # what can't wait, or the script's own mistake
@@ -321,39 +321,25 @@ def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
 # ------------------------------------------------------------------ in and out of Pillow's classes
 
 
-def _original(owner: type, name: str) -> Any:
-    found = (original for kind, of, original, _ in _originals if kind is owner and of == name)
-    return next(found, getattr(owner, name))
+_METHODS: list[tuple[type, str, Callable[..., Any]]] = [
+    *(
+        (Image.Image, name, _waiting)
+        for name in ("convert", "copy", "__copy__", "crop", "point", "resize", "transpose")
+    ),
+    (Image.Image, "tobytes", _tobytes),
+    (Image.Image, "load", _load),
+    (Image.Image, "close", _close),
+    (ImageFile.ImageFile, "load", _load_file),
+]
 
 
 def install() -> None:
-    if _originals:
-        return
-    made: list[tuple[type, str, Callable[..., Any]]] = [
-        (Image.Image, name, _waiting)
-        for name in ("convert", "copy", "__copy__", "crop", "point", "resize", "transpose")
-    ]
-    made += [
-        (Image.Image, "tobytes", _tobytes),
-        (Image.Image, "load", _load),
-        (Image.Image, "close", _close),
-        (ImageFile.ImageFile, "load", _load_file),
-    ]
-    for owner, name, wrap in made:
-        original = owner.__dict__.get(name)
-        if original is None:
-            continue
-        ours = wrap(original)
-        _originals.append((owner, name, original, ours))
-        setattr(owner, name, ours)
-    setattr(Image.Image, _DOOR, _Door())
+    for owner, name, wrap in _METHODS:
+        if name in owner.__dict__:
+            _replaced.put(owner, name, wrap)
+    _replaced.put(Image.Image, DOOR, lambda _: _Door())
 
 
 def uninstall() -> None:
-    """Pictures that still wait keep their recording, and get their pixels through the door, which stays. So
-    does what a script put around a method since, and calls ours.
-    """
-    for owner, name, original, ours in _originals:
-        if owner.__dict__.get(name) is ours:
-            setattr(owner, name, original)
-    _originals.clear()
+    """Pictures that still wait keep their recording, and get their pixels through the door, which stays."""
+    _replaced.put_back()

@@ -13,6 +13,7 @@ from PIL import Image
 
 from .. import _core
 from .pillow import derived, hold, record_of, recorded, rendered
+from .replaced import Replaced
 
 _AFFINE = 0
 _OPERATION = "_millrace_operation"  # of an enhancer that waits
@@ -121,37 +122,24 @@ def _enhance(original: Callable[..., Any]) -> Callable[..., Any]:
 
 # ------------------------------------------------------------------ in and out of Pillow's classes
 
-_NOTHING = object()
-_originals: list[tuple[type, str, Any, Any]] = []
-
-
-def _put(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
-    if any(done is owner and known == name for done, known, _, _ in _originals):
-        return
-    original = owner.__dict__.get(name, _NOTHING)
-    ours = wrap(original)
-    _originals.append((owner, name, original, ours))
-    setattr(owner, name, ours)
+_replaced = Replaced()
 
 
 def install() -> None:
     """In what is imported by now."""
-    _put(Image.Image, "histogram", _histogram)
-    _put(Image.Image, "transform", _transform)
+    _replaced.put(Image.Image, "histogram", _histogram)
+    _replaced.put(Image.Image, "transform", _transform)
     module = sys.modules.get("PIL.ImageEnhance")
     if module is None:
         return
-    _put(module._Enhance, "enhance", _enhance)
+    _replaced.put(module._Enhance, "enhance", _enhance)
     for name, operation in _ENHANCERS.items():
         cls = getattr(module, name)
         begin = cls.__init__
-        _put(cls, "degenerate", functools.partial(_Degenerate, begin))
-        _put(cls, "__init__", functools.partial(_beginning, operation=operation))
+        _replaced.put(cls, "degenerate", functools.partial(_Degenerate, begin))
+        _replaced.put(cls, "__init__", functools.partial(_beginning, operation=operation))
 
 
 def uninstall() -> None:
     """Enhancers that wait make what they blend with when they are asked, as that stays."""
-    for owner, name, original, ours in _originals:
-        if original is not _NOTHING and owner.__dict__.get(name) is ours:
-            setattr(owner, name, original)
-    _originals[:] = [place for place in _originals if place[2] is _NOTHING]
+    _replaced.put_back()

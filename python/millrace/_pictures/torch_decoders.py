@@ -21,14 +21,15 @@ import torch
 
 from .. import _core
 from .._common.regular_files import open_regular
-from .decoding import Replacements, decoded
+from .decoding import decoded, put_in_front
 from .orientation import orientation_of
+from .replaced import Replaced
 from .samples import agrees
 
 _UNCHANGED, _GREY, _RGB = 0, 1, 3  # ImageReadMode of both packages
 _MODES = {"UNCHANGED": _UNCHANGED, "GRAY": _GREY, "RGB": _RGB}
 
-_replacements = Replacements()
+_replaced = Replaced()
 
 
 def _decoded(jpeg: bytes, mode: int, turned: bool) -> torch.Tensor | None:
@@ -89,12 +90,12 @@ def _put_in_vision(package: Any) -> None:
         for name in ("read_image", "decode_image", "decode_jpeg"):
             ours = _in_place_of(getattr(image, name))
             for module in (image, package):
-                _replacements.put(module, name, ours, f"{module.__name__}:{name}")
+                put_in_front(_replaced, module, name, ours, f"{module.__name__}:{name}")
         return
     operators = torch.ops.image
     for name in ("decode_image", "decode_jpeg"):
         if _agrees(functools.partial(_third_true, getattr(operators, name))):
-            _replacements.put(operators, name, _vision_operator, f"torch:ops.image.{name}")
+            put_in_front(_replaced, operators, name, _vision_operator, f"torch:ops.image.{name}")
 
 
 def _third_true(operator: Callable[..., Any], data: torch.Tensor, mode: int) -> Any:
@@ -103,7 +104,7 @@ def _third_true(operator: Callable[..., Any], data: torch.Tensor, mode: int) -> 
 
 def _put_in_codec(decoders: Any) -> None:
     if _agrees(decoders._decode_jpeg):
-        _replacements.put(decoders, "_decode_jpeg", _codec_operator, f"{_CODEC}:_decode_jpeg")
+        put_in_front(_replaced, decoders, "_decode_jpeg", _codec_operator, f"{_CODEC}:_decode_jpeg")
 
 
 def _agrees(turning: Callable[[torch.Tensor, int], Any]) -> bool:
@@ -173,5 +174,5 @@ def install() -> bool:
 
 
 def uninstall() -> None:
-    _replacements.take_out()
+    _replaced.put_back()
     _done.clear()

@@ -19,7 +19,8 @@ from PIL import Image
 from .. import _core
 from .asking import asked
 from .pillow import derived, looked_at, record_of, recorded
-from .redirect import Redirection, can_be_redirected
+from .redirect import can_be_redirected
+from .replaced import Replaced
 
 _FUNCTIONS = "torchvision.transforms.functional"
 _PILLOW_FUNCTIONS = "torchvision.transforms._functional_pil"
@@ -176,37 +177,22 @@ _PLACES: list[tuple[str, str, Callable[..., Any]]] = [
     (_PILLOW_FUNCTIONS, "adjust_hue", _adjust_hue),
     (_PILLOW_FUNCTIONS, "to_grayscale", _to_grayscale),
 ]
-_redirections: list[Redirection] = []
-_call: tuple[Any, Any] | None = None  # Compose's own, and ours
+_replaced = Replaced()
 
 
 def install() -> bool:
     """False while torchvision is being imported."""
-    global _call
     classes = sys.modules.get(_CLASSES)
     if not hasattr(classes, "Normalize"):
         return False
-    if _call is not None:
-        return True
     for module, name, wrap in _PLACES:
         function = getattr(sys.modules.get(module), name, None)
         if can_be_redirected(function):
-            _redirections.append(Redirection(function, wrap))
-    compose = classes.Compose  # type: ignore[union-attr]
-    _call = compose.__call__, _compose(compose.__call__)
-    compose.__call__ = _call[1]
+            _replaced.redirect(function, wrap)
+    _replaced.put(classes.Compose, "__call__", _compose)  # type: ignore[union-attr]
     _shipped.look()
     return True
 
 
 def uninstall() -> None:
-    """What a script put there since stays."""
-    global _call
-    for redirection in _redirections:
-        redirection.take_back()
-    _redirections.clear()
-    if _call is not None:
-        compose = sys.modules[_CLASSES].Compose  # type: ignore[attr-defined]
-        if compose.__call__ is _call[1]:
-            compose.__call__ = _call[0]
-        _call = None
+    _replaced.put_back()

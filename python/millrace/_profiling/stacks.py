@@ -91,7 +91,7 @@ class StackSample(NamedTuple):
 
 
 class StackSampler:
-    """`with sampler:` around one batch's user code, by the worker's own thread.
+    """`with sampler:` around one batch's user code, by the worker's own thread; or begin() and end().
 
     patient: of a worker process, which may be gone soon: the first sample costs it some milliseconds, for a
         thread and for pages that it shared with its parent. So sampling begins after 0.5 s of batches that
@@ -124,11 +124,13 @@ class StackSampler:
         self.wall = dict.fromkeys(_SPLIT, 0.0)
         self.cpu = dict.fromkeys(_SPLIT, 0.0)
 
-    @property
-    def is_of_this_thread(self) -> bool:
-        return not self._on or self._ident == _thread.get_ident()
-
     def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(self, *_: Any) -> None:
+        self.end()
+
+    def begin(self) -> None:
         if not self._on:
             return
         global _open
@@ -140,7 +142,7 @@ class StackSampler:
             _open = self
             _core.stack_enter()
 
-    def __exit__(self, *_: Any) -> None:
+    def end(self) -> None:
         if not self._on:
             return
         global _open

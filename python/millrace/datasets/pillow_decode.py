@@ -1,5 +1,5 @@
 """Pictures through Pillow: for ImageFolder without native transforms, and for the engine where a file is no
-JPEG.
+JPEG. Pillow itself is imported when it is needed: most loaders come by here, and few of them have pictures.
 """
 
 from __future__ import annotations
@@ -7,13 +7,16 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from millrace import errors
 from millrace._common.regular_files import open_regular
 from millrace.errors import CorruptDataError, corrupt_data
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
@@ -23,6 +26,8 @@ def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
 
 def open_picture(path: str | os.PathLike[str], upright: bool = False) -> Image.Image:
     """pil_loader(path), turned as the file's EXIF orientation asks if `upright`."""
+    from PIL import Image, ImageOps
+
     with open_regular(path, "rb") as file:
         try:
             with Image.open(file) as image:
@@ -30,11 +35,14 @@ def open_picture(path: str | os.PathLike[str], upright: bool = False) -> Image.I
         except MemoryError:
             raise
         except Exception as error:  # Pillow's plugins raise nearly every type for damaged files
-            raise corrupt_data(os.fspath(path), error, _KINDS[fault_of(error)]) from error
+            kinds = CorruptDataError, errors.UnidentifiedImageError, errors.DecompressionBombError
+            raise corrupt_data(os.fspath(path), error, kinds[fault_of(error)]) from error
 
 
 def fault_of(error: object) -> int:
     """A PictureFault (src/codecs/image_header.h): what Pillow has an exception type of its own for."""
+    from PIL import Image, UnidentifiedImageError
+
     return (
         1
         if isinstance(error, UnidentifiedImageError)
@@ -44,9 +52,6 @@ def fault_of(error: object) -> int:
     )
 
 
-_KINDS = (CorruptDataError, errors.UnidentifiedImageError, errors.DecompressionBombError)
-
-
 class PillowDecoder:
     """What an engine asks Pillow: the pictures that its codecs leave to it, and what Pillow says of those
     they decode themselves. Pillow's limit on pixels, PIL.Image.MAX_IMAGE_PIXELS, is that of the moment when
@@ -54,6 +59,8 @@ class PillowDecoder:
     """
 
     def __init__(self) -> None:
+        from PIL import Image
+
         self._limit = Image.MAX_IMAGE_PIXELS
 
     def __call__(self, data: bytes, path: str) -> tuple[np.ndarray, int]:
@@ -68,6 +75,8 @@ class PillowDecoder:
         limit, pixels = self._limit, max(1, width) * max(1, height)
         if limit is None or pixels <= limit:
             return
+        from PIL import Image
+
         text = (
             f"Image size ({pixels} pixels) exceeds limit of {{}} pixels, could be decompression bomb DOS"
             " attack."
@@ -78,6 +87,8 @@ class PillowDecoder:
 
     def identifies(self, data: bytes) -> bool:
         """Whether Pillow would find out what it is and open it, whatever its decoding said then."""
+        from PIL import Image, UnidentifiedImageError
+
         try:
             with Image.open(io.BytesIO(data)):
                 return True
@@ -96,6 +107,8 @@ def decode_with_pillow(data: bytes, path: str) -> tuple[np.ndarray, int]:
     Palettes and transparency follow Pillow's rules, and so does the limit on pixels. The engine names `path`
     in what this raises.
     """
+    from PIL import ExifTags, Image, UnidentifiedImageError
+
     try:
         with Image.open(io.BytesIO(data)) as image:
             pixels = np.asarray(image.convert("RGB"))

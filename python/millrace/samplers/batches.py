@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -28,6 +29,8 @@ class BatchIterator:
         self._sampler: BatchSampler | None = sampler  # until the first batch
         self._arrays = arrays
         self._indices: Any = None
+        self._take: Callable[[int], Any] | None = None  # gives arrays
+        self._inners: Callable[[], Any] | None = None  # says where `_indices` stand
 
     def __iter__(self) -> BatchIterator:
         return self
@@ -36,10 +39,12 @@ class BatchIterator:
         if self._sampler is not None:
             sampler, self._sampler = self._sampler, None
             self._begin(sampler)
-        batch = self._take(self._batch_size)
-        if not len(batch) or (self._drop_last and len(batch) < self._batch_size):
+        size = self._batch_size
+        batch = [*islice(self._indices, size)] if self._take is None else self._take(size)
+        count = len(batch)
+        if count < size and (not count or self._drop_last):
             raise StopIteration
-        self._position += len(batch)
+        self._position += count
         return batch
 
     @signing
@@ -51,10 +56,7 @@ class BatchIterator:
 
     def place(self) -> tuple[int, Any]:
         """What state_at() needs to make the state of here, in a fraction of its time."""
-        indices = self._indices
-        if isinstance(indices, ResumableIterator):
-            return self._position, indices.place()
-        return self._position, unsigned_state(indices) if hasattr(indices, "state_dict") else self._inner
+        return self._position, self._inner if self._inners is None else self._inners()
 
     def state_at(self, place: tuple[int, Any]) -> dict[str, Any]:
         """What state_dict() would have given at `place`."""
@@ -81,14 +83,12 @@ class BatchIterator:
                 raise StateError(
                     f"the state is from behind {self._position} indices, and the sampler gives only {given}"
                 )
-        self._take = (
-            self._indices.take
-            if self._arrays and getattr(self._indices, "gives_numbers", False)
-            else self._list
-        )
-
-    def _list(self, count: int) -> list[Any]:
-        return [*islice(self._indices, count)]
+        if self._arrays and getattr(self._indices, "gives_numbers", False):
+            self._take = self._indices.take
+        if isinstance(self._indices, ResumableIterator):
+            self._inners = self._indices.place
+        elif hasattr(self._indices, "state_dict"):
+            self._inners = functools.partial(unsigned_state, self._indices)
 
 
 @known(data.BatchSampler)

@@ -70,7 +70,7 @@ class DeviceLoaderTest : public ::testing::Test {
       result->labels.push_back(i * 3);
     }
     result->files = std::make_shared<sources::PathFiles>(paths);
-    result->pipeline = transforms::ImagePipeline::create(std::move(chain));
+    result->views.push_back(transforms::ImagePipeline::create(std::move(chain)));
     result->fallback = std::make_shared<DisguisedJpeg>();
     return result;
   }
@@ -221,7 +221,7 @@ TEST_F(DeviceLoaderTest, FloatsAreTheCpusButForTheLastBits) {
     ASSERT_EQ(run.seen.size(), wanted.seen.size());
     for (size_t b = 0; b < wanted.seen.size(); ++b) {
       ASSERT_EQ(run.seen[b].images.size(), wanted.seen[b].images.size());
-      const base::DType dtype = images->pipeline->output_type();
+      const base::DType dtype = images->pipeline().output_type();
       for (size_t i = 0; i < wanted.seen[b].images.size() / base::dtype_bytes(dtype); ++i)
         ASSERT_NEAR(device::load_element(run.seen[b].images.data(), dtype, static_cast<int64_t>(i)),
                     device::load_element(wanted.seen[b].images.data(), dtype, static_cast<int64_t>(i)),

@@ -34,13 +34,16 @@ class FakeMaker final : public RowMaker {
     shape_ = rows_->shape_is_fixed || !rows_->shape_of ? rows_->shape : rows_->shape_of(key);
     return shape_;
   }
-  void finish(void* row) override {
+  void finish(const RowMemory& memory) override {
+    uint8_t* const row =
+        memory.part(0, static_cast<size_t>(shape_.channels) * static_cast<size_t>(shape_.height) *
+                           static_cast<size_t>(shape_.width));
     if (rows_->finish) rows_->finish(key_);
     if (rows_->unreadable_at_finish.contains(key_.index)) {
       std::memset(row, 0xEE, 1);  // a decoder that fails has often written something
       refuse("damaged");
     }
-    fill(key_, shape_, static_cast<uint8_t*>(row));
+    fill(key_, shape_, row);
   }
 
  private:

@@ -104,7 +104,7 @@ TEST(SharedDecoding, LongFilesWithSmallPicturesAreLeftWithinTheBudgetOfBytes) {
   for (int i = 0; i < kPictures; ++i) paths->append(file);
   images->files = std::make_shared<sources::PathFiles>(paths);
   images->labels.assign(kPictures, 0);
-  images->pipeline = transforms::ImagePipeline::create({Resize{16, 16}, ToTensor{OutputType::u8}});
+  images->views.push_back(transforms::ImagePipeline::create({Resize{16, 16}, ToTensor{OutputType::u8}}));
   // The budget would do for more decoded pictures than there are, but for three files only.
   const Speed tight = speed(images, false, microseconds(1000), size_t{13} << 20);
   static_assert(kPictures * kPicture < size_t{13} << 20);
@@ -124,7 +124,7 @@ TEST(SharedDecoding, FollowsTheSpeedsOfBothSides) {
   for (int i = 0; i < kPictures; ++i) paths->append(file);
   images->files = std::make_shared<sources::PathFiles>(paths);
   images->labels.assign(kPictures, 0);
-  images->pipeline = transforms::ImagePipeline::create({Resize{16, 16}, ToTensor{OutputType::u8}});
+  images->views.push_back(transforms::ImagePipeline::create({Resize{16, 16}, ToTensor{OutputType::u8}}));
   const Speed cpu = speed(images, false, microseconds(1), 0);
   EXPECT_EQ(cpu.left, 0);
   const auto one = static_cast<int64_t>(cpu.seconds / kPictures * 1e6);

@@ -54,7 +54,7 @@ class WorkerTest : public ::testing::Test {
     auto result = std::make_shared<ImageDataset>();
     result->labels.assign(files.size(), 3);
     result->files = std::make_shared<sources::PathFiles>(paths);
-    result->pipeline = transforms::ImagePipeline::create(std::move(chain));
+    result->views.push_back(transforms::ImagePipeline::create(std::move(chain)));
     if (with_fallback) result->fallback = std::make_shared<DisguisedJpeg>();
     return result;
   }
@@ -64,8 +64,8 @@ class WorkerTest : public ::testing::Test {
     Worker worker(images, &times);
     const transforms::OutputShape shape = worker.prepare({1, 2, index, 0});
     const auto elements = static_cast<size_t>(shape.channels * shape.height * shape.width);
-    std::vector<uint8_t> result(elements * base::dtype_bytes(images->pipeline->output_type()));
-    worker.finish(result.data());
+    std::vector<uint8_t> result(elements * base::dtype_bytes(images->pipeline().output_type()));
+    worker.finish({result.data()});
     EXPECT_GT(times.ns(trace::Stage::read), 0);
     EXPECT_GT(times.ns(trace::Stage::decode), 0);
     EXPECT_GT(times.ns(trace::Stage::transform), 0);
@@ -101,12 +101,12 @@ TEST_F(WorkerTest, ARowIsTheChainOnTheFullyDecodedPicture) {
       const base::ImageView picture = whole.resize(header.width, header.height);
       codecs::JpegDecoder().decode(bytes_of(jpeg), header, {0, 0, header.width, header.height}, picture);
       const auto scratch = transforms::ImagePipeline::make_scratch();
-      const auto params = images->pipeline->draw(header.width, header.height, 1, {1, 2, index, 0});
-      const auto need = images->pipeline->plan(header.width, header.height, params, *scratch);
+      const auto params = images->pipeline().draw(header.width, header.height, 1, {1, 2, index, 0});
+      const auto need = images->pipeline().plan(header.width, header.height, params, *scratch);
       std::vector<float> expected(3 * 20 * 24);
       uint8_t* const corner = picture.row(need.region.top) + need.region.left * base::kPixelBytes;
-      images->pipeline->apply({corner, need.region.width, need.region.height, picture.stride_bytes}, *scratch,
-                              expected.data());
+      images->pipeline().apply({corner, need.region.width, need.region.height, picture.stride_bytes},
+                               *scratch, expected.data());
       const auto got = row(images, index);
       ASSERT_EQ(got.size(), expected.size() * sizeof(float));
       EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size()), 0) << name << " " << index;

@@ -2,6 +2,7 @@
 // same bytes.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -44,6 +45,12 @@ Interpolation mode_of(const std::string& letter) {
          : letter == "c" ? Interpolation::bicubic
                          : Interpolation::nearest;
 }
+
+const std::map<std::string, AugmentKind> kKinds = {
+    {"sharpness", AugmentKind::sharpness},   {"posterize", AugmentKind::posterize},
+    {"solarize", AugmentKind::solarize},     {"autocontrast", AugmentKind::autocontrast},
+    {"equalize", AugmentKind::equalize},     {"invert", AugmentKind::invert},
+    {"gaussian", AugmentKind::gaussian_blur}};
 
 // Words with comma-separated arguments, as make_golden.py reads them; the random decisions become
 // SampleParams.
@@ -95,7 +102,11 @@ struct Parsed {
         chain.push_back(CenterCrop{n[0], n[1]});
       } else if (name == "rrc") {
         chain.push_back(RandomResizedCrop{.height = n[0], .width = n[1], .interpolation = mode_of(mode)});
-        params.ops.push_back({.kind = Kind::resized_crop, .op = op, .box = {n[2], n[3], n[4], n[5]}});
+        OpParams& crop = params.ops.emplace_back();
+        crop.kind = Kind::resized_crop;
+        crop.op = op;
+        crop.box = {n[2], n[3], n[4], n[5]};
+        crop.interpolation = mode_of(mode);
       } else if (name == "brightness" || name == "contrast" || name == "saturation" || name == "hue") {
         chain.push_back(ColorJitter{});
         params.ops.push_back({.kind = Kind::color_jitter,
@@ -119,6 +130,12 @@ struct Parsed {
                                 .shear_x = double(n[4]),
                                 .shear_y = double(n[5])},
                                {}, size));
+      } else if (kKinds.contains(name)) {
+        chain.push_back(AugmentPolicy{.branches = {{}}});
+        OpParams& policy = params.ops.emplace_back();
+        policy.kind = Kind::policy;
+        policy.op = op;
+        policy.steps = {{.kind = kKinds.at(name), .value = n.empty() ? 0 : n[0] / 100.0}};
       } else {
         EXPECT_EQ(name, "crop");
         const auto fill = static_cast<uint8_t>(n[1]);

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import torchvision.transforms.functional as F
-from PIL import Image, ImageOps
+from PIL import Image, ImageFilter, ImageOps
 from torchvision.transforms import InterpolationMode
 
 MODES = {"l": InterpolationMode.BILINEAR, "c": InterpolationMode.BICUBIC, "n": InterpolationMode.NEAREST}
@@ -50,8 +50,14 @@ def run(chain: str, image: Image.Image, orientation: int) -> Image.Image:
             if padding:
                 image = F.pad(image, padding, (fill, fill + 1, fill + 2), PADDING[mode])
             image = F.crop(image, top, left, height, width)
-        elif name in ("brightness", "contrast", "saturation", "hue"):  # hundredths
+        elif name in ("brightness", "contrast", "saturation", "hue", "sharpness"):  # hundredths
             image = getattr(F, f"adjust_{name}")(image, n[0] / 100)
+        elif name in ("posterize", "solarize"):  # hundredths of bits, of the threshold
+            image = getattr(F, name)(image, n[0] // 100)
+        elif name == "gaussian":  # hundredths of the radius
+            image = image.filter(ImageFilter.GaussianBlur(n[0] / 100))
+        elif name in ("autocontrast", "equalize", "invert"):
+            image = getattr(F, name)(image)
         elif name == "grey":
             image = F.rgb_to_grayscale(image, 3)
         elif name == "rotate":  # mode, degrees
@@ -122,6 +128,20 @@ CASES = [
     ("affine,c,5,0,0,200,0,0 center,60,40", 61, 47, 1),
     ("affine,n,0,5,7,150,0,0 grey", 61, 47, 1),
     ("affine,l,0,300,0,100,0,0", 31, 17, 1),
+    ("sharpness,190", 61, 47, 1),
+    ("sharpness,10 hflip center,30,31", 61, 47, 1),
+    ("sharpness,300", 2, 9, 1),
+    ("rrc,l,32,32,7,3,40,29 sharpness,150 equalize sharpness,30 vflip crop,0,0,0,20,20,3,4", 61, 47, 1),
+    ("posterize,300 solarize,12800", 61, 47, 1),
+    ("resize,l,24,30,0 solarize,25600 invert rotate,l,20", 61, 47, 1),
+    ("brightness,40 autocontrast contrast,150 autocontrast", 61, 47, 1),
+    ("equalize rrc,c,16,18,5,6,30,31 equalize hflip", 61, 47, 1),
+    ("gaussian,120", 61, 47, 1),
+    ("gaussian,10 hflip center,30,31", 61, 47, 1),
+    ("rrc,c,32,32,7,3,40,29 gaussian,200 gaussian,55", 61, 47, 1),
+    ("gaussian,3000", 9, 5, 1),
+    ("equalize", 5, 4, 1),
+    ("autocontrast", 1, 1, 1),
     *[
         (f"exif rrc,l,16,18,3,5,20,{h}", 61, 47, o)
         for o, h in zip(range(1, 9), [30, 31, 32, 33, 34, 35, 36, 37], strict=True)

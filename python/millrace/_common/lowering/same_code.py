@@ -43,7 +43,7 @@ def called(function: Any, template: str) -> list[Any] | None:
 
     `template`: statements separated by "; ", in which names are met in the order of evaluation.
     """
-    function, bound = _unbound(function)
+    function, bound = unbound(function)
     if not isinstance(function, types.FunctionType):
         return None
     code = function.__code__
@@ -75,7 +75,7 @@ def called(function: Any, template: str) -> list[Any] | None:
 
 def is_method_of_argument(function: Any, name: str, argument: str) -> bool:
     """Whether `function(x)` is `x.name("argument")`, and does nothing else."""
-    function, bound = _unbound(function)
+    function, bound = unbound(function)
     if not isinstance(function, types.FunctionType) or (free := _free_argument(function, bound)) is None:
         return False
     code = function.__code__
@@ -122,7 +122,7 @@ def plain_attribute(owner: Any, name: str) -> Any:
 # ---------------------------------------------------------------- the function and its arguments
 
 
-def _unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
+def unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
     """(the function, what is bound of its arguments, by name or position). Objects are what their __call__
     is, modules their forward.
     """

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe
 from torch.utils.data.dataloader import _DatasetKind
 
-from ..._pictures.asking import asks, stops_asking
+from ..._pictures.asking import Asker, look_around, this_thread
 from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
@@ -53,7 +53,9 @@ class InlineEngine(Counting):
                 *arguments, loader.collate_fn, loader.drop_last, self._sink, setup.on_error
             )
         self._pictures = PictureCounts() if loader.pictures == "lazy" else None
-        self._stacks: StackSampler | None = None  # of the thread that calls next()
+        # of the thread that calls next(): which one it is, and what looks at its stack
+        self._asker: Asker | None = None
+        self._stacks: StackSampler
         self._watch = watch_of(progress.log) if self._kind == _DatasetKind.Map else None
         self._streams = self._batched and self._kind == _DatasetKind.Iterable
         self._lists: deque[Any] = deque()
@@ -76,37 +78,38 @@ class InlineEngine(Counting):
         self._lists = deque()
 
     def next(self, timeout: float) -> Delivered | None:
-        began = time.perf_counter()
+        began, counters = time.perf_counter(), self.counters
         try:
             delivered = self._next_list() if self._positions is None else self._next_whole()
         finally:
-            self.counters["wait_seconds"] += time.perf_counter() - began
-            if self._sink is not None:
-                add_errors(self.counters, self._sink.errors)
-                self._sink.errors = []
+            counters["wait_seconds"] += time.perf_counter() - began
+            if (sink := self._sink) is not None:
+                add_errors(counters, sink.errors)
+                sink.errors = []
         if delivered is not None and delivered.error is None:
-            self.counters["batches"] += 1
+            counters["batches"] += 1
         return delivered
 
     def _next_list(self) -> Delivered | None:
         index = self.doing = self._lists.popleft()
         watch = self._watch
-        draws = None if watch is None else watch.before()
+        draws = None if watch is None or watch.tasks < watch.due else watch.before()
         try:
             batch = self._fetched(index)
         except StopIteration:
             return None
         except Exception as error:
             return Delivered(None, error=error, draws=draws)
-        delivered = Delivered(batch)
         if watch is not None:
-            delivered.draws = watch.after(draws)
-        if self._streams:
-            self.counters["samples"] += leading_length(batch)
-            delivered.rows = getattr(self.fetcher, "names", None)
-        else:
+            if watch.looking:
+                draws = watch.after(draws)
+            else:
+                watch.tasks += 1
+        if not self._streams:
             self.counters["samples"] += operator.length_hint(index, 1) if self._batched else 1
-        return delivered
+            return Delivered(batch, None, -1, None, None, None, draws)
+        self.counters["samples"] += leading_length(batch)
+        return Delivered(batch, rows=getattr(self.fetcher, "names", None), draws=draws)
 
     def _next_whole(self) -> Delivered | None:
         """on_error="skip": the next batch that has a sample."""
@@ -140,15 +143,22 @@ class InlineEngine(Counting):
                 return Delivered(batch, rows=rows, draws=draws)
 
     def _fetched(self, index: Any) -> Any:
+        fetcher, pictures, mine = self.fetcher, self._pictures, this_thread.asker
+        if mine is not self._asker:
+            self._asker, self._stacks = mine, StackSampler(fetcher.dataset, self._profiler.clock)
         stacks = self._stacks
-        if stacks is None or not stacks.is_of_this_thread:
-            stacks = self._stacks = StackSampler(self.fetcher.dataset, self._profiler.clock)
-        before, asked_before = enter(SAMPLE), asks(self._pictures)
+        if pictures is not None:
+            look_around()
+        before, asked_before = enter(SAMPLE), mine.counts
+        mine.counts = pictures or False
         try:
-            with stacks:
-                return _shown(self.fetcher.fetch, index) if recording() else self.fetcher.fetch(index)
+            stacks.begin()
+            try:
+                return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
+            finally:
+                stacks.end()
         finally:
-            stops_asking(asked_before)
+            mine.counts = asked_before
             enter(before)
 
     def close(self) -> None:

@@ -191,9 +191,7 @@ class WorkerEngine(Counting):
         if self._positions is None:
             add_errors(self.counters, answer.errors)
         self.counters["samples"] += answer.samples
-        delivered = Delivered(answer.batch)
-        delivered.number, delivered.worker, delivered.state = task, worker, answer.state
-        delivered.rows, delivered.draws = rows, answer.draws
+        delivered = Delivered(answer.batch, None, task, worker, answer.state, rows, answer.draws)
         if isinstance(answer.batch, ExceptionWrapper):
             delivered.finish = ExceptionWrapper.reraise
         else:

@@ -19,10 +19,9 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from ... import _core
 from ..._common.lowering.memory_rows import TABLES, stacked, table_rows
-from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.refusal import NotLowered, loaded
 from ..._common.lowering.rows import Column, RowSet, row_form
 from ...datasets.arrays import Arrays
-from ...datasets.hdf5 import HDF5, mapped_rows
 from ...datasets.tokens import Tokens
 from ...datasets.tokens.windows import token_rows
 from .arrow import is_arrow, recognise_arrow
@@ -40,12 +39,14 @@ def is_in_memory(dataset: Any) -> bool:
 
 def _is_mapped_arrays(dataset: Any) -> bool:
     # chunked files make whole batches instead (lowering/batches.py)
-    return type(dataset) is HDF5 and dataset.mapped_tables is not None
+    return type(dataset) is loaded("millrace.datasets.hdf5", "HDF5") and dataset.mapped_tables is not None
 
 
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
     if _is_mapped_arrays(dataset):
+        from ...datasets.hdf5 import mapped_rows
+
         return mapped_rows(dataset)
     recognise = _RECOGNISERS.get(type(dataset))
     if recognise is None:

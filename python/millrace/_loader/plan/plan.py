@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import SequentialSampler, default_collate
@@ -19,7 +19,6 @@ from ...samplers.native import inner_sampler
 from ..engine import EngineSpec
 from ..engines.images import Files, ImageSpec
 from ..engines.rows import RowsSpec
-from ..engines.stream import StreamSpec
 from ..seeding import recognise_worker_init
 from .batches import BatchSource, batch_spec, is_batches, recognise_batch_collate, recognise_batches
 from .collate import recognise_collate
@@ -31,6 +30,9 @@ from .samplers import has_torchs_order, is_plain, sampler_name
 from .source import Source
 from .sources import joins_pictures, recognise_source
 from .streams import Stream, is_stream, recognise_stream
+
+if TYPE_CHECKING:
+    from ..engines.stream import StreamSpec
 
 
 @dataclass(frozen=True)

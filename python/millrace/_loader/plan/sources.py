@@ -14,13 +14,12 @@ from torch.utils.data import ConcatDataset, Subset
 
 from ... import _core
 from ..._common.lowering.refusal import NotLowered, loaded
-from ...datasets import ImageFolder, IndexedWebDataset
+from ...datasets import ImageFolder
 from ..engines.images import Files
 from ..engines.targets import Targets
 from .joined import recognise_joined
 from .path_lists import recognise_torchvision
 from .pixel_arrays import recogniser_of_arrays
-from .shard_stages import recognise_indexed
 from .source import Source
 from .timm_folders import recognise_timm
 
@@ -37,9 +36,16 @@ def _may_be_pictures(dataset: Any) -> bool:
         dataset = dataset.dataset
     return (
         joins_pictures(dataset)
-        or isinstance(dataset, (ImageFolder, IndexedWebDataset))
+        or isinstance(dataset, ImageFolder)
+        or _is_indexed(type(dataset))
         or _library(dataset) is not None
     )
+
+
+def _is_indexed(cls: type) -> bool:
+    """Imports nothing: who has an IndexedWebDataset has imported what is behind it."""
+    base = loaded("millrace.datasets.webdataset.indexed", "IndexedWebDataset")
+    return base is not None and issubclass(cls, base)
 
 
 def _library(root: Any) -> Callable[[Any], Source] | None:
@@ -78,7 +84,9 @@ def recognise_source(dataset: Any) -> Source:
 def _recognise_root(root: Any) -> Source:
     if "__getitems__" in getattr(root, "__dict__", ()):
         raise NotLowered(f"this {type(root).__name__} was given a __getitems__ of its own; remove it")
-    if type(root) is IndexedWebDataset:
+    if type(root) is loaded("millrace.datasets.webdataset.indexed", "IndexedWebDataset"):
+        from .shard_stages import recognise_indexed
+
         transform, make_files = recognise_indexed(root)
         return Source("indexed WebDataset", transform, lambda: Files(*make_files()))
     if isinstance(root, ImageFolder):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import default_collate
 
 from ... import _core
 from ..._common.devices import batch_memory
-from ..._common.lowering.refusal import NotLowered
-from ...datasets.webdataset import WebDataset
-from ...datasets.webdataset.flow import Stage
-from ...datasets.webdataset.handlers import Handler
-from ...datasets.webdataset.holding import Batched
-from ..engines.stream import StreamSpec
+from ..._common.lowering.refusal import NotLowered, loaded
 from ..tuning.numbers import Auto
-from .shard_stages import Recogniser
+
+if TYPE_CHECKING:
+    from ...datasets.webdataset import WebDataset
+    from ...datasets.webdataset.flow import Stage
+    from ...datasets.webdataset.handlers import Handler
+    from ...datasets.webdataset.holding import Batched
+    from ..engines.stream import StreamSpec
 
 
 def readers_of(loader: Any) -> int:
@@ -43,7 +44,9 @@ def seen_as_inline(loader: Any) -> Any:
 
 
 def is_stream(dataset: Any) -> bool:
-    return isinstance(dataset, WebDataset)
+    """Imports nothing: who has a WebDataset has imported what is behind it."""
+    cls = loaded("millrace.datasets.webdataset.dataset", "WebDataset")
+    return cls is not None and isinstance(dataset, cls)
 
 
 _DECISIVE = ("__iter__", "_items", "_flow", "_source", "stages", "iterate")
@@ -63,6 +66,9 @@ class Stream:
 
     def spec(self, pipeline: _core.ImagePipeline, loader: Any) -> StreamSpec:
         """NotLowered where a handler asks for what the engine cannot do."""
+        from ...datasets.webdataset.holding import Batched
+        from ..engines.stream import StreamSpec
+
         batch_size, drop_last = loader.batch_size, loader.drop_last
         batch, stages, handler = self.batch, self.stages, self.handler
         size, partial = (batch_size, not drop_last) if batch is None else (batch.batchsize, batch.partial)
@@ -100,6 +106,9 @@ class Stream:
 
 def recognise_stream(loader: Any) -> Stream:
     """The Stream that is `loader`'s dataset; NotLowered names the first stage that stands in the way."""
+    from ...datasets.webdataset import WebDataset
+    from .shard_stages import Recogniser
+
     dataset = loader.dataset
     for name in _DECISIVE:
         if getattr(type(dataset), name) is not getattr(WebDataset, name):

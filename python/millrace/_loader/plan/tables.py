@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..._common.lowering.refusal import loaded
 from ..._common.lowering.rows import Column, RowSet
-from ...datasets.tables import Table
 
 
 def is_plain_table(dataset: Any) -> bool:
-    return type(dataset) is Table and dataset.plain_tables() is not None
+    """Imports nothing: who has a Table has imported what is behind it."""
+    cls = loaded("millrace.datasets.tables.table", "Table")
+    return type(dataset) is cls and dataset.plain_tables() is not None
 
 
 def recognise_table(dataset: Any) -> RowSet:

@@ -39,12 +39,10 @@ from .saved import CursorStart
 _END = object()
 
 
-class _Place(NamedTuple):
-    """Behind an index list that was drawn."""
-
-    lists: int
-    samples: int
-    note: Any  # what `states_of` makes the samplers' states of, or None
+_Place = tuple[int, int, Any]
+"""Behind an index list that was drawn: lists, samples, and what `states_of` makes the samplers' states of, or
+None. A plain tuple, as each list has one.
+"""
 
 
 class Steps(NamedTuple):
@@ -91,8 +89,8 @@ class IndexCursor:
         self._keep_items = keep_items
         self._known = known_sampler(index_sampler)
         self._lists: Any = None  # an iterator, once it is open
-        self._note: Callable[[int], Any] | None = None  # of index_lists.Lists, as is what follows
-        self._states_of: Callable[[Any], tuple[Any, Any]] = tuple
+        self._note: Callable[[], Any] | None = None  # of index_lists.Lists, as is what follows
+        self._states_of: Any = None
         self._waiting = list(self._start.pending)
         self._first: Any = _END  # drawn by open()
         self._before_made = before_made
@@ -100,9 +98,10 @@ class IndexCursor:
         self._packed: dict[str, str | None] = {}  # the same as text, as far as it was asked for
         self._again = list(self._start.again)  # lists that come again after the last one
         # of what was drawn, and handed out
-        self._last = self._at = _Place(self._start.lists, self._start.samples, None)
+        self._last: _Place = (self._start.lists, self._start.samples, None)
+        self._at = self._last
         # between the two, and their lists, without keep_items
-        self._ahead: deque[tuple[_Place, Any]] = deque()
+        self.ahead: deque[tuple[_Place, Any]] = deque()
         # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the
         # highest handed out.
         self._items: dict[int, Any] = {}
@@ -114,7 +113,7 @@ class IndexCursor:
     def __next__(self) -> Any:
         before = enter(DRAW)
         try:
-            item = self._next_item_shown() if recording() else self._next_item()
+            item = self._draw_shown() if recording() else self._draw()
         finally:
             enter(before)
         if item is _END:
@@ -123,21 +122,20 @@ class IndexCursor:
             self._items[self._drawn] = item
             self._drawn += 1
         # at once: a signal's handler may raise after it
-        self._ahead.append((self._last, None if self._keep_items else item))
+        self.ahead.append((self._last, None if self._keep_items else item))
         return item
 
-    def _next_item(self) -> Any:
-        if self._lists is None:
-            self.open()
-        item, self._first = (self._draw() if self._first is _END else self._first), _END
-        return item
-
-    def _next_item_shown(self) -> Any:
+    def _draw_shown(self) -> Any:
         with recorded("draw"):
-            return self._next_item()
+            return self._draw()
 
     def _draw(self) -> Any:
         """The next list, whose position is `_last` then; _END after the last."""
+        if self._lists is None:
+            self.open()
+        if self._first is not _END:
+            item, self._first = self._first, _END
+            return item
         if self._waiting:
             return self._waiting.pop(0)
         steps, (number, samples, note) = self._steps, self._last
@@ -147,10 +145,10 @@ class IndexCursor:
         if steps is not None:
             item = self._counted(steps, number, item)
         if item is not _END:
-            samples += _size(item)
+            samples += 1 if type(item) is int else _size(item)
             if self._note is not None:
-                note = self._note(samples)
-            self._last = _Place(number + 1, samples, note)
+                note = self._note()
+            self._last = number + 1, samples, note
         return item
 
     def _counted(self, steps: Steps, number: int, item: Any) -> Any:
@@ -168,12 +166,12 @@ class IndexCursor:
         draw `number`. The list.
         """
         if not self._keep_items:
-            self._at, item = self._ahead.popleft()
+            self._at, item = self.ahead.popleft()
             return item
         item = self._items.pop(number, None)
         if item is not None:
             while self._reached < number:
-                self._reached, (self._at, _) = self._reached + 1, self._ahead.popleft()
+                self._reached, (self._at, _) = self._reached + 1, self.ahead.popleft()
         return item
 
     @property
@@ -181,21 +179,17 @@ class IndexCursor:
         """Whether all that a state says of the samplers is millrace's own."""
         return self._known is not None and type(inner_sampler(self._known)) is not ShuffledSampler
 
-    @property
-    def lists_out(self) -> int:
-        """Lists that were drawn and whose batches the consumer has not."""
-        return len(self._ahead)
-
     # ---------------------------------------------------------------- state
 
     def state(self) -> dict[str, Any]:
         """Where the consumer is. Keys with an underscore are those of torchdata's StatefulDataLoader."""
-        sampler, iterator = self._unmoved() if self._at.note is None else self._states_of(self._at.note)
+        lists, samples, note = self._at
+        sampler, iterator = self._unmoved() if note is None else self._states_of(note, samples)
         state = {
             "_index_sampler_state": sampler,
             "_sampler_iter_state": iterator,
-            "_sampler_iter_yielded": self._at.lists,
-            "samples": self._at.samples,
+            "_sampler_iter_yielded": lists,
+            "samples": samples,
             "generators": self._generators_to_save(),
             "ranks": getattr(inner_sampler(self._known), "num_replicas", 1),
         }
@@ -216,9 +210,10 @@ class IndexCursor:
 
     def _again_known(self) -> list[Any]:
         """Of the lists that come again, those that were handed out: the others will be drawn again."""
-        if self._steps is None or (not self._steps.repeats_first and self._at.lists < self._steps.own):
+        lists, steps = self._at[0], self._steps
+        if steps is None or (not steps.repeats_first and lists < steps.own):
             return []
-        return self._again[: self._at.lists]
+        return self._again[:lists]
 
     def state_at_end(self) -> dict[str, Any]:
         """What the next epoch begins with."""
@@ -231,7 +226,7 @@ class IndexCursor:
         )
         if self._known is None and inner is not sampler and is_stateful(inner):
             state["_sampler_iter_state"] = {
-                "samples_yielded": self._at.samples,
+                "samples_yielded": self._at[1],
                 "sampler_state": state_of(inner),
             }
         state["generators"] = {name: packed(rng) for name, rng in self.generators_now().items()}
@@ -263,15 +258,15 @@ class IndexCursor:
 
     def _generators_to_save(self) -> dict[str, str | None]:
         """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
-        needless = set()
-        if not self._draws_globally() or (self._at.note is not None and self._at.lists):
+        needless, (lists, _, note) = set(), self._at
+        if not self._draws_globally() or (note is not None and lists):
             needless |= {"global", "python"}
         if self._lists is None and self._before_made is None:
             now = {
                 name: packed(state) for name, state in self.generators_now().items() if name not in needless
             }
             return now | self._start.generators
-        if self._known is not None and self._at.lists:  # its state holds that of the generator it draws from
+        if self._known is not None and lists:  # its state holds that of the generator it draws from
             drawn_from = getattr(inner_sampler(self._known), "generator", None)
             needless |= {name for name, generator in self._generators.items() if generator is drawn_from}
         before = self._before or self.generators_now()
@@ -339,10 +334,10 @@ class IndexCursor:
         self._lists = iter(())  # what raises here ends the epoch, as it ends torch's generator of batches
         lists = open_lists(self._index_sampler, self._made, self._start, self._as_arrays)
         if lists.begins_anew:
-            self._last = self._at = _Place(0, 0, None)
+            self._last = self._at = 0, 0, None
         self._lists, self._note, self._states_of = lists.iterator, lists.note, lists.states_of
-        if self._note is not None and (lists.notes_the_start or self._last.lists):
-            self._last = self._at = self._last._replace(note=self._note(self._last.samples))
+        if self._note is not None and (lists.notes_the_start or self._last[0]):
+            self._last = self._at = *self._last[:2], self._note()
 
 
 class CursorSampler:
@@ -365,8 +360,6 @@ class CursorSampler:
 
 def _size(item: Any) -> int:
     """Samples in what an index sampler gave: a list of them, an array, or one."""
-    if type(item) is int:
-        return 1
     try:
         return len(item)
     except TypeError:

@@ -37,12 +37,9 @@ class Lists(NamedTuple):
     """Index lists, and how the position after the one drawn last is noted."""
 
     iterator: Iterator[Any]
-    note: Callable[[int], Any] | None = (
-        None  # given the samples drawn so far; None: the samplers have no state
-    )
-    states_of: Callable[[Any], tuple[Any, Any]] = (
-        tuple  # of a note: (the index sampler's state, its iterator's)
-    )
+    note: Callable[[], Any] | None = None  # None: the samplers have no state
+    # of a note and the samples drawn by then: (the index sampler's state, its iterator's)
+    states_of: Callable[[Any, int], tuple[Any, Any]] = lambda note, _: note
     notes_the_start: bool = False  # whether a note before the first list says more than that there is none
     begins_anew: bool = False  # the state that was to start from is of another epoch
 
@@ -60,7 +57,7 @@ def open_lists(index_sampler: Any, made: Iterator[Any] | None, start: CursorStar
     iterator = made if made is not None and start.index_sampler_state is None else iter(index_sampler)
     put_back(iterator, start.iterator_state)
     if is_stateful(index_sampler) or is_stateful(iterator):
-        return Lists(iterator, lambda _: (state_of(index_sampler), state_of(iterator)), notes_the_start=True)
+        return Lists(iterator, lambda: (state_of(index_sampler), state_of(iterator)), notes_the_start=True)
     if type(index_sampler) is not _InfiniteConstantSampler:
         _skip(iterator, start.lists, "index lists")
     return Lists(iterator)
@@ -93,11 +90,9 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
             known.load_state_dict(start.iterator_state)
     lists = known.arrays() if as_arrays and type(known) is OurBatchSampler else iter(known)
     if not hasattr(lists, "place"):
-        return Lists(lists, lambda _: (None, unsigned_state(lists)), begins_anew=begins_anew)
+        return Lists(lists, lambda: (None, unsigned_state(lists)), begins_anew=begins_anew)
     # A position for each list, and a state for the one that is asked for.
-    return Lists(
-        lists, lambda _: lists.place(), lambda place: (None, lists.state_at(place)), begins_anew=begins_anew
-    )
+    return Lists(lists, lists.place, lambda place, _: (None, lists.state_at(place)), begins_anew=begins_anew)
 
 
 def _of_batches(batches: BatchSampler, start: CursorStart) -> Lists:
@@ -114,19 +109,20 @@ def _of_batches(batches: BatchSampler, start: CursorStart) -> Lists:
     put_back(iterator, saved.get("sampler_iter_state"))
     lists = _in_batches(iterator, batches.batch_size, batches.drop_last)
     if is_stateful(sampler) or is_stateful(iterator):
-        return Lists(lists, lambda samples: (None, _nested(samples, sampler, iterator)), notes_the_start=True)
+        return Lists(
+            lists,
+            lambda: (state_of(sampler), state_of(iterator)),
+            lambda states, samples: (None, _nested(samples, *states)),
+            notes_the_start=True,
+        )
     if type(sampler) is not _InfiniteConstantSampler:
         _skip(iterator, start.samples, "indices")
     return Lists(lists)
 
 
 def _nested(samples: int, sampler: Any, iterator: Any) -> dict[str, Any]:
-    """As torchdata nests it."""
-    return {
-        "samples_yielded": samples,
-        "sampler_state": state_of(sampler),
-        "sampler_iter_state": state_of(iterator),
-    }
+    """States as torchdata nests them."""
+    return {"samples_yielded": samples, "sampler_state": sampler, "sampler_iter_state": iterator}
 
 
 def known_sampler(index_sampler: Any) -> Any:

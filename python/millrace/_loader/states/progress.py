@@ -12,7 +12,7 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch.utils.data.dataloader import _DatasetKind
@@ -30,6 +30,9 @@ from .remembering import Remembering
 from .sampler_epochs import SamplerEpochs
 from .saved import CursorStart, SavedState
 from .worker_places import WorkerPlaces
+
+if TYPE_CHECKING:
+    from ..engine import Delivered
 
 _logger = logging.getLogger(__name__)
 
@@ -206,46 +209,32 @@ class Progress(Remembering):
         self._shared_seed = self._shared_seed if shared_seed is None else shared_seed
         self._snapshot = None if self._every == 1 else self._now()
 
-    def turn(
-        self,
-        number: int = -1,
-        worker: int | None = None,
-        state: Any = None,
-        rows: Any = None,
-        draws: Any = None,
-    ) -> None:
-        """A batch goes to the consumer, or the error that it came to: of draw `number` where order is free.
-        For the history recorder:
-        `rows`, its samples, where they are not those of the list, and what was drawn before it.
-        """
+    def turn(self, delivered: Delivered) -> None:
+        """A batch goes to the consumer, or the error that it came to."""
         if self.log is not None:
             self.log.made += 1
         if self._held is None:
-            self._turn(number, worker, state, rows, draws)
+            self._turn(delivered)
             return
-        parts, left_out = self._live_parts(), self.left_out()
-        self._held.append(lambda: self._turn(number, worker, state, rows, draws, parts, left_out))
+        # The batch belongs to who asked for it, who may drop it before its turn.
+        kept, parts, left_out = delivered.without_batch(), self._live_parts(), self.left_out()
+        self._held.append(lambda: self._turn(kept, parts, left_out))
 
-    def _turn(
-        self,
-        number: int,
-        worker: int | None,
-        state: Any,
-        rows: Any,
-        draws: Any,
-        parts: Any = None,
-        left_out: int | None = None,
-    ) -> None:
+    def _turn(self, delivered: Delivered, parts: Any = None, left_out: int | None = None) -> None:
         if parts is not None:
             self._parts = parts
         self._left_out_then = left_out
-        if not self._asks_workers and self.log is not None and self.log.start is None:
+        log = self.log
+        if log is not None and log.start is None and not self._asks_workers:
             self.remember_start()  # where the samplers stood when the first list was drawn
-        item = self._cursor.handed_out(number)
+        item, worker = self._cursor.handed_out(delivered.number), delivered.worker
         if worker is not None:
-            self.places.handed_out(worker, state)
+            self.places.handed_out(worker, delivered.state)
         self._yielded += 1
-        self._remember(item if rows is None and not self.streams else rows, worker, draws)
+        if log is not None:
+            if delivered.rows is not None or self.streams:
+                item = delivered.rows
+            self._remember(log, item, worker, delivered.draws)
         if self._every > 1 and self._yielded % self._every == 0:
             self._snapshot = self._now()
 
@@ -268,12 +257,11 @@ class Progress(Remembering):
         for _ in range(self.held if count is None else min(count, self.held)):
             self._held.popleft()()
 
-    def drawing(self) -> None:
-        """Without workers: a list is about to be drawn. One that is still out was lost to Ctrl-C; this
+    def lost_one(self) -> bool:
+        """Without workers, before a list is drawn: whether one that is still out was lost to Ctrl-C; its
         iterator does not make it again.
         """
-        if self._cursor.lists_out > self.held:
-            self.turn()
+        return len(self._cursor.ahead) > self.held
 
     def finish(self) -> None:
         """Behind the last batch."""

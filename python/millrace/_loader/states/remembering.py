@@ -74,11 +74,8 @@ class Remembering(Written):
                 state["millrace"]["left_out"] = self.left_out_before
             log.start = state
 
-    def _remember(self, rows: Any, worker: int | None, draws: Any) -> None:
+    def _remember(self, log: EpochLog, rows: Any, worker: int | None, draws: Any) -> None:
         """After a batch is delivered."""
-        log = self.log
-        if log is None:
-            return
         log.engine_epoch = self.epoch  # of iterators that stay, known after the epoch's beginning
         log.handed_out(self._yielded - 1, rows, -1 if worker is None else worker, draws)
         if self._asks_workers and log.wants_state(self._yielded):

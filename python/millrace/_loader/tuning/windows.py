@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 WINDOW_SECONDS = 0.5
 WINDOW_BATCHES = 6
@@ -82,7 +82,7 @@ class Meter:
 
     def _usual(self, step: float) -> float:
         steps = self._steps
-        if len(steps) >= 8 and step > _ODD_STEP_SECONDS and step > _ODD_STEP * (usual := median(steps)):
+        if len(steps) >= 8 and step > _ODD_STEP_SECONDS and step > _ODD_STEP * (usual := _median(steps)):
             return usual
         steps.append(step)
         return step
@@ -102,3 +102,9 @@ class Noise:
     @property
     def spread(self) -> float:
         return max(LEAST_NOISE, math.sqrt(self._variance or 0.0))
+
+
+def _median(steps: Sequence[float]) -> float:
+    from statistics import median  # seldom wanted, and it brings decimal and fractions
+
+    return median(steps)

@@ -3,12 +3,14 @@ can be made with the same draws.
 
 Their states are read before each batch (torch's costs a microsecond, random's ten, numpy's thirty), but not
 of those that the first batches have left alone: these are only glanced at, around every 16th, later every
-64th.
+64th, which costs half a microsecond for each of random and numpy.
 """
 
 from __future__ import annotations
 
+import _random
 import ctypes
+import functools
 import pickle
 import random
 from array import array
@@ -31,38 +33,41 @@ class DrawWatch:
 
     def __init__(self, before: DrawWatch | None = None) -> None:
         self._drawn: set[str] = set() if before is None else set(before._drawn)
-        self._tasks = 0 if before is None else before._tasks
-        self._looking = False  # between before() and after()
+        self.tasks = 0 if before is None else before.tasks  # that were done
+        self.looking = False  # between before() and after(), which look at some of the generators
+        self.due = 0  # before this task, counting `tasks` on does what before() and after() do
         self._then: dict[str, Any] = {}
 
     def before(self) -> Draws | None:
         """A batch is about to be made. None: the dataset draws from no generator, as far as is known."""
-        tasks = self._tasks
-        due = tasks < _AT_FIRST or tasks % (_EVERY if tasks < _LATER else _SELDOM) == 0
-        looks = self._looking = due and len(self._drawn) < len(_GENERATORS)
+        tasks = self.tasks
+        every = _EVERY if tasks < _LATER else _SELDOM
+        due = tasks < _AT_FIRST or tasks % every == 0
+        looks = self.looking = due and len(self._drawn) < len(_GENERATORS)
         if not looks and not self._drawn:
+            self.due = tasks + every - tasks % every
             return None
         self._then = {name: self._reader(name)() for name in _GENERATORS if looks or name in self._drawn}
         return {name: self._then[name] for name in self._drawn} if self._drawn else None
 
     def after(self, draws: Draws | None) -> Draws | None:
         """The batch is made; `draws`: what before() said. Returns what is to be remembered."""
-        if not self._looking:
-            self._tasks += 1
+        if not self.looking:
+            self.tasks += 1
             return draws
         new = {
             name
             for name, then in self._then.items()
             if name not in self._drawn and not _equal(self._reader(name)(), then)
         }
-        whole = self._tasks < _AT_FIRST  # of a glance nothing can be put back
-        self._tasks += 1
+        whole = self.tasks < _AT_FIRST  # of a glance nothing can be put back
+        self.tasks += 1
         self._drawn |= new
         return {name: self._then[name] for name in self._drawn} if new and whole else draws
 
     def _reader(self, name: str) -> Callable[[], Any]:
         generator = _GENERATORS[name]
-        return generator.state if name in self._drawn or self._tasks < _AT_FIRST else generator.glance
+        return generator.state if name in self._drawn or self.tasks < _AT_FIRST else generator.glance
 
 
 def watch_of(log: Any) -> DrawWatch | None:
@@ -90,6 +95,11 @@ def _torchs() -> Any:
     return torch.get_rng_state().numpy()
 
 
+def _glance_at_torchs() -> bytes:
+    """As bytes, which are compared in no time."""
+    return torch.get_rng_state().numpy().tobytes()
+
+
 def _put_torchs(state: Any) -> None:
     torch.set_rng_state(torch.from_numpy(state.copy()))
 
@@ -100,9 +110,28 @@ def _randoms() -> Any:
 
 
 def _glance_at_randoms() -> Any:
-    """The same of random's, whose place comes last."""
-    _, words, gauss = random.getstate()
-    return words[620:], gauss
+    """The words and the place in them, and what gauss() keeps: from where the generator has them in memory,
+    as getstate() makes an int of each word.
+    """
+    generator, words_at = random.getstate.__self__, _words_of_random()  # type: ignore[attr-defined]
+    if words_at is None:
+        _, words, gauss = random.getstate()
+        return words[620:], gauss
+    return ctypes.string_at(id(generator) + words_at, _RANDOM_BYTES), generator.gauss_next
+
+
+_RANDOM_BYTES = 625 * 4
+
+
+@functools.cache
+def _words_of_random() -> int | None:
+    """Where they begin in the object of CPython's generator; None where they are not found."""
+    generator, begin = random.getstate.__self__, object.__basicsize__  # type: ignore[attr-defined]
+    if _random.Random.__basicsize__ < begin + _RANDOM_BYTES:
+        return None
+    *words, place = random.getstate()[1]
+    found = array("I", ctypes.string_at(id(generator) + begin, _RANDOM_BYTES))
+    return begin if found.tolist() == [place, *words] else None
 
 
 def _put_randoms(state: Any) -> None:
@@ -133,7 +162,7 @@ class _Generator(NamedTuple):
 
 
 _GENERATORS = {
-    "torch": _Generator(_torchs, _put_torchs, _torchs),
+    "torch": _Generator(_torchs, _put_torchs, _glance_at_torchs),
     "numpy": _Generator(_numpys, np.random.set_state, _glance_at_numpys),
     "random": _Generator(_randoms, _put_randoms, _glance_at_randoms),
 }

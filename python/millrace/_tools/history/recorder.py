@@ -20,6 +20,7 @@ import numpy as np
 from .draws import DrawWatch, size_of
 from .hashes import BatchHash
 
+_LISTS = frozenset((int, array, np.ndarray))  # whose size stays as it is
 _MOST_EPOCHS = 512  # whose beginnings are remembered
 _MOST_STATES = 128  # of one epoch; more are thinned out
 
@@ -27,33 +28,43 @@ _MOST_STATES = 128  # of one epoch; more are thinned out
 class Step:
     """One batch that was handed out, or the error in its place.
 
-    `rows`: the index list, as the sampler gave it or int64; with `exact`, indices of the engine's files, each
-    as its occurrence in `occurrences` (None: each the first). None: a stream's. `names`: (shard, key) of a
-    stream's samples. `worker`: who made it, -1: nobody. `draws`: what draws.py says of the generators before
-    it was made.
+    `given`: an index list, as the sampler gave it or int64; (file indices, occurrences) as engines have them,
+    both arrays, occurrences None where each is the first; Names; None: not known. `worker`: who made it, -1:
+    nobody. `draws`: what draws.py says of the generators before it was made.
     """
 
-    __slots__ = ("rows", "exact", "occurrences", "names", "worker", "draws", "left_out", "digest", "bytes")
+    __slots__ = ("given", "worker", "draws", "digest", "bytes")
 
-    def __init__(self, rows: Any, exact: bool, occurrences: Any, names: Any, worker: int, draws: Any) -> None:
-        self.rows, self.exact, self.occurrences, self.names, self.worker, self.draws = (
-            rows,
-            exact,
-            occurrences,
-            names,
-            worker,
-            draws,
-        )
+    def __init__(self, given: Any, worker: int = -1, draws: Any = None) -> None:
+        self.given = given
+        self.worker = worker
+        self.draws = draws
         self.digest: BatchHash | None = None
-        self.bytes = 300  # each batch comes by here: what it has not is not asked
-        if rows is not None:
-            self.bytes += 8 * len(rows) if type(rows) is array else _size(rows)
-        if occurrences is not None or names is not None or draws is not None:
-            self.bytes += _size(occurrences) + 100 * len(names or ()) + size_of(draws)
+        self.bytes = _size(given) if draws is None else _size(given) + size_of(draws)
+
+    @property
+    def exact(self) -> bool:
+        """Whether `rows` are indices of the engine's files, each as its occurrence in `occurrences`."""
+        return _is_exact(self.given)
+
+    @property
+    def rows(self) -> Any:
+        """The indices; None: a stream's."""
+        return self.given[0] if self.exact else None if type(self.given) is Names else self.given
+
+    @property
+    def occurrences(self) -> Any:
+        return self.given[1] if self.exact else None
+
+    @property
+    def names(self) -> Names | None:
+        """(shard, key) of a stream's samples."""
+        return self.given if type(self.given) is Names else None
 
     def indices(self) -> Any:
         """As a list of ints where they are that."""
-        return self.rows.tolist() if isinstance(self.rows, (array, np.ndarray)) else self.rows
+        rows = self.rows
+        return rows.tolist() if isinstance(rows, (array, np.ndarray)) else rows
 
 
 class EpochLog:
@@ -86,7 +97,8 @@ class EpochLog:
         )
         self.start: dict[str, Any] | None = None
         self.agreed_steps: Any = None  # of equal_steps
-        self.steps: dict[int, Step] = {}
+        self.steps: dict[int, Any] = {}  # Step, or only the index list where nothing else is known
+        self._oldest = first  # of the steps that may be among them
         self.states: dict[int, dict[str, Any]] = {}
         self._states_every = recorder.states_every
         self.made = first  # batches, or errors in their places, that are on their way to the consumer
@@ -103,12 +115,10 @@ class EpochLog:
             self.states = {at: kept for at, kept in self.states.items() if at % self._states_every == 0}
 
     def hash(self, batch: Any) -> None:
-        """The batch that was made last, before anybody can change it."""
-        if not self.recorder.hashes:
-            return
+        """The batch that was made last, before anybody can change it; for a recorder with `hashes`."""
         number, digest = self.made - 1, BatchHash.of(batch)
         step = self.steps.get(number)
-        if step is None:
+        if type(step) is not Step:
             self._early[number] = digest
             return
         self._hashed(number, step, digest)
@@ -119,30 +129,40 @@ class EpochLog:
         self.recorder.write(self, number, step)
 
     def handed_out(self, number: int, rows: Any, worker: int, draws: Any) -> None:
-        """`rows`: an index list, (file indices, occurrences) as engines have them, or a list of (shard, key);
-        None: not known.
-        """
-        exact, occurrences, names = False, None, None
-        kind = type(rows)
-        if kind is list:
-            rows = _compact(rows)
-        elif kind is tuple and len(rows) == 2 and isinstance(rows[0], np.ndarray):
-            exact, (rows, occurrences) = True, rows
-        elif kind is Names:
-            rows, names = None, rows
-        step = self.steps[number] = Step(rows, exact, occurrences, names, worker, draws)
-        self.count, self.at = number + 1, time.monotonic()
+        """`rows`: as Step has them."""
         recorder = self.recorder
-        recorder.order.append((self, number))
-        recorder.bytes += step.bytes
-        if len(recorder.order) > recorder.max_steps or recorder.bytes > recorder.memory:
+        kept = _compact(rows) if type(rows) is list else rows
+        tells, kind = recorder.hashes or recorder.file is not None, type(kept)
+        if draws is None and worker < 0 and kind in _LISTS and not tells:  # most steps
+            size = _size(kept)
+        else:
+            kept = Step(kept, worker, draws)
+            size = kept.bytes
+        self.steps[number] = kept
+        self.count, self.at = number + 1, time.monotonic()
+        order = recorder.order
+        order.append(self)
+        recorder.bytes += size
+        if len(order) > recorder.max_steps or recorder.bytes > recorder.memory:
             recorder.forget_oldest()
+        if not tells:
+            return
         if recorder.hashes:
             digest = self._early.pop(number, None)
             if digest is not None:
-                self._hashed(number, step, digest)
-        elif recorder.file is not None:
-            recorder.write(self, number, step)
+                self._hashed(number, kept, digest)
+        else:
+            recorder.write(self, number, kept)
+
+    def step(self, number: int) -> Step | None:
+        """What is remembered of it; None: nothing."""
+        kept = self.steps.get(number)
+        return kept if kept is None or type(kept) is Step else Step(kept)
+
+    def forget_oldest(self) -> int:
+        """Bytes that this sets free."""
+        kept, self._oldest = self.steps.pop(self._oldest, None), self._oldest + 1
+        return 0 if kept is None else kept.bytes if type(kept) is Step else _size(kept)
 
     @property
     def nearest_states(self) -> dict[int, dict[str, Any]]:
@@ -202,7 +222,7 @@ class BatchHistory:
         self.epochs: dict[int, EpochLog] = {}
         self.bytes = 0
         self.watch: DrawWatch | None = None  # of the latest epoch without workers
-        self.order: deque[tuple[EpochLog, int]] = deque()
+        self.order: deque[EpochLog] = deque()  # whose step was handed out, step by step
 
     def begin(self, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> EpochLog:
         """An epoch begins, or goes on; of one that is begun again, what was known before is forgotten from
@@ -221,9 +241,7 @@ class BatchHistory:
         """Until the rest is as little as it should be."""
         order = self.order
         while order and (len(order) > self.max_steps or self.bytes > self.memory):
-            old, at = order.popleft()
-            gone = old.steps.pop(at, None)
-            self.bytes -= 0 if gone is None else gone.bytes
+            self.bytes -= order.popleft().forget_oldest()
 
     def grown(self, count: int, step: Step) -> None:
         step.bytes += count
@@ -288,13 +306,21 @@ def _compact(rows: Any) -> Any:
     return rows
 
 
-def _size(rows: Any) -> int:
-    if rows is None:
-        return 0
-    if type(rows) is int:
-        return 100
-    if isinstance(rows, np.ndarray):  # as native engines have them
-        return rows.nbytes
-    if isinstance(rows, array):
-        return len(rows) * rows.itemsize
-    return 100 * len(rows) if isinstance(rows, Sequence) else 100
+def _is_exact(given: Any) -> bool:
+    return type(given) is tuple and len(given) == 2 and isinstance(given[0], np.ndarray)
+
+
+def _size(given: Any) -> int:
+    """Bytes of a step that holds no more than that, about."""
+    kind = type(given)
+    if kind is int:
+        return 400
+    if kind is array:
+        return 300 + 8 * len(given)
+    if given is None:
+        return 300
+    if isinstance(given, np.ndarray):  # as native engines have them
+        return 300 + given.nbytes
+    if _is_exact(given):
+        return 300 + sum(part.nbytes for part in given if part is not None)
+    return 300 + (100 * len(given) if isinstance(given, Sequence) else 100)

@@ -66,7 +66,7 @@ class _Seeds:
 def replayed(loader: Any, step: int, epoch: int | None, verify: bool) -> Any:
     """DataLoader.replay()."""
     log, number = _find(loader, step, epoch)
-    known = log.steps.get(number)
+    known = log.step(number)
     batch = _made_again(loader, log, number, known)
     if verify and known is not None and known.digest is not None:
         difference = known.digest.difference(BatchHash.of(batch))
@@ -92,8 +92,8 @@ def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> str | N
         return None
     if step.draws is not None and (loader.num_workers == 0 or not loader._in_threads()):
         return None
-    others = (other for at, other in log.steps.items() if other.worker == step.worker or at > number)
-    if any(other.draws is not None for other in others):
+    drew = ((at, kept) for at, kept in log.steps.items() if type(kept) is Step and kept.draws is not None)
+    if any(kept.worker == step.worker or at > number for at, kept in drew):
         return (
             "Approximate: the dataset draws random numbers, and it is not known where its generators stood"
             " before this batch"
@@ -106,11 +106,11 @@ def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> str | N
 def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, Any]:
     """DataLoader.seen()."""
     log, number = _find(loader, step, epoch)
-    known = log.steps.get(number)
+    known = log.step(number)
     exact = known is not None and known.exact
     if known is None and not _has_place(loader):
         with undisturbed():
-            known = Step(_list(loader, log, number), False, None, None, -1, None)
+            known = Step(_list(loader, log, number))
     if known is None:
         return {"epoch": log.number, "step": number, "worker": -1, "seed": log.base_seed, "hash": None}
     result = told(log, number, known)
@@ -222,7 +222,7 @@ def _list(loader: Any, log: EpochLog, number: int) -> Any:
 
 def _from_list(loader: Any, log: EpochLog, number: int) -> Any:
     worker = number % log.workers if log.workers else -1  # torch deals them out in turn
-    step = Step(_list(loader, log, number), False, None, None, worker, None)
+    step = Step(_list(loader, log, number), worker)
     spec = make_plan(loader).spec
     return _by_python(loader, log, step) if spec is None else _natively(loader, log, number, spec, step)
 

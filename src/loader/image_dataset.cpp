@@ -1,0 +1,30 @@
+#include "loader/image_dataset.h"
+
+#include <string>
+
+#include "millrace/error.h"
+
+namespace millrace::loader {
+
+std::vector<transforms::OutputShape> ImageDataset::parts() const {
+  std::vector<transforms::OutputShape> shapes;
+  if (views.size() == 1) return shapes;
+  if (views.empty() || views.size() > transforms::kMostViews)
+    throw Error(ErrorKind::invalid_argument, "a data set makes 1 to " +
+                                                 std::to_string(transforms::kMostViews) +
+                                                 " views of a picture, not " + std::to_string(views.size()));
+  for (const auto& view : views) {
+    const auto shape = view->fixed_shape();
+    if (!shape)
+      throw Error(
+          ErrorKind::invalid_argument,
+          "view " + std::to_string(shapes.size()) +
+              " has another size for each picture; end it with a crop or a resize to (height, width)");
+    if (view->output_type() != pipeline().output_type())
+      throw Error(ErrorKind::invalid_argument, "the views of a picture must have one dtype");
+    shapes.push_back(*shape);
+  }
+  return shapes;
+}
+
+}  // namespace millrace::loader
