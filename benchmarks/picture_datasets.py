@@ -46,7 +46,7 @@ def _linked(path: Path, photo: str) -> None:
     path.symlink_to(Path(photo).resolve())
 
 
-def _class_folders(root: Path, paths: list[str]) -> None:
+def class_folders(root: Path, paths: list[str]) -> None:
     for number, photo in enumerate(paths):
         _linked(root / f"class_{number % CLASSES}" / f"{number:05}.jpg", photo)
 
@@ -178,9 +178,9 @@ class Scenario(NamedTuple):
 SCENARIOS = {
     "food101": Scenario(_food, _named("Food101")),
     "pets": Scenario(_pets, _named("OxfordIIITPet")),
-    "target_transform": Scenario(_class_folders, _folder),
+    "target_transform": Scenario(class_folders, _folder),
     "concat": Scenario(_pets, _both_halves),
-    "timm": Scenario(_class_folders, _timm, package="timm"),
+    "timm": Scenario(class_folders, _timm, package="timm"),
     "cifar10": Scenario(_cifar, _known_cifar, _small_chains, 128, in_memory=True),
     "fashion_mnist": Scenario(_fashion, _named("FashionMNIST"), _small_chains, 128, in_memory=True),
 }

@@ -133,7 +133,7 @@ def test_draws_have_torchvisions_distribution(jpeg_folder):
     "options, reason",
     [
         ({"transform": None}, "transform"),
-        ({"transform": lambda image: image}, "no native form"),
+        ({"transform": lambda image: image.rotate(1)}, "no native form"),
         ({"transform": transforms.Compose([transforms.Resize(8)])}, "PIL images"),
         ({"transform": transforms.Resize(8, interpolation="lanczos")}, "lanczos"),
         (

@@ -344,7 +344,7 @@ def test_refusals_say_what_to_change(t, make, reason):
 
 class Mine:
     def __call__(self, picture):
-        return picture
+        return picture.rotate(1)
 
 
 def test_more_refusals():

@@ -35,12 +35,13 @@ ALLOWED = {
 }
 #: Parameters of functions in tables, which are called alike.
 BY_TABLE = {
-    "_common/lowering/transforms.py": {"family", "t"},  # _LOWERED: one function for each transform
-    "_common/lowering/branches.py": {"family"},  # parts of the same table
+    # Their tables have one function for each transform.
+    "_common/lowering/transforms.py": {"family", "t"},
+    "_common/lowering/branches.py": {"family"},
     "_common/lowering/policies.py": {"family"},
     "_common/lowering/timm_policies.py": {"family"},
-    "_common/lowering/timm_transforms.py": {"chain", "t", "family"},
-    "transforms/policies.py": {"bins", "height", "width"},  # one function for each operation's magnitudes
+    "_common/lowering/timm_transforms.py": {"chain", "family", "t"},
+    "transforms/policies.py": {"bins", "height", "width"},  # a table of magnitudes by operation
     "datasets/webdataset/decoders.py": {"pickles"},  # TABLE: one function for each extension
     "datasets/webdataset/handlers.py": {"error"},  # handlers are functions of an exception
 }

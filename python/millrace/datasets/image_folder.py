@@ -11,7 +11,7 @@ import torch
 
 from millrace import _core
 from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.transforms import FIXED_OPS, Lowered, lowered
 from millrace.errors import UnavailableError
 
 from . import folder_listing, pillow_decode
@@ -19,7 +19,6 @@ from .folder_listing import IMG_EXTENSIONS, Folder
 from .lazy_list import Samples, Targets, pack_samples, pack_targets
 from .row_samples import checked_index
 
-_FIXED_OPS = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
 _DEFAULT_LOADERS = {
     ("torchvision.datasets.folder", "default_loader"),
     ("torchvision.datasets.folder", "pil_loader"),
@@ -129,7 +128,7 @@ class ImageFolder(torch.utils.data.Dataset):
     _packed: tuple[_core.PathTable, np.ndarray] | None = None
     _listed: list | None = None
     _odd_targets: Sequence | None = None  # assigned targets whose number is not that of the samples
-    _engine: tuple[list[dict], _core.ImageDataset] | None = None  # with the chain that it was made from
+    _engine: tuple[Any, tuple[Lowered, _core.ImageDataset]] | None = None  # with what it was made from
 
     @property
     def samples(self) -> Sequence[tuple[str, int]]:
@@ -182,7 +181,7 @@ class ImageFolder(torch.utils.data.Dataset):
         position = checked_index(index, len(self))
         path, target = self._sample(position)
         try:
-            chain, engine = self._lower()
+            made, engine = self._lower()
         except NotLowered:
             picture = (
                 pillow_decode.open_picture(path, self.exif)
@@ -192,9 +191,9 @@ class ImageFolder(torch.utils.data.Dataset):
             if self.transform is not None:
                 picture = self.transform(picture)
         else:
-            is_random = any(step["op"] not in _FIXED_OPS for step in chain)
+            is_random = any(step["op"] not in FIXED_OPS for chain in made.chains for step in chain)
             seed = int(torch.empty((), dtype=torch.int64).random_()) if is_random else 0
-            picture = engine.row(position, seed, 0)
+            picture = _sample(made, engine.row(position, seed, 0))
         return picture, target if self.target_transform is None else self.target_transform(target)
 
     def at(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> tuple[torch.Tensor, Any]:
@@ -205,7 +204,8 @@ class ImageFolder(torch.utils.data.Dataset):
         the transform is not native.
         """
         position = checked_index(index, len(self))
-        picture = self._require_engine().row(position, seed, epoch, occurrence)
+        made, engine = self._require_engine()
+        picture = _sample(made, engine.row(position, seed, epoch, occurrence))
         target = self._sample(position)[1]
         return picture, target if self.target_transform is None else self.target_transform(target)
 
@@ -222,13 +222,13 @@ class ImageFolder(torch.utils.data.Dataset):
         pixels; {"op": "augment_policy", "ops": those applied, each {"kind", "value"} and of maps "inverse"
         and "interpolation"}; {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
         """
-        return self._require_engine().draw(checked_index(index, len(self)), seed, epoch, occurrence)
+        return self._require_engine()[1].draw(checked_index(index, len(self)), seed, epoch, occurrence)
 
     def native(self) -> _core.ImageDataset:
         """This dataset as the engine reads it. UnavailableError says why when it cannot."""
         if self.target_transform is not None:
             raise UnavailableError("target_transform is a Python function, which the engine does not call")
-        return self._require_engine()
+        return self._require_engine()[1]
 
     def file_table(self) -> Samples:
         """For the planner: `.paths`, a PathTable, and `.labels`, an int64 array. NotLowered when the samples
@@ -254,33 +254,35 @@ class ImageFolder(torch.utils.data.Dataset):
         paths, labels = self._packed
         return paths[position], int(labels[position])
 
-    def _require_engine(self) -> _core.ImageDataset:
+    def _require_engine(self) -> tuple[Lowered, _core.ImageDataset]:
         try:
-            return self._lower()[1]
+            return self._lower()
         except NotLowered as refusal:
             raise UnavailableError(str(refusal)) from None
 
-    def _lower(self) -> tuple[list[dict], _core.ImageDataset]:
-        """The transform as a chain, and the native dataset. Looks at the transform anew: it may have been
+    def _lower(self) -> tuple[Lowered, _core.ImageDataset]:
+        """The transform as chains, and the native dataset. Looks at the transform anew: it may have been
         changed in place.
         """
         if not self.has_default_loader():
             raise NotLowered("loader is a Python function")
-        chain, _ = lower_transform(self.transform)
-        if self.exif:
-            chain = [{"op": "exif_transpose"}, *chain]
-        if self._engine is None or self._engine[0] != chain:
+        made = lowered(self.transform)
+        if self._engine is None or self._engine[0] != (made, self.exif):
             files = self.file_table()
+            turn = [{"op": "exif_transpose"}] if self.exif else []
             try:
-                pipeline = _core.ImagePipeline(chain)
+                pipelines = [_core.ImagePipeline([*turn, *chain]) for chain in made.chains]
             except ValueError as error:  # the Python transform then says it in torchvision's words
                 raise NotLowered(str(error)) from None
             native = _core.PathFiles(files.paths)
             self._engine = (
-                chain,
-                _core.ImageDataset(native, files.labels, pipeline, pillow_decode.PillowDecoder()),
+                (made, self.exif),
+                (
+                    made,
+                    _core.ImageDataset(native, files.labels, pipelines, pillow_decode.PillowDecoder()),
+                ),
             )
-        return self._engine
+        return self._engine[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_engine"}
@@ -297,6 +299,13 @@ class ImageFolder(torch.utils.data.Dataset):
             if step is not None:
                 text += "\n" + head + repr(step).replace("\n", "\n" + " " * len(head))
         return text
+
+
+def _sample(made: Lowered, row: Any) -> Any:
+    """What the transform returns: the picture, or its views."""
+    if made.views is None:
+        return row
+    return made.views.sample(row if isinstance(row, list) else [row])
 
 
 def _odd_targets_message(targets: int, samples: int) -> str:

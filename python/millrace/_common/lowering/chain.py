@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ import torch
 from .arguments import OURS, TIMM, V1, V1_POLICIES, V2
 from .holders import held_transforms, holder_name, shadowed_method
 from .policy_classes import policy_class
+from .read_source import read
+from .read_values import Maybe, Op, Picture
 from .refusal import NotLowered, loaded
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
@@ -45,7 +48,7 @@ class Chain:
     tensor's.
     """
 
-    def __init__(self, rules: dict[str, Rule], timm_rules: dict[str, Rule]) -> None:
+    def __init__(self, rules: dict[str, Rule], timm_rules: Callable[[], dict[str, Rule]]) -> None:
         self.rules, self.timm_rules = rules, timm_rules  # by the transforms' names
         self.names: list[str] = []
         self.depth = 0  # of callables that hold others
@@ -69,7 +72,14 @@ class Chain:
             to_tensor["multiply"] = True
         return [*self.picture, to_tensor, *self.normalize, *self.erasing]
 
+    def knows(self, transform: Any) -> bool:
+        """Whether `transform` is of a library's class that has a rule, or that holds others."""
+        name, family = type(transform).__name__, _family(type(transform))
+        return (family is not None and name == "Compose") or self._rule(transform, name, family) is not None
+
     def add(self, transform: Any) -> None:
+        if isinstance(transform, (Op, Maybe)):
+            return self._add_read(transform)
         name, family = type(transform).__name__, _family(type(transform))
         if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
             raise NotLowered(f"{name} has forward hooks; remove them")
@@ -88,6 +98,10 @@ class Chain:
                 return
             if (parts := held_transforms(transform)) is not None:
                 return self.add_held(transform, parts)
+            if isinstance(made := read(transform), Picture):
+                return self.add_held(transform, made.steps())
+            if made is not None:
+                raise NotLowered(f"{describe(transform)} makes several views; give it as the whole transform")
             if isinstance(transform, (tuple, list)):
                 raise NotLowered(
                     f"the transform is a {type(transform).__name__} of transforms, as timm's"
@@ -108,11 +122,27 @@ class Chain:
         if family in (OURS, V1) and self.row_type is not torch.Tensor:
             self.row_type = None  # v1's functions on v2's class of tensors
 
+    def _add_read(self, step: Op | Maybe) -> None:
+        """What a callable's source says."""
+        if isinstance(step, Maybe):
+            by_chance = SimpleNamespace(transforms=list(step.steps), p=step.p)
+            self.rules["RandomApply"](self, by_chance, V1)
+            inner = ", ".join(step_name(part) for part in step.steps)
+            self.names.append(f"{inner} by chance")
+        elif step.op["op"] == "rgb":
+            if self.dtype is not None:
+                raise NotLowered("a tensor has no convert()")
+            self.rules["RGB"](self, step, V1)
+            self.names.append(step.name)
+        else:
+            self.change_picture(step.op, step.name)
+            self.names.append(step.name)
+
     def _rule(self, transform: Any, name: str, family: str | None) -> tuple[Rule, str] | None:
         """What lowers `transform`, and the family that it is of; None: nothing does."""
         if family is None and (base := policy_class(type(transform))) is not None:
             name, family = base.__name__, _family(base)
-        rules = self.timm_rules if family == TIMM else self.rules
+        rules = self.timm_rules() if family == TIMM else self.rules
         return None if family is None or name not in rules else (rules[name], family)
 
     def parts(self, transforms: Sequence[Any]) -> list[list[dict[str, Any]]]:
@@ -214,6 +244,10 @@ class Chain:
         if self.dtype is not None:
             raise NotLowered(f"{name} follows another conversion to a tensor; keep one of them")
         self.dtype = dtype
+
+
+def step_name(step: Any) -> str:
+    return step.name if isinstance(step, Op) else holder_name(step)
 
 
 def describe(transform: Any) -> str:

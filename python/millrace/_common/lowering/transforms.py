@@ -8,6 +8,7 @@ values is refused. Sizes are pixels.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,25 +18,39 @@ import torch
 from .arguments import V1, V2, fill, floats, interpolation, padding, pair, picture_fill
 from .branches import HOLDERS_BY_CHANCE
 from .chain import FLOATS, Chain, Rule
+from .holders import holder_name
 from .policies import POLICIES
+from .read_values import Picture
 from .refusal import NotLowered, loaded
 from .timm_policies import TIMM_POLICIES
 from .timm_transforms import TIMM_TRANSFORMS
+from .views import Seen, Views, seen_views
+
+# These decide nothing by chance.
+FIXED_OPS = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """`chain`: what `_core.ImagePipeline` takes; `names`: of the transforms in it. `row_type`: the class of
-    tensor that the transforms themselves return, which is torchvision's Image behind v2's ToImage; None: not
-    known. `begins_with_rgb`: whether pictures of all modes are made RGB before anything else; `makes_rgb`:
-    whether grey ones are anywhere; None: sometimes.
+    """`chains`: what `_core.ImagePipeline` takes, one for each of the `views`; None: there is one, which is
+    all of the sample. `names`: of the transforms in them. `row_type`: the class of tensor that the transforms
+    themselves return, which is torchvision's Image behind v2's ToImage; None: not known. `begins_with_rgb`:
+    whether pictures of all modes are made RGB before anything else; `makes_rgb`: whether grey ones are
+    anywhere; None: sometimes.
     """
 
-    chain: list[dict[str, Any]]
+    chains: list[list[dict[str, Any]]]
     names: list[str]
     row_type: type | None
     begins_with_rgb: bool = False
     makes_rgb: bool | None = False
+    views: Views | None = None
+
+    @property
+    def chain(self) -> list[dict[str, Any]]:
+        """Of the only view."""
+        (chain,) = self.chains
+        return chain
 
 
 def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -51,10 +66,47 @@ def lowered(transform: Any) -> Lowered:
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
             " or ToImage()"
         )
-    chain = Chain(_LOWERED, _TIMM)
+    chain = Chain(_LOWERED, _timm_rules)
+    if not chain.knows(transform) and (seen := seen_views(transform)) is not None:
+        return _of_views(transform, seen)
     chain.add(transform)
     made = chain.finish()
-    return Lowered(made, chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb)
+    return Lowered([made], chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb)
+
+
+def _of_views(transform: Any, seen: Seen) -> Lowered:
+    def chain_of(line: list[Picture]) -> Chain:
+        chain = Chain(_LOWERED, _timm_rules)
+        for picture in line:
+            chain.add(picture.step)
+        return chain
+
+    name = holder_name(transform)
+    for line in seen.shared():
+        if any(op["op"] not in FIXED_OPS for op in chain_of(line).picture):
+            raise NotLowered(
+                f"{name} changes the picture by chance before it makes several views of it; move that into"
+                " the transforms of the views"
+            )
+    chains = [chain_of(line) for line in seen.lines]
+    made = [chain.finish() for chain in chains]
+    if len({_type_of(view) for view in made}) > 1:
+        raise NotLowered(f"{name} makes views of several dtypes; make them one")
+    row_types = {chain.row_type for chain in chains}
+    rgb = {chain.makes_rgb for chain in chains}
+    inner = dict.fromkeys(", ".join(chain.names) for chain in chains)
+    return Lowered(
+        made,
+        [f"{name}: {len(made)} views ({'; '.join(inner)})"],
+        row_types.pop() if len(row_types) == 1 else None,
+        all(chain.begins_with_rgb for chain in chains),
+        rgb.pop() if len(rgb) == 1 else None,
+        seen.views,
+    )
+
+
+def _type_of(chain: list[dict[str, Any]]) -> str:
+    return next(op["dtype"] for op in chain if op["op"] == "to_tensor")
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
@@ -289,10 +341,14 @@ _LOWERED: dict[str, Rule] = {
     "RGB": _rgb,
     "ToPureTensor": _to_pure_tensor,
 }
-# timm's, of its own modules. Its conversions leave tensors as they are.
-_TIMM: dict[str, Rule] = {
-    "MaybeToTensor": _unless_tensor(_to_tensor),
-    "MaybePILToTensor": _unless_tensor(_to_bytes),
-    **TIMM_TRANSFORMS,
-    **TIMM_POLICIES,
-}
+
+
+@functools.cache
+def _timm_rules() -> dict[str, Rule]:
+    """timm's, of its own modules. Its conversions leave tensors as they are."""
+
+    conversions = {
+        "MaybeToTensor": _unless_tensor(_to_tensor),
+        "MaybePILToTensor": _unless_tensor(_to_bytes),
+    }
+    return {**conversions, **TIMM_TRANSFORMS, **TIMM_POLICIES}

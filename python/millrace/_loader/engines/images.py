@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ... import _core
+from ..._common.lowering.views import Views
 from ...datasets.pillow_decode import PillowDecoder
 from .native import NativeSpec
 from .targets import Targets
@@ -40,12 +41,13 @@ def ring_slots(batch_bytes: int | None) -> int:
     return 2 if batch_bytes is not None and batch_bytes >= _LARGE_BATCH_BYTES else 3
 
 
-def slots_for(pipeline: _core.ImagePipeline, batch_size: int | None) -> int:
-    """ring_slots() of batches that `pipeline` makes."""
-    shape = pipeline.fixed_shape
-    if shape is None or batch_size is None:
+def slots_for(pipelines: Sequence[_core.ImagePipeline], batch_size: int | None) -> int:
+    """ring_slots() of batches that have what `pipelines` make."""
+    sizes = [pipeline.fixed_shape for pipeline in pipelines]
+    if None in sizes or batch_size is None:
         return ring_slots(None)
-    return ring_slots(batch_size * math.prod(shape) * getattr(torch, pipeline.output_dtype).itemsize)
+    elements = sum(math.prod(size) for size in sizes if size is not None)
+    return ring_slots(batch_size * elements * getattr(torch, pipelines[0].output_dtype).itemsize)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,10 @@ class ImageSpec(NativeSpec):
     """Files, their labels, the transforms, and the way from the sampler's indices to the files."""
 
     files: Files
-    pipeline: _core.ImagePipeline
+    pipelines: tuple[_core.ImagePipeline, ...]
+    """One for each view."""
+    views: Views | None
+    """How samples arrange them; None: a sample is the only one."""
     index_maps: tuple[Sequence[int], ...]
     python_collate: Any = None
     on_error: str | None = None  # of a dataset that has a policy of its own
@@ -64,10 +69,10 @@ class ImageSpec(NativeSpec):
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), policy, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
-        return _core.ImageDataset(self.files.files, self.files.labels, self.pipeline, PillowDecoder())
+        return _core.ImageDataset(self.files.files, self.files.labels, list(self.pipelines), PillowDecoder())
 
     def slots(self, batch_size: int | None) -> int:
-        return slots_for(self.pipeline, batch_size)
+        return slots_for(self.pipelines, batch_size)
 
     def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return self.slots(batch_size)
@@ -80,8 +85,11 @@ class ImageSpec(NativeSpec):
             batch = [indices[i] for i in batch]
         return batch
 
-    def collated(self, made: tuple[torch.Tensor, torch.Tensor]) -> list[torch.Tensor]:
-        return list(made)
+    def collated(self, made: tuple[Any, torch.Tensor]) -> list[Any]:
+        if self.views is None:
+            return list(made)
+        pictures, labels = made
+        return [self.views.batch(pictures if isinstance(pictures, list) else [pictures]), labels]
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class StreamSpec(NativeSpec):
 
     @property
     def slots(self) -> int:
-        return slots_for(self.pipeline, self.batch_size)
+        return slots_for([self.pipeline], self.batch_size)
 
     def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return self.slots

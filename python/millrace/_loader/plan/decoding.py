@@ -52,7 +52,9 @@ def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec 
                 " out, or apply it to the finished batch"
             ),
         )
-    reason = _core.why_not_fused(spec.pipeline) or missing_reason(loader._millrace_device)
+    if spec.views is not None:
+        return spec, "several views of a picture are made on the CPU only"
+    reason = _core.why_not_fused(spec.pipelines[0]) or missing_reason(loader._millrace_device)
     if reason:
         return spec, reason
     parts = {field.name: getattr(spec, field.name) for field in fields(ImageSpec)}

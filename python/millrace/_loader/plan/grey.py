@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from ..._common.lowering.refusal import NotLowered
 from ..._common.lowering.transforms import Lowered
 
 
-def grey_chain(made: Lowered) -> list[dict[str, Any]]:
-    """`made.chain` for pictures in mode L. The engine's pictures have three equal channels, which all it does
-    keeps equal; the tensor has the first, or all where the transforms make the picture RGB.
+def grey_chains(made: Lowered) -> list[list[dict[str, Any]]]:
+    """`made.chains` for pictures in mode L. The engine's pictures have three equal channels, which all it
+    does keeps equal; the tensor has the first, or all where the transforms make the picture RGB.
     """
     if made.makes_rgb is None:
         raise NotLowered("RandomApply of Grayscale makes three channels of some grey pictures only")
     if made.makes_rgb:
-        return made.chain
-    for op in made.chain:
+        return made.chains
+    for op in itertools.chain.from_iterable(made.chains):
         if len(set(op.get("fill", ()))) > 1:
             raise NotLowered(f"the fill of {op['op']} has colours, and the pictures are grey")
-    return [{**op, "channels": 1} if op["op"] == "to_tensor" else op for op in made.chain]
+    return [
+        [{**op, "channels": 1} if op["op"] == "to_tensor" else op for op in chain] for chain in made.chains
+    ]

@@ -23,7 +23,7 @@ from ..seeding import recognise_worker_init
 from .batches import BatchSource, batch_spec, is_batches, recognise_batch_collate, recognise_batches
 from .collate import recognise_collate
 from .decoding import decoded_on_device
-from .grey import grey_chain
+from .grey import grey_chains
 from .in_memory import is_in_memory, recognise_rows
 from .python_collate import PythonCollate, recognise_any_collate, recognise_batch_function, with_targets
 from .samplers import has_torchs_order, is_plain, sampler_name
@@ -151,7 +151,8 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
         if files is not None and transform is not None:
             if files.targets is not None:
                 collate = with_targets(collate, files.targets)
-            spec = ImageSpec(files, transform[0], data.index_maps, collate, data.on_error)
+            pipelines, made = transform
+            spec = ImageSpec(files, tuple(pipelines), made.views, data.index_maps, collate, data.on_error)
     return Plan(stages.finish(), spec)
 
 
@@ -166,7 +167,7 @@ def _stream_plan(loader: Any) -> Plan:
     )
     spec: StreamSpec | None = None
     if stream is not None and transform is not None and not stages.refusing():
-        pipeline, decides = transform[0], "decides about pictures that cannot be decoded"
+        (pipeline,), decides = transform[0], "decides about pictures that cannot be decoded"
         if stream.handler is None:
             spec = stream.spec(pipeline, loader)
         else:
@@ -226,40 +227,44 @@ def _collate(loader: Any, data: Source | RowSet | None, transform: Any) -> tuple
         return (reason or recognise_collate(loader.collate_fn, data.sample_types)), collate
     if data is None or not loader._auto_collation:
         return recognise_collate(loader.collate_fn), None
-    row_type = torch.Tensor if transform is None else transform[1].row_type
-    return recognise_any_collate(loader.collate_fn, row_type)
+    if transform is None:
+        return recognise_any_collate(loader.collate_fn, torch.Tensor)
+    return recognise_any_collate(loader.collate_fn, transform[1].row_type, transform[1].views)
 
 
-def _transform(source: Source | Stream) -> tuple[str, tuple[_core.ImagePipeline, Lowered]]:
-    made, chain, names = _chain(source)
+def _transform(source: Source | Stream) -> tuple[str, tuple[list[_core.ImagePipeline], Lowered]]:
+    made, chains, names = _chains(source)
     for part in getattr(source, "parts", ())[1:]:
-        other, other_chain, _ = _chain(part)
-        if (other_chain, other.row_type) != (chain, made.row_type):
+        other, other_chains, _ = _chains(part)
+        if (other_chains, other.row_type, other.views) != (chains, made.row_type, made.views):
             raise NotLowered(
                 f"ConcatDataset's parts have different transforms: that of {part.name} is not that of"
                 f" {source.parts[0].name}; give all of them the same"  # type: ignore[union-attr]
             )
     try:
-        return ", ".join(names), (_core.ImagePipeline(chain), made)
+        return ", ".join(names), ([_core.ImagePipeline(chain) for chain in chains], made)
     except ValueError as error:  # torch's own path then raises torch's own error
         raise NotLowered(str(error)) from None
 
 
-def _chain(source: Source | Stream) -> tuple[Lowered, list[dict[str, Any]], list[str]]:
-    """(the transform, as the engine takes it, the names of what is in it)"""
+def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]], list[str]]:
+    """(the transform, as the engine takes each of its views, the names of what is in it)"""
     made = lowered(source.transform)
     if not isinstance(source, Source):
-        return made, made.chain, made.names
+        if made.views is not None:
+            raise NotLowered("streams have no native form for several views of a picture; index the shards")
+        return made, made.chains, made.names
     if source.any_mode and not made.begins_with_rgb:
         raise NotLowered(
             f"{source.name} leaves pictures in the modes of their files; begin the transform with"
             " torchvision.transforms.v2.RGB()"
         )
     if source.grey:
-        return made, grey_chain(made), made.names
+        return made, grey_chains(made), made.names
     if source.exif:
-        return made, [{"op": "exif_transpose"}, *made.chain], ["EXIF orientation", *made.names]
-    return made, made.chain, made.names
+        turned = [[{"op": "exif_transpose"}, *chain] for chain in made.chains]
+        return made, turned, ["EXIF orientation", *made.names]
+    return made, made.chains, made.names
 
 
 def _told_of_targets(source: Source) -> str:

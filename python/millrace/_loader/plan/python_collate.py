@@ -28,6 +28,7 @@ from torch.utils.data import default_collate
 from ..._common.lowering.holders import holder_name
 from ..._common.lowering.refusal import NotLowered
 from ..._common.lowering.same_code import called
+from ..._common.lowering.views import Views
 from ..._profiling.stages import COLLATE, during
 from ..engines.targets import Targets
 from .collate import IMAGE_AND_LABEL, recognise_collate
@@ -50,8 +51,8 @@ _OF_BATCH = {  # template: (whether f gets the batch's fields one by one, whethe
 @dataclass(frozen=True)
 class PythonCollate:
     """`function`: of the samples, or, `of_batch`, of the batch, whose fields it gets one by one if `spread`;
-    None: it is default_collate. `row_type`: of pictures. `targets`: makes the samples' targets of the
-    engine's labels."""
+    None: it is default_collate. `row_type`: of pictures; `views`: of each. `targets`: makes the samples'
+    targets of the engine's labels."""
 
     function: Any
     of_batch: bool
@@ -59,6 +60,7 @@ class PythonCollate:
     as_tuple: bool
     row_type: type
     targets: Targets | None = None
+    views: Views | None = None
 
     def __call__(self, batch: list[Any]) -> Any:
         """Of what default_collate would return."""
@@ -81,10 +83,12 @@ class PythonCollate:
         with _generators_seeded(place):
             return self(batch)
 
-    def _samples(self, pictures: torch.Tensor, labels: torch.Tensor) -> list[tuple[torch.Tensor, Any]]:
-        rows = pictures.unbind(0)
+    def _samples(self, pictures: Any, labels: torch.Tensor) -> list[tuple[Any, Any]]:
+        views = [pictures] if self.views is None else self.views.in_order(pictures)
+        by_view = [view.unbind(0) for view in views]
         if self.row_type is not torch.Tensor:
-            rows = [row.as_subclass(self.row_type) for row in rows]  # type: ignore[assignment]
+            by_view = [[row.as_subclass(self.row_type) for row in rows] for rows in by_view]
+        rows = by_view[0] if self.views is None else map(self.views.sample, zip(*by_view))
         numbers = labels.tolist()
         return list(zip(rows, numbers if self.targets is None else self.targets(numbers)))
 
@@ -96,7 +100,9 @@ def with_targets(collate: PythonCollate | None, targets: Targets) -> PythonColla
     return replace(collate, targets=targets)
 
 
-def recognise_any_collate(collate_fn: Any, row_type: type | None) -> tuple[str, PythonCollate | None]:
+def recognise_any_collate(
+    collate_fn: Any, row_type: type | None, views: Views | None = None
+) -> tuple[str, PythonCollate | None]:
     """(what explain() says, what is called with the native batch, None for default_collate), or
     NotLowered.
     """
@@ -116,7 +122,7 @@ def recognise_any_collate(collate_fn: Any, row_type: type | None) -> tuple[str, 
     told = (
         f"native decode, collate_fn in Python: {name} gets samples, rows of the native batch, inside next()"
     )
-    return told, PythonCollate(collate_fn, False, False, False, row_type)
+    return told, PythonCollate(collate_fn, False, False, False, row_type, views=views)
 
 
 def recognise_batch_function(

@@ -1,0 +1,263 @@
+"""Recipes that people train with, from files to batches: torch's loader over torchvision's or timm's transforms,
+and millrace's over the same objects, the sides taking turns.
+
+    python -m benchmarks.recipes [--images DIR] [--photos 1000] [--rounds 15] [--out FILE.jsonl] [scenario ...]
+
+The two draw other crops and operations, so what is compared before anything is timed are the batches' nesting,
+shapes and types, and that the means over an epoch agree; that single operations have the same pixels is tested
+in tests/parity. `millrace` must run all of a recipe natively (native="require"). timm's recipes are left out
+where that is not installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.util
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import ImageFilter, ImageOps
+
+from benchmarks.compare import latest_runs, rates_table
+from benchmarks.harness import ROOT, run_facts
+from benchmarks.lazy_pictures import MEAN, SIDE, STD, photos
+from benchmarks.loaders._torchvision import import_torchvision
+from benchmarks.picture_datasets import PACKAGES, WORKERS, class_folders
+from benchmarks.runs import Sides, hold_to_cpus, rounds_told, rows_in_turns, stored
+
+BATCH = 32
+
+# ------------------------------------------------------------------ classes as self-supervised scripts have them
+
+
+class GaussianBlur:
+    """Pillow's, of a random radius, with probability p."""
+
+    def __init__(self, p: float, radius_min: float = 0.1, radius_max: float = 2.0) -> None:
+        self.p, self.radius_min, self.radius_max = p, radius_min, radius_max
+
+    def __call__(self, image: Any) -> Any:
+        if random.random() > self.p:
+            return image
+        radius = random.uniform(self.radius_min, self.radius_max)
+        return image.filter(ImageFilter.GaussianBlur(radius=radius))
+
+
+class Solarization:
+    def __init__(self, p: float) -> None:
+        self.p = p
+
+    def __call__(self, image: Any) -> Any:
+        if random.random() < self.p:
+            return ImageOps.solarize(image)
+        return image
+
+
+class ManyCrops:
+    """Two large crops, each by a transform of its own, and `count` small ones (DINO)."""
+
+    def __init__(self, first: Any, second: Any, small: Any, count: int) -> None:
+        self.first, self.second, self.small, self.count = first, second, small, count
+
+    def __call__(self, image: Any) -> list[Any]:
+        crops = [self.first(image), self.second(image)]
+        for _ in range(self.count):
+            crops.append(self.small(image))
+        return crops
+
+
+class Pair:
+    """Two views by the same transform (SimCLR)."""
+
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform
+
+    def __call__(self, image: Any) -> list[Any]:
+        return [self.transform(image) for _ in range(2)]
+
+
+# ------------------------------------------------------------------ recipes
+
+
+def _supervised(policy: Callable[[Any], list[Any]], erasing: float = 0.1) -> Any:
+    """torchvision's reference for classification."""
+    from torchvision import transforms as t
+
+    return t.Compose(
+        [
+            t.RandomResizedCrop(SIDE, antialias=True),
+            t.RandomHorizontalFlip(),
+            *policy(t),
+            t.PILToTensor(),
+            t.ConvertImageDtype(torch.float),
+            t.Normalize(MEAN, STD),
+            *([t.RandomErasing(p=erasing)] if erasing else []),
+        ]
+    )
+
+
+def _timm(policy: str) -> Any:
+    import_torchvision()
+    from timm.data import create_transform
+
+    return create_transform(
+        SIDE,
+        is_training=True,
+        auto_augment=policy,
+        interpolation="bicubic",
+        re_prob=0.25,
+        re_mode="pixel",
+    )
+
+
+def _jittered(t: Any, strength: float, p: float) -> list[Any]:
+    jitter = t.ColorJitter(0.8 * strength, 0.8 * strength, 0.4 * strength, 0.2 * strength)
+    return [t.RandomHorizontalFlip(), t.RandomApply([jitter], p=p), t.RandomGrayscale(0.2)]
+
+
+def _dino() -> Any:
+    from torchvision import transforms as t
+
+    def crop(size: int, scale: tuple[float, float], *more: Any) -> Any:
+        begin = t.RandomResizedCrop(size, scale=scale, interpolation=t.InterpolationMode.BICUBIC)
+        return t.Compose([begin, *_jittered(t, 0.5, 0.8), *more, t.ToTensor(), t.Normalize(MEAN, STD)])
+
+    return ManyCrops(
+        crop(224, (0.4, 1.0), GaussianBlur(1.0)),
+        crop(224, (0.4, 1.0), GaussianBlur(0.1), Solarization(0.2)),
+        crop(96, (0.05, 0.4), GaussianBlur(0.5)),
+        8,
+    )
+
+
+def _simclr() -> Any:
+    from torchvision import transforms as t
+
+    blur = t.RandomApply([t.GaussianBlur(23)], p=0.5)
+    return Pair(t.Compose([t.RandomResizedCrop(SIDE), *_jittered(t, 1.0, 0.8), blur, t.ToTensor()]))
+
+
+def _mixup() -> Callable[[Any], Any]:
+    from torch.utils.data import default_collate
+    from torchvision.transforms import v2
+
+    mix = v2.MixUp(num_classes=10)
+    return lambda samples: mix(*default_collate(samples))
+
+
+# name -> (what makes the transform, what makes the collate_fn, the package it needs)
+SCENARIOS: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, str]] = {
+    "plain": (lambda: _supervised(lambda t: []), None, "torchvision"),
+    "mixup": (lambda: _supervised(lambda t: []), _mixup, "torchvision"),
+    "rand_augment": (lambda: _supervised(lambda t: [t.RandAugment()]), None, "torchvision"),
+    "auto_augment": (lambda: _supervised(lambda t: [t.AutoAugment()]), None, "torchvision"),
+    "trivial_augment": (lambda: _supervised(lambda t: [t.TrivialAugmentWide()]), None, "torchvision"),
+    "timm_rand_augment": (lambda: _timm("rand-m9-inc1"), None, "timm"),
+    "timm_auto_augment": (lambda: _timm("original-mstd0.5"), None, "timm"),
+    "simclr": (_simclr, None, "torchvision"),
+    "dino": (_dino, None, "torchvision"),
+}
+
+# ------------------------------------------------------------------ loaders
+
+
+def loaders(root: Path, scenario: str) -> dict[str, Iterable]:
+    import millrace
+
+    make, collate, _ = SCENARIOS[scenario]
+    dataset = import_torchvision().datasets.ImageFolder(root, make())
+    options: dict[str, Any] = {
+        "batch_size": BATCH,
+        "num_workers": WORKERS,
+        "shuffle": True,
+        "persistent_workers": True,
+        "collate_fn": None if collate is None else collate(),
+    }
+    return {
+        "torch": torch.utils.data.DataLoader(dataset, **options),
+        "millrace": millrace.DataLoader(dataset, native="require", **options),
+    }
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value
+    return [tensor for part in parts for tensor in _tensors(part)]
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape[1:]), value.dtype, value.is_contiguous()
+    if isinstance(value, dict):
+        return {key: _form(part) for key, part in value.items()}
+    return [_form(part) for part in value]
+
+
+def check(sides: dict[str, Iterable]) -> None:
+    """SystemExit when the batches of an epoch have other forms, or pictures of another brightness."""
+    means = {}
+    for name, loader in sides.items():
+        batches = list(loader)
+        if _form(batches[0]) != (forms := _form(next(iter(sides["torch"])))):
+            raise SystemExit(f"{name}: batches {_form(batches[0])}, torch's {forms}")
+        means[name] = torch.stack([_tensors(batch)[0].mean() for batch in batches[:-1] or batches]).mean()
+    if abs(means["torch"] - means["millrace"]) > 0.15:
+        raise SystemExit(f"other pictures than torch's: means {means}")
+
+
+def measure(name: str, paths: list[str], rounds: int, cpus: list[int]) -> Iterator[dict]:
+    """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
+    import_torchvision()
+    with tempfile.TemporaryDirectory() as folder:
+        class_folders(Path(folder), paths)
+        made = loaders(Path(folder), name)
+        check(made)
+        sides: Sides = {side: (WORKERS, functools.partial(iter, loader)) for side, loader in made.items()}
+        common = {"scenario": name, "cpus": len(cpus), "pictures": len(paths), **run_facts(PACKAGES)}
+        yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(_tensors(batch)[-1]))
+
+
+def table(records: list[dict]) -> str:
+    columns: dict[str, tuple[Callable[[dict], float | None], str]] = {
+        "CPU ms per picture": (lambda r: r["cpu_seconds"] / r["rows"] * 1e3, ".2f")
+    }
+    return "\n\n".join(
+        f"**{scenario}**, {run[0]['pictures']:,} photos, {workers} workers\n\n"
+        + rates_table(run, "rows_per_s", "photos/s", columns)
+        for (scenario, workers), run in latest_runs(records).items()
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help=", ".join(SCENARIOS))
+    parser.add_argument("--images", default=str(ROOT / "demo_data" / "photos"), help="class folders of JPEGs")
+    parser.add_argument("--photos", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument(
+        "--out",
+        default="benchmarks/results/recipes/local.jsonl",
+        help="results are appended to this file",
+    )
+    arguments = parser.parse_args()
+    cpus, records = hold_to_cpus(WORKERS), []
+    for name in arguments.scenario:
+        if importlib.util.find_spec(SCENARIOS[name][2]) is None:
+            print(f"{name} was left out: {SCENARIOS[name][2]} is not installed")
+            continue
+        paths = photos(arguments.images, arguments.photos)
+        records += stored(measure(name, paths, arguments.rounds, cpus), arguments.out)
+    if records:
+        print(f"{rounds_told(records)}\n\n{table(records)}\n")
+
+
+if __name__ == "__main__":
+    main()
