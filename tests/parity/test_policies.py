@@ -11,7 +11,7 @@ from millrace import _core
 from millrace._common.lowering.policies import KINDS, MAPS
 from millrace._common.lowering.refusal import NotLowered
 from millrace._common.lowering.transforms import lower_transform, lowered
-from millrace._loader.plan.grey import grey_chain
+from millrace._loader.plan.grey import grey_chains
 from pictures import make_picture
 from policy_draws import drawn, same_counts
 
@@ -83,7 +83,7 @@ def test_grey_pictures_have_torchvisions_pixels(t, name):
     for magnitude in (3, 17, 30):
         transform = only(t, name, magnitude=magnitude, interpolation=t.InterpolationMode.BILINEAR, fill=77)
         made = lowered(t.Compose([transform, t.PILToTensor()]))
-        pipeline = _core.ImagePipeline(grey_chain(made))
+        pipeline = _core.ImagePipeline(*grey_chains(made))
         for number, size in enumerate(SIZES):
             picture = make_picture(*size, seed=number).convert("L")
             expected = t.functional.pil_to_tensor(transform(picture))
@@ -94,7 +94,7 @@ def test_grey_pictures_have_torchvisions_pixels(t, name):
 def test_fills_with_colours_are_none_of_grey_pictures(t):
     made = lowered(t.Compose([t.RandAugment(fill=[1, 2, 3]), t.PILToTensor()]))
     with pytest.raises(NotLowered, match="the fill of augment_policy has colours"):
-        grey_chain(made)
+        grey_chains(made)
 
 
 SINGLE = [

@@ -22,8 +22,6 @@ from .holders import holder_name
 from .policies import POLICIES
 from .read_values import Picture
 from .refusal import NotLowered, loaded
-from .timm_policies import TIMM_POLICIES
-from .timm_transforms import TIMM_TRANSFORMS
 from .views import Seen, Views, seen_views
 
 # These decide nothing by chance.
@@ -45,6 +43,10 @@ class Lowered:
     begins_with_rgb: bool = False
     makes_rgb: bool | None = False
     views: Views | None = None
+
+    @property
+    def is_random(self) -> bool:
+        return any(op["op"] not in FIXED_OPS for chain in self.chains for op in chain)
 
     @property
     def chain(self) -> list[dict[str, Any]]:
@@ -346,6 +348,8 @@ _LOWERED: dict[str, Rule] = {
 @functools.cache
 def _timm_rules() -> dict[str, Rule]:
     """timm's, of its own modules. Its conversions leave tensors as they are."""
+    from .timm_policies import TIMM_POLICIES  # not at the top: most programs have no timm
+    from .timm_transforms import TIMM_TRANSFORMS
 
     conversions = {
         "MaybeToTensor": _unless_tensor(_to_tensor),
