@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <vector>
+#include <utility>
+
+#include "transforms/box_blur_kernel.h"
 
 namespace millrace::transforms {
 namespace {
 
-constexpr int kPasses = 3, kFractionBits = 24;
-constexpr int kChannels = base::kPixelBytes;
-
-struct Box {
-  int32_t reach;          // whole pixels on each side
-  uint32_t inner, outer;  // weights of these and of the next one on each side
-};
+constexpr int kPasses = 3;
 
 // In floats where Pillow has floats.
 Box box_of(float radius) {
@@ -25,79 +21,42 @@ Box box_of(float radius) {
   rest /= 6 * (variance - (whole + 1) * (whole + 1));
   const float reach = whole + rest;
   Box box{static_cast<int32_t>(reach), 0, 0};
-  constexpr uint32_t one = 1u << kFractionBits;
+  constexpr uint32_t one = 1u << kBoxFractionBits;
   box.inner = static_cast<uint32_t>(static_cast<float>(one) / (reach * 2 + 1));
   box.outer = (one - static_cast<uint32_t>(box.reach * 2 + 1) * box.inner) / 2;
   return box;
 }
 
-uint8_t rounded(uint32_t sum, uint32_t far, const Box& box) {
-  return static_cast<uint8_t>((sum * box.inner + far * box.outer + (1u << (kFractionBits - 1))) >>
-                              kFractionBits);
-}
-
-// `padded`: a row that begins reach + 1 pixels before its first one, and goes on as long behind its last.
-void blur_row(const uint8_t* padded, int32_t width, const Box& box, uint8_t* out) {
-  const int64_t span = int64_t{2 * box.reach + 1} * kChannels;
-  uint32_t sums[kChannels] = {};
-  const uint8_t* first = padded + kChannels;  // of the box
-  for (int64_t i = 0; i < span; i += kChannels)
-    for (int c = 0; c < kChannels; ++c) sums[c] += first[i + c];
-  for (int32_t x = 0; x < width; ++x, first += kChannels, out += kChannels)
-    for (int c = 0; c < kChannels; ++c) {
-      out[c] = rounded(sums[c], uint32_t{first[c - kChannels]} + first[span + c], box);
-      sums[c] += uint32_t{first[span + c]} - first[c];
+// Pixel (x, y) becomes (y, x), in squares that stay in the first cache.
+void turn(base::ImageView in, base::ImageView out) {
+  constexpr int32_t kSide = 16;
+  for (int32_t top = 0; top < in.height; top += kSide)
+    for (int32_t left = 0; left < in.width; left += kSide) {
+      const int32_t bottom = std::min(top + kSide, in.height), right = std::min(left + kSide, in.width);
+      for (int32_t x = left; x < right; ++x) {
+        uint8_t* to = out.row(x) + int64_t{top} * base::kPixelBytes;
+        for (int32_t y = top; y < bottom; ++y, to += base::kPixelBytes)
+          std::memcpy(to, in.row(y) + int64_t{x} * base::kPixelBytes, base::kPixelBytes);
+      }
     }
-}
-
-void pad_row(const uint8_t* row, int32_t width, int32_t by, uint8_t* padded) {
-  const auto fill = [&](uint8_t* to, const uint8_t* pixel) {
-    for (int32_t i = 0; i < by; ++i) std::memcpy(to + int64_t{i} * kChannels, pixel, kChannels);
-  };
-  const int64_t bytes = int64_t{width} * kChannels;
-  fill(padded, row);
-  std::memcpy(padded + int64_t{by} * kChannels, row, bytes);
-  fill(padded + int64_t{by} * kChannels + bytes, row + bytes - kChannels);
-}
-
-void blur_columns(base::ImageView in, const Box& box, std::vector<uint32_t>& sums, base::ImageView out) {
-  const int64_t bytes = int64_t{in.width} * kChannels;
-  const auto row = [&](int32_t y) { return in.row(std::clamp(y, 0, in.height - 1)); };
-  sums.assign(static_cast<size_t>(bytes), 0);
-  uint32_t* const sum = sums.data();
-  for (int32_t y = -box.reach; y <= box.reach; ++y) {
-    const uint8_t* from = row(y);
-    for (int64_t i = 0; i < bytes; ++i) sum[i] += from[i];
-  }
-  for (int32_t y = 0; y < in.height; ++y) {
-    const uint8_t *before = row(y - box.reach - 1), *first = row(y - box.reach),
-                  *behind = row(y + box.reach + 1);
-    uint8_t* to = out.row(y);
-    for (int64_t i = 0; i < bytes; ++i) {
-      to[i] = rounded(sum[i], uint32_t{before[i]} + behind[i], box);
-      sum[i] += uint32_t{behind[i]} - first[i];
-    }
-  }
 }
 
 }  // namespace
 
 base::ImageView blur_picture(base::ImageView picture, double radius, std::array<PixelBuffer, 2>& memory) {
   const Box box = box_of(static_cast<float>(radius));
-  base::ImageView out = memory[0].resize(picture.width, picture.height);
-  const base::ImageView other = memory[1].resize(picture.width, picture.height);
-  std::vector<uint8_t> padded(
-      (static_cast<size_t>(picture.width) + 2 * (static_cast<size_t>(box.reach) + 1)) * kChannels);
-  for (int32_t y = 0; y < picture.height; ++y)
-    for (int pass = 0; pass < kPasses; ++pass) {
-      pad_row(pass == 0 ? picture.row(y) : out.row(y), picture.width, box.reach + 1, padded.data());
-      blur_row(padded.data(), picture.width, box, out.row(y));
-    }
-  std::vector<uint32_t> sums;
-  blur_columns(out, box, sums, other);
-  blur_columns(other, box, sums, out);
-  blur_columns(out, box, sums, other);
-  return other;
+  const int32_t width = picture.width, height = picture.height;
+  // Along x first, which is down the columns of the turned picture.
+  base::ImageView from = memory[0].resize(height, width), to = memory[1].resize(height, width);
+  turn(picture, from);
+  for (int pass = 0; pass < kPasses; ++pass, std::swap(from, to)) blur_columns(from, box, to);
+  const size_t free = to.data == memory[0].view().data ? 0 : 1;
+  const base::ImageView upright = memory[free].resize(width, height);
+  turn(from, upright);
+  from = upright;
+  to = memory[1 - free].resize(width, height);
+  for (int pass = 0; pass < kPasses; ++pass, std::swap(from, to)) blur_columns(from, box, to);
+  return from;
 }
 
 }  // namespace millrace::transforms

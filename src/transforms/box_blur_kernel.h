@@ -1,0 +1,28 @@
+// blur_columns(): one box blur down the columns of a picture, for box_blur.cpp.
+//
+// Vectorised by Highway; whole numbers only, so all instruction sets give the same bits, and `scalar` is the
+// plain version. No state, any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "base/geometry.h"
+
+namespace millrace::transforms {
+
+// A box of 2 * reach + 1 pixels and a part of the next one on each side, in 24-bit fixed point.
+struct Box {
+  int32_t reach = 0;
+  uint32_t inner = 0, outer = 0;  // weights of the pixels in it, and of those two
+};
+inline constexpr int kBoxFractionBits = 24;
+
+// `in` and `out` have the same size and kRowSlack bytes behind their rows (pixel_buffer.h), and are not the
+// same.
+void blur_columns(base::ImageView in, const Box& box, base::ImageView out);
+
+namespace scalar {
+void blur_columns(base::ImageView in, const Box& box, base::ImageView out);
+}  // namespace scalar
+
+}  // namespace millrace::transforms
