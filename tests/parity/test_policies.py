@@ -2,13 +2,16 @@
 
 import functools
 
+import millrace
 import numpy as np
 import pytest
 import torch
-from loader_data import torchvision_or_skip
+from loader_data import make_folder, torchvision_or_skip
 from millrace import _core
 from millrace._common.lowering.policies import KINDS, MAPS
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.refusal import NotLowered
+from millrace._common.lowering.transforms import lower_transform, lowered
+from millrace._loader.plan.grey import grey_chains
 from pictures import make_picture
 from policy_draws import drawn, same_counts
 
@@ -72,6 +75,26 @@ def test_each_operation_has_torchvisions_pixels(t, name, of_side, mode):
             picture = make_picture(width, height, seed=width * height + magnitude)
             expected = t.functional.pil_to_tensor(transform(picture))
             assert torch.equal(pipeline.apply(np.asarray(picture), 1, 0, magnitude), expected)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_grey_pictures_have_torchvisions_pixels(t, name):
+    """The engine has them as three equal channels, of which one reaches the batch."""
+    for magnitude in (3, 17, 30):
+        transform = only(t, name, magnitude=magnitude, interpolation=t.InterpolationMode.BILINEAR, fill=77)
+        made = lowered(t.Compose([transform, t.PILToTensor()]))
+        pipeline = _core.ImagePipeline(*grey_chains(made))
+        for number, size in enumerate(SIZES):
+            picture = make_picture(*size, seed=number).convert("L")
+            expected = t.functional.pil_to_tensor(transform(picture))
+            found = pipeline.apply(np.stack([np.asarray(picture)] * 3, -1), 1, 0, number)
+            assert torch.equal(found, expected)
+
+
+def test_fills_with_colours_are_none_of_grey_pictures(t):
+    made = lowered(t.Compose([t.RandAugment(fill=[1, 2, 3]), t.PILToTensor()]))
+    with pytest.raises(NotLowered, match="the fill of augment_policy has colours"):
+        grey_chains(made)
 
 
 SINGLE = [
@@ -243,3 +266,15 @@ def test_holders_are_drawn_as_they_should(t):
     assert len(orders) == 6 and all(share == near(1 / 6) for share in orders.values())
     both = tuple(("invert", "equalize", "autocontrast"))
     assert shares(t.RandomApply(inner, 0.2)) == {both: near(0.2), (): near(0.8)}
+
+
+def test_loaders_give_what_the_data_set_gives(t, tmp_path):
+    make_folder(tmp_path, 9)
+    steps = [t.Resize((24, 20)), *policies(t).values(), t.PILToTensor()]
+    dataset = millrace.datasets.ImageFolder(str(tmp_path), t.Compose(steps))
+    for workers in (0, 2):
+        loader = millrace.DataLoader(dataset, 4, num_workers=workers, native="require")
+        for _ in range(2):
+            found = torch.cat([pictures for pictures, _ in loader])
+            expected = [dataset.at(i, loader.seed, loader.epoch)[0] for i in range(9)]
+            assert torch.equal(found, torch.stack(expected))

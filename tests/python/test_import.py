@@ -37,9 +37,11 @@ PUBLIC = {
         weights_from_labels
     """,
     "millrace.transforms": """
-        CenterCrop ColorJitter Compose ConvertImageDtype GaussianBlur Grayscale InterpolationMode Normalize
-        PILToTensor RandomAffine RandomApply RandomCrop RandomErasing RandomGrayscale RandomHorizontalFlip
-        RandomResizedCrop RandomRotation RandomVerticalFlip Resize ToDtype ToImage ToTensor Transform batch
+        AutoAugment AutoAugmentPolicy CenterCrop ColorJitter Compose ConvertImageDtype GaussianBlur Grayscale
+        InterpolationMode Normalize PILToTensor RandAugment RandomAdjustSharpness RandomAffine RandomApply
+        RandomAutocontrast RandomChoice RandomCrop RandomEqualize RandomErasing RandomGrayscale
+        RandomHorizontalFlip RandomInvert RandomOrder RandomPosterize RandomResizedCrop RandomRotation
+        RandomSolarize RandomVerticalFlip Resize ToDtype ToImage ToTensor Transform TrivialAugmentWide batch
         functional
     """,
     "millrace.transforms.batch": """

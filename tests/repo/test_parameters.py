@@ -40,7 +40,8 @@ BY_TABLE = {
     "_common/lowering/branches.py": {"family"},
     "_common/lowering/policies.py": {"family"},
     "_common/lowering/timm_policies.py": {"family"},
-    "_common/lowering/timm_transforms.py": {"family", "t"},
+    "_common/lowering/timm_transforms.py": {"chain", "family", "t"},
+    "transforms/policies.py": {"bins", "height", "width"},  # a table of magnitudes by operation
     "datasets/webdataset/decoders.py": {"pickles"},  # TABLE: one function for each extension
     "datasets/webdataset/handlers.py": {"error"},  # handlers are functions of an exception
 }

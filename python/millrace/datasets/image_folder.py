@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from millrace import _core
 from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import FIXED_OPS, Lowered, lowered
 from millrace.errors import UnavailableError
 
 from . import folder_listing, pillow_decode
 from .folder_listing import IMG_EXTENSIONS, Folder
 from .lazy_list import Samples, Targets, pack_samples, pack_targets
 from .row_samples import checked_index
+
+if TYPE_CHECKING:
+    from millrace._common.lowering.transforms import Lowered
 
 _DEFAULT_LOADERS = {
     ("torchvision.datasets.folder", "default_loader"),
@@ -191,8 +193,7 @@ class ImageFolder(torch.utils.data.Dataset):
             if self.transform is not None:
                 picture = self.transform(picture)
         else:
-            is_random = any(step["op"] not in FIXED_OPS for chain in made.chains for step in chain)
-            seed = int(torch.empty((), dtype=torch.int64).random_()) if is_random else 0
+            seed = int(torch.empty((), dtype=torch.int64).random_()) if made.is_random else 0
             picture = _sample(made, engine.row(position, seed, 0))
         return picture, target if self.target_transform is None else self.target_transform(target)
 
@@ -219,7 +220,8 @@ class ImageFolder(torch.utils.data.Dataset):
         "random_rotation", "angle", "inverse"}; {"op": "random_affine", "angle", "translate": (x, y) in
         pixels, "scale", "shear": (x, y), "inverse"}, angles in degrees as torchvision.transforms.functional
         takes them, "inverse" the six numbers for PIL.Image.transform; {"op": "gaussian_blur", "sigma"} in
-        pixels; {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
+        pixels; {"op": "augment_policy", "ops": those applied, each {"kind", "value"} and of maps "inverse"
+        and "interpolation"}; {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
         """
         return self._require_engine()[1].draw(checked_index(index, len(self)), seed, epoch, occurrence)
 
@@ -265,6 +267,8 @@ class ImageFolder(torch.utils.data.Dataset):
         """
         if not self.has_default_loader():
             raise NotLowered("loader is a Python function")
+        from millrace._common.lowering.transforms import lowered  # who looks at rows only does without
+
         made = lowered(self.transform)
         if self._engine is None or self._engine[0] != (made, self.exif):
             files = self.file_table()

@@ -4,6 +4,8 @@ from . import batch as batch
 from . import functional as functional
 from .base import Compose as Compose
 from .base import RandomApply as RandomApply
+from .base import RandomChoice as RandomChoice
+from .base import RandomOrder as RandomOrder
 from .base import Transform as Transform
 from .color import ColorJitter as ColorJitter
 from .color import Grayscale as Grayscale
@@ -17,6 +19,16 @@ from .geometry import RandomVerticalFlip as RandomVerticalFlip
 from .geometry import Resize as Resize
 from .neighbours import GaussianBlur as GaussianBlur
 from .neighbours import RandomErasing as RandomErasing
+from .operations import RandomAdjustSharpness as RandomAdjustSharpness
+from .operations import RandomAutocontrast as RandomAutocontrast
+from .operations import RandomEqualize as RandomEqualize
+from .operations import RandomInvert as RandomInvert
+from .operations import RandomPosterize as RandomPosterize
+from .operations import RandomSolarize as RandomSolarize
+from .policies import AutoAugment as AutoAugment
+from .policies import AutoAugmentPolicy as AutoAugmentPolicy
+from .policies import RandAugment as RandAugment
+from .policies import TrivialAugmentWide as TrivialAugmentWide
 from .values import ConvertImageDtype as ConvertImageDtype
 from .values import Normalize as Normalize
 from .values import PILToTensor as PILToTensor

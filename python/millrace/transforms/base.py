@@ -1,4 +1,4 @@
-"""Transform and Compose: what all transforms share."""
+"""Transform, and what holds transforms: Compose, RandomApply, RandomChoice, RandomOrder."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ class RandomApply(_Several):
     """All of several transforms (any callables) in turn with probability `p`, else none; decided by one
     torch.rand(1).
 
-    The engine runs it natively around one ColorJitter, GaussianBlur, Grayscale, RandomGrayscale or flip.
+    The engine runs it natively around one ColorJitter, GaussianBlur, Grayscale, RandomGrayscale or flip, and
+    around any number of operations as RandomChoice may hold them.
     """
 
     def __init__(self, transforms: Sequence[Callable] | torch.nn.ModuleList, p: float = 0.5) -> None:
@@ -100,13 +101,56 @@ class RandomApply(_Several):
         return f"    p={self.p}\n{super().extra_repr()}"
 
 
+def _checked(transforms: Any) -> Sequence[Callable]:
+    if not isinstance(transforms, Sequence):
+        raise TypeError("Argument transforms should be a sequence of callables")
+    if not transforms:
+        raise ValueError("Pass at least one transform")
+    return transforms
+
+
+class RandomChoice(Transform):
+    """One of several transforms (any callables), drawn by torch.multinomial from the weights `p`, which need
+    not sum to 1; None: each as often.
+
+    The engine runs it natively around operations that keep a picture's size: docs/native.md lists them.
+    """
+
+    def __init__(self, transforms: Sequence[Callable], p: Sequence[float] | None = None) -> None:
+        _checked(transforms)
+        weights = [1] * len(transforms) if p is None else p
+        if len(weights) != len(transforms):
+            raise ValueError(
+                f"Length of p doesn't match the number of transforms: {len(weights)} != {len(transforms)}"
+            )
+        super().__init__()
+        self.transforms = transforms
+        total = sum(weights)
+        self.p = [weight / total for weight in weights]
+
+    def forward(self, inpt: Any) -> Any:
+        return self.transforms[int(torch.multinomial(torch.tensor(self.p), 1))](inpt)
+
+
+class RandomOrder(Transform):
+    """All of several transforms (any callables), in an order drawn by torch.randperm. The engine runs it
+    natively around the same operations as RandomChoice.
+    """
+
+    def __init__(self, transforms: Sequence[Callable]) -> None:
+        _checked(transforms)
+        super().__init__()
+        self.transforms = transforms
+
+    def forward(self, inpt: Any) -> Any:
+        for index in torch.randperm(len(self.transforms)).tolist():
+            inpt = self.transforms[index](inpt)
+        return inpt
+
+
 class Compose(_Several):
     """Several transforms (any callables), one after the other."""
 
     def __init__(self, transforms: Sequence[Callable]) -> None:
         super().__init__()
-        if not isinstance(transforms, Sequence):
-            raise TypeError("Argument transforms should be a sequence of callables")
-        if not transforms:
-            raise ValueError("Pass at least one transform")
-        self.transforms = transforms
+        self.transforms = _checked(transforms)

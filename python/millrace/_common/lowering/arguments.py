@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from PIL import Image
 
-from .refusal import NotLowered
+from .refusal import NotLowered, loaded
 
 OURS, V1, V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
 V1_POLICIES, TIMM = "torchvision.transforms.autoaugment", "timm.data"
@@ -77,7 +76,7 @@ def fill(name: str, fill: Any) -> tuple[int, int, int]:
 def picture_fill(name: str, value: Any) -> tuple[int, int, int]:
     """As fill(), of what only runs on PIL images, for which v2's dicts may have an entry of their own."""
     if isinstance(value, dict):
-        value = value.get(Image.Image, value.get("others"))
+        value = value.get(loaded("PIL.Image", "Image"), value.get("others"))
     return fill(name, value)
 
 

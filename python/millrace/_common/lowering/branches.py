@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from .chain import Chain, Rule
+from .chain import Chain, Rule, step_name
 from .policies import MAPS, branch, operation, policy
 from .refusal import NotLowered
 
@@ -120,7 +120,8 @@ def _random_apply(chain: Chain, t: Any, family: str) -> None:
         branches = _by_chance(found.of(ops), p)
     except _NoBranches as why:
         raise _refusal(
-            t,
+            "RandomApply",
+            t.transforms,
             "one ColorJitter, GaussianBlur, Grayscale, RandomGrayscale or flip, and around any number of"
             f" {KNOWN}",
             why,
@@ -139,7 +140,7 @@ def _random_choice(chain: Chain, t: Any, family: str) -> None:
         for part, weight in zip(parts, weights):
             branches += [branch(made["ops"], made["weight"] * weight) for made in found.of(part)]
     except _NoBranches as why:
-        raise _refusal(t, KNOWN, why) from None
+        raise _refusal("RandomChoice", t.transforms, KNOWN, why) from None
     chain.change_picture(policy("RandomChoice", branches, **found.maps), "RandomChoice")
 
 
@@ -154,17 +155,15 @@ def _random_order(chain: Chain, t: Any, family: str) -> None:
                 raise _NoBranches("one of them has several branches itself")
             branches += made
     except _NoBranches as why:
-        raise _refusal(t, KNOWN, why) from None
+        raise _refusal("RandomOrder", t.transforms, KNOWN, why) from None
     if branches:
         made_of = policy("RandomOrder", branches, count=len(branches), replace=False, **found.maps)
         chain.change_picture(made_of, "RandomOrder")
 
 
-def _refusal(t: Any, known: str, why: _NoBranches) -> NotLowered:
-    names = ", ".join(type(part).__name__ for part in t.transforms)
-    return NotLowered(
-        f"{type(t).__name__} of [{names}] has no native form; the engine knows it around {known}: {why}"
-    )
+def _refusal(name: str, transforms: Sequence[Any], known: str, why: _NoBranches) -> NotLowered:
+    names = ", ".join(map(step_name, transforms))
+    return NotLowered(f"{name} of [{names}] has no native form; the engine knows it around {known}: {why}")
 
 
 HOLDERS_BY_CHANCE: dict[str, Rule] = {

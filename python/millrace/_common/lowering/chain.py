@@ -48,7 +48,7 @@ class Chain:
     tensor's.
     """
 
-    def __init__(self, rules: dict[str, Rule], timm_rules: dict[str, Rule]) -> None:
+    def __init__(self, rules: dict[str, Rule], timm_rules: Callable[[], dict[str, Rule]]) -> None:
         self.rules, self.timm_rules = rules, timm_rules  # by the transforms' names
         self.names: list[str] = []
         self.depth = 0  # of callables that hold others
@@ -142,7 +142,7 @@ class Chain:
         """What lowers `transform`, and the family that it is of; None: nothing does."""
         if family is None and (base := policy_class(type(transform))) is not None:
             name, family = base.__name__, _family(base)
-        rules = self.timm_rules if family == TIMM else self.rules
+        rules = self.timm_rules() if family == TIMM else self.rules
         return None if family is None or name not in rules else (rules[name], family)
 
     def parts(self, transforms: Sequence[Any]) -> list[list[dict[str, Any]]]:

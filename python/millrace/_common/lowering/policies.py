@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import torch
-from PIL import Image, ImageOps
 
 from .arguments import V1, interpolation, picture_fill
 from .chain import Chain
@@ -201,6 +199,8 @@ class _Table:
 
     def _shares(self, depend: set[str]) -> dict[str, float]:
         """By operation, the share of the side that its last magnitude is."""
+        from fractions import Fraction  # brings the module of decimals, which few loaders need
+
         side = 4096  # a power of two: what is measured is the share itself, to float32
         large = self._at(side, side)
         shares = {}
@@ -229,6 +229,8 @@ class _Table:
 @functools.cache
 def least_bits() -> int:
     """The fewest bits that this Pillow's posterize() keeps: 0 is an error from Pillow 13 on."""
+    from PIL import Image, ImageOps  # not at the top: loaders of tensors do without Pillow
+
     try:
         ImageOps.posterize(Image.new("L", (1, 1)), 0)
     except ValueError:

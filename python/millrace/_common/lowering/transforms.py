@@ -8,6 +8,7 @@ values is refused. Sizes are pixels.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,6 @@ from .holders import holder_name
 from .policies import POLICIES
 from .read_values import Picture
 from .refusal import NotLowered, loaded
-from .timm_policies import TIMM_POLICIES
-from .timm_transforms import TIMM_TRANSFORMS
 from .views import Seen, Views, seen_views
 
 # These decide nothing by chance.
@@ -46,6 +45,10 @@ class Lowered:
     views: Views | None = None
 
     @property
+    def is_random(self) -> bool:
+        return any(op["op"] not in FIXED_OPS for chain in self.chains for op in chain)
+
+    @property
     def chain(self) -> list[dict[str, Any]]:
         """Of the only view."""
         (chain,) = self.chains
@@ -65,7 +68,7 @@ def lowered(transform: Any) -> Lowered:
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
             " or ToImage()"
         )
-    chain = Chain(_LOWERED, _TIMM)
+    chain = Chain(_LOWERED, _timm_rules)
     if not chain.knows(transform) and (seen := seen_views(transform)) is not None:
         return _of_views(transform, seen)
     chain.add(transform)
@@ -75,7 +78,7 @@ def lowered(transform: Any) -> Lowered:
 
 def _of_views(transform: Any, seen: Seen) -> Lowered:
     def chain_of(line: list[Picture]) -> Chain:
-        chain = Chain(_LOWERED, _TIMM)
+        chain = Chain(_LOWERED, _timm_rules)
         for picture in line:
             chain.add(picture.step)
         return chain
@@ -340,10 +343,16 @@ _LOWERED: dict[str, Rule] = {
     "RGB": _rgb,
     "ToPureTensor": _to_pure_tensor,
 }
-# timm's, of its own modules. Its conversions leave tensors as they are.
-_TIMM: dict[str, Rule] = {
-    "MaybeToTensor": _unless_tensor(_to_tensor),
-    "MaybePILToTensor": _unless_tensor(_to_bytes),
-    **TIMM_TRANSFORMS,
-    **TIMM_POLICIES,
-}
+
+
+@functools.cache
+def _timm_rules() -> dict[str, Rule]:
+    """timm's, of its own modules. Its conversions leave tensors as they are."""
+    from .timm_policies import TIMM_POLICIES  # not at the top: most programs have no timm
+    from .timm_transforms import TIMM_TRANSFORMS
+
+    conversions = {
+        "MaybeToTensor": _unless_tensor(_to_tensor),
+        "MaybePILToTensor": _unless_tensor(_to_bytes),
+    }
+    return {**conversions, **TIMM_TRANSFORMS, **TIMM_POLICIES}

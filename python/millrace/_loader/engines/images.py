@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from ... import _core
-from ..._common.lowering.views import Views
 from ...datasets.pillow_decode import PillowDecoder
 from .native import NativeSpec
 from .targets import Targets
+
+if TYPE_CHECKING:
+    from ..._common.lowering.views import Views
 
 _LARGE_BATCH_BYTES = 64 * 2**20
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._common.lowering.refusal import NotLowered
-from ..._common.lowering.transforms import Lowered
+
+if TYPE_CHECKING:
+    from ..._common.lowering.transforms import Lowered
 
 
 def grey_chains(made: Lowered) -> list[list[dict[str, Any]]]:

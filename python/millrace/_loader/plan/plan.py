@@ -14,7 +14,6 @@ from ... import _core
 from ..._common.lowering.holders import holder_name
 from ..._common.lowering.refusal import NotLowered
 from ..._common.lowering.rows import RowSet
-from ..._common.lowering.transforms import Lowered, lowered
 from ...samplers.native import inner_sampler
 from ..engine import EngineSpec
 from ..engines.images import Files, ImageSpec
@@ -32,6 +31,7 @@ from .sources import joins_pictures, recognise_source
 from .streams import Stream, is_stream, recognise_stream
 
 if TYPE_CHECKING:
+    from ..._common.lowering.transforms import Lowered
     from ..engines.stream import StreamSpec
 
 
@@ -249,6 +249,8 @@ def _transform(source: Source | Stream) -> tuple[str, tuple[list[_core.ImagePipe
 
 def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]], list[str]]:
     """(the transform, as the engine takes each of its views, the names of what is in it)"""
+    from ..._common.lowering.transforms import lowered  # loaders of rows do without its many modules
+
     made = lowered(source.transform)
     if not isinstance(source, Source):
         if made.views is not None:

@@ -19,7 +19,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,10 +28,12 @@ from torch.utils.data import default_collate
 from ..._common.lowering.holders import holder_name
 from ..._common.lowering.refusal import NotLowered
 from ..._common.lowering.same_code import called
-from ..._common.lowering.views import Views
 from ..._profiling.stages import COLLATE, during
 from ..engines.targets import Targets
 from .collate import IMAGE_AND_LABEL, recognise_collate
+
+if TYPE_CHECKING:
+    from ..._common.lowering.views import Views
 
 _OF_BATCH = {  # template: (whether f gets the batch's fields one by one, whether the result becomes a tuple)
     "return T(*D(B))": (True, False),

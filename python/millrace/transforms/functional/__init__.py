@@ -14,6 +14,7 @@ from .color import adjust_brightness, adjust_contrast, adjust_hue, adjust_satura
 from .geometry import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
 from .interpolation import InterpolationMode
 from .neighbours import erase, gaussian_blur
+from .operations import adjust_sharpness, autocontrast, equalize, invert, posterize, solarize
 from .picture import get_dimensions, get_size
 from .values import convert_image_dtype, normalize, pil_to_tensor, to_dtype, to_image, to_tensor
 from .warp import affine, rotate
@@ -24,22 +25,28 @@ __all__ = [
     "adjust_contrast",
     "adjust_hue",
     "adjust_saturation",
+    "adjust_sharpness",
     "affine",
+    "autocontrast",
     "center_crop",
     "convert_image_dtype",
     "crop",
+    "equalize",
     "erase",
     "gaussian_blur",
     "get_dimensions",
     "get_size",
     "horizontal_flip",
+    "invert",
     "normalize",
     "pad",
     "pil_to_tensor",
+    "posterize",
     "resize",
     "resized_crop",
     "rgb_to_grayscale",
     "rotate",
+    "solarize",
     "to_dtype",
     "to_image",
     "to_tensor",

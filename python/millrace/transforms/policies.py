@@ -1,0 +1,249 @@
+"""Augmentation policies: RandAugment, AutoAugment, TrivialAugmentWide.
+
+A subclass may have another table, `_AUGMENTATION_SPACE`, as torchvision's v2 names it: by the name of each
+operation (a function of (bins, height, width) that gives the magnitudes as a tensor, or None where there are
+none; whether a magnitude's sign is drawn). The engine runs such subclasses, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from PIL import Image
+
+from . import functional as F
+from .arguments import Fills, check_fill, fill_for
+from .base import Transform
+from .functional.interpolation import Interpolation, interpolation_mode
+from .functional.picture import Picture
+from .policy_tables import POLICIES, Policy
+
+_Magnitudes = Callable[[int, int, int], "torch.Tensor | None"]
+_Table = dict[str, tuple[_Magnitudes, bool]]
+
+_BINS = 10  # of AutoAugment's magnitudes
+
+
+class AutoAugmentPolicy(Enum):
+    """The data set for which a policy was found."""
+
+    IMAGENET = "imagenet"
+    CIFAR10 = "cifar10"
+    SVHN = "svhn"
+
+
+def _none(bins: int, height: int, width: int) -> None:
+    return None
+
+
+def _up_to(most: float) -> _Magnitudes:
+    return lambda bins, height, width: torch.linspace(0.0, most, bins)
+
+
+def _of_width(bins: int, height: int, width: int) -> torch.Tensor:
+    return torch.linspace(0.0, 150.0 / 331.0 * width, bins)  # 150 pixels of pictures of 331
+
+
+def _of_height(bins: int, height: int, width: int) -> torch.Tensor:
+    return torch.linspace(0.0, 150.0 / 331.0 * height, bins)
+
+
+def _bits(fewer: int) -> _Magnitudes:
+    """From 8 bits to `fewer` less."""
+    return lambda bins, height, width: (8 - torch.arange(bins) / ((bins - 1) / fewer)).round().int()
+
+
+def _thresholds(bins: int, height: int, width: int) -> torch.Tensor:
+    return torch.linspace(1.0, 0.0, bins)  # as shares of the largest value
+
+
+def _table(
+    shear: float, across: _Magnitudes, down: _Magnitudes, turn: float, more: float, fewer: int
+) -> _Table:
+    """`shear`: the largest tangent; `turn`: degrees; `more`: of an enhancement; `fewer`: bits."""
+    enhanced = _up_to(more), True
+    return {
+        "Identity": (_none, False),
+        "ShearX": (_up_to(shear), True),
+        "ShearY": (_up_to(shear), True),
+        "TranslateX": (across, True),
+        "TranslateY": (down, True),
+        "Rotate": (_up_to(turn), True),
+        "Brightness": enhanced,
+        "Color": enhanced,
+        "Contrast": enhanced,
+        "Sharpness": enhanced,
+        "Posterize": (_bits(fewer), False),
+        "Solarize": (_thresholds, False),
+        "AutoContrast": (_none, False),
+        "Equalize": (_none, False),
+    }
+
+
+_RAND = _table(0.3, _of_width, _of_height, 30.0, 0.9, 4)
+_WIDE = _table(0.99, _up_to(32.0), _up_to(32.0), 135.0, 0.99, 6)
+_ENHANCEMENTS = {
+    "Brightness": F.adjust_brightness,
+    "Color": F.adjust_saturation,
+    "Contrast": F.adjust_contrast,
+    "Sharpness": F.adjust_sharpness,
+}
+_PLAIN = {"AutoContrast": F.autocontrast, "Equalize": F.equalize, "Invert": F.invert}
+
+
+class _Augment(Transform):
+    """What the policies share: how an operation is applied, and how its magnitude is drawn."""
+
+    _AUGMENTATION_SPACE: ClassVar[_Table]
+
+    def __init__(self, interpolation: Interpolation, fill: Fills) -> None:
+        super().__init__()
+        interpolation_mode(interpolation)
+        check_fill(fill)
+        self.interpolation, self.fill = interpolation, fill
+
+    def forward(self, inpt: Picture) -> Any:
+        """Draws for an operation when it is its turn, as torchvision does."""
+        F.get_dimensions(inpt)
+        return self._augmented(inpt)
+
+    def _augmented(self, inpt: Picture) -> Picture:
+        raise NotImplementedError
+
+    def _drawn_name(self) -> str:
+        names = tuple(self._AUGMENTATION_SPACE)
+        return names[int(torch.randint(len(names), ()))]
+
+    def _operated(
+        self, inpt: Picture, size: list[int], name: str, bins: int, which: Callable[[], Any]
+    ) -> Picture:
+        """`size`: (height, width) of the picture that the policy began with. `which`: gives the index of the
+        magnitude, where there is one.
+        """
+        make, signed = self._AUGMENTATION_SPACE[name]
+        magnitudes = make(bins, *size)
+        if magnitudes is None:
+            return self._apply(inpt, name, 0.0)
+        magnitude = float(magnitudes[which()])
+        if signed and torch.rand(()) <= 0.5:
+            magnitude = -magnitude
+        return self._apply(inpt, name, magnitude)
+
+    def _apply(self, inpt: Picture, name: str, magnitude: float) -> Picture:
+        maps = {"interpolation": self.interpolation, "fill": fill_for(self.fill, inpt)}
+        if name == "Identity":
+            return inpt
+        if name in _ENHANCEMENTS:
+            return _ENHANCEMENTS[name](inpt, 1.0 + magnitude)
+        if name in _PLAIN:
+            return _PLAIN[name](inpt)
+        if name in ("ShearX", "ShearY"):
+            angle = math.degrees(math.atan(magnitude))
+            shear = (angle, 0.0) if name == "ShearX" else (0.0, angle)
+            return F.affine(inpt, 0.0, (0, 0), 1.0, shear, center=(0, 0), **maps)
+        if name in ("TranslateX", "TranslateY"):
+            moved = (int(magnitude), 0) if name == "TranslateX" else (0, int(magnitude))
+            return F.affine(inpt, 0.0, moved, 1.0, (0.0, 0.0), **maps)
+        if name == "Rotate":
+            return F.rotate(inpt, magnitude, **maps)
+        if name == "Posterize":
+            return F.posterize(inpt, int(magnitude))
+        if name == "Solarize":
+            return F.solarize(inpt, _largest(inpt) * magnitude)
+        raise ValueError(f"No transform available for {name}")
+
+
+def _largest(picture: Picture) -> float:
+    if isinstance(picture, Image.Image):
+        return 255.0
+    array = isinstance(picture, np.ndarray)
+    dtype = torch.from_numpy(np.empty(0, picture.dtype)).dtype if array else picture.dtype
+    return 1 if dtype.is_floating_point or dtype is torch.bool else torch.iinfo(dtype).max
+
+
+class RandAugment(_Augment):
+    """`num_ops` operations, drawn one by one, all of the same magnitude (Cubuk et al., 2020).
+
+    `magnitude`: an index below `num_magnitude_bins`. `interpolation` and `fill` are those of the shears,
+    translations and rotations; `fill`: None for black, a number, one per channel, or a dict from picture type
+    to these, with "others" for the rest. PIL images and the engine use Pillow's arithmetic, tensors torch's.
+    ValueError for a `num_ops` that is no whole number from 0 on.
+    """
+
+    _AUGMENTATION_SPACE: ClassVar[_Table] = _RAND
+
+    def __init__(
+        self,
+        num_ops: int = 2,
+        magnitude: int = 9,
+        num_magnitude_bins: int = 31,
+        interpolation: Interpolation = "nearest",
+        fill: Fills = None,
+    ) -> None:
+        super().__init__(interpolation, fill)
+        if not isinstance(num_ops, int) or num_ops < 0:
+            raise ValueError(f"num_ops should be a non-negative integer, but got {num_ops} instead.")
+        self.num_ops, self.magnitude, self.num_magnitude_bins = num_ops, magnitude, num_magnitude_bins
+
+    def _augmented(self, inpt: Picture) -> Picture:
+        size = F.get_size(inpt)
+        for _ in range(self.num_ops):
+            name = self._drawn_name()
+            inpt = self._operated(inpt, size, name, self.num_magnitude_bins, lambda: self.magnitude)
+        return inpt
+
+
+class TrivialAugmentWide(_Augment):
+    """One operation of any magnitude (Müller and Hutter, 2021). Arguments: see RandAugment."""
+
+    _AUGMENTATION_SPACE: ClassVar[_Table] = _WIDE
+
+    def __init__(
+        self, num_magnitude_bins: int = 31, interpolation: Interpolation = "nearest", fill: Fills = None
+    ) -> None:
+        super().__init__(interpolation, fill)
+        self.num_magnitude_bins = num_magnitude_bins
+
+    def _augmented(self, inpt: Picture) -> Picture:
+        bins = self.num_magnitude_bins
+        any_of_them = lambda: int(torch.randint(bins, ()))  # noqa: E731
+        return self._operated(inpt, F.get_size(inpt), self._drawn_name(), bins, any_of_them)
+
+
+class AutoAugment(_Augment):
+    """One of 25 policies of two operations, each of which has its probability and magnitude (Cubuk et al.,
+    2019). `policy`: ours or torchvision's AutoAugmentPolicy. Other arguments: see RandAugment.
+    """
+
+    _AUGMENTATION_SPACE: ClassVar[_Table] = {
+        **{name: made for name, made in _RAND.items() if name != "Identity"},
+        "Invert": (_none, False),
+    }
+
+    def __init__(
+        self,
+        policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET,
+        interpolation: Interpolation = "nearest",
+        fill: Fills = None,
+    ) -> None:
+        super().__init__(interpolation, fill)
+        self.policy = policy
+        self._policies = self._get_policies(policy)
+
+    def _get_policies(self, policy: Any) -> list[Policy]:
+        name = policy.value if isinstance(policy, Enum) else None
+        if name not in POLICIES:
+            raise ValueError(f"The provided policy {policy} is not recognized.")
+        return POLICIES[name]
+
+    def _augmented(self, inpt: Picture) -> Picture:
+        size = F.get_size(inpt)
+        for name, p, which in self._policies[int(torch.randint(len(self._policies), ()))]:
+            if torch.rand(()) <= p:
+                inpt = self._operated(inpt, size, name, _BINS, lambda which=which: which)
+        return inpt
