@@ -5,9 +5,9 @@ transforms, and millrace's over the same objects, the sides taking turns.
     [scenario ...]
 
 The two draw other crops and operations. What is compared before anything is timed are the batches' nesting,
-shapes and types, and that the pictures are as bright; that single operations have the same pixels is tested in
-tests/parity. `millrace` must run all of a recipe natively (native="require"). timm's recipes are left out where
-that is not installed.
+shapes and types, and that the pictures are as bright; that single operations have the same pixels is tested
+in tests/parity. `millrace` must run all of a recipe natively (native="require"). timm's recipes are left out
+where that is not installed.
 """
 
 from __future__ import annotations
@@ -160,6 +160,7 @@ SCENARIOS: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, str]] = 
     "trivial_augment": (lambda: _supervised(lambda t: [t.TrivialAugmentWide()]), None, "torchvision"),
     "timm_rand_augment": (lambda: _timm("rand-m9-inc1"), None, "timm"),
     "timm_auto_augment": (lambda: _timm("original-mstd0.5"), None, "timm"),
+    "timm_augmix": (lambda: _timm("augmix-m5-w4-d2"), None, "timm"),
     "simclr": (_simclr, None, "torchvision"),
     "dino": (_dino, None, "torchvision"),
 }

@@ -85,6 +85,7 @@ struct AugmentPolicy {
   std::vector<Interpolation> interpolations{Interpolation::nearest};  // one is drawn for each operation
   std::array<uint8_t, 3> fill{};
   Geometry geometry = Geometry::torchvision;
+  double p = 1;  // how often anything is drawn
 };
 
 // Several copies of the picture, each changed by some operations of a policy, mixed with each other and then

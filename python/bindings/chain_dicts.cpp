@@ -130,6 +130,7 @@ AugmentOp augment_op(const py::dict& op) {
 
 AugmentPolicy augment_policy(const py::dict& op) {
   AugmentPolicy policy;
+  take(op, "p", policy.p);
   take(op, "count", policy.count);
   take(op, "replace", policy.replace);
   for (const py::handle item : field<py::list>(op, "branches")) {

@@ -176,6 +176,7 @@ void check_arguments(const AugmentOp& op, const Check& check) {
                   "bits must be between or equal to " + std::to_string(op.least_bits) + " and 8");
 }
 void check_arguments(const AugmentPolicy& t, const Check& check) {
+  check.probability(t.p);
   check.require(!t.branches.empty() && t.count >= 0, "needs a branch to draw, and count >= 0");
   check.require(!t.interpolations.empty(), "needs an interpolation");
   for (const Interpolation interpolation : t.interpolations)

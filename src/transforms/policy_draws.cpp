@@ -119,6 +119,7 @@ void draw_branch(const AugmentPolicy& policy, const AugmentBranch& branch, Pictu
 }  // namespace
 
 std::vector<AugmentStep> draw_policy(const AugmentPolicy& policy, PictureSize in, base::Philox& random) {
+  if (policy.p < 1 && random.uniform() >= policy.p) return {};
   std::vector<double> weights;
   for (const AugmentBranch& branch : policy.branches) weights.push_back(branch.weight);
   const bool even = std::all_of(weights.begin(), weights.end(), [&](double w) { return w == weights[0]; });

@@ -323,10 +323,6 @@ class OwnOp(timm.AugmentOp):
         (timm.RandAugment([replaced(), replaced(kwargs={})]), "different interpolations or fills"),
         (timm.AutoAugment([]), "no policies to draw from"),
         (
-            timm.augment_and_mix_transform("augmix-m5"),
-            "AugMixAugment .of timm.data.auto_augment. has no native form",
-        ),
-        (
             timm.RandAugment([timm.AugmentOp("TranslateX", hparams={"img_mean": FILL})]),
             r"AugmentOp\(TranslateX\) has a function of levels",
         ),

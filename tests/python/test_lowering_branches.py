@@ -23,6 +23,10 @@ def test_several_steps_that_happen_or_not(t):
     assert (op["name"], op["fill"]) == ("RandomApply", (9, 9, 9))
     always = policy_of(t, t.RandomApply(torch.nn.ModuleList(inner), 1.0))
     assert always["branches"] == branches(steps)
+    several = policy_of(t, t.RandomApply([t.RandAugment(3)], 0.25))
+    assert (several["p"], several["count"]) == (0.25, 3)
+    twice = policy_of(t, t.RandomApply([t.RandomApply([t.RandAugment(3)], 0.25)], 0.5))
+    assert twice["p"] == 0.125
     (alone,) = policy_of(t, t.RandomApply([t.RandomInvert(0.5)], 0.5))["branches"]
     assert alone["ops"] == [step("invert", p=0.25)]
     nested = policy_of(t, t.RandomApply([t.RandomApply([t.RandomInvert(1.0), t.Grayscale(3)])], 0.5))
@@ -66,8 +70,8 @@ def test_an_order(t):
     "make, reason",
     [
         (
-            lambda t: t.RandomApply([t.RandAugment()]),
-            r"RandomApply of \[RandAugment\] has no native form.*: RandAugment draws 2 operations",
+            lambda t: t.RandomApply([t.RandAugment(), t.RandomInvert()]),
+            r"RandomApply of \[RandAugment, RandomInvert\] has no native form.*: RandAugment draws 2 operations",
         ),
         (
             lambda t: t.RandomApply([t.ColorJitter(hue=0.1), t.RandomInvert()]),

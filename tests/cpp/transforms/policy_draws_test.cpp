@@ -68,6 +68,62 @@ TEST(PolicyDraws, OperationsHappenWithProbabilityPAndBothSigns) {
   for (const auto& [value, count] : seen) EXPECT_NEAR(count / double(happened), 0.25, 0.03) << value;
 }
 
+TEST(PolicyDraws, APolicyHappensWithProbabilityP) {
+  AugmentPolicy policy = one({.kind = AugmentKind::invert});
+  policy.count = 3;
+  policy.p = 0.25;
+  int happened = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const size_t steps = draw(policy, i).size();
+    ASSERT_TRUE(steps == 0 || steps == 3);
+    happened += steps == 3;
+  }
+  EXPECT_NEAR(happened / 20'000.0, 0.25, 0.012);
+}
+
+TEST(PolicyDraws, SharesOfAMixAreDirichletsAndBetas) {
+  for (const double alpha : {0.3, 1.0, 4.0}) {
+    AugMix mix{.policy = one({.kind = AugmentKind::invert}), .width = 3, .depth = -1, .alpha = alpha};
+    const int n = 20'000;
+    double share = 0, square = 0, beta = 0, beta_square = 0;
+    std::map<size_t, int> depths;
+    for (int i = 0; i < n; ++i) {
+      base::Philox random({.seed = 3, .epoch = 0, .index = i, .occurrence = 0}, 1);
+      const MixParams params = draw_mix(mix, {9, 9}, random);
+      ASSERT_EQ(params.copies.size(), 3u);
+      double sum = 0;
+      for (const MixParams::Copy& copy : params.copies) sum += copy.share, ++depths[copy.steps.size()];
+      EXPECT_NEAR(sum, 1, 1e-5);
+      share += params.copies[1].share, square += params.copies[1].share * params.copies[1].share;
+      beta += params.share, beta_square += params.share * params.share;
+    }
+    EXPECT_NEAR(share / n, 1.0 / 3, 0.012);
+    EXPECT_NEAR(square / n - share / n * share / n, (2.0 / 9) / (3 * alpha + 1), 0.008) << alpha;
+    EXPECT_NEAR(beta / n, 0.5, 0.015);
+    EXPECT_NEAR(beta_square / n - beta / n * beta / n, 0.25 / (2 * alpha + 1), 0.008) << alpha;
+    ASSERT_EQ(depths.size(), 3u);
+    for (const auto& [depth, count] : depths) EXPECT_NEAR(count / (3.0 * n), 1.0 / 3, 0.012) << depth;
+  }
+}
+
+TEST(PolicyDraws, BlendedSharesComeToTheSameMix) {
+  AugMix mix{.policy = one({.kind = AugmentKind::invert}), .width = 4};
+  for (int i = 0; i < 200; ++i) {
+    const base::SampleKey key{.seed = 3, .epoch = 0, .index = i, .occurrence = 0};
+    base::Philox summed(key, 1), blended(key, 1);
+    mix.blended = false;
+    const MixParams a = draw_mix(mix, {9, 9}, summed);
+    mix.blended = true;
+    const MixParams b = draw_mix(mix, {9, 9}, blended);
+    double left = 1;  // of the picture
+    for (size_t j = 4; j-- > 0;) {
+      EXPECT_NEAR(left * b.copies[j].share, a.share * a.copies[j].share, 1e-5);
+      left *= 1 - b.copies[j].share;
+    }
+    EXPECT_NEAR(left, 1 - a.share, 1e-5);
+  }
+}
+
 TEST(PolicyDraws, LevelsAreDrawnAroundTheirMeanAndCutOff) {
   AugmentOp op{.kind = AugmentKind::brightness};
   op.level = AugmentLevel{.mean = 9, .deviation = 0.5, .offset = 1, .scale = 0.09, .least = 0.1};
@@ -125,6 +181,9 @@ TEST(PolicyDraws, ChecksWhatItIsGiven) {
   refused(one({.kind = AugmentKind::posterize, .values = {9}}));
   refused(one({.kind = AugmentKind::posterize, .values = {0}}));
   refused(one({.kind = AugmentKind::rotate, .p = 1.5}));
+  EXPECT_THROW(check_chain({AugMix{.policy = one({}), .alpha = 0}, ToTensor{}}), Error);
+  EXPECT_THROW(check_chain({AugMix{.policy = one({}), .width = 0}, ToTensor{}}), Error);
+  EXPECT_THROW(check_chain({AugMix{.policy = one({}), .depth = 0}, ToTensor{}}), Error);
   refused(one({.kind = AugmentKind::rotate, .values = {NAN}}));
   refused(one({.kind = AugmentKind::rotate, .values = {1}, .share = 0.5}));
   refused(one({.kind = AugmentKind::translate_x, .values = {31}, .share = 0.5, .bins = 31}));

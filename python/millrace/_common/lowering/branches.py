@@ -66,7 +66,8 @@ class _Branches:
         if any(step["kind"] in MAPS for made in branches for step in made["ops"]):
             self._same_maps({field: op[field] for field in _FIELDS})
         total = sum(made["weight"] for made in branches)
-        return [branch(made["ops"] * op["count"], made["weight"] / total) for made in branches]
+        all_of_it = [branch(made["ops"] * op["count"], made["weight"] / total) for made in branches]
+        return _by_chance(all_of_it, op.get("p", 1.0))
 
     def _same_maps(self, maps: dict[str, Any]) -> None:
         if self.maps and self.maps != maps:
@@ -112,8 +113,8 @@ def _random_apply(chain: Chain, t: Any, family: str) -> None:
         op = dict(ops[0])
         if op["op"] == "grayscale":
             op |= {"op": "random_grayscale", "p": 1.0}
-        if "p" in op:
-            chain.change(op | {"p": op["p"] * p})
+        if "p" in op or op["op"] == "augment_policy" and op["count"] > 1:
+            chain.change(op | {"p": op.get("p", 1.0) * p})
             return
     found = _Branches()
     try:

@@ -215,7 +215,22 @@ def _augment_op(chain: Chain, t: Any, family: str) -> None:
     chain.change_picture(_policy("AugmentOp", [[t]], [1.0]), "AugmentOp")
 
 
+def _augmix(chain: Chain, t: Any, family: str) -> None:
+    groups, width, depth = [[op] for op in t.ops], t.width, t.depth
+    if not groups or type(width) is not int or type(depth) is not int or not 1 <= width <= 64 or depth > 64:
+        raise NotLowered(
+            f"AugMixAugment(width={width!r}, depth={depth!r}) of {len(groups)} operations has no native form"
+        )
+    if not 0 < float(t.alpha) < _ANY:
+        raise NotLowered(f"AugMixAugment(alpha={t.alpha!r}) is no parameter of a distribution")
+    op: dict[str, Any] = {"op": "augmix", "width": width, "depth": depth if depth > 0 else -1}
+    op |= {"alpha": float(t.alpha), "blended": bool(t.blended)}
+    mixed = _policy("AugMixAugment", groups, [1.0] * len(groups))
+    chain.change_picture(op | {"policy": mixed}, "AugMixAugment")
+
+
 TIMM_POLICIES: dict[str, Rule] = {
+    "AugMixAugment": _augmix,
     "RandAugment": _rand_augment,
     "AutoAugment": _auto_augment,
     "AugmentOp": _augment_op,

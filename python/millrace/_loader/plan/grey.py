@@ -20,7 +20,7 @@ def grey_chains(made: Lowered) -> list[list[dict[str, Any]]]:
     if made.makes_rgb:
         return made.chains
     for op in itertools.chain.from_iterable(made.chains):
-        if len(set(op.get("fill", ()))) > 1:
+        if len(set(op.get("policy", op).get("fill", ()))) > 1:
             raise NotLowered(f"the fill of {op['op']} has colours, and the pictures are grey")
     return [
         [{**op, "channels": 1} if op["op"] == "to_tensor" else op for op in chain] for chain in made.chains
