@@ -160,7 +160,10 @@ LIMITS = {
             lambda v1, v2: [v1.RandomApply([v1.CenterCrop(9)]), v1.ToTensor()],
             "the engine knows it around one",
         ),
-        (lambda v1, v2: [v2.RandomApply([v2.RandAugment()]), v2.ToImage()], "RandAugment draws 2 operations"),
+        (
+            lambda v1, v2: [v2.RandomApply([v2.RandAugment(), v2.RandomInvert()]), v2.ToImage()],
+            "RandAugment draws 2 operations",
+        ),
         (
             lambda v1, v2: [v1.RandomChoice([v1.RandomHorizontalFlip(), v1.CenterCrop(9)]), v1.ToTensor()],
             "horizontal_flip is not among them",
