@@ -1,0 +1,39 @@
+"""The benchmark of recipes: each runs natively and is timed on both sides; sides of other forms are refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import recipes  # noqa: E402
+from benchmarks.lazy_pictures import photos  # noqa: E402
+
+
+@pytest.mark.parametrize("name", recipes.SCENARIOS)
+def test_each_recipe_is_measured(name: str, jpeg_folder: str, torchvision: object) -> None:
+    pytest.importorskip(recipes.SCENARIOS[name][2], reason="the package it measures is absent")
+    cpus = sorted(os.sched_getaffinity(0))[-1:]
+    records = list(recipes.measure(name, photos(jpeg_folder, 10), 1, cpus))
+    assert {record["loader"] for record in records} == {"torch", "millrace"}
+    assert all(record["rows"] == record["pictures"] == 10 for record in records)
+    assert f"**{name}**, 10 photos, 2 workers" in recipes.table(records)
+
+
+def test_other_forms_and_other_pictures_are_refused() -> None:
+    def batches(*shape: int, level: float = 0.0) -> list[list[torch.Tensor]]:
+        return [[torch.randn(4, *shape) + level, torch.zeros(4)] for _ in range(8)]
+
+    one = batches(3, 8, 8)
+    recipes.check({"torch": one, "millrace": batches(3, 8, 8)})
+    with pytest.raises(SystemExit, match="batches of the form"):
+        recipes.check({"torch": one, "millrace": batches(3, 8, 9)})
+    with pytest.raises(SystemExit, match="batches of the form"):
+        recipes.check({"torch": one, "millrace": [[[batch[0]], batch[1]] for batch in one]})
+    with pytest.raises(SystemExit, match="brighter by"):
+        recipes.check({"torch": one, "millrace": batches(3, 8, 8, level=0.5)})
