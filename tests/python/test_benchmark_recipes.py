@@ -1,4 +1,4 @@
-"""The benchmark of recipes: each runs natively and is timed on both sides; sides of other forms are refused."""
+"""The benchmark of recipes: each runs natively and is timed on both sides; other forms are refused."""
 
 from __future__ import annotations
 
