@@ -174,16 +174,6 @@ def test_a_glance_sees_each_draw(name, draw):
         assert not draws._equal(before, glance())
 
 
-def test_random_is_glanced_at_in_its_memory(monkeypatch):
-    """By getstate() where its words are not found there."""
-    assert draws._words_of_random() is not None
-    monkeypatch.setattr(draws, "_words_of_random", lambda: None)
-    before = draws._glance_at_randoms()
-    assert before == draws._glance_at_randoms()
-    random.random()
-    assert before != draws._glance_at_randoms()
-
-
 def test_only_an_index_list_is_kept_of_a_plain_step():
     """It is told as any other."""
     for size in (None, 2):

@@ -8,9 +8,7 @@ of those that the first batches have left alone: these are only glanced at, arou
 
 from __future__ import annotations
 
-import _random
 import ctypes
-import functools
 import pickle
 import random
 from array import array
@@ -110,28 +108,9 @@ def _randoms() -> Any:
 
 
 def _glance_at_randoms() -> Any:
-    """The words and the place in them, and what gauss() keeps: from where the generator has them in memory,
-    as getstate() makes an int of each word.
-    """
-    generator, words_at = random.getstate.__self__, _words_of_random()  # type: ignore[attr-defined]
-    if words_at is None:
-        _, words, gauss = random.getstate()
-        return words[620:], gauss
-    return ctypes.string_at(id(generator) + words_at, _RANDOM_BYTES), generator.gauss_next
-
-
-_RANDOM_BYTES = 625 * 4
-
-
-@functools.cache
-def _words_of_random() -> int | None:
-    """Where they begin in the object of CPython's generator; None where they are not found."""
-    generator, begin = random.getstate.__self__, object.__basicsize__  # type: ignore[attr-defined]
-    if _random.Random.__basicsize__ < begin + _RANDOM_BYTES:
-        return None
-    *words, place = random.getstate()[1]
-    found = array("I", ctypes.string_at(id(generator) + begin, _RANDOM_BYTES))
-    return begin if found.tolist() == [place, *words] else None
+    """The last words of the state and the place in them, which every draw moves, and what gauss() keeps."""
+    _, words, gauss = random.getstate()
+    return words[620:], gauss
 
 
 def _put_randoms(state: Any) -> None:
