@@ -94,7 +94,7 @@ BEHIND = {
 }
 BEHIND_BYTES = {"blur", "applied_blur"}
 BEHIND_BYTES_OF_V2 = {"resize", "resize_cubic", "resize_larger", "resize_shorter_side", "resized_crop"}
-UNKNOWN = {"pad", "perspective", "sharpness", "posterize", "solarize", "invert", "equalize", "autocontrast"}
+UNKNOWN = {"pad", "perspective"}
 
 
 def chain_or_reason(transforms):
