@@ -106,7 +106,8 @@ def test_pictures_in_their_own_modes_are_native_behind_rgb(tmp_path, make):
     check(dataset)
     from torchvision.transforms import Lambda
 
-    for step in (lambda picture: picture.convert("RGB"), Lambda(lambda x: x.convert("RGB")), converted):
+    steps = (lambda picture: picture.convert("RGB"), Lambda(lambda x: x.convert("RGB")), converted)
+    for step in (*steps, lambda x, mode="RGB": x.convert(mode)):
         dataset.transform = chain(step)
         assert 'convert("RGB")' in check(dataset)
     dataset.transform = chain()
@@ -124,7 +125,7 @@ def converted(picture):
     "step",
     [
         lambda x: x.convert("L"),
-        lambda x, mode="RGB": x.convert(mode),
+        lambda x, mode="L": x.convert(mode),
         lambda x: x.rotate("RGB"),
         lambda x: x.convert("RGB").rotate(9),
         lambda *x: x[0].convert("RGB"),
