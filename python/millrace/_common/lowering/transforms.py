@@ -75,14 +75,15 @@ def lowered(transform: Any) -> Lowered:
 
 def _of_views(transform: Any, seen: Seen) -> Lowered:
     def chain_of(line: list[Picture]) -> Chain:
-        chain = Chain(_LOWERED, _TIMM)
+        made = Chain(_LOWERED, _TIMM)
         for picture in line:
-            chain.add(picture.step)
-        return chain
+            made.add(picture.step)
+        return made
 
     name = holder_name(transform)
     for line in seen.shared():
-        if any(op["op"] not in FIXED_OPS for op in chain_of(line).picture):
+        chain = chain_of(line)
+        if chain.erasing or any(op["op"] not in FIXED_OPS for op in chain.picture):
             raise NotLowered(
                 f"{name} changes the picture by chance before it makes several views of it; move that into"
                 " the transforms of the views"
