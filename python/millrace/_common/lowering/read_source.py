@@ -54,6 +54,7 @@ _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
+_RANGE = range  # a script may have another one among the builtins later
 _MADE = "<made>"  # among the names of a way: all pictures made on it. No variable has such a name
 
 
@@ -333,8 +334,8 @@ class _Reader:
             raise NotRead
         if (known := known_call(function)) is not None:
             return self._known(known, arguments, keywords, names)
-        if function is range and not keywords and arguments and all(type(part) is int for part in arguments):
-            return self._known(range, arguments, keywords, names)
+        if function is _RANGE and not keywords and arguments and all(type(part) is int for part in arguments):
+            return self._known(_RANGE, arguments, keywords, names)
         if len(arguments) == 1 and not keywords and isinstance(arguments[0], Picture) and callable(function):
             return _noted(arguments[0].then(function), names)
         raise NotRead
