@@ -182,8 +182,7 @@ def by_builtin(img):
     return [ImageOps.invert(img) for _ in range(2)]
 
 
-one_line = lambda x: ImageOps.invert(x)
-other = lambda x: ImageOps.equalize(x)  # noqa: E731, E702
+one_line, other = (lambda x: ImageOps.invert(x)), (lambda x: ImageOps.equalize(x))
 alone = lambda x: ImageOps.invert(x)  # noqa: E731
 
 

@@ -1,5 +1,5 @@
-"""Transforms like those of seen_classes.py whose draws are not what a reader may take them for: one decides two
-things, or comes from elsewhere. None may be read.
+"""Transforms like those of seen_classes.py whose draws are other than they look: one decides two things, or
+comes from elsewhere. None may be read.
 """
 
 import random
