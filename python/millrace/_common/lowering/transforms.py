@@ -74,11 +74,15 @@ def lowered(transform: Any) -> Lowered:
 
 
 def _of_views(transform: Any, seen: Seen) -> Lowered:
+    chains_by_steps: dict[tuple[int, ...], Chain] = {}
+
     def chain_of(line: list[Picture]) -> Chain:
-        made = Chain(_LOWERED, _TIMM)
-        for picture in line:
-            made.add(picture.step)
-        return made
+        key = tuple(id(picture.step) for picture in line)
+        if key not in chains_by_steps:
+            made = chains_by_steps[key] = Chain(_LOWERED, _TIMM)
+            for picture in line:
+                made.add(picture.step)
+        return chains_by_steps[key]
 
     name = holder_name(transform)
     for line in seen.shared():
