@@ -178,6 +178,26 @@ def equalize(img):
     return ImageOps.equalize(img)
 
 
+def autocontrast(img):
+    return ImageOps.autocontrast(img)
+
+
+class Threshold:
+    def __init__(self, threshold):
+        self.threshold = threshold
+
+    def __call__(self, img):
+        return ImageOps.solarize(img, self.threshold)
+
+
+class Bits:
+    def __init__(self, bits):
+        self.bits = bits
+
+    def __call__(self, img):
+        return ImageOps.posterize(img, bits=self.bits)
+
+
 def by_builtin(img):
     return [ImageOps.invert(img) for _ in range(2)]
 

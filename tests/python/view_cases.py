@@ -1,4 +1,4 @@
-"""What the tests of several views share: transforms as public repositories have them, and batches by torch."""
+"""What the tests of several views share: transforms as public repositories have them, batches by torch."""
 
 import seen_classes as seen
 import torch
