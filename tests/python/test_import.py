@@ -37,10 +37,10 @@ PUBLIC = {
         weights_from_labels
     """,
     "millrace.transforms": """
-        CenterCrop ColorJitter Compose ConvertImageDtype GaussianBlur Grayscale InterpolationMode Normalize
-        PILToTensor RandomAffine RandomApply RandomCrop RandomErasing RandomGrayscale RandomHorizontalFlip
-        RandomResizedCrop RandomRotation RandomVerticalFlip Resize ToDtype ToImage ToTensor Transform batch
-        functional
+        CenterCrop ColorJitter Compose ConvertImageDtype GaussianBlur Grayscale InterpolationMode
+        MultiView Normalize PILToTensor RandomAffine RandomApply RandomCrop RandomErasing RandomGrayscale
+        RandomHorizontalFlip RandomResizedCrop RandomRotation RandomVerticalFlip Resize ToDtype ToImage
+        ToTensor Transform batch functional
     """,
     "millrace.transforms.batch": """
         Augmentation BatchTransform ColorJitter Compose CutMix MixUp Normalize RandomAffine RandomErasing
