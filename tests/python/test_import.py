@@ -38,7 +38,7 @@ PUBLIC = {
     """,
     "millrace.transforms": """
         AutoAugment AutoAugmentPolicy CenterCrop ColorJitter Compose ConvertImageDtype GaussianBlur Grayscale
-        InterpolationMode Normalize PILToTensor RandAugment RandomAdjustSharpness RandomAffine RandomApply
+        InterpolationMode MultiView Normalize PILToTensor RandAugment RandomAdjustSharpness RandomAffine RandomApply
         RandomAutocontrast RandomChoice RandomCrop RandomEqualize RandomErasing RandomGrayscale
         RandomHorizontalFlip RandomInvert RandomOrder RandomPosterize RandomResizedCrop RandomRotation
         RandomSolarize RandomVerticalFlip Resize ToDtype ToImage ToTensor Transform TrivialAugmentWide batch

@@ -35,5 +35,6 @@ from .values import PILToTensor as PILToTensor
 from .values import ToDtype as ToDtype
 from .values import ToImage as ToImage
 from .values import ToTensor as ToTensor
+from .views import MultiView as MultiView
 from .warp import RandomAffine as RandomAffine
 from .warp import RandomRotation as RandomRotation

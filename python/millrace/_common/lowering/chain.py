@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .arguments import OURS, TIMM, V1, V1_POLICIES, V2
-from .holders import held_transforms, holder_name, shadowed_method
+from .holders import held_directly, held_transforms, holder_name, shadowed_method
 from .policy_classes import policy_class
 from .read_source import read
 from .read_values import Maybe, Op, Picture
@@ -96,10 +96,12 @@ class Chain:
                 self.rules["RGB"](self, transform, V1)
                 self.names.append('convert("RGB")')
                 return
-            if (parts := held_transforms(transform)) is not None:
+            if (parts := held_directly(transform)) is not None:
                 return self.add_held(transform, parts)
             if isinstance(made := read(transform), Picture):
                 return self.add_held(transform, made.steps())
+            if (parts := held_transforms(transform)) is not None:  # takes longer than to read a source
+                return self.add_held(transform, parts)
             if made is not None:
                 raise NotLowered(f"{describe(transform)} makes several views; give it as the whole transform")
             if isinstance(transform, (tuple, list)):

@@ -33,16 +33,21 @@ _NESTED = ("return F(G(B))", "return F(G(H(B)))")
 _EACH = ("for L in F: B = L(B); return B",)
 
 
-def held_transforms(transform: Any) -> Sequence[Any] | None:
-    """What `transform` applies to its argument, one after the other, and does nothing else; None: it may do
-    anything.
-    """
+def held_directly(transform: Any) -> Sequence[Any] | None:
+    """What calling `transform` is another way to call; None: it is a callable of its own."""
     if type(transform) is functools.partial and not transform.args and not transform.keywords:
         return [transform.func]
     if isinstance(transform, types.MethodType) and _is_call(transform):
         return [transform.__self__]
     if type(transform) is loaded("torchvision.transforms._presets", "ImageClassification"):
         return _image_classification(transform)
+    return None
+
+
+def held_transforms(transform: Any) -> Sequence[Any] | None:
+    """What `transform` applies to its argument, one after the other, and does nothing else; None: it may do
+    anything. Needs no source.
+    """
     for template in _IN_ORDER:
         if (parts := called(transform, template)) is not None:
             return parts

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import ast
+import math
 import random
+import sys
+import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from .read_values import NotRead, Op, Picture
+from .read_values import Coin, Drawn, NotRead, Op, Picture, Symbol
 from .refusal import loaded
 
-
-@dataclass(frozen=True)
-class Drawn:
-    """A number drawn evenly between two."""
-
-    low: float
-    high: float
+_MOST_RADIUS = 10_000.0  # pixels, as the engine has it
+_MILLRACE = str(Path(__file__).parents[2])
 
 
-@dataclass(frozen=True)
-class Coin:
-    """True with probability p."""
-
-    p: float
-
-
-@dataclass(frozen=True)
-class _Blur:
+class _Blur(Symbol):
     """Pillow's GaussianBlur of a radius that is known, or drawn."""
 
-    radius: float | Drawn
+    def __init__(self, radius: float | Drawn) -> None:
+        self.radius = radius
 
 
 def coin_of(left: Any, operator: ast.cmpop, right: Any) -> Coin:
@@ -44,9 +35,10 @@ def coin_of(left: Any, operator: ast.cmpop, right: Any) -> Coin:
         raise NotRead
     if isinstance(right, Drawn):
         left, right, below = right, left, not below
-    if left != Drawn(0.0, 1.0) or not _is_number(right):
+    if not isinstance(left, Drawn) or (left.low, left.high) != (0.0, 1.0) or not is_number(right):
         raise NotRead
-    share = min(1.0, max(0.0, float(right)))
+    left.take()
+    share = min(1.0, max(0.0, right))
     return Coin(share if below else 1 - share)
 
 
@@ -57,24 +49,95 @@ def step_of(name: str, kind: str, **value: Any) -> Op:
     return Op({**op, "interpolations": ["nearest"], "fill": (0, 0, 0), "geometry": "pillow"}, name)
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
+def is_number(value: Any) -> bool:
+    """Whether floats can count with it: no NaN, no bool, no integer beyond them."""
+    if type(value) is int:
+        return abs(value) <= sys.maxsize
+    return type(value) is float and math.isfinite(value)
 
 
-def _uniform(low: Any, high: Any) -> Drawn:
-    if not (_is_number(low) and _is_number(high)) or low > high:
+# ---------------------------------------------------------------- draws
+
+
+def _between(low: Any, high: Any) -> Drawn:
+    if not (is_number(low) and is_number(high)) or low > high:
         raise NotRead
     return Drawn(float(low), float(high))
 
 
-def _unit(*shape: Any) -> Drawn:
-    if shape not in ((), (1,)):
-        raise NotRead
+def _random() -> Drawn:
     return Drawn(0.0, 1.0)
 
 
+def _uniform(a: Any, b: Any) -> Drawn:
+    return _between(a, b)
+
+
+def _numpy_uniform(low: Any = 0.0, high: Any = 1.0) -> Drawn:
+    return _between(low, high)
+
+
+def _of_shape(*shape: Any) -> Drawn:
+    """An array or tensor of one number, which can be compared and is no radius."""
+    if shape not in ((), (1,)) or any(type(size) is not int for size in shape):
+        raise NotRead
+    return Drawn(0.0, 1.0, is_array=shape == (1,))
+
+
+def _torch_rand(*shape: Any) -> Drawn:
+    drawn = _of_shape(*shape)
+    drawn.is_array = True
+    return drawn
+
+
+_NUMPYS = {
+    "rand": _of_shape,
+    "random": _of_shape,
+    "random_sample": _of_shape,
+    "uniform": _numpy_uniform,
+}
+
+
+def _are_pythons() -> bool:
+    """Whether random's functions are methods of its own generator, which nobody has replaced."""
+    generator = getattr(random, "_inst", None)
+    return (
+        type(generator) is random.Random
+        and "random" not in vars(generator)
+        and _is_of_file(random.Random.uniform, "uniform", random.__file__)
+        and all(getattr(f, "__self__", None) is generator for f in (random.random, random.uniform))
+        and isinstance(random.random, types.BuiltinMethodType)
+        and getattr(random.uniform, "__func__", None) is random.Random.uniform
+    )
+
+
+def _draw_of(function: Any) -> Callable[..., Drawn] | None:
+    """What is drawn by a function of the global generators; None: it is none of them."""
+    if function is random.random or function is random.uniform:
+        if not _are_pythons():
+            return None
+        return _random if function is random.random else _uniform
+    if isinstance(function, types.BuiltinFunctionType) and function is torch.rand:
+        return _torch_rand if function.__name__ == "rand" else None
+    if isinstance(function, (types.MethodType, types.BuiltinMethodType)):
+        generator = function.__self__
+        # Its class is compiled, so that nobody can replace methods.
+        if type(generator) is np.random.RandomState and generator is getattr(np.random.mtrand, "_rand", None):
+            name = function.__name__
+            return _NUMPYS.get(name) if function == getattr(generator, name, None) else None
+    return None
+
+
+# ---------------------------------------------------------------- Pillow
+
+
 def _gaussian(radius: Any = 2) -> _Blur:
-    if not (isinstance(radius, Drawn) or _is_number(radius)):
+    if isinstance(radius, Drawn):
+        low, high, known = radius.low, radius.high, not radius.is_array
+    else:
+        known = is_number(radius)
+        low = high = radius
+    if not known or not 0 <= low <= high <= _MOST_RADIUS:
         raise NotRead
     return _Blur(radius)
 
@@ -87,7 +150,7 @@ def _of_picture(name: str, kind: str) -> Callable[[Any], Picture]:
 
 
 def _solarize(image: Any, threshold: Any = 128) -> Picture:
-    if not _is_number(threshold):
+    if not is_number(threshold):
         raise NotRead
     return _picture(image).then(step_of("solarize", "solarize", values=[float(threshold)]))
 
@@ -105,32 +168,23 @@ def _picture(value: Any) -> Picture:
 
 
 def _filter(picture: Picture, filter: Any) -> Picture:
-    if not isinstance(filter, _Blur):
+    if not isinstance(filter, _Blur) or not _is_pillows_method("filter"):
         raise NotRead
     radius = filter.radius
     if isinstance(radius, Drawn):
+        radius.take()
         level = {"mean": radius.high - radius.low, "uniform": True, "most": 1e9, "offset": radius.low}
         return picture.then(step_of("GaussianBlur", "gaussian_blur", level=level))
     return picture.then(step_of("GaussianBlur", "gaussian_blur", values=[float(radius)]))
 
 
 def _convert(picture: Picture, mode: Any) -> Picture:
-    if mode != "RGB":
+    if type(mode) is not str or mode != "RGB" or not _is_pillows_method("convert"):
         raise NotRead
     return picture.then(Op({"op": "rgb"}, 'convert("RGB")'))
 
 
 METHODS: dict[str, Callable[..., Picture]] = {"filter": _filter, "convert": _convert}
-
-
-_DRAWS: dict[int, Callable[..., Drawn]] = {
-    id(random.random): _unit,
-    id(random.uniform): _uniform,
-    id(np.random.rand): _unit,
-    id(np.random.random): _unit,
-    id(np.random.uniform): _uniform,
-    id(torch.rand): _unit,
-}
 _PILLOWS: list[tuple[str, str, Callable[..., Any]]] = [
     ("PIL.ImageFilter", "GaussianBlur", _gaussian),
     ("PIL.ImageOps", "solarize", _solarize),
@@ -142,10 +196,35 @@ _PILLOWS: list[tuple[str, str, Callable[..., Any]]] = [
 
 
 def known_call(function: Any) -> Callable[..., Any] | None:
-    """What stands for `function`; None: it is not known. Nothing is imported to find out."""
-    if (draw := _DRAWS.get(id(function))) is not None:
+    """What stands for `function`; None: it is not known. Nothing is imported to find out. A name alone says
+    nothing, as scripts put functions of their own into other modules: what is called is looked at, too.
+    """
+    if (draw := _draw_of(function)) is not None:
         return draw
     for module, name, known in _PILLOWS:
         if function is not None and function is loaded(module, name):
-            return known
+            return known if _is_pillows(function, name, sys.modules[module].__file__) else None
     return None
+
+
+def _is_pillows(value: Any, name: str, file: str | None) -> bool:
+    if not isinstance(value, type):
+        return _is_of_file(value, name, file)
+    return all(_is_of_file(vars(value).get(method), method, file) for method in ("__init__", "filter"))
+
+
+def _is_pillows_method(name: str) -> bool:
+    """Of pictures: Pillow's own, or what millrace puts around that."""
+    image = sys.modules.get("PIL.Image")
+    method = vars(image.Image).get(name) if image is not None else None
+    if type(method).__module__.startswith("millrace."):
+        return True
+    file = getattr(getattr(method, "__code__", None), "co_filename", "")
+    return file.startswith(_MILLRACE) or _is_of_file(method, name, getattr(image, "__file__", None))
+
+
+def _is_of_file(function: Any, name: str, file: str | None) -> bool:
+    """Whether a function's code comes from there."""
+    if not isinstance(function, types.FunctionType):
+        return False
+    return (function.__code__.co_filename, function.__code__.co_name) == (file, name)

@@ -15,94 +15,69 @@ stands there, and the callable may do anything.
 from __future__ import annotations
 
 import ast
-import builtins
-import functools
-import inspect
-import linecache
+import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from .picture_calls import METHODS, Coin, Drawn, coin_of, known_call
-from .read_values import MOST_VIEWS, MadeDict, MadeList, NotRead, Picture, merged
-from .same_code import NotPlain, plain_attribute, unbound
+from .function_source import body_of
+from .picture_calls import METHODS, coin_of, is_number, known_call
+from .read_values import (
+    Coin,
+    Drawn,
+    MadeDict,
+    MadeList,
+    NotRead,
+    Picture,
+    Symbol,
+    copied,
+    extend,
+    items,
+    leaves,
+    merged,
+    truth,
+)
+from .same_code import OTHER_KINDS, NotPlain, free_argument_of, plain_attribute, unbound
 
 _MOST_STEPS = 2_000  # of reading one function, loops unrolled
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
 }
+_COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_RANGE = range  # a script may have another one among the builtins later
+_MADE = "<made>"  # among the names of a way: all pictures made on it. No variable has such a name
 
 
 def read(function: Any) -> Any:
     """What `function(picture)` returns: a Picture, or lists, tuples and dicts of these; None: not known."""
     try:
-        return _read(function)
-    except (NotRead, NotPlain):
+        made = _read(function)
+        leaves(made)
+    except (NotRead, NotPlain, RecursionError):
         return None
+    return made
 
 
 def _read(function: Any) -> Any:
     function, bound = unbound(function)
-    if not isinstance(function, types.FunctionType):
+    if not isinstance(function, types.FunctionType) or type(function.__globals__) is not dict:
         raise NotRead
     code = function.__code__
-    names = code.co_varnames[: code.co_argcount]
-    values: dict[str, Any] = {names[key] if isinstance(key, int) else key: bound[key] for key in bound}
-    for name, value in zip(reversed(names), reversed(function.__defaults__ or ())):
-        values.setdefault(name, value)
-    free = [name for name in names if name not in values]
-    if (
-        len(free) != 1
-        or code.co_kwonlyargcount
-        or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
-    ):
+    free = free_argument_of(function, bound)
+    if free is None or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_flags & OTHER_KINDS:
         raise NotRead
-    body = _body(function)
-    reader = _Reader(function)
-    return reader.run(body, {**values, free[0]: Picture()})
-
-
-def _body(function: types.FunctionType) -> list[ast.stmt]:
-    code = function.__code__
-    tree, codes = _file(code.co_filename, "".join(linecache.getlines(code.co_filename, function.__globals__)))
-    if code not in codes:
-        raise NotRead  # the file has changed, or what was compiled was not this text
-    found = [node for node in ast.walk(tree) if _begins(node) == (code.co_name, code.co_firstlineno)]
-    if len(found) != 1:
-        raise NotRead
-    node = found[0]
-    return [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body  # type: ignore[attr-defined]
-
-
-@functools.lru_cache(16)
-def _file(name: str, source: str) -> tuple[ast.Module, frozenset[types.CodeType]]:
-    """The file's syntax, and what its functions compile to."""
-    try:
-        tree = ast.parse(source)
-        return tree, frozenset(_codes(compile(source, name, "exec", dont_inherit=True)))
-    except (SyntaxError, ValueError, RecursionError):
-        raise NotRead from None
-
-
-def _begins(node: ast.AST) -> tuple[str, int] | None:
-    """A function's name and line, as its code has them: decorators are a part of it."""
-    if isinstance(node, ast.Lambda):
-        return "<lambda>", node.lineno
-    if isinstance(node, ast.FunctionDef):
-        return node.name, min([node.lineno, *(part.lineno for part in node.decorator_list)])
-    return None
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield constant
-            yield from _codes(constant)
+    names = {name: value for name, value in bound.items() if isinstance(name, str)}
+    return _Reader(function).run(body_of(function), {**names, free: Picture(), _MADE: MadeList()})
 
 
 class _Reader:
@@ -110,7 +85,7 @@ class _Reader:
 
     def __init__(self, function: types.FunctionType) -> None:
         self.function = function
-        self.steps = 0
+        self.steps = self.loops = 0
 
     def run(self, statements: list[ast.stmt], names: dict[str, Any]) -> Any:
         """What is returned by these statements, the last of which are the function's."""
@@ -120,13 +95,13 @@ class _Reader:
             if isinstance(statement, ast.Return):
                 if statement.value is None:
                     raise NotRead
-                return self.value(statement.value, names)
+                return _uses_all(self.value(statement.value, names), names)
             if isinstance(statement, ast.If):
                 return self._branch(statement, rest, names)
             if isinstance(statement, ast.For):
                 return self.run([*self._unrolled(statement, names), *rest], names)
             if isinstance(statement, _Bind):
-                names[statement.name] = statement.held
+                names[statement.name] = names[statement.items][statement.position]
             else:
                 self._do(statement, names)
         raise NotRead
@@ -139,23 +114,28 @@ class _Reader:
     def _branch(self, statement: ast.If, rest: list[ast.stmt], names: dict[str, Any]) -> Any:
         test = self.value(statement.test, names)
         if not isinstance(test, Coin):
-            if isinstance(test, (Picture, Drawn)):
-                raise NotRead
-            return self.run([*(statement.body if _truth(test) else statement.orelse), *rest], names)
-        copies: dict[int, Any] = {}
-        apart = {name: _copied(value, copies) for name, value in names.items()}
+            return self.run([*(statement.body if truth(test) else statement.orelse), *rest], names)
+        p, copies = test.take(), dict[int, Any]()
+        apart = {name: copied(value, copies) for name, value in names.items()}
         one = self.run([*statement.body, *rest], apart)
         other = self.run([*statement.orelse, *rest], names)
-        return merged(test.p, one, other)
+        return merged(p, one, other)
 
     def _unrolled(self, loop: ast.For, names: dict[str, Any]) -> list[ast.stmt]:
         if loop.orelse or not isinstance(loop.target, ast.Name):
             raise NotRead
         if any(isinstance(node, (ast.Break, ast.Continue)) for node in ast.walk(loop)):
             raise NotRead
+        looped = self.value(loop.iter, names)
+        held = items(looped)
+        if isinstance(looped, MadeList):
+            looped.is_looped = True
+        self.loops += 1
+        key = f"<loop {self.loops}>"  # among the names, so that each way has lists of its own
+        names[key] = MadeList(held)
         made: list[ast.stmt] = []
-        for item in _items(self.value(loop.iter, names)):
-            made += [_Bind(loop.target.id, item), *loop.body]
+        for position in range(len(held)):
+            made += [_Bind(loop.target.id, key, position), *loop.body]
         return made
 
     def _do(self, statement: ast.stmt, names: dict[str, Any]) -> None:
@@ -164,11 +144,9 @@ class _Reader:
                 return
             return self._grow(statement.value, names)
         if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-            target = self.value(ast.Name(getattr(statement.target, "id", ""), ast.Load()), names)
-            if type(target) is not MadeList:
-                raise NotRead
-            target.extend(_items(self.value(statement.value, names)))
-            return None
+            return extend(
+                names.get(getattr(statement.target, "id", "")), items(self.value(statement.value, names))
+            )
         if isinstance(statement, ast.AnnAssign) and statement.value is not None:
             targets, value = [statement.target], self.value(statement.value, names)
         elif isinstance(statement, ast.Assign):
@@ -202,12 +180,10 @@ class _Reader:
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 1):
             raise NotRead
         holder = names.get(getattr(call.func.value, "id", ""))
-        if type(holder) is not MadeList or call.keywords or call.func.attr not in ("append", "extend"):
+        if call.keywords or call.func.attr not in ("append", "extend"):
             raise NotRead
         value = self.value(call.args[0], names)
-        holder.extend([value] if call.func.attr == "append" else _items(value))
-        if len(holder) > MOST_VIEWS:
-            raise NotRead
+        extend(holder, [value] if call.func.attr == "append" else items(value))
 
     # ---------------------------------------------------------------- expressions
 
@@ -224,22 +200,21 @@ class _Reader:
         if node.id in names:
             return names[node.id]
         code = self.function.__code__
-        if node.id in code.co_varnames:
-            raise NotRead  # not yet assigned
         if node.id in code.co_freevars:
             try:
                 return self.function.__closure__[code.co_freevars.index(node.id)].cell_contents  # type: ignore[index]
             except ValueError:
                 raise NotRead from None
-        if node.id in self.function.__globals__:
-            return self.function.__globals__[node.id]
-        if hasattr(builtins, node.id):
-            return getattr(builtins, node.id)
+        if node.id in code.co_varnames or node.id in code.co_cellvars:
+            raise NotRead  # not yet assigned
+        for place in (self.function.__globals__, self.function.__builtins__):  # type: ignore[attr-defined]
+            if node.id in place:
+                return place[node.id]
         raise NotRead
 
     def _of_Attribute(self, node: ast.Attribute, names: dict[str, Any]) -> Any:
         owner = self.value(node.value, names)
-        if isinstance(owner, (Picture, Coin, Drawn)):
+        if isinstance(owner, Symbol):
             raise NotRead
         return plain_attribute(owner, node.attr)
 
@@ -274,45 +249,74 @@ class _Reader:
         [loop, *more] = node.generators
         if more or loop.ifs or loop.is_async or not isinstance(loop.target, ast.Name):
             raise NotRead
-        items = _items(self.value(loop.iter, names))
-        return MadeList(self.value(node.elt, {**names, loop.target.id: item}) for item in items)
+        held = items(self.value(loop.iter, names))
+        return MadeList(self.value(node.elt, {**names, loop.target.id: item}) for item in held)
 
     def _of_BinOp(self, node: ast.BinOp, names: dict[str, Any]) -> Any:
         left, right = self.value(node.left, names), self.value(node.right, names)
-        operator = _OPERATORS.get(type(node.op))
-        numbers = type(left) in (int, float) and type(right) in (int, float)
         if type(left) is MadeList and type(right) is MadeList and isinstance(node.op, ast.Add):
-            return MadeList([*left, *right])
-        if operator is None or not numbers:
+            return MadeList([*items(left), *items(right)])
+        if isinstance(left, Drawn) and is_number(right):
+            return self._shifted(left, lambda number: self._computed(node.op, number, right))
+        if isinstance(right, Drawn) and is_number(left) and not isinstance(node.op, ast.Div):
+            return self._shifted(right, lambda number: self._computed(node.op, left, number))
+        return self._computed(node.op, left, right)
+
+    def _computed(self, operation: ast.operator, left: Any, right: Any) -> Any:
+        compute = _OPERATORS.get(type(operation))
+        if compute is None or not (is_number(left) and is_number(right)):
             raise NotRead
         try:
-            return operator(left, right)
+            return compute(left, right)
         except ArithmeticError:
             raise NotRead from None
 
+    def _shifted(self, drawn: Drawn, compute: Callable[[float], Any]) -> Drawn:
+        """A sum or product of what is drawn and a number is drawn evenly, too."""
+        drawn.take()
+        low, high = sorted((compute(drawn.low), compute(drawn.high)))
+        if not (is_number(low) and is_number(high)):
+            raise NotRead
+        return Drawn(float(low), float(high), drawn.is_array)
+
     def _of_UnaryOp(self, node: ast.UnaryOp, names: dict[str, Any]) -> Any:
         value = self.value(node.operand, names)
-        if isinstance(node.op, ast.USub) and type(value) in (int, float):
+        if isinstance(node.op, ast.USub) and is_number(value):
             return -value
         if isinstance(node.op, ast.Not):
-            return Coin(1 - value.p) if isinstance(value, Coin) else not _truth(value)
+            return Coin(1 - value.take()) if isinstance(value, Coin) else not truth(value)
         raise NotRead
 
     def _of_Compare(self, node: ast.Compare, names: dict[str, Any]) -> Any:
         if len(node.ops) != 1:
             raise NotRead
-        left, right = self.value(node.left, names), self.value(node.comparators[0], names)
-        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and right is None:
-            if isinstance(left, (Coin, Drawn)):
+        (how,), left, right = node.ops, self.value(node.left, names), self.value(node.comparators[0], names)
+        if isinstance(how, (ast.Is, ast.IsNot)) and right is None:
+            if isinstance(left, Symbol) and not isinstance(left, Picture):
                 raise NotRead
-            return (left is None) == isinstance(node.ops[0], ast.Is)
-        return coin_of(left, node.ops[0], right)
+            return (left is None) == isinstance(how, ast.Is)
+        same_kind = (type(left) is str and type(right) is str) or (is_number(left) and is_number(right))
+        if same_kind and type(how) in _COMPARISONS:
+            return _COMPARISONS[type(how)](left, right)
+        return coin_of(left, how, right)
 
     def _of_IfExp(self, node: ast.IfExp, names: dict[str, Any]) -> Any:
         test = self.value(node.test, names)
-        if isinstance(test, Coin):
-            return merged(test.p, self.value(node.body, names), self.value(node.orelse, names))
-        return self.value(node.body if _truth(test) else node.orelse, names)
+        if not isinstance(test, Coin):
+            return self.value(node.body if truth(test) else node.orelse, names)
+        p, made = test.take(), names[_MADE]
+        before = len(made)
+        one = self.value(node.body, names)
+        middle = len(made)
+        other = self.value(node.orelse, names)
+        result = merged(p, one, other)
+        common = {id(picture) for picture in one.line()} & {id(picture) for picture in other.line()}
+        for arm, new in ((one, made[before:middle]), (other, made[middle:])):
+            # A picture of before would be made again, and with other draws than where else it is used.
+            if {id(picture) for picture in arm.line()} - common != {id(picture) for picture in new}:
+                raise NotRead
+        made[before:] = [picture for picture in result.line() if id(picture) not in common]
+        return result
 
     def _of_Call(self, node: ast.Call, names: dict[str, Any]) -> Any:
         if any(isinstance(part, ast.Starred) for part in node.args) or any(
@@ -324,50 +328,52 @@ class _Reader:
         if isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value, names)
             if isinstance(owner, Picture):
-                if (method := METHODS.get(node.func.attr)) is None:
-                    raise NotRead
-                return method(owner, *arguments, **keywords)
+                return self._known(METHODS.get(node.func.attr), [owner, *arguments], keywords, names)
         function = self.value(node.func, names)
-        if isinstance(function, (Picture, Coin, Drawn)):
+        if isinstance(function, Symbol):
             raise NotRead
         if (known := known_call(function)) is not None:
-            return known(*arguments, **keywords)
-        if function is range and not keywords and all(type(part) is int for part in arguments):
-            return range(*arguments)
+            return self._known(known, arguments, keywords, names)
+        if function is _RANGE and not keywords and arguments and all(type(part) is int for part in arguments):
+            return self._known(_RANGE, arguments, keywords, names)
         if len(arguments) == 1 and not keywords and isinstance(arguments[0], Picture) and callable(function):
-            return arguments[0].then(function)
+            return _noted(arguments[0].then(function), names)
         raise NotRead
+
+    def _known(
+        self,
+        known: Callable[..., Any] | None,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        names: dict[str, Any],
+    ) -> Any:
+        if known is None:
+            raise NotRead
+        try:
+            return _noted(known(*arguments, **keywords), names)
+        except (TypeError, ValueError):  # arguments that the function does not have
+            raise NotRead from None
 
 
 class _Bind(ast.stmt):
-    """A loop's variable takes its next value."""
+    """A loop's variable takes the value at `position` of those under the name `items`."""
 
-    def __init__(self, name: str, held: Any) -> None:
+    def __init__(self, name: str, items: str, position: int) -> None:
         super().__init__()
-        self.name, self.held = name, held
+        self.name, self.items, self.position = name, items, position
 
 
-def _items(value: Any) -> list[Any]:
-    if type(value) in (list, tuple, range, MadeList, torch.nn.ModuleList, torch.nn.Sequential):
-        if len(value) > MOST_VIEWS:
-            raise NotRead
-        return list(value)
-    raise NotRead
+def _noted(value: Any, names: dict[str, Any]) -> Any:
+    if isinstance(value, Picture):
+        names[_MADE].append(value)
+    return value
 
 
-def _truth(value: Any) -> bool:
-    if value is None or type(value) in (bool, int, float, str, list, tuple, dict):
-        return bool(value)
-    raise NotRead
-
-
-def _copied(value: Any, copies: dict[int, Any]) -> Any:
-    """Lists and dicts that the function has made, anew; what they hold, as it is."""
-    if type(value) in (MadeList, MadeDict):
-        if id(value) not in copies:
-            made = type(value)(value)
-            copies[id(value)] = made
-            for key in range(len(made)) if isinstance(made, list) else made:
-                made[key] = _copied(made[key], copies)
-        return copies[id(value)]
+def _uses_all(value: Any, names: dict[str, Any]) -> Any:
+    """`value`, if all that was called on the way is on the way to one of its pictures: a call whose result
+    is left may do something else, like count or draw.
+    """
+    used = {id(picture) for leaf in leaves(value) for picture in leaf.line()}
+    if any(id(picture) not in used for picture in names[_MADE]):
+        raise NotRead
     return value

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 MOST_VIEWS = 256
 
 
@@ -14,14 +16,49 @@ class NotRead(Exception):
 
 
 class MadeList(list):
-    """A list that the function makes, which therefore may grow."""
+    """A list that the function makes, which therefore may grow, until a loop runs over it."""
+
+    is_looped = False
 
 
 class MadeDict(dict):
     """A dict that the function makes."""
 
 
-class Picture:
+class Symbol:
+    """Stands for a value that only a call would know: nothing can be asked of it, and each is its own."""
+
+
+class Drawn(Symbol):
+    """A number drawn evenly between two; `is_array`: an array of one. It decides one thing: what two things
+    depend on would be drawn for each of them.
+    """
+
+    def __init__(self, low: float, high: float, is_array: bool = False) -> None:
+        self.low, self.high, self.is_array = low, high, is_array
+        self._taken = False
+
+    def take(self) -> None:
+        if self._taken:
+            raise NotRead
+        self._taken = True
+
+
+class Coin(Symbol):
+    """True with probability p, and asked once."""
+
+    def __init__(self, p: float) -> None:
+        self._p = p
+        self._taken = False
+
+    def take(self) -> float:
+        if self._taken:
+            raise NotRead
+        self._taken = True
+        return self._p
+
+
+class Picture(Symbol):
     """The argument, or what a step has made of a picture. Each call makes another one."""
 
     def __init__(self, before: Picture | None = None, step: Any = None) -> None:
@@ -61,7 +98,7 @@ class Maybe:
 
 def merged(p: float, one: Any, other: Any) -> Picture:
     """The picture that is `one` with probability p, else `other`: they differ in steps that one of them has
-    more.
+    more. What follows on these may be drawn in either case, and is drawn once.
     """
     if not (isinstance(one, Picture) and isinstance(other, Picture)) or not 0 <= p <= 1:
         raise NotRead
@@ -70,7 +107,7 @@ def merged(p: float, one: Any, other: Any) -> Picture:
     while begin < min(len(a), len(b)) and a[begin] is b[begin]:
         begin += 1
     end = 0
-    while end < min(len(a), len(b)) - begin and a[-1 - end].step is b[-1 - end].step:
+    while end < min(len(a), len(b)) - begin and _same(a[-1 - end].step, b[-1 - end].step):
         end += 1
     only, others = a[begin : len(a) - end], b[begin : len(b) - end]
     if only and others:
@@ -82,6 +119,19 @@ def merged(p: float, one: Any, other: Any) -> Picture:
     for picture in a[len(a) - end :]:
         result = result.then(picture.step)
     return result
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two steps are one, or do the same."""
+    if isinstance(one, Op) and isinstance(other, Op):
+        return one == other
+    if isinstance(one, Maybe) and isinstance(other, Maybe):
+        return (
+            one.p == other.p
+            and len(one.steps) == len(other.steps)
+            and all(map(_same, one.steps, other.steps))
+        )
+    return one is other
 
 
 def _first(picture: Picture) -> Picture:
@@ -101,3 +151,46 @@ def leaves(value: Any) -> list[Picture]:
     else:
         raise NotRead
     return [leaf for part in parts for leaf in leaves(part)]
+
+
+def extend(holder: Any, more: list[Any]) -> None:
+    """Of a list that the function has made."""
+    if type(holder) is not MadeList or holder.is_looped:
+        raise NotRead
+    holder.extend(more)
+    if len(holder) > MOST_VIEWS:
+        raise NotRead
+
+
+def items(value: Any) -> list[Any]:
+    """What a loop over `value` meets."""
+    if type(value) in (list, tuple, range, MadeList, torch.nn.ModuleList, torch.nn.Sequential):
+        try:
+            if len(value) <= MOST_VIEWS:
+                return list(value)
+        except OverflowError:
+            pass
+    raise NotRead
+
+
+def truth(value: Any) -> bool:
+    """Of plain values, whose truth runs no code."""
+    if value is None or type(value) in (bool, int, float, str, list, tuple, dict):
+        return bool(value)
+    raise NotRead
+
+
+def copied(value: Any, copies: dict[int, Any]) -> Any:
+    """Lists and dicts that the function has made, anew; what they hold, as it is."""
+    if type(value) is tuple:
+        return tuple(copied(part, copies) for part in value)
+    if type(value) not in (MadeList, MadeDict):
+        return value
+    if id(value) not in copies:
+        made = type(value)(value)
+        copies[id(value)] = made
+        if isinstance(made, MadeList):
+            made.is_looped = value.is_looped
+        for key in range(len(made)) if isinstance(made, list) else made:
+            made[key] = copied(made[key], copies)
+    return copies[id(value)]

@@ -24,7 +24,7 @@ import torch
 
 _MISSING = object()
 _MOST_NAMES = 6
-_OTHER_KINDS = (
+OTHER_KINDS = (
     inspect.CO_VARARGS
     | inspect.CO_VARKEYWORDS
     | inspect.CO_GENERATOR
@@ -47,12 +47,12 @@ def called(function: Any, template: str) -> list[Any] | None:
     if not isinstance(function, types.FunctionType):
         return None
     code = function.__code__
-    free_argument = _free_argument(function, bound)
+    free_argument = free_argument_of(function, bound)
     if (
         free_argument is None
         or code.co_kwonlyargcount
         or code.co_posonlyargcount
-        or code.co_flags & _OTHER_KINDS
+        or code.co_flags & OTHER_KINDS
         or code.co_cellvars
     ):
         return None
@@ -76,10 +76,10 @@ def called(function: Any, template: str) -> list[Any] | None:
 def is_method_of_argument(function: Any, name: str, argument: str) -> bool:
     """Whether `function(x)` is `x.name("argument")`, and does nothing else."""
     function, bound = unbound(function)
-    if not isinstance(function, types.FunctionType) or (free := _free_argument(function, bound)) is None:
+    if not isinstance(function, types.FunctionType) or (free := free_argument_of(function, bound)) is None:
         return False
     code = function.__code__
-    if code.co_flags & _OTHER_KINDS or code.co_kwonlyargcount or code.co_freevars or not _are_names(code):
+    if code.co_flags & OTHER_KINDS or code.co_kwonlyargcount or code.co_freevars or not _are_names(code):
         return False
     arguments = ", ".join(code.co_varnames[: code.co_argcount])
     call = f"{free}.{name}({argument!r})"
@@ -93,15 +93,16 @@ def is_method_of_argument(function: Any, name: str, argument: str) -> bool:
 
 def plain_attribute(owner: Any, name: str) -> Any:
     """getattr(owner, name), if that runs no code of anybody; else NotPlain."""
+    cls = type(owner)
     if isinstance(owner, types.ModuleType):
-        if name in vars(owner):
+        inherits = cls.__getattribute__ is types.ModuleType.__getattribute__
+        if inherits and name in vars(owner) and inspect.getattr_static(cls, name, _MISSING) is _MISSING:
             return vars(owner)[name]
         raise NotPlain(name)
-    cls = type(owner)
     if cls.__getattribute__ is not object.__getattribute__ or not hasattr(owner, "__dict__"):
         raise NotPlain(name)
     of_class = inspect.getattr_static(cls, name, _MISSING)
-    if of_class is not _MISSING and hasattr(type(of_class), "__set__"):
+    if any(hasattr(type(of_class), method) for method in ("__set__", "__delete__")):
         raise NotPlain(name)  # a property, or another descriptor that goes first
     if name in vars(owner):
         return vars(owner)[name]
@@ -148,7 +149,7 @@ def unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
     return function, bound
 
 
-def _free_argument(function: types.FunctionType, bound: dict[Any, Any]) -> str | None:
+def free_argument_of(function: types.FunctionType, bound: dict[Any, Any]) -> str | None:
     """The one argument that is not bound, if there is one, and all positional ones before it are."""
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     positional = {key for key in bound if isinstance(key, int)}

@@ -77,15 +77,20 @@ def lowered(transform: Any) -> Lowered:
 
 
 def _of_views(transform: Any, seen: Seen) -> Lowered:
+    chains_by_steps: dict[tuple[int, ...], Chain] = {}
+
     def chain_of(line: list[Picture]) -> Chain:
-        chain = Chain(_LOWERED, _timm_rules)
-        for picture in line:
-            chain.add(picture.step)
-        return chain
+        key = tuple(id(picture.step) for picture in line)
+        if key not in chains_by_steps:
+            made = chains_by_steps[key] = Chain(_LOWERED, _timm_rules)
+            for picture in line:
+                made.add(picture.step)
+        return chains_by_steps[key]
 
     name = holder_name(transform)
     for line in seen.shared():
-        if any(op["op"] not in FIXED_OPS for op in chain_of(line).picture):
+        chain = chain_of(line)
+        if chain.erasing or any(op["op"] not in FIXED_OPS for op in chain.picture):
             raise NotLowered(
                 f"{name} changes the picture by chance before it makes several views of it; move that into"
                 " the transforms of the views"

@@ -51,12 +51,12 @@ class Seen:
 
 def seen_views(transform: Any) -> Seen | None:
     """None where `transform` makes one picture of a picture, or what it makes is not known."""
-    made = _of_multi_view(transform) if _is_multi_view(transform) else read(transform)
-    if made is None or isinstance(made, Picture):
-        return None
     try:
+        made = _of_multi_view(transform) if _is_multi_view(transform) else read(transform)
+        if made is None or isinstance(made, Picture):
+            return None
         found = leaves(made)
-    except NotRead:
+    except (NotRead, RecursionError):
         return None
     different = list({id(leaf): leaf for leaf in found}.values())
     numbers = {id(leaf): number for number, leaf in enumerate(different)}
@@ -76,7 +76,7 @@ def _of_multi_view(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _of_multi_view(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_of_multi_view(part) for part in value)
+        return (tuple if isinstance(value, tuple) else list)(map(_of_multi_view, value))
     return Picture().then(value)
 
 
