@@ -38,8 +38,8 @@ PUBLIC = {
     """,
     "millrace.transforms": """
         AutoAugment AutoAugmentPolicy CenterCrop ColorJitter Compose ConvertImageDtype GaussianBlur Grayscale
-        InterpolationMode MultiView Normalize PILToTensor RandAugment RandomAdjustSharpness RandomAffine RandomApply
-        RandomAutocontrast RandomChoice RandomCrop RandomEqualize RandomErasing RandomGrayscale
+        InterpolationMode MultiView Normalize PILToTensor RandAugment RandomAdjustSharpness RandomAffine
+        RandomApply RandomAutocontrast RandomChoice RandomCrop RandomEqualize RandomErasing RandomGrayscale
         RandomHorizontalFlip RandomInvert RandomOrder RandomPosterize RandomResizedCrop RandomRotation
         RandomSolarize RandomVerticalFlip Resize ToDtype ToImage ToTensor Transform TrivialAugmentWide batch
         functional

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from millrace import _core
-from millrace._common.lowering.pipelines import pipelines_of
 from millrace._common.lowering.refusal import NotLowered
 from millrace.errors import UnavailableError
 
@@ -274,7 +273,7 @@ class ImageFolder(torch.utils.data.Dataset):
         if self._engine is None or self._engine[0] != (made, self.exif):
             files = self.file_table()
             turn = [{"op": "exif_transpose"}] if self.exif else []
-            pipelines = pipelines_of([[*turn, *chain] for chain in made.chains])
+            pipelines = made.pipelines([[*turn, *chain] for chain in made.chains])
             native = _core.PathFiles(files.paths)
             self._engine = (
                 (made, self.exif),

@@ -9,12 +9,13 @@ values is refused. Sizes are pixels.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from ... import _core
 from .arguments import V1, V2, fill, floats, interpolation, padding, pair, picture_fill
 from .branches import HOLDERS_BY_CHANCE
 from .chain import FLOATS, Chain, Rule
@@ -47,6 +48,22 @@ class Lowered:
     @property
     def is_random(self) -> bool:
         return any(op["op"] not in FIXED_OPS for chain in self.chains for op in chain)
+
+    def pipelines(self, chains: Sequence[list[dict[str, Any]]]) -> list[_core.ImagePipeline]:
+        """`chains`, which may have got a step more, as the engine has them. NotLowered where an op has
+        arguments that the engine refuses, which torchvision then refuses in its own words, and where one of
+        several views has no fixed size.
+        """
+        try:
+            made = [_core.ImagePipeline(chain) for chain in chains]
+        except ValueError as error:
+            raise NotLowered(str(error)) from None
+        if len(made) > 1 and any(pipeline.fixed_shape is None for pipeline in made):
+            raise NotLowered(
+                "one of several views has the size of its picture; end it with a crop or a resize to a fixed"
+                " size"
+            )
+        return made
 
     @property
     def chain(self) -> list[dict[str, Any]]:

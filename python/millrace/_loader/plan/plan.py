@@ -12,7 +12,6 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
 from ..._common.lowering.holders import holder_name
-from ..._common.lowering.pipelines import pipelines_of
 from ..._common.lowering.refusal import NotLowered
 from ..._common.lowering.rows import RowSet
 from ...samplers.native import inner_sampler
@@ -242,7 +241,7 @@ def _transform(source: Source | Stream) -> tuple[str, tuple[list[_core.ImagePipe
                 f"ConcatDataset's parts have different transforms: that of {part.name} is not that of"
                 f" {source.parts[0].name}; give all of them the same"  # type: ignore[union-attr]
             )
-    return ", ".join(names), (pipelines_of(chains), made)
+    return ", ".join(names), (made.pipelines(chains), made)
 
 
 def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]], list[str]]:
