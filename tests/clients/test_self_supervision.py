@@ -1,5 +1,5 @@
-"""Self-supervised training: augmentation classes like DINO's, SimCLR's and MoCo's in loops like theirs, and the
-loop of pytorch/examples' imagenet.
+"""Self-supervised training: augmentation classes like those of DINO, SimCLR and MoCo in loops like theirs;
+the loop of the imagenet example of pytorch/examples.
 """
 
 import millrace
