@@ -1,7 +1,9 @@
 """Several views of a picture: batches, samples, states and refusals of transforms that make them."""
 
+import gc
 import pickle
 import shutil
+import weakref
 
 import millrace
 import pytest
@@ -306,3 +308,17 @@ def test_streams_make_one_view(replay_shards):
     dataset = dataset.map_tuple(VIEWS["moco"][0](), None)
     loader = millrace.DataLoader(dataset, 4)
     assert "native" not in line(loader, "transform").split(" — ")[0]
+
+
+def test_a_batch_goes_when_it_is_dropped(root):
+    """Its slot is leased again at once, and not when the collector next runs."""
+    views = t.MultiView({"large": [chain(16)], "small": (chain(8), chain(8))})
+    loader = millrace.DataLoader(millrace.datasets.ImageFolder(root, views), 2, native="require")
+    gc.disable()
+    try:
+        for pictures_, _ in loader:
+            gone = weakref.ref(pictures_["large"][0])
+            del pictures_
+            assert gone() is None
+    finally:
+        gc.enable()

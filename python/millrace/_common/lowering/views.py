@@ -88,20 +88,19 @@ def _numbered(value: Any, numbers: dict[int, int]) -> Any:
     return (tuple if isinstance(value, tuple) else list)(_numbered(part, numbers) for part in value)
 
 
-def _arranged(arrangement: Any, views: list[Any], as_batch: bool) -> Any:
-    used: set[int] = set()
-
-    def put(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: put(part) for key, part in value.items()}
-        if isinstance(value, (list, tuple)):
-            parts = [put(part) for part in value]
-            return parts if as_batch or isinstance(value, list) else tuple(parts)
-        again = as_batch and value in used
-        used.add(value)
-        return views[value].clone() if again else views[value]
-
-    return put(arrangement)
+def _arranged(value: Any, views: list[Any], as_batch: bool, used: set[int] | None = None) -> Any:
+    """No inner function calls itself: such a cycle would hold the views, and their slot, until the collector
+    runs.
+    """
+    used = set() if used is None else used
+    if isinstance(value, dict):
+        return {key: _arranged(part, views, as_batch, used) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        parts = [_arranged(part, views, as_batch, used) for part in value]
+        return parts if as_batch or isinstance(value, list) else tuple(parts)
+    again = as_batch and value in used
+    used.add(value)
+    return views[value].clone() if again else views[value]
 
 
 def _collect(arrangement: Any, batch: Any, found: dict[int, Any]) -> None:
