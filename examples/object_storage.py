@@ -40,7 +40,7 @@ class Store(http.server.BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     objects = {f"/shard-{i}.tar": make_shard(i) for i in range(SHARDS)}
-    sent = 0
+    sent, counting = 0, threading.Lock()
 
     def do_GET(self) -> None:
         data = self.objects.get(self.path)
@@ -56,10 +56,11 @@ class Store(http.server.BaseHTTPRequestHandler):
         self.send_header("ETag", f'"{len(data)}"')
         self.end_headers()
         if self.command == "GET":
+            with self.counting:  # before the bytes: the reader may look as soon as it has them
+                Store.sent += len(part)
             for at in range(0, len(part), 400_000):
                 time.sleep(0.01)
                 self.wfile.write(part[at : at + 400_000])
-            Store.sent += len(part)
 
     do_HEAD = do_GET
 

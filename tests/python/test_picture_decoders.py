@@ -215,7 +215,8 @@ def test_spawned_workers_have_the_function_that_the_dataset_holds(workers, tmp_p
         "imread.__module__, imread.__qualname__ = None, 'imread'\n"  # as OpenCV's own functions have it
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "cv2", raising=False)
+    monkeypatch.setitem(sys.modules, "cv2", None)  # so that what is imported here goes when the test ends
+    del sys.modules["cv2"]
     cv2 = importlib.import_module("cv2")
     paths, options = written({"plain": PLAIN, "grey": GREY}, tmp_path), {"batch_size": None}
     if workers:
