@@ -26,9 +26,9 @@ from ..._pictures.counts import PictureCounts, add
 from ..._profiling.counters import clock_rows
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import IDLE, SAMPLE, SEND, START, WAIT, during, enter
+from ..arguments import recognise_worker_init
 from ..endings import closed_error
 from ..engine import Setup
-from ..seeding import recognise_worker_init
 from .fetchers import Sink, begin_at, make_fetcher, worker_state, wrapped_error
 from .thread_info import as_no_worker, enter_worker
 from .workers import Answer, WorkerEngine
