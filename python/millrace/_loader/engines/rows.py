@@ -15,8 +15,7 @@ import torch
 from ... import _core
 from ..._common.lowering.rows import RowSet
 from ..._profiling.stages import SAMPLE, during
-from .images import ring_slots
-from .native import NativeSpec
+from .native import NativeSpec, ring_slots
 
 _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

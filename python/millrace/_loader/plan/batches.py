@@ -9,10 +9,10 @@ import numpy as np
 from torch.utils.data import Subset
 from torch.utils.data._utils import collate
 
-from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.recognising import NotLowered
 from ...datasets.batches import BatchDataset
 from ...samplers import ChunkShuffle
-from ...samplers.native import inner_sampler
+from ...samplers.resumable import inner_sampler
 from ..engines.batches import BatchSource, BatchSpec
 from .collate import recognise_collate
 

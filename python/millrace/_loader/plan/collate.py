@@ -28,11 +28,10 @@ import torch
 from torch.utils.data import default_collate
 from torch.utils.data._utils import collate
 
-from ..._common.lowering.holders import holder_name
-from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.recognising import NotLowered, holder_name
 from ..._common.lowering.same_code import called
 from ..._profiling.stages import COLLATE, during
-from ..engines.targets import Targets
+from ..engines.native import Targets
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views

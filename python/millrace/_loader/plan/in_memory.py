@@ -19,7 +19,7 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from ... import _core
 from ..._common.lowering.memory_rows import TABLES, stacked, table_rows
-from ..._common.lowering.refusal import NotLowered, loaded
+from ..._common.lowering.recognising import NotLowered, loaded
 from ..._common.lowering.rows import Column, RowSet, row_form
 from ...datasets.arrays import Arrays
 from ...datasets.batches import BatchDataset

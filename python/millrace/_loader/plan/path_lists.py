@@ -24,11 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import _core
-from ..._common.lowering.refusal import NotLowered, loaded
+from ..._common.lowering.recognising import NotLowered, loaded
 from ...datasets.lazy_list import Targets as Labels
 from ...frozen_list import FrozenList
-from ..engines.images import Files
-from ..engines.targets import Targets
+from ..engines.native import Files, Targets
 from .source import Source
 
 _DATASETS = "torchvision.datasets"

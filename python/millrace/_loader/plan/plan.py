@@ -11,16 +11,15 @@ from torch.utils.data import ConcatDataset, SequentialSampler, Subset, default_c
 from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
-from ..._common.lowering.holders import holder_name
-from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.recognising import NotLowered, holder_name
 from ..._common.lowering.rows import RowSet
 from ...datasets.batches import BatchDataset
 from ...samplers import BatchSampler, RandomSampler, native
 from ...samplers.global_order import GlobalOrderSampler
-from ...samplers.native import inner_sampler
+from ...samplers.resumable import inner_sampler
 from ..arguments import recognise_worker_init
 from ..engine import EngineSpec
-from ..engines.images import Files, ImageSpec
+from ..engines.native import Files, ImageSpec
 from ..engines.rows import RowsSpec
 from .batches import BatchSource, batch_spec, recognise_batch_collate, recognise_batches
 from .collate import (

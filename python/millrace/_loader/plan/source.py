@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..._common.lowering.refusal import NotLowered
-from ..engines.images import Files
+from ..._common.lowering.recognising import NotLowered
+from ..engines.native import Files
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered

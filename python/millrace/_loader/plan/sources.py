@@ -16,11 +16,10 @@ import numpy as np
 from torch.utils.data import ConcatDataset, Subset
 
 from ... import _core
-from ..._common.lowering.refusal import NotLowered, loaded
+from ..._common.lowering.recognising import NotLowered, loaded
 from ...datasets import ImageFolder
 from ...datasets.lazy_list import Targets as Labels
-from ..engines.images import Files
-from ..engines.targets import Targets
+from ..engines.native import Files, Targets
 from .path_lists import recognise_timm, recognise_torchvision
 from .pixel_arrays import recogniser_of_arrays
 from .source import Source
@@ -144,12 +143,12 @@ def _folder(root: ImageFolder) -> Source:
 
 
 def _folder_files(root: ImageFolder) -> Files:
-    table = root.file_table()
-    files = _core.PathFiles(table.paths)
+    paths, labels = root.file_table()
+    files = _core.PathFiles(paths)
     if root.target_transform is None:
-        return Files(files, table.labels, table.paths)
+        return Files(files, labels, paths)
     targets = Targets([(root.targets, root.target_transform)])
-    return Files(files, np.arange(len(files)), table.paths, targets)
+    return Files(files, np.arange(len(files)), paths, targets)
 
 
 # As torch ships them: methods that somebody exchanged since must run.

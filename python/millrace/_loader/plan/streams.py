@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import default_collate
 
 from ... import _core
-from ..._common.devices import batch_memory
-from ..._common.lowering.refusal import NotLowered
-from ..tuning.numbers import Auto
+from ..._common.lowering.recognising import NotLowered
+from ..arguments import Auto
+from ..engine import batch_memory
 
 if TYPE_CHECKING:
     from ...datasets.webdataset import WebDataset
