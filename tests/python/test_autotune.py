@@ -21,7 +21,7 @@ import pytest
 import torch
 from millrace._loader.arguments import Auto
 from millrace._loader.tuning import Budget, Setting
-from millrace._loader.tuning.tuning import fingerprint, read_choice, write_choice
+from millrace._loader.tuning.tune_file import fingerprint, read_choice, write_choice
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 
 AUTO = {"num_workers": "auto", "prefetch_factor": "auto"}
