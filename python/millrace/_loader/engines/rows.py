@@ -15,7 +15,8 @@ import torch
 from ... import _core
 from ..._common.lowering.rows import RowSet
 from ..._profiling.stages import SAMPLE, during
-from .native import NativeSpec, ring_slots
+from .images import ring_slots
+from .native import NativeSpec
 
 _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

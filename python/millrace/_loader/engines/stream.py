@@ -19,7 +19,8 @@ from ...datasets.webdataset.handlers import Handler
 from ...datasets.webdataset.shards import ShardFlow
 from ..engine import Setup
 from ..states import put_dataset_back, put_fetcher_back
-from .native import NativeSpec, slots_for
+from .images import slots_for
+from .native import NativeSpec
 from .stream_backfill import BackfillingEngine
 from .stream_engine import StreamEngine
 from .stream_pictures import PictureFlow, as_pil

@@ -31,7 +31,7 @@ from torch.utils.data._utils import collate
 from ..._common.lowering.recognising import NotLowered, holder_name
 from ..._common.lowering.same_code import called
 from ..._profiling.stages import COLLATE, during
-from ..engines.native import Targets
+from ..engines.images import Targets
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views

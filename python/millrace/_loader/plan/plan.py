@@ -19,7 +19,7 @@ from ...samplers.global_order import GlobalOrderSampler
 from ...samplers.resumable import inner_sampler
 from ..arguments import recognise_worker_init
 from ..engine import EngineSpec
-from ..engines.native import Files, ImageSpec
+from ..engines.images import Files, ImageSpec
 from ..engines.rows import RowsSpec
 from .batches import BatchSource, batch_spec, recognise_batch_collate, recognise_batches
 from .collate import (

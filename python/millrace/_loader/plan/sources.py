@@ -19,7 +19,7 @@ from ... import _core
 from ..._common.lowering.recognising import NotLowered, loaded
 from ...datasets import ImageFolder
 from ...datasets.lazy_list import Targets as Labels
-from ..engines.native import Files, Targets
+from ..engines.images import Files, Targets
 from .path_lists import recognise_timm, recognise_torchvision
 from .pixel_arrays import recogniser_of_arrays
 from .source import Source
