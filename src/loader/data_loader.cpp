@@ -12,8 +12,7 @@ namespace {
 
 transforms::OutputShape whole_row(std::span<const transforms::OutputShape> parts) {
   int64_t elements = 0;
-  for (const transforms::OutputShape& part : parts)
-    elements += int64_t{part.channels} * part.height * part.width;
+  for (const transforms::OutputShape& part : parts) elements += part.elements();
   if (elements > INT32_MAX)
     throw Error(ErrorKind::invalid_argument, "the views of a picture have " + std::to_string(elements) +
                                                  " elements together, more than fit a row");

@@ -31,6 +31,7 @@ inline constexpr uint32_t kMostViews = 1u << 16;
 
 struct OutputShape {
   int32_t channels = 3, height = 0, width = 0;
+  int64_t elements() const { return int64_t{channels} * height * width; }
   bool operator==(const OutputShape&) const = default;
 };
 
