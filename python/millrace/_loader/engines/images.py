@@ -92,8 +92,8 @@ class ImageSpec(NativeSpec):
         collate = self.python_collate
         if collate is None or not collate.of_batch or collate.function is None or self.on_device:
             return False
-        ours = self.files.targets is None and self.files.labels.size and (self.on_error or on_error) == "raise"
-        return bool(ours and core.mixes)
+        labelled = self.files.targets is None and self.files.labels.size > 0
+        return labelled and (self.on_error or on_error) == "raise" and core.mixes
 
     def traced(self, rows: Any, *place: int) -> Mixed:
         """What the collate_fn will do to the batch of these files; raises NotTraced."""

@@ -76,11 +76,13 @@ class _Pictures(torch.Tensor):
         made.seen = None if part_of is None else part_of.is_what
         return made
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"<{tuple(self.shape)} pictures that are not made yet>"
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         handler = _HANDLERS.get(func)
         if handler is None or kwargs:
             raise NotTraced(f"{func} of pictures")
@@ -237,7 +239,7 @@ def _is_plain(pictures: _Pictures) -> bool:
     return isinstance(pictures.is_what, _Rows) and pictures.is_what.factor == 1
 
 
-def _copy_(target: Any, source: Any, non_blocking: bool = False) -> Any:
+def _copy_(target: Any, source: Any, *_: Any) -> Any:
     box = _plain(target).box
     whole = target.part_of
     if whole is None or box is None or _plain(source).box != box or target.shape != source.shape:

@@ -169,7 +169,7 @@ class NativeEngine(MadeOnce):
             return None
         wanted = self._keys_wanted and self._progress.log is not None
         rows = self.core.keys if wanted else None
-        if ahead is None:
+        if not isinstance(ahead, Mixed):
             return self._delivered(self._spec.collated(made), rows)
         batch = ahead.batch(made[0])
         return Delivered(batch) if rows is None else Delivered(batch, rows=rows)
