@@ -19,6 +19,7 @@ import torch
 
 from ... import _core
 from ...datasets.pillow_decode import PillowDecoder
+from .mixing import Mixed
 from .native import NativeSpec
 
 if TYPE_CHECKING:
@@ -113,6 +114,20 @@ class ImageSpec(NativeSpec):
         for indices in self.index_maps:
             batch = [indices[i] for i in batch]
         return batch
+
+    def mixes(self, core: Any, on_error: str) -> bool:
+        collate = self.python_collate
+        if collate is None or not collate.of_batch or collate.function is None or self.on_device:
+            return False
+        labelled = self.files.targets is None and self.files.labels.size > 0
+        return labelled and (self.on_error or on_error) == "raise" and core.mixes
+
+    def traced(self, rows: Any, *place: int) -> Mixed:
+        """What the collate_fn will do to the batch of these files; raises NotTraced."""
+        size = self.pipelines[0].fixed_shape
+        assert size is not None
+        labels = torch.from_numpy(self.files.labels[np.asarray(rows, dtype=np.int64)])
+        return self.python_collate.traced(labels, (len(labels), *size), *place)
 
     def collated(self, made: tuple[Any, torch.Tensor]) -> list[Any]:
         if self.views is None:

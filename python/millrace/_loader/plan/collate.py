@@ -32,6 +32,7 @@ from ..._common.lowering.recognising import NotLowered, holder_name
 from ..._common.lowering.same_code import called
 from ..._profiling.stages import COLLATE, during
 from ..engines.images import Targets
+from ..engines.mixing import Mixed, traced
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views
@@ -131,6 +132,11 @@ class PythonCollate:
         with _generators_seeded(place):
             return self(batch)
 
+    def traced(self, labels: torch.Tensor, shape: tuple[int, ...], *place: int) -> Mixed:
+        """What seeded() will do to a batch of `labels` whose pictures have `shape`: see engines/mixing.py."""
+        with _generators_seeded(place):
+            return traced(self, labels, shape)
+
     def _samples(self, pictures: Any, labels: torch.Tensor) -> list[tuple[Any, Any]]:
         views = [pictures] if self.views is None else self.views.in_order(pictures)
         by_view = [view.unbind(0) for view in views]
@@ -192,7 +198,10 @@ def recognise_batch_function(
         function, default = found if template.index("T") < template.index("D") else reversed(found)
         if default is default_collate and function is not default_collate and callable(function):
             recognise_collate(default_collate, sample_types)
-            told = f"native default_collate; {holder_name(function)} of {name} in Python, inside next()"
+            told = (
+                f"native default_collate; {holder_name(function)} of {name} in Python, inside next(), but"
+                " mixing of pictures (MixUp, CutMix) in the threads"
+            )
             return told, PythonCollate(function, True, spread, as_tuple, torch.Tensor)
     return "", None
 
