@@ -135,13 +135,13 @@ class _HostIterator(_Passing):
 class _Ahead:
     """A batch on its way to the consumer, or the error in its place."""
 
-    __slots__ = ("batch", "error", "ticket", "turns")
+    __slots__ = ("batch", "error", "ticket", "delivered")
 
-    def __init__(self, batch: Any, error: Exception | None, turns: int) -> None:
+    def __init__(self, batch: Any, error: Exception | None, delivered: int) -> None:
         self.batch = batch  # of the host's memory, until there is a ticket
         self.error = error
         self.ticket: Any = None
-        self.turns = turns  # of the loader's progress, which it takes when it is handed out
+        self.delivered = delivered  # of the loader's progress, which it takes when it is handed out
 
     @property
     def ready(self) -> bool:
@@ -206,7 +206,7 @@ class DeviceIterator(_Passing):
         while not self._ended and (len(self._ahead) < self._asked or not self._ahead[-1].ready):
             self._pull()
         if not self._ahead:
-            self._take_turns(None)
+            self._take_delivered(None)
             raise StopIteration
         first = self._ahead[0]
         try:
@@ -215,11 +215,11 @@ class DeviceIterator(_Passing):
             with during(COPY, "handover"):
                 batch = self._handed_out(first)
         except Exception:
-            self._take_turns(self._ahead.popleft().turns)
+            self._take_delivered(self._ahead.popleft().delivered)
             raise
         finally:
             del first  # an error's traceback holds this frame
-        self._take_turns(self._ahead.popleft().turns)
+        self._take_delivered(self._ahead.popleft().delivered)
         return batch
 
     def _pull(self) -> None:
@@ -233,12 +233,12 @@ class DeviceIterator(_Passing):
                 return
             except Exception as failure:
                 error = failure
-            turns = (
+            delivered = (
                 0
                 if self._progress is None
-                else self._progress.held - sum(ahead.turns for ahead in self._ahead)
+                else self._progress.held - sum(ahead.delivered for ahead in self._ahead)
             )
-            self._ahead.append(_Ahead(batch, error, turns))
+            self._ahead.append(_Ahead(batch, error, delivered))
             del batch, error  # whose traceback holds this frame
         last = self._ahead[-1]
         try:
@@ -298,9 +298,9 @@ class DeviceIterator(_Passing):
         """False: what the copier does not know is moved on the consumer's stream."""
         return isinstance(leaf, torch.Tensor) and (leaf.device == self._device or _core.is_plain_tensor(leaf))
 
-    def _take_turns(self, count: int | None) -> None:
+    def _take_delivered(self, count: int | None) -> None:
         if self._progress is not None:
-            self._progress.take_turns(count)
+            self._progress.take_delivered(count)
 
     def __del__(self) -> None:
         try:  # without this module's variables, which may have gone when the interpreter ends

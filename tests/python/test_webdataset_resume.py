@@ -287,7 +287,7 @@ def test_the_buffers_rule_is_as_written():
         def __iter__(self):
             return iter(range(200))
 
-        def place(self):
+        def position(self):
             return [0]
 
     for size, initial in ((1, 1), (5, 1), (5, 100), (30, 7)):

@@ -77,7 +77,7 @@ class RunRecord:
         self.counters = empty_counters()
         self.live: Callable[[], dict[str, Any]] | None = None
         self.profiler = profile or Profiler({})
-        self.tuning: Any | None = None  # the loader's Tuning, while an iterator is told by it
+        self.tuning: Any | None = None  # the loader's Tuning, while an iterator follows it
         self.frozen_profile: dict[str, Any] | None = None  # of a copy
 
     def stats(self) -> dict[str, Any]:

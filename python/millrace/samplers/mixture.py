@@ -30,8 +30,8 @@ class MixtureIterator(SamplerIterator):
 
     course: _Course
 
-    def state_at(self, place: tuple[int, Any]) -> dict[str, Any]:
-        return {**super().state_at(place), **self.course.state(place[0])}
+    def state_at(self, at: tuple[int, Any]) -> dict[str, Any]:
+        return {**super().state_at(at), **self.course.state(at[0])}
 
 
 @known()

@@ -106,17 +106,17 @@ class ResumableIterator(chain):
         "position" counts entries of the global order, all ranks together: this rank's own times the number of
         ranks, and what it was resumed at.
         """
-        return self.state_at(self.place())
+        return self.state_at(self.position())
 
-    def place(self) -> tuple[int, dict[str, Any] | None]:
+    def position(self) -> tuple[int, dict[str, Any] | None]:
         """What state_at() needs to make the state of here, in a fraction of its time."""
         return self._chunks.reader.position_before(
             length_hint(self._chunks.rest)
         ), None if self._tail is dict else self._tail()
 
-    def state_at(self, place: tuple[int, dict[str, Any] | None]) -> dict[str, Any]:
-        """What state_dict() would have given at `place`."""
-        position, tail = place
+    def state_at(self, at: tuple[int, dict[str, Any] | None]) -> dict[str, Any]:
+        """What state_dict() would have given at that position."""
+        position, tail = at
         return {**self._head, "position": position, **(tail or {})}
 
     def rewind(self) -> None:

@@ -188,15 +188,15 @@ class BatchIterator:
         """Where the next batch comes from: "position", in the sampler's global order, and its state when it
         has one.
         """
-        return self.state_at(self.place())
+        return self.state_at(self.position())
 
-    def place(self) -> tuple[int, Any]:
+    def position(self) -> tuple[int, Any]:
         """What state_at() needs to make the state of here, in a fraction of its time."""
         return self._position, self._inner if self._inners is None else self._inners()
 
-    def state_at(self, place: tuple[int, Any]) -> dict[str, Any]:
-        """What state_dict() would have given at `place`."""
-        position, inner = place
+    def state_at(self, at: tuple[int, Any]) -> dict[str, Any]:
+        """What state_dict() would have given at that position."""
+        position, inner = at
         if isinstance(inner, tuple):
             inner = self._indices.state_at(inner)
         if inner is None:
@@ -222,7 +222,7 @@ class BatchIterator:
         if self._arrays and getattr(self._indices, "gives_numbers", False):
             self._take = self._indices.take
         if isinstance(self._indices, ResumableIterator):
-            self._inners = self._indices.place
+            self._inners = self._indices.position
         elif hasattr(self._indices, "state_dict"):
             self._inners = functools.partial(unsigned_state, self._indices)
 

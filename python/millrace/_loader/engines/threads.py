@@ -129,7 +129,7 @@ class _Thread(threading.Thread):
         self.tasks: queue.SimpleQueue = queue.SimpleQueue()
         self._stopping = False
         self.doing: Any = None  # (task, index list, time.monotonic() when it began)
-        self._begin = progress.places.state_of(worker), progress.between_epochs
+        self._begin = progress.positions.state_of(worker), progress.between_epochs
         self._where = f"in DataLoader worker thread {self._number}"
         self.clock = _core.StageClock()
         self._pictures = PictureCounts() if loader.pictures == "lazy" else None
@@ -199,7 +199,7 @@ class _Thread(threading.Thread):
             if (tells_in := stacks.tells_in()) is not None:
                 with contextlib.suppress(queue.Empty):
                     return self.tasks.get(timeout=tells_in)
-                stacks.tell()
+                stacks.notify()
             return self.tasks.get()
         finally:
             enter(SAMPLE)
@@ -299,7 +299,7 @@ class ThreadEngine(WorkerEngine):
             if made is _ENDED:
                 self._ended(worker, state)
             elif made is _RESUME:
-                self._progress.places.restarted(worker, state)
+                self._progress.positions.restarted(worker, state)
             else:
                 samples, errors, batch, news = made
                 if news is not None:

@@ -144,14 +144,14 @@ class WorkerEngine(Counting):
     # ---------------------------------------------------------------- index lists
 
     def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
-        places = self._progress.places
+        positions = self._progress.positions
         if self._epochs:
             while self._held:  # workers do what they would have done without limits
                 task, worker, index = self._held.popleft()
                 self._out(worker, task, index)
             # what they answer before that they have begun is of the epoch that was left
             self._resume(shared_seed)
-        self._schedule.restart(places.last + 1, places.ended)
+        self._schedule.restart(positions.last + 1, positions.ended)
         self._lists, self._positions, self._backfill, self._refetched = [], None, None, None
         self._needs_index = 0
         self._progress.starts(shared_seed if self._epochs else None)
@@ -273,7 +273,7 @@ class WorkerEngine(Counting):
     # ---------------------------------------------------------------- what workers say
 
     def _arrived(self, task: int, answer: Answer, worker: int) -> None:
-        self._progress.places.arrived(worker)
+        self._progress.positions.arrived(worker)
         if self._backfill is not None and task == self._backfill.number:
             self._refetched = answer
         else:
@@ -281,7 +281,7 @@ class WorkerEngine(Counting):
 
     def _ended(self, worker: int, state: Any) -> None:
         """Its part of a stream is used up."""
-        self._progress.places.has_ended(worker, state)
+        self._progress.positions.has_ended(worker, state)
         self._schedule.active[worker] = False
         if not self._persistent:
             self._dismiss(worker)

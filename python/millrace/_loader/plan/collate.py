@@ -173,10 +173,10 @@ def recognise_any_collate(
             f"{name} is Python code, and v1 transforms behind v2's ToImage() make samples of no certain type;"
             " use v2's for all"
         )
-    told = (
+    reason = (
         f"native decode, collate_fn in Python: {name} gets samples, rows of the native batch, inside next()"
     )
-    return told, PythonCollate(collate_fn, False, False, False, row_type, views=views)
+    return reason, PythonCollate(collate_fn, False, False, False, row_type, views=views)
 
 
 def recognise_batch_function(
@@ -198,11 +198,11 @@ def recognise_batch_function(
         function, default = found if template.index("T") < template.index("D") else reversed(found)
         if default is default_collate and function is not default_collate and callable(function):
             recognise_collate(default_collate, sample_types)
-            told = (
+            reason = (
                 f"native default_collate; {holder_name(function)} of {name} in Python, inside next(), but"
                 " mixing of pictures (MixUp, CutMix) in the threads"
             )
-            return told, PythonCollate(function, True, spread, as_tuple, torch.Tensor)
+            return reason, PythonCollate(function, True, spread, as_tuple, torch.Tensor)
     return "", None
 
 

@@ -147,7 +147,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader, kind))
     transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
     if isinstance(data, Source) and data.target_transforms:
-        stages.ask("target_transform", lambda: (_told_of_targets(data), None))
+        stages.ask("target_transform", lambda: (_targets_reason(data), None))
         stages.beside.add("target_transform")
     stages.ask("sampler", lambda: _sampler(loader))
     collate: PythonCollate | None = stages.ask("collate_fn", lambda: _collate(loader, data, transform))
@@ -310,7 +310,7 @@ def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]
     return made, made.chains, made.names
 
 
-def _told_of_targets(source: Source) -> str:
+def _targets_reason(source: Source) -> str:
     names = dict.fromkeys(map(holder_name, source.target_transforms))
     return f"{', '.join(names)}, called in next() for each sample of the batch, in order"
 

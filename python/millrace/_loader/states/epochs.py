@@ -1,7 +1,7 @@
 """Epochs: of samplers, for which set_epoch() is called, or noticed when it is forgotten; of iterable datasets
 that count them; and where each worker's dataset is within one.
 
-An iterable dataset that counts its epochs has an `epoch` and `_tell_workers(epoch)`: which epoch the copies
+An iterable dataset that counts its epochs has an `epoch` and `_notify_workers(epoch)`: which epoch the copies
 begin next, None for the one whose turn it is; returns it. Of its copies in workers each would count for
 itself.
 """
@@ -96,18 +96,18 @@ def _shuffles_by_epoch(sampler: Any) -> bool:
 
 def epoch_of(dataset: Any) -> int | None:
     """The one that its next iterator begins; None for other datasets."""
-    return dataset.epoch if hasattr(dataset, "_tell_workers") else None
+    return dataset.epoch if hasattr(dataset, "_notify_workers") else None
 
 
-def tell_workers(dataset: Any, saved: SavedState | None) -> int | None:
+def notify_workers(dataset: Any, saved: SavedState | None) -> int | None:
     """The epoch that workers are about to begin: that of `saved`, if that is not None and knows it, or the
     one after it.
     """
-    if not hasattr(dataset, "_tell_workers"):
+    if not hasattr(dataset, "_notify_workers"):
         return None
     if saved is None or saved.dataset_epoch is None:
-        return dataset._tell_workers(None)
-    return dataset._tell_workers(saved.dataset_epoch + saved.finished)
+        return dataset._notify_workers(None)
+    return dataset._notify_workers(saved.dataset_epoch + saved.finished)
 
 
 def declared_steps(loader: Any) -> int | None:
@@ -137,7 +137,7 @@ def own_steps(index_sampler: Any, declared: int | None, equal_steps: str) -> int
         ) from None
 
 
-class WorkerPlaces:
+class WorkerPositions:
     """Of `count` workers. `ended`: those whose share of an iterable dataset is used up, all their batches
     handed out.
     """

@@ -88,10 +88,10 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
         else:
             known.load_state_dict(start.iterator_state)
     lists = known.arrays() if as_arrays and type(known) is OurBatchSampler else iter(known)
-    if not hasattr(lists, "place"):
+    if not hasattr(lists, "state_at"):
         return Lists(lists, lambda: (None, unsigned_state(lists)), begins_anew=begins_anew)
     # A position for each list, and a state for the one that is asked for.
-    return Lists(lists, lists.place, lambda place, _: (None, lists.state_at(place)), begins_anew=begins_anew)
+    return Lists(lists, lists.position, lambda at, _: (None, lists.state_at(at)), begins_anew=begins_anew)
 
 
 def _of_batches(batches: BatchSampler, start: CursorStart) -> Lists:

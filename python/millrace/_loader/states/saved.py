@@ -119,7 +119,7 @@ class SavedState:
         at_a_start = self.finished or not (self.yielded or self.replay)
         if self.workers_then == workers or not (self.holds_dataset or (streams and not at_a_start)):
             return
-        whose = "a place in an iterable dataset" if streams else "the state of a Stateful dataset"
+        whose = "a position in an iterable dataset" if streams else "the state of a Stateful dataset"
         raise WorkersError(
             f"this state was saved with num_workers={self.workers_then}, and the loader has {workers}:"
             f" {whose} belongs to the worker that runs it. Load the state with"
@@ -308,7 +308,7 @@ def merge_states(states: Sequence[dict[str, Any]], verify: bool = True) -> dict[
             ("dataset, sampler or batch size", first.fingerprint, saved.fingerprint),
             ("number of batches", first.yielded, saved.yielded),
             ("end of epoch", first.finished, saved.finished),
-            ("place in the order", _place(first), _place(saved)),
+            ("position in the order", _position_of(first), _position_of(saved)),
         ):
             if ours != theirs:
                 raise StateError(
@@ -347,7 +347,7 @@ def _merged(states: Sequence[dict[str, Any]], first: SavedState) -> dict[str, An
     return signed(merged)
 
 
-def _place(saved: SavedState) -> Any:
+def _position_of(saved: SavedState) -> Any:
     state = saved.cursor.iterator_state
     state = state.get("sampler", state) if isinstance(state, dict) else {}
     return state.get("position", saved.cursor.samples)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..._common.states import put_back, signed, state_of
 from ..._tools.history.recorder import EpochLog, recorder_of
-from .epochs import WorkerPlaces
+from .epochs import WorkerPositions
 from .saved import VERSION, fingerprint
 
 
@@ -71,7 +71,7 @@ class Written:
     number: int
     log: EpochLog | None
     finished: bool
-    places: WorkerPlaces
+    positions: WorkerPositions
     left_out: Callable[[], int]
     _asks_workers: bool
     _keeps_items: bool
@@ -117,7 +117,7 @@ class Written:
         return copy.deepcopy(self._shared_state())
 
     def _shared_state(self) -> dict[str, Any]:
-        self.places.check()
+        self.positions.check()
         if self.workers == 0:
             return self._inline_state()
         snapshot = dict(self._now() if self._every == 1 else self._snapshot)
@@ -150,7 +150,7 @@ class Written:
         cursor = self._behind or self._cursor.state()
         return {
             "_snapshot_step": self._yielded,
-            "_last_yielded_worker_id": self.places.last,
+            "_last_yielded_worker_id": self.positions.last,
             "_main_snapshot": {
                 "_num_workers": self.workers,
                 **{key: cursor[key] for key in _CURSOR_KEYS},
@@ -158,7 +158,7 @@ class Written:
                 "_shared_seed": self._shared_seed,
                 "_base_seed": self._base_seed,
             },
-            "_worker_snapshots": self.places.states(),
+            "_worker_snapshots": self.positions.states(),
             "millrace": self._own(cursor),
         }
 
@@ -174,8 +174,8 @@ class Written:
         }
         if self._dataset_epoch is not None:
             own["dataset_epoch"] = self._dataset_epoch
-        if self.places.ended and not self.finished:
-            own["ended_workers"] = sorted(self.places.ended)
+        if self.positions.ended and not self.finished:
+            own["ended_workers"] = sorted(self.positions.ended)
         made = self.left_out() if self._left_out_then is None else self._left_out_then
         if left_out := made - self._left_out_before_epoch + self.left_out_before:
             own["left_out"] = left_out

@@ -85,7 +85,7 @@ class Tuning:
         )
         self._readings: Callable[[], list[Any]] | None = None
         self._look_at, self._look_behind = 0.0, 0
-        self._told = False
+        self._notified = False
         self._batches = 0
         self._apply: Apply | None = None
         self._owner = 0
@@ -198,8 +198,8 @@ class Tuning:
         controller = self.controller
         assert controller is not None
         self._kept = controller.setting
-        if not self._told:
-            self._told = True
+        if not self._notified:
+            self._notified = True
             _logger.debug("tuned: %s", self.sentence())
         if self.path is not None and os.environ.get("LOCAL_RANK", "0") in ("", "0"):
             if not write_choice(self.path, self.what, controller.setting, self.batch_bytes, controller.rate):
@@ -292,17 +292,17 @@ def tuning_lines(loader: Any, plan: Any, engine: str) -> list[str]:
     ]
 
 
-def _why_not(loader: Any, job: Any, engine: str) -> str:
+def _why_not(loader: Any, spec: Any, engine: str) -> str:
     if engine == "inline":
         return "without workers there is nothing to choose"
-    if job is not None:
+    if spec is not None:
         return "the device's decoder and the threads share the work by decode="
     if loader.on_error == "skip":
         return 'on_error="skip" asks for batches anew, and in which order must not depend on speed'
     return "in_order=False hands out what is ready first"
 
 
-def _room(loader: Any, job: Any, engine: str) -> Room | None:
+def _room(loader: Any, spec: Any, engine: str) -> Room | None:
     workers = loader.num_workers
     if engine == "inline":
         return None
@@ -310,20 +310,20 @@ def _room(loader: Any, job: Any, engine: str) -> Room | None:
     cpus = min(int(workers), _core.cpu_budget()["threads"]) if isinstance(workers, Auto) else int(workers)
     lists = workers * (loader.prefetch_factor or 2)
     tunes_slots = isinstance(loader.prefetch_factor, Auto)
-    if job is None:
+    if spec is None:
         if loader.on_error == "skip" or not loader.in_order:
             return None
         usual, most, rows = (2 * cpus if tunes_slots else lists) + 1, lists + 1, 1
         per_thread = lists // workers
     else:
-        if job.on_device:
+        if spec.on_device:
             return None
-        all_slots, fewer = (job.usual_slots(number, loader.batch_size) for number in (workers, cpus))
+        all_slots, fewer = (spec.usual_slots(number, loader.batch_size) for number in (workers, cpus))
         usual = fewer if tunes_slots else all_slots
-        most = min(_MOST_SLOTS, max(lists, all_slots)) if job.grows else all_slots
-        rows = batch_size if job.shares_batches else 1
+        most = min(_MOST_SLOTS, max(lists, all_slots)) if spec.grows else all_slots
+        rows = batch_size if spec.shares_batches else 1
         per_thread = (all_slots - fewer) // max(1, workers - cpus)
-    counts = job is not None or loader._dataset_kind == _DatasetKind.Map
+    counts = spec is not None or loader._dataset_kind == _DatasetKind.Map
     return Room(
         workers=int(workers),
         cpus=cpus,

@@ -120,7 +120,7 @@ class Measurements:
         try:
             record = self.client.measure(configuration, task, self.facts)
         except Failed as failure:
-            self.failures[configuration] = told(failure)
+            self.failures[configuration] = described(failure)
             self._silent += failure.kind == "silent"
             self.progress.measured(name, None, self._best_text())
             if failure.kind not in ("silent", "died"):
@@ -141,7 +141,7 @@ class Measurements:
         try:
             found = self.client.survey(min(SURVEY_S, self.options.budget))
         except Failed as failure:
-            self.notes.append(f"reading samples one by one failed, too: {told(failure)}")
+            self.notes.append(f"reading samples one by one failed, too: {described(failure)}")
             return
         if found["failed"]:
             raise DatasetFails(survey_text(found, self.facts["iterable"]), found)
@@ -188,7 +188,7 @@ def spread(values: list[float]) -> float:
     return (max(values) - min(values)) / statistics.median(values)
 
 
-def told(failure: Failed) -> str:
+def described(failure: Failed) -> str:
     """In short: of what a worker process raised its last line, since the trace before it leads through torch
     and millrace.
     """

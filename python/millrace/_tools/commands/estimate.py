@@ -106,8 +106,8 @@ def _measured(name: str, given: argparse.Namespace) -> Any:
         loader = thing if given.loader is not None else loader_of(thing, int(given.batch_size))
         return measure(loader, given.seconds, progress.add)
     except Exception as error:
-        told = explained(error)
-        raise _Failed(told if told.startswith(f"{name}: ") else f"{name}: {told}") from error
+        reason = explained(error)
+        raise _Failed(reason if reason.startswith(f"{name}: ") else f"{name}: {reason}") from error
     finally:
         progress.close()
 

@@ -255,7 +255,9 @@ class BatchHistory:
             return
         if self._file is None or self._file[0] != os.getpid():
             self._file = os.getpid(), open(self.file, "a", buffering=1, encoding="utf-8")
-        self._file[1].write(json.dumps({"time": time.time(), **told(log, number, step)}, default=repr) + "\n")
+        self._file[1].write(
+            json.dumps({"time": time.time(), **described(log, number, step)}, default=repr) + "\n"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or one in another process, remembers nothing of this one's past."""
@@ -274,7 +276,7 @@ class BatchHistory:
         self.__init__(**state["settings"])  # type: ignore[misc]
 
 
-def told(log: EpochLog, number: int, step: Step) -> dict[str, Any]:
+def described(log: EpochLog, number: int, step: Step) -> dict[str, Any]:
     """What is known of a step, of JSON's types if the sampler's indices are."""
     result: dict[str, Any] = {"epoch": log.number, "step": number}
     if step.names is not None:

@@ -39,7 +39,7 @@ class PackedStream(IterableDataset):
         begun.
     The others: as PackedSequences'; samples are the same.
 
-    state_dict() is the place behind the last sample that was given: the source's own state at the window's
+    state_dict() is the position behind the last sample that was given: the source's own state at the window's
     beginning, if it has one, else how many documents of it to pass over; the few tokens that came from the
     window before; how many rows were given. A DataLoader's state has it for each worker.
 
@@ -78,8 +78,8 @@ class PackedStream(IterableDataset):
     def __getattr__(self, name: str) -> Any:
         # How a loader tells copies in workers which epoch begins (_loader/states/epochs.py), of a source that
         # counts them.
-        if name == "_tell_workers" and hasattr(self.__dict__.get("source"), name):
-            return self.source._tell_workers  # type: ignore[attr-defined]
+        if name == "_notify_workers" and hasattr(self.__dict__.get("source"), name):
+            return self.source._notify_workers  # type: ignore[attr-defined]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
 
     @property
@@ -126,11 +126,11 @@ class PackedStream(IterableDataset):
                 " arguments"
             )
         state = verified(state, "the PackedStream's state", verify)
-        place = Fields(state)
+        fields = Fields(state)
         for key in ("epoch", "taken", "window", "given"):
-            place.number(key)
-        place.entries("carried")
-        put_back(self.source, place.any("source"))
+            fields.number(key)
+        fields.entries("carried")
+        put_back(self.source, fields.any("source"))
         self._epoch = state["epoch"]
         self._pending, self._run = dict(state), None
 

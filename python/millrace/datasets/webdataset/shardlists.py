@@ -253,7 +253,7 @@ class TarfileToSamples(Stage):
     handler: Handler = reraise_exception
     select_files: Callable[[str], bool] | None = None
     rename_files: Callable[[str], str] | None = None
-    has_place = counts = True
+    has_position = counts = True
     label = "tarfile_to_samples()"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
