@@ -9,9 +9,9 @@ import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import _core
 from millrace._common.lowering.policies import KINDS, MAPS
-from millrace._common.lowering.refusal import NotLowered
+from millrace._common.lowering.recognising import NotLowered
 from millrace._common.lowering.transforms import lower_transform, lowered
-from millrace._loader.plan.grey import grey_chains
+from millrace._loader.plan.source import grey_chains
 from pictures import make_picture
 from policy_draws import drawn, same_counts
 

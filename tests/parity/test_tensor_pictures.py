@@ -12,7 +12,7 @@ import pytest
 import torch
 from loader_data import torchvision_or_skip
 from millrace import _core
-from millrace._common.lowering.refusal import NotLowered
+from millrace._common.lowering.recognising import NotLowered
 from millrace._common.lowering.transforms import lower_transform
 from pictures import make_picture
 

@@ -11,7 +11,7 @@ import torch
 from loader_data import torchvision_or_skip
 from millrace import _core, transforms
 from millrace._common.lowering.policies import least_bits
-from millrace._common.lowering.refusal import NotLowered
+from millrace._common.lowering.recognising import NotLowered
 from millrace._common.lowering.transforms import lower_transform
 from pictures import make_picture
 from PIL import Image

@@ -4,7 +4,7 @@ import millrace.transforms
 import pytest
 import torch
 from loader_data import torchvision_or_skip
-from millrace._common.lowering.refusal import NotLowered
+from millrace._common.lowering.recognising import NotLowered
 from millrace._common.lowering.transforms import lower_transform
 
 FAMILIES = ["millrace", "v1", "v2"]

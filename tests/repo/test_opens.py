@@ -107,7 +107,6 @@ _PY_ALLOWED = {
     "stores/cache_entry.py": {"open": 1},
     "_tools/pack/shard_writer.py": {"open": 1},
     "_tools/history/recorder.py": {"open": 1},
-    "_tools/history/dump_text.py": {"open": 1},
     "_tools/commands/bench.py": {"open": 2},
     "datasets/webdataset/stages.py": {"open": 1, "pickle.load": 1},  # which loads from a stream
     "datasets/webdataset/cache.py": {"open": 1},
@@ -117,8 +116,8 @@ _PY_ALLOWED = {
     "_tools/doctor/system_files.py": {"read_text": 1},
     "_tools/bench/processes.py": {"open": 3},
     "_tools/bench/server.py": {"open": 2},
-    "_profiling/contention.py": {"open": 1},
-    "_tools/history/dump.py": {"open": 2},
+    "_profiling/clocks.py": {"open": 1},
+    "_tools/history/dump.py": {"open": 3},
     "_loader/engines/process_worker.py": {"open": 1},
     "_loader/engines/worker_end.py": {"open": 1},
     "_tools/bench/client.py": {"os.open": 1},  # /dev/null

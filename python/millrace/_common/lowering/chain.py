@@ -8,12 +8,22 @@ from typing import Any
 
 import torch
 
-from .arguments import OURS, TIMM, V1, V1_POLICIES, V2
-from .holders import held_directly, held_transforms, holder_name, shadowed_method
 from .policy_classes import policy_class
 from .read_source import read
 from .read_values import Maybe, Op, Picture
-from .refusal import NotLowered, loaded
+from .recognising import (
+    OURS,
+    TIMM,
+    V1,
+    V1_POLICIES,
+    V2,
+    NotLowered,
+    held_directly,
+    held_transforms,
+    holder_name,
+    loaded,
+    shadowed_method,
+)
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
 

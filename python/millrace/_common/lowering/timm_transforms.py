@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .arguments import interpolation_name, pair
 from .chain import FLOATS, Chain, Rule
-from .refusal import NotLowered
+from .recognising import NotLowered, interpolation_name, pair
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:

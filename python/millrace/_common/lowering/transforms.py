@@ -16,13 +16,23 @@ from typing import Any
 import torch
 
 from ... import _core
-from .arguments import V1, V2, fill, floats, interpolation, padding, pair, picture_fill
 from .branches import HOLDERS_BY_CHANCE
 from .chain import FLOATS, Chain, Rule
-from .holders import holder_name
 from .policies import POLICIES
 from .read_values import Picture
-from .refusal import NotLowered, loaded
+from .recognising import (
+    V1,
+    V2,
+    NotLowered,
+    fill,
+    floats,
+    holder_name,
+    interpolation,
+    loaded,
+    padding,
+    pair,
+    picture_fill,
+)
 from .views import Seen, Views, seen_views
 
 # These decide nothing by chance.

@@ -1,10 +1,17 @@
-"""Pictures in files, by the C++ loader: on the CPU, or with a device's part in it."""
+"""Pictures in files, by the C++ loader: on the CPU, or with a device's part in it.
+
+Targets that are more than one int64 number each are looked up and transformed when their batch is handed out.
+The engine's labels are then positions: which row holds which sample is known only behind it, where a policy
+for errors may have put other samples into a batch.
+"""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +21,30 @@ from ... import _core
 from ...datasets.pillow_decode import PillowDecoder
 from .mixing import Mixed
 from .native import NativeSpec
-from .targets import Targets
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views
+
+
+class Targets:
+    """`parts`: one for each of the datasets that follow one another: its samples' targets, and the function
+    that makes the consumer's of them, or None. Holds both; calls the function once for each sample of a
+    batch, in the batch's order.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Sequence[Any], Callable[[Any], Any] | None]]) -> None:
+        self.parts = tuple(parts)
+        self._ends = list(accumulate(len(values) for values, _ in self.parts))
+
+    def __call__(self, positions: Iterable[int]) -> list[Any]:
+        return [self._target(position) for position in positions]
+
+    def _target(self, position: int) -> Any:
+        number = bisect_right(self._ends, position)
+        values, function = self.parts[number]
+        target = values[position - (self._ends[number - 1] if number else 0)]
+        return target if function is None else function(target)
+
 
 _LARGE_BATCH_BYTES = 64 * 2**20
 

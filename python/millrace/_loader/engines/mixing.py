@@ -2,7 +2,7 @@
 is traced before these are made.
 
 The function is called with a tensor that has no memory, when the batch is submitted, with the generators that
-it would have later (python_collate.py). If all that it does to the pictures is to mix each with another one
+it would have later (plan/collate.py). If all that it does to the pictures is to mix each with another one
 of the batch, as MixUp (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019) do, the threads mix while
 they make the rows, by the same operations, and the rest of what it returns is the batch's. If it does
 anything else, the batch is made as it is, and the function is called with it in next().

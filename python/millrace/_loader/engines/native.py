@@ -8,8 +8,7 @@ from typing import Any
 
 from ... import _core
 from ..._common.data_parallel import rank_of
-from ..._profiling.counters import thread_rows
-from ..._profiling.stages import NAMES, recorded, recording
+from ..._profiling.stages import NAMES, recorded, recording, thread_rows
 from ..._tools.history.draws import DrawWatch, watch_of
 from ..endings import closed_error
 from ..engine import Delivered, Setup
@@ -83,7 +82,8 @@ class NativeEngine(MadeOnce):
         self.pins = spec.on_device
         self._spec, self.core, self._threads = spec, core, setup.threads
         self._progress, self._keys_wanted = setup.progress, spec.leaves_out
-        self._rank, self._range = rank_of(setup.loader), "wait" if setup.threads else "make"
+        self._rank = 0 if setup.loader.process_group is None else rank_of(setup.loader)
+        self._range = "wait" if setup.threads else "make"
         # One entry per index list that is out, in order: None for one in the core, Mixed for one whose
         # collate_fn was traced, else the error it came to.
         self._pending: deque[Exception | Mixed | None] = deque()

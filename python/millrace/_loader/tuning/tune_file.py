@@ -26,7 +26,7 @@ from torch.utils.data import Subset
 from ... import _core
 from ..._common.regular_files import open_regular
 from ..._common.whole_file import write_whole
-from .bounds import Setting
+from .windows import Setting
 
 VERSION = 1
 VARIABLE = "MILLRACE_TUNE_FILE"

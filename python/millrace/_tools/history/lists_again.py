@@ -8,11 +8,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from ..._common.generator_state import unpacked
-from ..._common.stateful import is_stateful
-from ..._loader.states.generators import draw_base_seed, generators_at, own_generators
+from ..._common.generators import draw_base_seed, generators_at, unpacked
+from ..._common.states import is_stateful
 from ..._loader.states.index_cursor import IndexCursor
-from ..._loader.states.index_lists import known_sampler
+from ..._loader.states.index_lists import known_sampler, own_generators
 from ..._loader.states.saved import CursorStart, SavedState
 from ...errors import UnavailableError
 from .shadow import copied_order, view

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 
 from ..._common.data_parallel import rank_of
+from ..._loader.engine import RunRecord
 from ..._loader.engines.python import PYTHON
 from ..._loader.iterator import iterator_over
 from ..._loader.plan import make_plan
-from ..._loader.run_record import RunRecord
 from ..._loader.states.saved import SavedState, fingerprint
 from ...datasets.webdataset.epoch_board import OWN_PLACE
 from ...errors import UnavailableError

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from ..._loader.states.generators import generator_states, generators_at, own_generators
+from ..._common.generators import generator_states, generators_at
+from ..._loader.states.index_lists import own_generators
 from ..._loader.states.progress import Progress
 from ...errors import UnavailableError
-from ...samplers.native import inner_sampler
+from ...samplers.resumable import inner_sampler
 from .recorder import EpochLog, Step
 
 _FRESH = {

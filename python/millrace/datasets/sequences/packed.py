@@ -11,7 +11,7 @@ from torch.utils.data import default_collate
 
 from ... import _core
 from ...samplers.global_order import checked_number
-from ...samplers.plain import SEED_BITS
+from ...samplers.readers import SEED_BITS
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from .documents import token_arrays
 from .layout import PackLayout

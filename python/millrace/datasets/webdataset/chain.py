@@ -20,10 +20,10 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from millrace._common.checksum import signing
 from millrace._common.ranks import world
 from millrace.errors import StateError
 
+from ..._common.states import signing
 from . import utils
 from .divided import is_divided_by_accelerate
 from .epoch_board import EpochBoard

@@ -14,8 +14,8 @@ import numpy as np
 
 from millrace import _core
 from millrace._common.signed_urls import unsigned
-from millrace.samplers.plain import SEED_BITS
 
+from ...samplers.readers import SEED_BITS
 from .draws import Draws
 from .flow import Context, Flow, Place
 from .handlers import Handler, reraise_exception

@@ -1,19 +1,21 @@
-"""A checksum in each state that is given out, so that one which was damaged on its way is refused where it is
-loaded.
+"""States: their checksums; the parts of one that was loaded, each checked; and the Stateful protocol, objects
+with state_dict() and load_state_dict(state), as torchdata and others define it.
 
-It is of what a state says, not of how it was stored: a state is the same behind pickle, torch.save, or json,
-which makes lists of tuples and text of keys, in any order of keys. Tensors and arrays count with their
-contents up to 64 KiB, larger ones with type and shape; of objects of other classes, which only users' own
-states have, counts that they are there.
+A state that was damaged on its way is refused where it is loaded. A checksum is of what a state says, not of
+how it was stored: a state is the same behind pickle, torch.save, or json, which makes lists of tuples and
+text of keys, in any order of keys. Tensors and arrays count with their contents up to 64 KiB, larger ones
+with type and shape; of objects of other classes, which only users' own states have, counts that they are
+there.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -197,3 +199,101 @@ def _bytes_of(tensor: torch.Tensor) -> bytes:
 
 def _of_array(what: str, dtype: str, shape: Any, size: int, contents: Any) -> list[Any]:
     return [f"\0{what}", dtype, list(shape), crc32(contents()) if size <= _MOST_BYTES else "\0large"]
+
+
+REMEDY = "the state is damaged or not complete; load another one, or begin anew with load_state_dict({})"
+_NOTHING = object()
+
+
+class Fields:
+    """The entries of a dict in a state. `name`: where it is, "" for the state itself. A `default` is for what
+    may be missing.
+    """
+
+    def __init__(self, values: Any, name: str = "") -> None:
+        if not isinstance(values, Mapping):
+            raise _wrong(name or "the state", values, "a dict")
+        self._values, self._name = values, name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def any(self, key: str, default: Any = _NOTHING) -> Any:
+        if key not in self._values:
+            if default is _NOTHING:
+                raise StateError(
+                    f"the state has no {self._at(key)}, only {sorted(map(str, self._values))}: {REMEDY}"
+                )
+            return default
+        return self._values[key]
+
+    def number(self, key: str, default: Any = _NOTHING, least: int = 0, optional: bool = False) -> Any:
+        """A whole number from `least` on; `optional`: or None."""
+        value = self.any(key, default)
+        if value is default or (optional and value is None):
+            return value
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise _wrong(self._at(key), value, f"a whole number of {least} or more")
+        return value
+
+    def flag(self, key: str, default: Any = _NOTHING) -> bool:
+        return self._typed(key, default, bool, "True or False")
+
+    def text(self, key: str) -> Any:
+        """Or None."""
+        return self._typed(key, None, (str, type(None)), "text")
+
+    def entries(self, key: str, default: Any = _NOTHING) -> list[Any]:
+        return list(self._typed(key, default, (list, tuple), "a list"))
+
+    def dict(self, key: str, default: Any = _NOTHING, optional: bool = False) -> Any:
+        """A dict, as it is; `optional`: or None."""
+        value = self.any(key, default)
+        return None if optional and value is None else self._typed(key, default, Mapping, "a dict")
+
+    def part(self, key: str, default: Any = _NOTHING) -> Fields:
+        return Fields(self.dict(key, default), self._at(key))
+
+    def _typed(self, key: str, default: Any, kind: Any, what: str) -> Any:
+        value = self.any(key, default)
+        if not isinstance(value, kind):
+            raise _wrong(self._at(key), value, what)
+        return value
+
+    def _at(self, key: str) -> str:
+        return f"{self._name}[{key!r}]"
+
+
+def _wrong(at: str, value: Any, what: str) -> StateError:
+    text = repr(value)
+    return StateError(
+        f"{at} should be {what}, but is {text if len(text) <= 60 else text[:57] + '...'}: {REMEDY}"
+    )
+
+
+def is_stateful(thing: Any) -> bool:
+    """Whether `thing` can say where it stands and be put there. A model is not meant: its state is weights,
+    not a place in data.
+    Nor is a class, whose objects can.
+    """
+    if isinstance(thing, (type, torch.nn.Module)):
+        return False
+    return all(_has(thing, name) for name in ("state_dict", "load_state_dict"))
+
+
+def _has(thing: Any, name: str) -> bool:
+    """Whether it is defined: a __getattr__ that has an answer to any name, as wrappers have, does not
+    count.
+    """
+    return callable(getattr(thing, name, None)) and inspect.getattr_static(thing, name, None) is not None
+
+
+def state_of(thing: Any) -> Any:
+    """Its state, as it is now and stays, for a state that has a checksum; None for what is not Stateful."""
+    return copy.deepcopy(unsigned_state(thing)) if is_stateful(thing) else None
+
+
+def put_back(thing: Any, state: Any) -> None:
+    """Loads a copy of `state`, which the caller may want to use again."""
+    if state is not None and is_stateful(thing):
+        thing.load_state_dict(copy.deepcopy(state))
