@@ -229,7 +229,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             return self._new_iterator(profiler)
 
     def _new_iterator(self, profiler: Profiler) -> Any:
-        plan = make_plan(self)
+        plan = make_plan(self, explained=False)
         self._refuse_what_torch_cannot(plan)
         if advice := order_advice(self):
             warnings.warn(advice, stacklevel=5)

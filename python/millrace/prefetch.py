@@ -16,8 +16,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from . import _core
-from ._common.around import Around
-from ._common.batch_tree import leaves, rebuilt
+from ._common.batch_tree import Around, leaves, rebuilt
 from ._common.devices import Device, device_of
 from ._loader.arguments import checked_depth
 from ._profiling.stages import COPY, STEP, during

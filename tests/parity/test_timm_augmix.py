@@ -7,8 +7,8 @@ import pytest
 from loader_data import torchvision_or_skip
 from millrace import _core, transforms
 from millrace._common.lowering.recognising import NotLowered
-from millrace._common.lowering.transforms import lower_transform
 from PIL import Image, ImageEnhance, ImageOps
+from transform_cases import lower_transform
 
 torchvision_or_skip()
 pytest.importorskip("timm")

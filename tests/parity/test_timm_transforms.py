@@ -10,9 +10,9 @@ import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import _core
 from millrace._common.lowering.recognising import NotLowered
-from millrace._common.lowering.transforms import lower_transform
 from pictures import make_picture
 from policy_draws import same_distribution
+from transform_cases import lower_transform
 
 torchvision = torchvision_or_skip()
 pytest.importorskip("timm")

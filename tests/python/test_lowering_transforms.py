@@ -5,7 +5,7 @@ import pytest
 import torch
 from loader_data import torchvision_or_skip
 from millrace._common.lowering.recognising import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from transform_cases import lower_transform
 
 FAMILIES = ["millrace", "v1", "v2"]
 

@@ -6,7 +6,7 @@ import torch
 from loader_data import torchvision_or_skip
 from millrace import transforms as ours
 from millrace._common.lowering.recognising import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from transform_cases import lower_transform
 
 RESIZE, CROP, TO_TENSOR = ours.Resize((8, 8)), ours.CenterCrop(6), ours.ToTensor()
 CHAIN = ours.Compose([RESIZE, CROP, TO_TENSOR])

@@ -75,18 +75,6 @@ class Lowered:
             )
         return made
 
-    @property
-    def chain(self) -> list[dict[str, Any]]:
-        """Of the only view."""
-        (chain,) = self.chains
-        return chain
-
-
-def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """(chain, names) of lowered()."""
-    result = lowered(transform)
-    return result.chain, result.names
-
 
 def lowered(transform: Any) -> Lowered:
     """NotLowered naming the first transform that must run in Python."""

@@ -123,15 +123,17 @@ class _Stages:
         )
 
 
-def make_plan(loader: Any) -> Plan:
-    """The plan for the next iterator of `loader`, a millrace.DataLoader; draws nothing and reads no file."""
-    plan = _plan_on_the_cpu(loader)
+def make_plan(loader: Any, explained: bool = True) -> Plan:
+    """The plan for the next iterator of `loader`, a millrace.DataLoader; draws nothing and reads no file.
+    `explained`: with all stages, also where the dataset's class alone says that there is no spec.
+    """
+    plan = _plan_on_the_cpu(loader, explained)
     if loader.decode == "cpu" or loader._millrace_device is None:
         return plan
     return Plan(plan.stages, *decoded_on_device(loader, plan.spec))
 
 
-def _plan_on_the_cpu(loader: Any) -> Plan:
+def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     if loader.native == "never":
         return Plan((Stage("loader", False, 'native="never" was asked for'),), None)
     kind = _kind(loader.dataset)
@@ -139,6 +141,8 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
         return _stream_plan(loader)
     if kind == "batches":
         return _batch_plan(loader)
+    if kind == "python" and not explained:
+        return Plan((), None)
     stages = _Stages()
     data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader, kind))
     transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None

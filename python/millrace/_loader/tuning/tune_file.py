@@ -24,8 +24,7 @@ import torch
 from torch.utils.data import Subset
 
 from ... import _core
-from ..._common.regular_files import open_regular
-from ..._common.whole_file import write_whole
+from ..._common.regular_files import open_regular, write_whole
 from .windows import Setting
 
 VERSION = 1

@@ -14,8 +14,7 @@ from ...samplers.global_order import checked_number
 from ...samplers.readers import SEED_BITS
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from .documents import token_arrays
-from .layout import PackLayout
-from .masks import cu_seqlens
+from .layout import PackLayout, cu_seqlens
 
 
 class PackedSequences(BatchDataset):
