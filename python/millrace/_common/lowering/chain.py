@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 from .arguments import OURS, TIMM, V1, V1_POLICIES, V2
@@ -118,6 +119,8 @@ class Chain:
             )
         if self.erasing and name not in _AFTER_ERASING:
             raise NotLowered(f"{name} follows RandomErasing; put RandomErasing last")
+        if self.row_type is np.ndarray:
+            raise NotLowered(f"{name} follows ToNumpy and takes its array; put ToNumpy last")
         lower, family = rule
         lower(self, transform, family)
         self.names.append(name)
