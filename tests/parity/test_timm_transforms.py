@@ -286,6 +286,13 @@ def test_arrays_of_bytes(tmp_path):
         assert type(picture) is np.ndarray and np.array_equal(picture, arrays[3][0])
 
 
+def test_arrays_of_streams_stay_in_python():
+    stream = millrace.datasets.WebDataset("shards.tar").decode("pil").to_tuple("jpg", "cls")
+    steps = transforms.Compose([transforms.Resize((16, 12)), timm.ToNumpy()])
+    told = millrace.DataLoader(stream.map_tuple(steps), 4).explain()
+    assert "transform: python — streams make tensors, and ToNumpy arrays; use MaybePILToTensor" in told
+
+
 def test_conversions_leave_tensors_as_they_are():
     steps = [timm.MaybeToTensor(), timm.MaybePILToTensor(), RandomErasing(device="cpu"), timm.MaybeToTensor()]
     assert [op["op"] for op in lowered(*steps)] == ["to_tensor", "random_erasing"]

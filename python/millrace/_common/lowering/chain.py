@@ -27,7 +27,7 @@ FLOATS = {
 _MOST_NESTED = 32
 _TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
 # What may follow RandomErasing.
-_AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "MaybeToTensor", "MaybePILToTensor")
+_AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "ToPureTensor", "MaybeToTensor", "MaybePILToTensor")
 
 Rule = Callable[["Chain", Any, str], None]
 
