@@ -271,6 +271,9 @@ def test_pictures_are_always_antialiased(t, antialias):
 def test_torchvision_no_ops():
     t = family("v2")
     assert compose(t, t.RGB(), t.Identity(), t.ToImage(), t.ToPureTensor()) == [TO_BYTES]
+    floats = [t.ToImage(), t.ToDtype(torch.float32, scale=True)]
+    last = compose(t, *floats, t.RandomErasing(), t.ToPureTensor())  # as torchvision's reference ends
+    assert [op["op"] for op in last] == ["to_tensor", "random_erasing"]
 
 
 @pytest.mark.filterwarnings("ignore:The transform `ToTensor")

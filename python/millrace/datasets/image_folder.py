@@ -199,7 +199,7 @@ class ImageFolder(torch.utils.data.Dataset):
 
     def at(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> tuple[torch.Tensor, Any]:
         """(tensor (C, H, W), target) exactly as a millrace.DataLoader with that `loader.seed` gives it in
-        that `loader.epoch`.
+        that `loader.epoch`. The tensor is an array where the transform ends with timm's ToNumpy.
 
         `occurrence`: how often the sampler chose `index` earlier in the epoch. UnavailableError says why when
         the transform is not native.
@@ -303,9 +303,10 @@ class ImageFolder(torch.utils.data.Dataset):
 
 def _sample(made: Lowered, row: Any) -> Any:
     """What the transform returns: the picture, or its views."""
-    if made.views is None:
-        return row
-    return made.views.sample(row if isinstance(row, list) else [row])
+    rows = row if isinstance(row, list) else [row]
+    if made.row_type is np.ndarray:
+        rows = [view.numpy() for view in rows]
+    return rows[0] if made.views is None else made.views.sample(rows)
 
 
 def _odd_targets_message(targets: int, samples: int) -> str:

@@ -42,8 +42,9 @@ FIXED_OPS = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor"
 @dataclass(frozen=True)
 class Lowered:
     """`chains`: what `_core.ImagePipeline` takes, one for each of the `views`; None: there is one, which is
-    all of the sample. `names`: of the transforms in them. `row_type`: the class of tensor that the transforms
-    themselves return, which is torchvision's Image behind v2's ToImage; None: not known. `begins_with_rgb`:
+    all of the sample. `names`: of the transforms in them. `row_type`: the class that the transforms
+    themselves return: tensors, torchvision's Image behind v2's ToImage, numpy's array behind timm's ToNumpy;
+    None: not known. `begins_with_rgb`:
     whether pictures of all modes are made RGB before anything else; `makes_rgb`: whether grey ones are
     anywhere; None: sometimes.
     """
@@ -58,6 +59,11 @@ class Lowered:
     @property
     def is_random(self) -> bool:
         return any(op["op"] not in FIXED_OPS for chain in self.chains for op in chain)
+
+    @property
+    def dtype(self) -> str:
+        """Of all views, as the engine names it."""
+        return _type_of(self.chains[0])
 
     def pipelines(self, chains: Sequence[list[dict[str, Any]]]) -> list[_core.ImagePipeline]:
         """`chains`, which may have got a step more, as the engine has them. NotLowered where an op has

@@ -92,6 +92,7 @@ class ImageSpec(NativeSpec):
     index_maps: tuple[Sequence[int], ...]
     python_collate: Any = None
     on_error: str | None = None  # of a dataset that has a policy of its own
+    arrangement: type[list] | type[tuple] = list  # of pictures and labels
     leaves_out = counts_occurrences = True
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
@@ -129,9 +130,9 @@ class ImageSpec(NativeSpec):
         labels = torch.from_numpy(self.files.labels[np.asarray(rows, dtype=np.int64)])
         return self.python_collate.traced(labels, (len(labels), *size), *place)
 
-    def collated(self, made: tuple[Any, torch.Tensor]) -> list[Any]:
+    def collated(self, made: tuple[Any, torch.Tensor]) -> Any:
         if self.views is None:
-            return list(made)
+            return self.arrangement(made)
         pictures, labels = made
         return [self.views.batch(pictures if isinstance(pictures, list) else [pictures]), labels]
 

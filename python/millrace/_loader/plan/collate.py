@@ -140,7 +140,9 @@ class PythonCollate:
     def _samples(self, pictures: Any, labels: torch.Tensor) -> list[tuple[Any, Any]]:
         views = [pictures] if self.views is None else self.views.in_order(pictures)
         by_view = [view.unbind(0) for view in views]
-        if self.row_type is not torch.Tensor:
+        if self.row_type is np.ndarray:
+            by_view = [[row.numpy() for row in rows] for rows in by_view]
+        elif self.row_type is not torch.Tensor:
             by_view = [[row.as_subclass(self.row_type) for row in rows] for rows in by_view]
         rows = by_view[0] if self.views is None else map(self.views.sample, zip(*by_view))
         numbers = labels.tolist()
@@ -160,9 +162,8 @@ def recognise_any_collate(
     """(what explain() says, what is called with the native batch, None for default_collate), or
     NotLowered.
     """
-    if collate_fn is default_collate:
-        return recognise_collate(collate_fn), None
-    reason, collate = recognise_batch_function(collate_fn)
+    sample_types = (tuple, np.ndarray, int) if row_type is np.ndarray else IMAGE_AND_LABEL
+    reason, collate = recognise_batch_function(collate_fn, sample_types)
     if reason:
         return reason, collate
     if not callable(collate_fn):

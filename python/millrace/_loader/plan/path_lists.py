@@ -6,7 +6,8 @@ that its code reads. A version of torchvision that reads others stays in Python.
 timm's ImageDataset over its folder reader is such a list, too, with timm's rule for pictures that cannot be
 read: the next sample comes in their place, which is the engine's policy "replace", whatever the loader's is.
 Two things differ: stats()["errors"] names them instead of a warning in timm's log, and more than ten bad ones
-behind each other are no error while there is a good one.
+behind each other are no error while there is a good one. Older versions of timm replace what is no picture,
+and raise for files that are missing or cut short; the engine replaces these, too.
 """
 
 from __future__ import annotations
@@ -337,12 +338,15 @@ _ATTRIBUTES = (
     "target_transform",
     "additional_features",
 )
-_READS = {
-    *_ATTRIBUTES,
-    *("range", "_max_retries", "read", "Image", "open", "convert", "len"),
-    *("IOError", "OSError", "RuntimeError", "_logger", "warning"),
-}
-_READER_READS = {"samples", "open"}
+# The names in the code of __getitem__, by generation: the newest, the one before, and that without features.
+_COMMON = {*_ATTRIBUTES, *("read", "Image", "open", "convert", "len", "_logger", "warning")}
+_COUNTING = {*("Exception", "filename", "str", "_consecutive_errors", "_ERROR_RETRY", "__getitem__")}
+_READS = (
+    _COMMON | {"range", "_max_retries", "IOError", "OSError", "RuntimeError"},
+    _COMMON | _COUNTING,
+    (_COMMON | _COUNTING) - {"additional_features"},
+)
+_READER_READS = ({"samples", "open"},)
 
 
 def recognise_timm(root: Any) -> Source:
@@ -355,10 +359,10 @@ def recognise_timm(root: Any) -> Source:
             f"timm's {cls.__name__} reads with {type(reader).__name__}, in Python; the engine reads what"
             " ReaderImageFolder lists"
         )
-    for owner, names in ((base, _READS), (folder, _READER_READS)):
-        if set(library_code(owner, "__getitem__").co_names) != names:
+    for owner, known in ((base, _READS), (folder, _READER_READS)):
+        if set(library_code(owner, "__getitem__").co_names) not in known:
             raise NotLowered(f"{owner.__name__} of this timm reads samples in a way that is not known here")
-    if root.load_bytes or root.additional_features is not None:
+    if root.load_bytes or getattr(root, "additional_features", None) is not None:
         raise NotLowered("load_bytes and additional_features make samples of another kind; leave them out")
     if root.input_img_mode not in ("RGB", "", None):
         raise NotLowered(f"input_img_mode={root.input_img_mode!r} has no native form; the engine makes RGB")

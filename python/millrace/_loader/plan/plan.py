@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, SequentialSampler, Subset, default_collate
 from torch.utils.data.dataloader import _DatasetKind
@@ -34,6 +35,7 @@ from .in_memory import ROWS, lies_in_memory, recognise_rows
 from .source import Source, grey_chains
 from .sources import IS_PYTHON, PICTURES, joins_pictures, recognise_source
 from .streams import Stream, recognise_stream
+from .timm_collate import is_fast_collate
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered
@@ -161,10 +163,18 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
         # Last, because the table of a big folder takes a while when it is first made.
         files: Files | None = stages.ask("dataset", lambda: _files(data))
         if files is not None and transform is not None:
+            pipelines, made = transform
+            arrangement: type[list] | type[tuple] = list
             if files.targets is not None:
                 collate = with_targets(collate, files.targets)
-            pipelines, made = transform
-            spec = ImageSpec(files, tuple(pipelines), made.views, data.index_maps, collate, data.on_error)
+            elif collate is not None and made.views is None and is_fast_collate(loader, made.dtype):
+                stages.ask(
+                    "collate_fn", lambda: ("fast_collate; rows are written straight into the batch", None)
+                )
+                stages.beside.discard("collate_fn")
+                collate, arrangement = None, tuple
+            options = data.index_maps, collate, data.on_error, arrangement
+            spec = ImageSpec(files, tuple(pipelines), made.views, *options)
     return Plan(stages.finish(), spec)
 
 
@@ -296,6 +306,8 @@ def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]
     if not isinstance(source, Source):
         if made.views is not None:
             raise NotLowered("streams have no native form for several views of a picture; index the shards")
+        if made.row_type is np.ndarray:
+            raise NotLowered("streams make tensors, and ToNumpy arrays; use MaybePILToTensor")
         return made, made.chains, made.names
     if source.any_mode and not made.begins_with_rgb:
         raise NotLowered(
