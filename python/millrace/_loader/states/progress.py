@@ -2,8 +2,8 @@
 has gone.
 
 Notified by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` after them,
-`cursor` at the start of each epoch, `deliver` for each batch that goes to the consumer (or ends in an error), `finish`
-after the last.
+`cursor` at the start of each epoch, `deliver` for each batch that goes to the consumer (or ends in an error),
+`finish` after the last.
 """
 
 from __future__ import annotations
