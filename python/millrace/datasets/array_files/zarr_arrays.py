@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.lazy import optional
+from ..._common.optional import optional
 from ..._common.per_process import PerProcess
 from ..._common.regular_files import check_regular
 from ..._core import cpu_budget

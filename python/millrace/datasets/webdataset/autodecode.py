@@ -13,7 +13,7 @@ from typing import Any
 
 from millrace.errors import UnavailableError
 
-from ..._common.lazy import optional
+from ..._common.optional import optional
 from . import tenbin
 from .decoders import (
     IMAGE_EXTENSIONS,

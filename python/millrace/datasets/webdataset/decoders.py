@@ -25,7 +25,7 @@ from PIL import Image
 from millrace.errors import CorruptDataError, UnavailableError
 
 from ... import _core
-from ..._common.lazy import optional
+from ..._common.optional import optional
 from ..pillow_decode import PillowDecoder
 from . import tenbin, utils
 
