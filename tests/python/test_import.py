@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 MOST_MODULES = 4  # that `import millrace` may add to those of torch
-MOST_FOR_TENSORS = 190  # and a loader over a TensorDataset
+MOST_FOR_TENSORS = 150  # and a loader over a TensorDataset
 
 PUBLIC = {
     "millrace": """
