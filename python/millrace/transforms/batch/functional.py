@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike
 
 from ... import _core
 
+__all__ = ["affine", "color_jitter", "erase", "horizontal_flip", "mix", "normalize"]
+
 DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 NO_ORDER = 4  # in `order`: no operation
 Numbers = Union[float, Sequence[float]]
