@@ -93,7 +93,8 @@ class BatchIterator:
 
 @known(data.BatchSampler)
 class BatchSampler(Resumable, data.BatchSampler):
-    """torch's: lists of `batch_size` indices of `sampler`, which may be any iterable.
+    """torch's: lists of `batch_size` indices of `sampler`, which may be any iterable. `drop_last`: without
+    the last list where it is shorter.
 
     A state holds that of `sampler`, so it loads under another batch size, and where `sampler` allows it under
     another number of ranks. When `sampler` has none, resuming draws and drops what came before.

@@ -17,7 +17,8 @@ from .resumable import ResumableEpochs
 @known(distributed.DistributedSampler)
 class DistributedSampler(ResumableEpochs, distributed.DistributedSampler):
     """torch's: every num_replicas-th index of an order that (seed + epoch) shuffles, from `rank` on; at the
-    end, from the beginning (drop_last=False) or not at all.
+    end, from the beginning (drop_last=False) or not at all. `dataset` gives the length; `shuffle=False`: the
+    indices in their order.
 
     A state counts indices of all ranks together, so it loads under another num_replicas: what was left of the
     order comes, each once, and only behind its end is the beginning repeated until all ranks have as many.

@@ -45,7 +45,7 @@ class RandomSampler(Resumable, data.RandomSampler):
 
     From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per
     sample, and the first index comes at once. Resuming a sampler with a generator of its own puts the
-    generator back, too.
+    generator back, too. `num_samples`: of an epoch; None: as many as `data_source` has.
 
     One difference: more than 2^31 samples, or more than the data source has as `computed_shuffle_above`, are
     shuffled without replacement by a keyed permutation, in no memory (torch would hold 8 bytes for each, and
@@ -117,8 +117,8 @@ def _are_ints(indices: Any) -> bool:
 
 @known(data.SubsetRandomSampler)
 class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
-    """torch's: a permutation of `indices`, drawn at the first index. next() gives the elements of `indices`
-    as they are.
+    """torch's: a permutation of `indices`, drawn at the first index, from `generator` if there is one. next()
+    gives the elements of `indices` as they are.
     """
 
     _draws_from_torch = True
