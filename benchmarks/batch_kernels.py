@@ -25,7 +25,7 @@ from typing import Any
 import millrace
 import numpy as np
 import torch
-from millrace._loader.plan.gpu_decoder import GpuDecoder
+from millrace._loader.plan.decoding import GpuDecoder
 from millrace.transforms import batch
 from millrace.transforms.batch import functional as F
 

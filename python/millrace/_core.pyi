@@ -615,6 +615,23 @@ class Loader:
     def submit(self, indices: Sequence[int] | NDArray[np.int64]) -> None:
         """One more batch to make."""
 
+    def submit_mixed(
+        self,
+        indices: Sequence[int] | NDArray[np.int64],
+        partners: Sequence[int],
+        own: float,
+        other: float,
+        box: tuple[int, int, int, int] | None = None,
+    ) -> None:
+        """The same, each row i mixed with row partners[i], which is a permutation: own * i + other * partner,
+        in float32; or, in a box (left, top, width, height) in pixels, the partner's pixels. ValueError where
+        not `mixes`, and unless on_error="raise".
+        """
+
+    @property
+    def mixes(self) -> bool:
+        """Whether rows are one view of three channels, float32 and of one size."""
+
     def skip(self, indices: Sequence[int] | NDArray[np.int64]) -> None:
         """Before the epoch's first submit(): what came before, when it begins in its middle. Counts for the
         occurrences of later ones.

@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from . import _core
-from ._common.around import Around
-from ._common.batch_tree import leaves, rebuilt
+from ._common.batch_tree import Around, leaves, rebuilt
 from ._common.devices import Device, device_of
+from ._loader.arguments import checked_depth
 from ._profiling.stages import COPY, STEP, during
 
 T_co = TypeVar("T_co", covariant=True)
@@ -353,12 +353,6 @@ def _moved(leaf: Any, device: torch.device) -> Any:
 
 
 # ---------------------------------------------------------------- devices
-
-
-def checked_depth(prefetch: int) -> int:
-    if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 1:
-        raise ValueError(f"{prefetch!r} batches cannot be prefetched to a device; give a number from 1 on")
-    return prefetch
 
 
 def prefetched(

@@ -166,7 +166,7 @@ struct Drawer {
   }
   void operator()(const AugmentPolicy& t) const {
     base::Philox draws = random();
-    decide(OpParams::Kind::policy).steps = draw_policy(t, in, draws);
+    decide(OpParams::Kind::policy).steps = draw_policy(t, t.count, in, draws);
   }
   void operator()(const AugMix& t) const {
     base::Philox draws = random();

@@ -1,7 +1,6 @@
 #include "transforms/picture_mixer.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "transforms/stage_runner.h"
 
@@ -21,11 +20,6 @@ void blend(base::ImageView base, base::ImageView value, float share, base::Image
   }
 }
 
-void copy(base::ImageView from, base::ImageView to) {
-  for (int32_t y = 0; y < to.height; ++y)
-    std::memcpy(to.row(y), from.row(y), size_t(to.width) * base::kPixelBytes);
-}
-
 }  // namespace
 
 PictureMixer::PictureMixer() : runner_(std::make_unique<StageRunner>()) {}
@@ -34,7 +28,7 @@ PictureMixer::~PictureMixer() = default;
 base::ImageView PictureMixer::mixed(const PictureMix& mix, base::ImageView picture) {
   const base::ImageView result = result_.resize(picture.width, picture.height);
   if (mix.blended) {
-    copy(picture, result);
+    base::copy_pixels(picture, result);
     for (const MixParams::Copy& part : mix.params.copies)
       blend(result, changed(part.steps, mix, picture), part.share, result);
     return result;
@@ -64,11 +58,8 @@ base::ImageView PictureMixer::changed(const std::vector<AugmentStep>& steps, con
   decided.kind = OpParams::Kind::policy;
   decided.steps = steps;
   make_sample_plan(chain, {picture.width, picture.height}, params, plan_);
-  const base::Rect& need = plan_.region;
-  const base::ImageView part{picture.row(need.top) + ptrdiff_t{need.left} * base::kPixelBytes, need.width,
-                             need.height, picture.stride_bytes};
   const base::ImageView out = copy_.resize(picture.width, picture.height);
-  runner_->run(plan_, part, out);
+  runner_->run(plan_, picture.part(plan_.region), out);
   return out;
 }
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import _core
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
 from pictures import make_picture
 from policy_draws import same_distribution
+from transform_cases import lower_transform
 
 torchvision = torchvision_or_skip()
 pytest.importorskip("timm")
@@ -195,7 +195,20 @@ def test_erasing_is_drawn_as_timms(mode):
             [timm.MaybeToTensor(), RandomErasing(max_count=3, device="cpu")],
             "1 to 3 rectangles, and the engine one",
         ),
-        ([timm.ToNumpy()], "ToNumpy makes numpy arrays.* use MaybePILToTensor"),
+        ([timm.ToNumpy(), timm.MaybeToTensor()], "MaybeToTensor follows ToNumpy.* put ToNumpy last"),
+        ([timm.MaybeToTensor(), timm.ToNumpy()], "ToNumpy follows another conversion to a tensor"),
+        (
+            [timm.CenterCropOrPad(9, fill=(0, 0, 1)), timm.MaybeToTensor()],
+            "CenterCropOrPad is native with black borders",
+        ),
+        (
+            [timm.CenterCropOrPad(9, padding_mode="edge"), timm.MaybeToTensor()],
+            "CenterCropOrPad is native with black borders",
+        ),
+        (
+            [timm.MaybeToTensor(), timm.RandomCropOrPad(9)],
+            "RandomCropOrPad of a tensor computes otherwise",
+        ),
         ([timm.ToTensor()], "ToTensor .of timm.data.transforms. has no native form"),
         (
             [timm.RandomResizedCropAndInterpolation(9, interpolation="lanczos"), timm.MaybeToTensor()],
@@ -215,6 +228,69 @@ def test_erasing_is_drawn_as_timms(mode):
 )
 def test_refusals_say_why(steps, reason):
     assert re.search(reason, refused(*steps))
+
+
+SIZES = [(40, 30), (30, 40), (17, 17), (5, 50), (3, 2)]  # width, height
+
+
+@pytest.mark.parametrize("wanted", [(24, 24), (24, 17), (31, 30)])
+@pytest.mark.parametrize("size", SIZES)
+def test_center_crop_or_pad(size, wanted):
+    crop = timm.CenterCropOrPad(wanted)
+    pipeline = _core.ImagePipeline(lowered(crop, timm.MaybePILToTensor()))
+    picture = make_picture(*size)
+    expected = transforms.functional.pil_to_tensor(crop(picture))
+    assert torch.equal(pipeline.apply(np.asarray(picture), 1, 0, 0), expected)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "symmetric"])
+@pytest.mark.parametrize("size", SIZES)
+def test_random_crop_or_pad(size, mode):
+    """The same pictures, each as often."""
+    crop = timm.RandomCropOrPad((20, 18), fill=(9, 8, 7), padding_mode=mode)
+    pipeline = _core.ImagePipeline(lowered(crop, timm.MaybePILToTensor()))
+    picture = make_picture(*size)
+    random.seed(4)
+    numbers = {}  # of the pictures that timm makes
+    places = [abs(have - want) + 1 for have, want in zip(size, (18, 20))]
+    theirs, mine = [], []
+    for i in range(12 * places[0] * places[1]):
+        made = transforms.functional.pil_to_tensor(crop(picture)).numpy().tobytes()
+        theirs.append(numbers.setdefault(made, len(numbers)))
+        found = pipeline.apply(np.asarray(picture), 3, 0, i).numpy().tobytes()
+        mine.append(numbers.setdefault(found, len(numbers)))
+    assert len(set(theirs)) == len(set(mine)) == len(numbers) > 1
+    if mode in ("constant", "edge"):  # reflections of few pixels repeat themselves
+        assert len(numbers) == places[0] * places[1]
+    same_distribution(np.array(mine), np.array(theirs))
+
+
+def test_arrays_of_bytes(tmp_path):
+    """ToNumpy makes what MaybePILToTensor makes, as arrays where samples are seen."""
+    make_folder(tmp_path, 9)
+    folders = []
+    for conversion in (timm.ToNumpy(), timm.MaybePILToTensor()):
+        steps = transforms.Compose([transforms.Resize((16, 12)), conversion])
+        folders.append(torchvision.datasets.ImageFolder(str(tmp_path), steps))
+    arrays, tensors = folders
+    (pictures, labels), *rest = millrace.DataLoader(arrays, 4, native="require")
+    expected = next(iter(torch.utils.data.DataLoader(arrays, 4)))
+    assert type(pictures) is torch.Tensor and torch.equal(pictures, expected[0]) and len(rest) == 2
+    assert torch.equal(pictures, next(iter(millrace.DataLoader(tensors, 4)))[0])
+    samples = next(iter(millrace.DataLoader(arrays, 4, collate_fn=list, native="require")))
+    for (picture, label), (array, number) in zip(samples, [arrays[i] for i in range(4)], strict=True):
+        assert type(picture) is np.ndarray and picture.dtype == np.uint8 and label == number
+        assert np.array_equal(picture, array)
+    ours = millrace.datasets.ImageFolder(tmp_path, arrays.transform)
+    for picture, _ in (ours[3], ours.at(3, 0, 0)):
+        assert type(picture) is np.ndarray and np.array_equal(picture, arrays[3][0])
+
+
+def test_arrays_of_streams_stay_in_python():
+    stream = millrace.datasets.WebDataset("shards.tar").decode("pil").to_tuple("jpg", "cls")
+    steps = transforms.Compose([transforms.Resize((16, 12)), timm.ToNumpy()])
+    told = millrace.DataLoader(stream.map_tuple(steps), 4).explain()
+    assert "transform: python — streams make tensors, and ToNumpy arrays; use MaybePILToTensor" in told
 
 
 def test_conversions_leave_tensors_as_they_are():

@@ -197,11 +197,11 @@ def test_strings_in_place_of_numbers(tmp_path):
 
 
 def test_without_h5py(path, monkeypatch):
-    from millrace._common import optional
+    from millrace._common import lazy
 
     def refuse(name):
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(optional.importlib, "import_module", refuse)
+    monkeypatch.setattr(lazy.importlib, "import_module", refuse)
     with pytest.raises(millrace.UnavailableError, match="pip install h5py"):
         HDF5(path)

@@ -11,8 +11,9 @@ import pytest
 import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import _core
-from millrace._common.lowering.transforms import _LOWERED, lower_transform
+from millrace._common.lowering.transforms import _LOWERED
 from pictures import make_picture
+from transform_cases import lower_transform
 
 PAGE = (Path(__file__).parents[2] / "docs" / "native.md").read_text(encoding="utf-8")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets.webdataset import holding
-from millrace.datasets.webdataset.draws import Draws
+from millrace.datasets.webdataset.flow import Draws
 from shard_data import numbered_shards
 from split_cases import LENGTHS, TOTAL, number, readers
 

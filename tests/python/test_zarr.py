@@ -204,12 +204,12 @@ def test_without_tensorstore(tmp_path):
 
 
 def test_without_zarr(monkeypatch, tmp_path):
-    from millrace._common import optional
+    from millrace._common import lazy
 
     def refuse(name):
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(optional.importlib, "import_module", refuse)
+    monkeypatch.setattr(lazy.importlib, "import_module", refuse)
     with pytest.raises(UnavailableError, match="pip install 'zarr>=3' tensorstore"):
         Zarr(tmp_path)
 

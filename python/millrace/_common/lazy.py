@@ -1,4 +1,5 @@
-"""Public names that are imported when somebody asks for them.
+"""Public names that are imported when somebody asks for them, and packages that are not needed to import
+millrace.
 
 A package's `__init__.pyi` is the one list of its names, for type checkers and for this module alike: each
 line `from .module import name as name` is a name and where it comes from.
@@ -12,6 +13,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from ..errors import UnavailableError
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
@@ -37,3 +40,16 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
         return value
 
     return get, lambda: sorted({*vars(module), *origins}), sorted(origins)
+
+
+def optional(name: str, use: str, install: str) -> Any:
+    """The module `name`. UnavailableError, with how to get it, where it is not installed. `use`: what it does
+    here, for that message.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise UnavailableError(
+            f"{use} {package}, which is not installed: pip install {install} ({error})"
+        ) from None

@@ -24,12 +24,10 @@ from torch.utils.data.dataloader import (
 )
 
 from .. import _core
-from .._common.devices import batch_memory
 from .._profiling.stages import COPY, HANDOVER, during
 from .endings import close_at_exit, closed_error, leave_if_ending
-from .engine import Delivered, Engine, EngineSpec, NeedsIndex, Setup
+from .engine import Delivered, Engine, EngineSpec, NeedsIndex, RunRecord, Setup, batch_memory
 from .engines.backfill import drop_last
-from .run_record import RunRecord
 from .states import CursorSampler, Progress, put_back
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead

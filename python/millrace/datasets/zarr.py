@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .array_files.lazy_sources import is_lazy, lazy_sources
 from .array_files.rows import ArrayRows
-from .array_files.sources import Fields
+from .array_files.sources import Fields, is_lazy, lazy_sources
 from .array_files.zarr_arrays import read_metadata
 
 

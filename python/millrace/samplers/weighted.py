@@ -11,12 +11,8 @@ from torch.utils import data
 
 from .. import _core
 from .global_order import GlobalOrderSampler, digest
-from .iterators import SamplerIterator
-from .native import known
-from .origin import Origin, own_generator
-from .plain import SEED_BITS
-from .readers import Order, OrderReader
-from .resumable import Resumable
+from .readers import SEED_BITS, Order, OrderReader, Origin, own_generator
+from .resumable import Resumable, SamplerIterator, known
 
 MOST_CATEGORIES = 2**24  # of torch.multinomial
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .clients import client_for
-from .locations import Location, shown
+from .settings import Location, shown
 
 IDLE_SECONDS = 0.2
 MOST_CLIENTS = 64

@@ -18,9 +18,8 @@ from .cache_entry import WholeEntry
 from .clients import Meta
 from .disk_cache import DiskCache
 from .engine import engine_with
-from .locations import Location, locate
 from .scheduler import STATS, Scheduler
-from .settings import Settings
+from .settings import Location, Settings, locate
 from .transfer import Transfer
 
 LOOK_AHEAD = 64  # URLs drawn before their turn

@@ -30,8 +30,7 @@ from .failures import (
     retry_after,
     status_of,
 )
-from .locations import Location, shown
-from .settings import BLOCK_BYTES, SMALL_BLOCK_BYTES
+from .settings import BLOCK_BYTES, SMALL_BLOCK_BYTES, Location, shown
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler

@@ -1,13 +1,15 @@
-"""timm's own crop and erasing, and its conversion for a prefetcher of its own."""
+"""timm's own crops, padding and erasing, and its conversion for a prefetcher of its own."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from .arguments import interpolation_name, pair
+import numpy as np
+import torch
+
 from .chain import FLOATS, Chain, Rule
-from .refusal import NotLowered
+from .recognising import NotLowered, fill, interpolation_name, pair
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
@@ -51,15 +53,35 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
     chain.erasing.append(op)
 
 
+def _center_crop_or_pad(chain: Chain, t: Any, family: str) -> None:
+    """Of black borders it is torchvision's CenterCrop, which pads and rounds alike."""
+    name = "CenterCropOrPad"
+    height, width = pair(name, t.size)
+    if t.padding_mode != "constant" or any(fill(name, t.fill)):
+        raise NotLowered(f"timm's {name} is native with black borders; leave fill and padding_mode out")
+    chain.change_picture({"op": "center_crop", "height": height, "width": width}, name)
+
+
+def _random_crop_or_pad(chain: Chain, t: Any, family: str) -> None:
+    """torchvision's RandomCrop pads both sides and then crops what timm places: each place is as likely, and
+    reflections are periodic, so they do not depend on how far the other side is padded.
+    """
+    name = "RandomCropOrPad"
+    height, width = pair(name, t.size)
+    op = {"op": "random_crop", "height": height, "width": width, "padding": (0, 0, 0, 0)}
+    op |= {"pad_if_needed": True, "fill": fill(name, t.fill), "padding_mode": t.padding_mode}
+    chain.change_picture(op, name)
+
+
 def _to_numpy(chain: Chain, t: Any, family: str) -> None:
-    raise NotLowered(
-        "timm's ToNumpy makes numpy arrays, and the engine tensors; use MaybePILToTensor(), whose tensors are"
-        " the same bytes"
-    )
+    chain.convert("ToNumpy", torch.uint8)
+    chain.row_type = np.ndarray
 
 
 TIMM_TRANSFORMS: dict[str, Rule] = {
     "RandomResizedCropAndInterpolation": _random_resized_crop,
+    "CenterCropOrPad": _center_crop_or_pad,
+    "RandomCropOrPad": _random_crop_or_pad,
     "RandomErasing": _random_erasing,
     "ToNumpy": _to_numpy,
 }

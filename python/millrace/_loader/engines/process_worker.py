@@ -31,15 +31,13 @@ from torch.utils.data.dataloader import _DatasetKind
 from ... import _core
 from ..._pictures.asking import everywhere, look_around
 from ..._pictures.counts import PictureCounts
-from ..._profiling.counters import clock_on
 from ..._profiling.stacks import StackSampler
-from ..._profiling.stages import IDLE, SAMPLE, SEND, START, enter
+from ..._profiling.stages import IDLE, SAMPLE, SEND, START, clock_on, enter
 from ..._tools.history.draws import DrawWatch, put_back
 from ..._tools.history.stacks import write_stacks_to
 from . import channel
-from .channel import MESSAGE, Descriptor, RingHandle
+from .channel import MESSAGE, Descriptor, RingHandle, pack_value, write_pickle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
-from .packing import pack_value, write_pickle
 
 _GRACE_MS = 2000  # to end by itself when the parent has ended
 _PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on

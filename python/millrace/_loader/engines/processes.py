@@ -25,17 +25,25 @@ from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _sharding_worker_init_fn
 
 from ... import _core
-from ..._profiling.counters import WorkerCounters
 from ..._profiling.stacks import prepare
-from ..._profiling.stages import WAIT, during
+from ..._profiling.stages import WAIT, WorkerCounters, during
 from ..._tools.history.stacks import new_stacks, stacks_of
 from ..endings import closed_error
 from ..engine import Delivered, NeedsIndex, Setup
 from . import channel
 from .channel import MESSAGE, RingHandle
 from .process_worker import WorkerJob, run_worker
-from .slot_reader import SlotReader, state_of_worker
-from .worker_end import MOST_OUTSTANDING, Wake, WantOfMemory, WorkerEnd, end_workers, is_stopped, start
+from .worker_end import (
+    MOST_OUTSTANDING,
+    SlotReader,
+    Wake,
+    WantOfMemory,
+    WorkerEnd,
+    end_workers,
+    is_stopped,
+    start,
+    state_of_worker,
+)
 from .workers import WorkerEngine
 
 _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing

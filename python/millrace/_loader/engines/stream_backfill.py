@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..._common.checksum import unsigned_state
+from ..._common.states import unsigned_state
 from ...errors import CorruptDataError
 from .stream_engine import END, Drawn, State, StreamEngine
 

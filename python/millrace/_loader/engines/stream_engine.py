@@ -24,9 +24,8 @@ import numpy as np
 import torch
 
 from ... import _core
-from ..._common.checksum import unsigned_state
-from ..._profiling.counters import thread_rows
-from ..._profiling.stages import COLLATE, WAIT, during
+from ..._common.states import unsigned_state
+from ..._profiling.stages import COLLATE, WAIT, during, thread_rows
 from ..._tools.history.recorder import Names
 from ..endings import closed_error
 from ..engine import Delivered

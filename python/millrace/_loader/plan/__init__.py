@@ -7,8 +7,7 @@ draws random numbers or touches a sample, but the first of an Arrow dataset, who
 knows.
 """
 
-from .batches import order_advice
-from .plan import Plan, Stage, make_plan
+from .plan import Plan, Stage, make_plan, order_advice
 from .streams import seen_as_inline
 
 __all__ = ["Plan", "Stage", "make_plan", "order_advice", "seen_as_inline"]

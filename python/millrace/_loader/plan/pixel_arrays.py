@@ -16,9 +16,8 @@ import numpy as np
 import torch
 
 from ... import _core
-from ..._common.lowering.refusal import NotLowered, loaded
-from ..engines.images import Files
-from ..engines.targets import Targets
+from ..._common.lowering.recognising import NotLowered, loaded
+from ..engines.images import Files, Targets
 from .path_lists import check_overrides, library_code
 from .source import Source
 

@@ -17,14 +17,12 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler
 
-from ..._common.checksum import unsigned_state
-from ..._common.generator_state import packed, unpacked
-from ..._common.stateful import is_stateful, state_of
+from ..._common.generators import generator_states, generators_at, global_generator_at, packed, unpacked
+from ..._common.states import is_stateful, state_of, unsigned_state
 from ..._profiling.stages import DRAW, enter, recorded, recording
 from ...samplers import native
-from ...samplers.native import inner_sampler
+from ...samplers.resumable import inner_sampler
 from ...samplers.shuffle_buffer import ShuffledSampler
-from .generators import generator_states, generators_at, global_generator_at
 from .index_lists import (
     DRAWS_ANEW,
     DRAWS_NOTHING,

@@ -18,18 +18,14 @@ import torch
 from torch.utils.data.dataloader import _DatasetKind
 
 from ..._common.data_parallel import agreed_steps, part_of, shared_seed
-from ..._common.generator_state import packed, unpacked
-from ..._common.stateful import is_stateful
+from ..._common.generators import EarlyDraws, draw_base_seed, global_generator_at, packed, unpacked
+from ..._common.states import is_stateful
 from ...errors import UnavailableError
-from .dataset_epochs import declared_steps, own_steps, tell_workers
-from .dataset_parts import dataset_parts
-from .generators import EarlyDraws, draw_base_seed, global_generator_at, own_generators
+from .epochs import SamplerEpochs, WorkerPlaces, declared_steps, own_steps, tell_workers
 from .index_cursor import IndexCursor, Steps
-from .index_lists import draws_unknown
-from .remembering import Remembering
-from .sampler_epochs import SamplerEpochs
+from .index_lists import draws_unknown, own_generators
 from .saved import CursorStart, SavedState
-from .worker_places import WorkerPlaces
+from .written import Written, dataset_parts
 
 if TYPE_CHECKING:
     from ..engine import Delivered
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Progress(Remembering):
+class Progress(Written):
     """One iterator's position in its data; `state()` is what DataLoader.state_dict returns."""
 
     _loader_epochs: SamplerEpochs

@@ -10,8 +10,8 @@ from typing import Any
 
 from ... import _core
 from .client import Client
-from .options import BUDGET_S, Options
-from .progress import Progress
+from .configurations import BUDGET_S, Options
+from .measurements import Progress
 from .result import BenchResult
 from .search import Search
 from .targets import Target

@@ -15,10 +15,8 @@ from dataclasses import replace
 
 from ..report.scales import amount
 from .client import Client, Failed
-from .configurations import METHODS, MOST_WORKERS_PER_CPU, Configuration, grid
-from .measurements import DatasetFails, Measurements, NothingMeasured, spread, told
-from .options import Options
-from .progress import Progress
+from .configurations import METHODS, MOST_WORKERS_PER_CPU, Configuration, Options, grid
+from .measurements import DatasetFails, Measurements, NothingMeasured, Progress, spread, told
 
 __all__ = ["DatasetFails", "NothingMeasured", "Search"]
 

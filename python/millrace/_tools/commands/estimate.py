@@ -95,7 +95,8 @@ def _rate(given: argparse.Namespace) -> Any | None:
 
 def _measured(name: str, given: argparse.Namespace) -> Any:
     from millrace._tools.measured_rate import loader_of, measure
-    from millrace._tools.pack.progress import Progress
+
+    from ..texts import Progress
 
     if not 0 < given.seconds <= 3600:
         raise ValueError(f"--seconds={given.seconds:g} should be more than 0, and an hour at most")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..texts import count_text, size_text
-from .photos import USUAL_BYTES
+from .batches import USUAL_BYTES
 
 KINDS = ("jpeg224", "tokens", "rows")
 _ROW_BYTES, _LENGTH = 4096, 1024

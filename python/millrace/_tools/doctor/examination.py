@@ -12,12 +12,11 @@ from typing import Any
 
 from millrace import _core
 
-from ...stores.locations import locate
-from . import batches, copies, disk, network, photos
+from ...stores.settings import locate
+from . import batches, copies, disk
 from .attainable import Need, resources, tightest
 from .findings import findings
-from .machine import file_system, machine
-from .software import software
+from .machine import file_system, machine, software
 from .system_files import SystemFiles
 from .timing import explained, within
 
@@ -99,13 +98,13 @@ def examine(
             need = need.of_size(found["disk"]["random_bytes"])
     if url is not None:
         say("the store")
-        found["store"] = network.time_store(url, 1.0 if quick else 2.0, store_options)
+        found["store"] = copies.time_store(url, 1.0 if quick else 2.0, store_options)
     say("batches")
     try:
         if need.kind == "jpeg224":
-            own = photos.own_photos(listing.files, rng)
+            own = batches.own_photos(listing.files, rng)
             need = need.of_size(round(own.mean_bytes)) if own.data else need
-            used = own if own.data else photos.made_photos(need.sample_bytes)
+            used = own if own.data else batches.made_photos(need.sample_bytes)
             made = {**batches.time_pictures(used, threads, 2 * seconds), "damaged": own.damaged}
         elif need.kind == "tokens":
             made = batches.time_tokens(need.length, threads, 2 * seconds, buffers)

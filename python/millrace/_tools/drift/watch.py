@@ -17,10 +17,9 @@ from typing import Any, Generic, Literal, TypeVar, Union
 import torch
 
 from ... import _core
-from ..._common.around import Around
+from ..._common.batch_tree import Around
 from .alarms import DriftAlarm, DriftError, DriftWarning, alarm_of
-from .fields import Field, fields_of
-from .options import DriftOptions
+from .fields import DriftOptions, Field, fields_of
 from .profile import DriftProfile, Path, chosen
 
 T_co = TypeVar("T_co", covariant=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import weakref
 from array import array
 from collections import deque
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ import numpy as np
 from .draws import DrawWatch, size_of
 from .hashes import BatchHash
 
+# All that have been iterated over, by id: dump_state() and dump_on_signal() speak of them.
+LOADERS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 _LISTS = frozenset((int, array, np.ndarray))  # whose size stays as it is
 _MOST_EPOCHS = 512  # whose beginnings are remembered
 _MOST_STATES = 128  # of one epoch; more are thinned out

@@ -19,19 +19,18 @@ import numpy as np
 import torch
 
 from ..._common.data_parallel import rank_of
+from ..._loader.engine import RunRecord
 from ..._loader.engines.python import PYTHON
 from ..._loader.iterator import iterator_over
 from ..._loader.plan import make_plan
-from ..._loader.run_record import RunRecord
 from ..._loader.states.saved import SavedState, fingerprint
-from ...datasets.webdataset.epoch_board import OWN_PLACE
+from ...datasets.webdataset.split import OWN_PLACE
 from ...errors import UnavailableError
 from ...prefetch import prefetched
 from .draws import put_back
 from .hashes import BatchHash
-from .lists_again import lists_again
 from .recorder import BatchHistory, EpochLog, Step, told
-from .shadow import PastProgress, copied_order, dataset_of_epoch, undisturbed, view, view_of_list
+from .shadow import PastProgress, copied_order, dataset_of_epoch, lists_again, undisturbed, view, view_of_list
 
 
 def replay(loader: Any, state: dict[str, Any], step: int) -> Any:

@@ -18,8 +18,7 @@ import traceback
 from typing import Any
 
 from ... import _core
-from .dump import known_loaders, snapshot_of_process
-from .dump_text import as_text, written
+from .dump import as_text, known_loaders, snapshot_of_process, written
 
 _installed: dict[int, _Watcher] = {}
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.optional import optional
+from ..._common.lazy import optional
 from ..._common.per_process import PerProcess
 from ..._common.regular_files import check_regular
 from ..._core import cpu_budget
 from ...errors import UnavailableError, corrupt_data
 from ...stores.clients import client_for
-from ...stores.locations import OBJECT_STORES, locate, shown
+from ...stores.settings import OBJECT_STORES, locate, shown
 from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
 
 _forked_from_tensorstore = False

@@ -11,12 +11,10 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _core
-from ..._common.checksum import signing, verified
-from ..._common.state_fields import Fields
-from ..._common.stateful import is_stateful, put_back, state_of
+from ..._common.states import Fields, is_stateful, put_back, signing, state_of, verified
 from ...errors import StateError
 from ...samplers.global_order import checked_number
-from ...samplers.plain import SEED_BITS
+from ...samplers.readers import SEED_BITS
 from .documents import concatenated, integers
 from .layout import PackLayout
 
@@ -78,7 +76,7 @@ class PackedStream(IterableDataset):
         self._pending: dict[str, Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        # How a loader tells copies in workers which epoch begins (state/dataset_epochs.py), of a source that
+        # How a loader tells copies in workers which epoch begins (_loader/states/epochs.py), of a source that
         # counts them.
         if name == "_tell_workers" and hasattr(self.__dict__.get("source"), name):
             return self.source._tell_workers  # type: ignore[attr-defined]

@@ -20,19 +20,17 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from millrace._common.checksum import signing
 from millrace._common.ranks import world
 from millrace.errors import StateError
 
+from ..._common.states import signing
 from . import utils
-from .divided import is_divided_by_accelerate
-from .epoch_board import EpochBoard
 from .flow import Context, Flow, Place, Stage, as_stage, build
 from .fluent import Fluent
 from .holding import RandomSample, Shuffle
 from .missing import no_method
 from .run import VERSION, Run, checked_state
-from .split import Reader
+from .split import EpochBoard, Reader, is_divided_by_accelerate
 
 ENDLESS = sys.maxsize  # samples or repetitions
 

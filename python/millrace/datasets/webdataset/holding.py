@@ -11,8 +11,7 @@ from itertools import islice
 from typing import Any
 
 from .collation import default_collation_fn
-from .draws import Draws
-from .flow import Context, Flow, Place, Stage
+from .flow import Context, Draws, Flow, Place, Stage
 
 # ---------------------------------------------------------------- shuffle
 

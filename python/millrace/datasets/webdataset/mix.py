@@ -6,9 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from millrace._common.checksum import unsigned_state
-from millrace._common.stateful import is_stateful
-
+from ..._common.states import is_stateful, unsigned_state
 from .chain import Chain, seed_of
 from .flow import Context, Flow, Place
 

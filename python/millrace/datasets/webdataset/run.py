@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace._common.checksum import verified
 from millrace.errors import StateError
 
+from ..._common.states import verified
 from .flow import Flow, Place, Stage
 from .split import Reader
 

@@ -20,8 +20,7 @@ from typing import Any
 from torch.utils.data import IterableDataset
 
 from . import utils
-from .draws import Draws
-from .flow import Context, Flow, Opaque, Stage
+from .flow import Context, Draws, Flow, Opaque, Stage
 from .handlers import Handler, reraise_exception
 from .open_shards import opened_shards
 from .shards import ShardFlow, Shards

@@ -14,10 +14,9 @@ import numpy as np
 
 from millrace import _core
 from millrace._common.signed_urls import unsigned
-from millrace.samplers.plain import SEED_BITS
 
-from .draws import Draws
-from .flow import Context, Flow, Place
+from ...samplers.readers import SEED_BITS
+from .flow import Context, Draws, Flow, Place
 from .handlers import Handler, reraise_exception
 from .open_shards import Command, StoreOptions, cached_path, is_local, opened_shards
 from .split import Share, Splitter, share_of
