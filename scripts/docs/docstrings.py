@@ -33,7 +33,11 @@ def prose(text: str, link: Link = lambda name: None) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(_MARKS.get(character, character) for character in text)
+    """Pages of docs/ become links, as from a page in a folder beside them."""
+    parts = re.split(r"\b(docs/\w+\.md)\b", text)
+    marked = ["".join(_MARKS.get(character, character) for character in part) for part in parts[::2]]
+    pages = [f"[{page.removeprefix('docs/')}](../{page.removeprefix('docs/')})" for page in parts[1::2]]
+    return "".join(word for pair in zip(marked, [*pages, ""]) for word in pair)
 
 
 def markdown(doc: str, parameters: Mapping[str, str], link: Link = lambda name: None) -> str:

@@ -8,13 +8,17 @@ import functools
 import http.server
 import json
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 
 import pytest
 from browser import browser_or_skip, look
-from docs_site import Site, build
+from docs_site import ROOT, Site, build
+from PIL import Image
 
 # Opens one page after the other in a frame, and asks for the places that their links name.
 CRAWLER = """<!doctype html><title>Crawler</title><pre id="out"></pre><iframe id="frame"></iframe><script>
@@ -95,6 +99,17 @@ def test_the_search_finds_pages_on_a_disk(site: Site) -> None:
         found = results_of(site, words)
         assert any(link.startswith(page) and link.endswith(anchor) for link in found), (words, found)
     assert not results_of(site, "nosuchwordanywhere")
+
+
+@pytest.mark.slow
+def test_the_picture_of_a_report_can_be_drawn_again(tmp_path: Path) -> None:
+    browser_or_skip()
+    script = ROOT / "scripts" / "docs" / "report_picture.py"
+    picture = tmp_path / "report.png"
+    subprocess.run([sys.executable, script, "--out", picture], check=True, timeout=200, capture_output=True)
+    with Image.open(picture) as drawn, Image.open(ROOT / "docs" / "report.png") as stored:
+        assert drawn.size == stored.size
+        assert len(drawn.convert("RGB").getcolors(1 << 20)) > 20, "an empty page"
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def test_a_fault_stops_the_build(tmp_path: Path) -> None:
 def test_a_docstring_becomes_markdown() -> None:
     import docstrings
 
-    doc = """Does <this> with `x`, see `Other`.
+    doc = """Does <this> with `x`, see `Other` and docs/slow.md.
 
 Args:
     x: a row, float32 [n, 3]; *not* a
@@ -105,7 +105,7 @@ Raises:
     ValueError: {x} is empty."""
     links = {"Other": "#there"}
     text = docstrings.markdown(doc, {"x": "Tensor", "y": "int = 1"}, links.get)
-    assert "Does &lt;this&gt; with `x`, see [`Other`](#there)." in text
+    assert "Does &lt;this&gt; with `x`, see [`Other`](#there) and [slow.md](../slow.md)." in text
     assert r"- **`x`** (`Tensor`): a row, float32 \[n, 3\]; \*not\* a column. y\_z: the rest." in text
     assert "- **`y`**, **`z`**: numbers." in text and "```python\n>>> f(1)\n2\n```" in text
     assert "**Errors**\n\n- **`ValueError`**: &#123;x} is empty." in text
