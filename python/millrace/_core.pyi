@@ -1165,7 +1165,7 @@ class BatchFields:
     `by_rows`: sizes are those of one row, and the number of rows comes first.
     """
 
-    def __init__(self, fields: list[tuple], by_rows: bool) -> None: ...
+    def __init__(self, fields: list[tuple[Any, ...]], by_rows: bool) -> None: ...
     def tensors(self, lease: SlotLease, rows: int, copy: bool) -> list[torch.Tensor]:
         """Tensors over the slot, which share its lease; with `copy` in memory of their own."""
 
@@ -1190,7 +1190,7 @@ class RowWriter:
     def layout_number(self) -> int:
         """Changes when layout() does."""
 
-    def layout(self) -> tuple:
+    def layout(self) -> tuple[Any, ...]:
         """The batch's tree; src/torch_bridge/row_writer.h describes it."""
 
     def objects(self) -> list[list[Any]]:

@@ -28,7 +28,7 @@ _LEAST_QUEUED = 2  # steps that the device may have before it, so that it never 
 class DevicePrefetcher(Generic[T_co]):
     """The batches of any iterable, copied to a device while the loop computes with the one before.
 
-    for images, labels in DevicePrefetcher(loader, "cuda"): ...
+    >>> for images, labels in DevicePrefetcher(loader, "cuda"): ...
 
     batches: a DataLoader of anybody's, or anything that can be iterated over; its length is this one's.
     device: "cuda", "cuda:1", a number, a torch.device; None: torch's current accelerator, or the CPU where

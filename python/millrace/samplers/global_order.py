@@ -182,7 +182,7 @@ class TwoTierShuffle(ShardShuffle):
     """ShardShuffle's order through a shuffle buffer of `buffer_size` samples: nearly a full shuffle, of files
     that are read in order.
 
-    Arguments as ShardShuffle's.
+    Other arguments are those of `ShardShuffle`.
     """
 
     random_access = False
@@ -218,8 +218,11 @@ class ChunkShuffle(ShardShuffle):
     chunk is needed within one window, or two neighbouring ones, and can be let go behind them; a shuffle
     buffer (TwoTierShuffle) would ask for a chunk's last samples very much later.
 
+    chunk_lengths: samples in each chunk; ints [chunks].
     streams: with one for each rank, every rank has chunks of its own; so None takes num_replicas, and a state
-        brings its number along, so that an epoch goes on under any number of ranks. Others as ShardShuffle's.
+        brings its number along, so that an epoch goes on under any number of ranks.
+
+    Other arguments are those of `ShardShuffle`.
     """
 
     def __init__(

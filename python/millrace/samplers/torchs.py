@@ -53,7 +53,7 @@ class RandomSampler(Resumable, data.RandomSampler):
 
     From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per
     sample, and the first index comes at once. Resuming a sampler with a generator of its own puts the
-    generator back, too.
+    generator back, too. `num_samples`: of an epoch; None: as many as `data_source` has.
 
     One difference: more than 2^31 samples, or more than the data source has as `computed_shuffle_above`, are
     shuffled without replacement by a keyed permutation, in no memory (torch would hold 8 bytes for each, and
@@ -125,8 +125,8 @@ def _are_ints(indices: Any) -> bool:
 
 @known(data.SubsetRandomSampler)
 class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
-    """torch's: a permutation of `indices`, drawn at the first index. next() gives the elements of `indices`
-    as they are.
+    """torch's: a permutation of `indices`, drawn at the first index, from `generator` if there is one. next()
+    gives the elements of `indices` as they are.
     """
 
     _draws_from_torch = True
@@ -229,7 +229,8 @@ class BatchIterator:
 
 @known(data.BatchSampler)
 class BatchSampler(Resumable, data.BatchSampler):
-    """torch's: lists of `batch_size` indices of `sampler`, which may be any iterable.
+    """torch's: lists of `batch_size` indices of `sampler`, which may be any iterable. `drop_last`: without
+    the last list where it is shorter.
 
     A state holds that of `sampler`, so it loads under another batch size, and where `sampler` allows it under
     another number of ranks. When `sampler` has none, resuming draws and drops what came before.
@@ -281,7 +282,8 @@ class BatchSampler(Resumable, data.BatchSampler):
 @known(distributed.DistributedSampler)
 class DistributedSampler(ResumableEpochs, distributed.DistributedSampler):
     """torch's: every num_replicas-th index of an order that (seed + epoch) shuffles, from `rank` on; at the
-    end, from the beginning (drop_last=False) or not at all.
+    end, from the beginning (drop_last=False) or not at all. `dataset` gives the length; `shuffle=False`: the
+    indices in their order.
 
     A state counts indices of all ranks together, so it loads under another num_replicas: what was left of the
     order comes, each once, and only behind its end is the beginning repeated until all ranks have as many.

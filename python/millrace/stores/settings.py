@@ -20,8 +20,10 @@ SMALL_BLOCK_BYTES = 256 << 10
 class Settings:
     """`memory`: bytes that may be in memory or on their way; `stall_timeout`: seconds without 256 KiB more
     (less after failures, 4 KiB at least) after which a request is given up and its rest asked for again;
-    `retries`: failures in a row, without a byte between, after which an object is. `connect_timeout` is that
-    of http(s), s3, gs and az; fsspec's file systems have options of their own, in `store_options`.
+    `retries`: failures in a row, without a byte between, after which an object is; `max_requests`: on their
+    way at a time; `request_bytes`: of one request at most; `hedge`: a request that takes so many times as
+    long as usual gets a second one. `connect_timeout` is that of http(s), s3, gs and az; fsspec's file
+    systems have options of their own, in `store_options`.
     """
 
     memory: int = 256 << 20

@@ -63,9 +63,10 @@ def pack(
             (paths, URLs, braces), or any torch Dataset; see opening.py, dataset_source.py.
         shard_size: bytes that a shard has at most, unless one sample is larger. samples_per_shard: samples
             that it has at most.
-        jpeg: "lossless" (the default: crops decode a fifth quicker, no pixel changes, files grow by 1 %)
-            makes JPEGs baseline and cuts them into segments, see transcode_jpeg; "keep" leaves their bytes
-            alone. What cannot be transcoded is kept, and counted.
+        jpeg: "lossless" (the default: crops decode with 15 to 30 % less CPU, no pixel changes, files grow by
+            1 to 6 %, the more the fewer bytes they have for a pixel) makes JPEGs baseline and cuts them into
+            segments, see transcode_jpeg; "keep" leaves their bytes alone. What cannot be transcoded is kept,
+            and counted.
         own_tables: Huffman tables for each picture: 3.5 % fewer bytes, but decoding loses half of what
             segments gain.
         max_side: pixels; larger pictures are resized (Lanczos) and encoded anew with `quality` (1..100).

@@ -37,7 +37,7 @@ class PackedStream(IterableDataset):
         depends on it.
     seed: rows of a window come in a random order, as a function of (seed, epoch, window); None: as they were
         begun.
-    The others: as PackedSequences'; samples are the same.
+    length, separator, layout and the others: as those of `PackedSequences`; samples are the same.
 
     state_dict() is the position behind the last sample that was given: the source's own state at the window's
     beginning, if it has one, else how many documents of it to pass over; the few tokens that came from the

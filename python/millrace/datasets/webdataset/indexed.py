@@ -70,9 +70,11 @@ class IndexedWebDataset(Dataset):
     Sample i is that of the shards in the order of `urls`, whatever the shards' dataset said of shuffling,
     splitting and repeating: those are the sampler's.
 
-    The shards' indexes are made, or loaded, at the first question; a walk over the headers costs about 3 ms
-    per 1,000 samples. Of shards in stores at most 256 are open at once, fewer where RLIMIT_NOFILE is low (a
-    twentieth of it); those read longest ago are closed, and opened again without asking the store.
+    `stages`: the chain's steps; `index_dir`: where indexes are kept that do not lie beside their shards,
+    None: in the user's cache folder; `stores`: how remote shards are read. The shards' indexes are made, or
+    loaded, at the first question; a walk over the headers costs about 3 ms per 1,000 samples. Of shards in
+    stores at most 256 are open at once, fewer where RLIMIT_NOFILE is low (a twentieth of it); those read
+    longest ago are closed, and opened again without asking the store.
 
     Raises what shards raise: FileNotFoundError, CorruptDataError, UnavailableError for gzip or zstd shards.
     """

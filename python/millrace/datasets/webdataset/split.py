@@ -179,19 +179,19 @@ def _as_chosen(splitter: Callable[..., Any], shards: list[int], urls: list[str])
 
 
 def split_by_node(source: Iterable[Any]) -> Iterator[Any]:
-    """Every n-th entry for each of n ranks. As a nodesplitter: "shards"."""
+    """Every n-th entry of `source` for each of n ranks. As a nodesplitter: "shards"."""
     reader = Reader.here()
     return islice(source, reader.rank, None, reader.ranks)
 
 
 def split_by_worker(source: Iterable[Any]) -> Iterator[Any]:
-    """Every n-th entry for each of n workers. As a workersplitter: "shards"."""
+    """Every n-th entry of `source` for each of n workers. As a workersplitter: "shards"."""
     reader = Reader.here()
     return islice(source, reader.worker, None, reader.workers)
 
 
 def single_node_only(source: Iterable[Any]) -> Iterator[Any]:
-    """All entries. ValueError where there are several ranks."""
+    """All entries of `source`. ValueError where there are several ranks."""
     reader = Reader.here()
     if reader.ranks > 1:
         raise ValueError(

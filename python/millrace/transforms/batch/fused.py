@@ -18,8 +18,8 @@ class Augmentation:
 
     `crop`: (left, top, width, height) of the picture, None for all of it. `size`: (height, width) that the
     crop is resized to, antialiased; None for the batch's. `offset`: (top, left) of the batch's rectangle in
-    that; what lies outside is black. Flips. `order` and `factors`: colour jitter as in
-    `functional.color_jitter`. `grayscale`: grey in all channels.
+    that; what lies outside is black. `flip_horizontal`, `flip_vertical`: bool. `order` and `factors`: colour
+    jitter as in `functional.color_jitter`. `grayscale`: grey in all channels.
     """
 
     crop: tuple[int, int, int, int] | None = None
@@ -79,7 +79,8 @@ def augment(
     """A batch (n, 3, height, width) of `dtype` from n uint8 pictures (h, w, 3) or (h, w, 4; the fourth is
     ignored), each of its own size.
 
-    `size`: (height, width). Float types: (v / 255 - mean) / std, or v / 255 without them; uint8: 0..255.
+    `augmentations`: one for each picture. `channels_last`: the result's memory format. `size`: (height,
+    width). Float types: (v / 255 - mean) / std, or v / 255 without them; uint8: 0..255.
     `interpolation`: "bilinear" or "bicubic". Pixels are those that Pillow's resize and colour operations
         give.
     """
