@@ -679,7 +679,7 @@ class Loader:
         """StageClock.read() of each of its threads."""
 
 def why_not_fused(pipeline: ImagePipeline) -> str:
-    """Why batches of this chain cannot be made by one kernel on a GPU, with the remedy; "" when they can."""
+    """Why batches of this chain cannot be made on a GPU, with the remedy; "" when they can."""
 
 class DeviceLoader:
     """Loader whose batches are made on a device, for use on its current stream at once. `decoding`: the path
@@ -1464,7 +1464,7 @@ class GpuDecoder:
         """
 
 class FusedPlan:
-    """Crops, resizes, flips and colours of some pictures, to be made a batch in one go."""
+    """Crops, resizes, flips and colours of some pictures, and what comes behind, to be made a batch."""
 
     def __init__(
         self,
@@ -1477,6 +1477,12 @@ class FusedPlan:
         """`geometry`: (n, 8) crop (left, top, width, height), its new (width, height), (left, top) of the
         output in that; `flags`: (n, 3)
         flip horizontally, flip vertically, to grey.
+        """
+
+    @staticmethod
+    def of_pipeline(pipeline: ImagePipeline, sizes: list[tuple[int, int]], seed: int) -> FusedPlan:
+        """What the chain decides for pictures of these (width, height): picture i is
+        `pipeline.apply(picture, seed, 0, i)`. Raises UnavailableError where one of them is the CPU's.
         """
 
     def workspace_bytes(self, height: int, width: int) -> int: ...
