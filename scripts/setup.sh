@@ -9,8 +9,9 @@
 #                     expects a torch with CUDA, and beside the CPU build of torch `import torchvision` fails. "any": else PyPI's,
 #                     whose transforms the tests can use all the same (benchmarks/loaders/_torchvision.py)
 # CLIENTS=1           also the frameworks that tests/clients drives millrace with, nginx and an S3 server for the tests of
-#                     stores, Chromium for those of pages, and the libraries of formats that millrace reads through them or is
-#                     compared with (Parquet, HDF5, Zarr, tokenizers, ...); without them these tests are skipped
+#                     stores, Chromium for those of pages, what builds the documentation and runs notebooks, and the libraries of
+#                     formats that millrace reads through them or is compared with (Parquet, HDF5, Zarr, tokenizers, ...); without
+#                     them these tests are skipped
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,7 @@ oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
 test_packages="pytest pytest-xdist hypothesis psutil"
-client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] rich prometheus-client"
+client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] rich prometheus-client nbclient nbformat ipykernel"
 format_packages="pyarrow h5py zarr tensorstore tokenizers xarray dask[array] polars duckdb matplotlib"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 store_packages="obstore"                    # what it depends on comes with torch
@@ -222,6 +223,10 @@ PY
     pip_install -q --prefer-binary --constraint .venv/installed-versions.txt "$client" ||
       echo "    not to be had: its tests will be skipped"
   done
+  if [ -n "$(not_installed mkdocs mkdocs-material)" ]; then
+    say "installing what builds the documentation"
+    pip_install -q -r docs/requirements.txt || echo "    not to be had: its tests will be skipped"
+  fi
   # The command that tests look for, and the packages that bring it.
   install_program() {
     if command -v "$1" > /dev/null || [ -x "/usr/sbin/$1" ] || ! command -v apt-get > /dev/null; then return; fi
