@@ -33,6 +33,14 @@ _NESTED = ("return F(G(B))", "return F(G(H(B)))")
 _EACH = ("for L in F: B = L(B); return B",)
 
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = (
+    "Compose, `nn.Sequential`, torchvision's presets (`Weights.DEFAULT.transforms()`), and [any"
+    " callable that only holds known ones](#presets-and-other-holders); transforms that make [several"
+    " views](#several-views-of-a-picture)"
+)
+
+
 def held_directly(transform: Any) -> Sequence[Any] | None:
     """What calling `transform` is another way to call; None: it is a callable of its own."""
     if type(transform) is functools.partial and not transform.args and not transform.keywords:

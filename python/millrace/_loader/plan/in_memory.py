@@ -27,6 +27,14 @@ from ...datasets.tokens.windows import token_rows
 from .arrow import is_arrow, recognise_arrow
 from .tables import is_plain_table, recognise_table
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = (
+    'of CPU tensors and numeric numpy arrays; Hugging Face\'s Arrow datasets in the formats "torch" and'
+    ' "numpy" where their columns are numbers, or lists of numbers of one length, without nulls. Of any'
+    " strides: column by column (pandas' `.values`), sliced, transposed, expanded. Rows are copied into"
+    " the batch inside `next()` or, from 256 KiB on and out of mapped files, by the threads"
+)
+
 
 def is_in_memory(dataset: Any) -> bool:
     """Whether recognise_rows() is the one to ask, or to say what keeps the dataset in Python."""

@@ -9,6 +9,9 @@ from typing import Any
 from ...samplers import BatchSampler, RandomSampler, native
 from ...samplers.global_order import GlobalOrderSampler
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = "torch's, [millrace's](samplers.md), and any other of integers"
+
 
 def is_plain(index_sampler: Any) -> bool:
     """Whether its index lists are made natively, as arrays."""
