@@ -1,4 +1,4 @@
-"""The training scripts themselves, unchanged, by `python -m millrace run`: pytorch/examples' imagenet,
+"""The training scripts themselves, unchanged, by `python -m millrace run`: imagenet of pytorch/examples,
 torchvision's references/classification/train.py, timm's train.py and DINO's main_dino.py.
 
 They are in no package, so they are run where $MILLRACE_PUBLIC_SCRIPTS names a folder that has them with the

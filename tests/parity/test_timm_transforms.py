@@ -296,3 +296,35 @@ def test_arrays_of_streams_stay_in_python():
 def test_conversions_leave_tensors_as_they_are():
     steps = [timm.MaybeToTensor(), timm.MaybePILToTensor(), RandomErasing(device="cpu"), timm.MaybeToTensor()]
     assert [op["op"] for op in lowered(*steps)] == ["to_tensor", "random_erasing"]
+
+
+def augmentation(name):
+    make = pytest.importorskip("timm.data.auto_augment")
+    return {
+        "RandAugment": lambda: make.rand_augment_transform("rand-m9", {}),
+        "AutoAugment": lambda: make.auto_augment_transform("original", {}),
+        "AugMixAugment": lambda: make.augment_and_mix_transform("augmix-m5", {}),
+        "AugmentOp": lambda: make.AugmentOp("Invert"),
+    }[name]()
+
+
+EACH = {
+    "MaybeToTensor": timm.MaybeToTensor,
+    "MaybePILToTensor": timm.MaybePILToTensor,
+    "ToNumpy": timm.ToNumpy,
+    "RandomResizedCropAndInterpolation": lambda: timm.RandomResizedCropAndInterpolation(9),
+    "CenterCropOrPad": lambda: timm.CenterCropOrPad(9),
+    "RandomCropOrPad": lambda: timm.RandomCropOrPad(9),
+    "RandomErasing": lambda: RandomErasing(device="cpu"),
+}
+
+
+def test_each_that_the_documentation_lists():
+    from millrace._common.lowering.transforms import _timm_rules
+
+    for name in _timm_rules():
+        transform = EACH[name]() if name in EACH else augmentation(name)
+        assert type(transform).__name__ == name
+        before = [timm.MaybeToTensor()] if name == "RandomErasing" else []
+        behind = [] if before or name in ("MaybeToTensor", "ToNumpy") else [timm.MaybePILToTensor()]
+        assert _core.ImagePipeline(lowered(*before, transform, *behind))

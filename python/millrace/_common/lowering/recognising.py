@@ -121,6 +121,12 @@ _IN_ORDER = (
 )
 _NESTED = ("return F(G(B))", "return F(G(H(B)))")
 _EACH = ("for L in F: B = L(B); return B",)
+# What docs/native.md says of callables that hold transforms (scripts/native_table.py).
+HOLDERS = (
+    "Compose, `nn.Sequential`, torchvision's presets (`Weights.DEFAULT.transforms()`), and [any"
+    " callable that only holds known ones](#presets-and-other-holders); transforms that make [several"
+    " views](#several-views-of-a-picture)"
+)
 
 
 def held_directly(transform: Any) -> Sequence[Any] | None:

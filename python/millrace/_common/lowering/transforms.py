@@ -341,6 +341,9 @@ def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
     chain.row_type = torch.Tensor
 
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = {"Grayscale": "Grayscale(3)"}  # by class name, where that is not all
+BESIDES = 'functions that only `return picture.convert("RGB")`; [with these limits](#what-has-no-native-form)'
 # By class name: a family's module path decides whether a class is the library's, the name which transform it
 # is.
 _LOWERED: dict[str, Rule] = {

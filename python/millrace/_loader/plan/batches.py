@@ -19,6 +19,13 @@ from .collate import recognise_collate
 _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__")
 
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = (
+    "[tokens, arrays, texts](tokens.md), [lines](lines.md), [tables](tables.md),"
+    " [HDF5 and Zarr](array_files.md)"
+)
+
+
 def recognise_batches(loader: Any) -> BatchSource:
     dataset: Any = loader.dataset
     maps: list[np.ndarray] = []

@@ -82,6 +82,11 @@ def _collate_function(part: type) -> Any:
     return next((function for key, function in table.items() if issubclass(part, key)), None)
 
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = (
+    "`default_collate`, those of millrace's data sets, timm's `fast_collate`, and [yours, in Python,"
+    " after native decoding](#a-collate_fn-of-your-own)"
+)
 _OF_BATCH = {  # template: (whether f gets the batch's fields one by one, whether the result becomes a tuple)
     "return T(*D(B))": (True, False),
     "return T(D(B))": (False, False),

@@ -27,6 +27,14 @@ from ...datasets.tokens import Tokens
 from ...datasets.tokens.windows import token_rows
 from .arrow import is_arrow, recognise_arrow
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = (
+    'of CPU tensors and numeric numpy arrays; Hugging Face\'s Arrow datasets in the formats "torch" and'
+    ' "numpy" where their columns are numbers, or lists of numbers of one length, without nulls. Of any'
+    " strides: column by column (pandas' `.values`), sliced, transposed, expanded. Rows are copied into"
+    " the batch inside `next()` or, from 256 KiB on and out of mapped files, by the threads"
+)
+
 
 def lies_in_memory(dataset: BatchDataset) -> bool:
     """Whether a dataset that makes batches has its rows in memory, so that recognise_rows() is asked."""

@@ -62,10 +62,14 @@ class Layout:
     special: Callable[[Any], tuple[Callable[..., Listing], Any]] | None = None
     """Of a dataset whose listing() depends on more than the columns: it, and what it depends on; NotLowered:
     there is no native one."""
+    words: str = ""
+    """What docs/native.md says of it, where that is more than the class's name."""
+    opens: str = "by loader"
+    """The row of that page: "by loader", "itself", or "in any mode"."""
 
 
-def of_samples(name: str) -> Layout:
-    return Layout((name,), pairs)
+def of_samples(name: str, words: str = "", opens: str = "by loader") -> Layout:
+    return Layout((name,), pairs, words=words, opens=opens)
 
 
 def _pets(root: Any) -> tuple[Callable[..., Listing], Any]:
@@ -120,12 +124,14 @@ def _inaturalist(root: Any) -> tuple[Callable[..., Listing], Any]:
 _FILES = ("_image_files", "_labels")
 _BY_CATEGORY = frozenset({"os", "path", "join", "root"})
 LAYOUTS: dict[tuple[str, str], Layout] = {
-    ("folder", "DatasetFolder"): of_samples("samples"),
+    ("folder", "DatasetFolder"): of_samples(
+        "samples", "DatasetFolder, ImageFolder (also with `is_valid_file`), ImageNet, Country211"
+    ),
     ("eurosat", "EuroSAT"): of_samples("samples"),
     ("imagenette", "Imagenette"): of_samples("_samples"),
     ("stanford_cars", "StanfordCars"): of_samples("_samples"),
     ("rendered_sst2", "RenderedSST2"): of_samples("_samples"),
-    ("gtsrb", "GTSRB"): of_samples("_samples"),
+    ("gtsrb", "GTSRB"): of_samples("_samples", opens="itself"),
     ("places365", "Places365"): of_samples("imgs"),
     ("flowers102", "Flowers102"): Layout(_FILES),
     ("food101", "Food101"): Layout(_FILES),
@@ -138,6 +144,8 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
         ("_images", "_labels", "_bin_labels"),
         reads=frozenset({"_target_types", "append", "_segs", "len", "tuple"}),
         special=_pets,
+        words="OxfordIIITPet with `target_types` of categories",
+        opens="itself",
     ),
     ("caltech", "Caltech101"): Layout(
         ("index", "y", "categories"),
@@ -154,12 +162,17 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
             "len",
         },
         special=_caltech101,
+        words='Caltech101 with `target_type="category"`',
+        opens="in any mode",
     ),
-    ("caltech", "Caltech256"): Layout(("index", "y", "categories"), reads=_BY_CATEGORY, special=_caltech256),
+    ("caltech", "Caltech256"): Layout(
+        ("index", "y", "categories"), reads=_BY_CATEGORY, special=_caltech256, opens="in any mode"
+    ),
     ("inaturalist", "INaturalist"): Layout(
         ("index", "all_categories", "categories_map"),
         reads=_BY_CATEGORY | {"loader", "target_type", "append", "tuple", "len"},
         special=_inaturalist,
+        opens="in any mode",
     ),
 }
 

@@ -24,6 +24,16 @@ from .path_lists import recognise_timm, recognise_torchvision
 from .pixel_arrays import recogniser_of_arrays
 from .source import Source
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = (
+    "`ImageFolder` of millrace, [lists of paths of torchvision and"
+    " timm](#data-sets-of-torchvision-and-timm), also under `Subset` and `ConcatDataset`; torchvision's"
+    " pictures in memory; [WebDataset](shards.md). JPEG, PNG and WebP are decoded in C++, and only the"
+    " part that the crop needs; other formats, and what is out of the ordinary (damage, odd metadata or"
+    " animations, progressive JPEGs that lack scans, a PNG or WebP of more than 89 million pixels), by"
+    " Pillow in the same threads: the pixels are Pillow's either way"
+)
+
 
 def joins_pictures(dataset: Any) -> bool:
     """Whether it is a ConcatDataset, or Subset of one, for recognise_source(), not for recognise_rows()."""
