@@ -20,7 +20,8 @@ oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
 test_packages="pytest pytest-xdist hypothesis psutil"
-client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] rich prometheus-client nbclient nbformat ipykernel"
+client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] rich prometheus-client"
+notebook_packages="nbclient nbformat ipykernel"
 format_packages="pyarrow h5py zarr tensorstore tokenizers xarray dask[array] polars duckdb matplotlib"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 store_packages="obstore"                    # what it depends on comes with torch
@@ -213,7 +214,7 @@ for name in ("torch", "torchvision", "numpy", "pillow"):
     except PackageNotFoundError:
         pass
 PY
-  for client in $client_packages $format_packages; do
+  for client in $client_packages $format_packages $notebook_packages; do
     [ -n "$(not_installed "$client")" ] || continue
     if [ "$client" = timm ] && [ -n "$(not_installed torchvision)" ]; then  # it would bring PyPI's torchvision
       echo "    timm needs torchvision: its tests will be skipped"
