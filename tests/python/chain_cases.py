@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from millrace import _core, transforms
-from millrace._common.lowering.transforms import lower_transform
 from millrace.transforms.batch.fused import by_pipeline
+from transform_cases import lower_transform
 
 KINDS = [
     *("shear_x", "shear_y", "translate_x", "translate_y", "rotate"),
