@@ -38,13 +38,13 @@ void add_jitter(const transforms::ColorJitterParams& jitter, std::vector<Picture
   for (const ColorOp op : jitter.order) {
     switch (op) {
       case ColorOp::brightness:
-        steps.push_back(RecolorStep{ColorChange::brightness, jitter.brightness});
+        steps.emplace_back(RecolorStep{ColorChange::brightness, jitter.brightness});
         break;
-      case ColorOp::contrast: steps.push_back(RecolorStep{ColorChange::contrast, jitter.contrast}); break;
+      case ColorOp::contrast: steps.emplace_back(RecolorStep{ColorChange::contrast, jitter.contrast}); break;
       case ColorOp::saturation:
-        steps.push_back(RecolorStep{ColorChange::saturation, jitter.saturation});
+        steps.emplace_back(RecolorStep{ColorChange::saturation, jitter.saturation});
         break;
-      case ColorOp::hue: steps.push_back(RecolorStep{ColorChange::hue, jitter.hue}); break;
+      case ColorOp::hue: steps.emplace_back(RecolorStep{ColorChange::hue, jitter.hue}); break;
       case ColorOp::none: break;
     }
   }
@@ -147,7 +147,7 @@ void AugmentationBuilder::begin_steps() {
   if (stepping()) return;
   made_.first = {width_, height_};
   add_jitter(made_.jitter, made_.steps);
-  if (made_.grayscale) made_.steps.push_back(RecolorStep{ColorChange::saturation, 0});
+  if (made_.grayscale) made_.steps.emplace_back(RecolorStep{ColorChange::saturation, 0});
   made_.jitter = {};
   made_.grayscale = false;
 }

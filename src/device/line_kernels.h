@@ -141,7 +141,9 @@ struct StoreKernel : PassKernel {
     const Pass& p = passes[samples.first + i];
     const int32_t count = pixels_in_group(out, g);
     PixelGroup group;
-    for (int k = 0; k < count; ++k) {
+    MILLRACE_UNROLL
+    for (int k = 0; k < kGroupPixels; ++k) {
+      if (k >= count) break;
       const Rgb8 v = unpacked(p.slot(p.from)[g * kGroupPixels + k]);
       group.v[0][k] = static_cast<float>(v.r) * scale[0] + shift[0];
       group.v[1][k] = static_cast<float>(v.g) * scale[1] + shift[1];
