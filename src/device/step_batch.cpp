@@ -56,7 +56,8 @@ void upload(const void* from, size_t bytes, uint8_t* to, const Place& place) {
 
 }  // namespace
 
-static_assert(alignof(Pass) <= 16 && sizeof(Pass) % alignof(Levels) == 0 && sizeof(Levels) % alignof(float) == 0,
+static_assert(alignof(Pass) <= 16 && sizeof(Pass) % alignof(Levels) == 0 &&
+                  sizeof(Levels) % alignof(float) == 0,
               "one behind the other, aligned");
 static_assert(std::is_trivially_copyable_v<Pass>, "uploaded as words");
 
