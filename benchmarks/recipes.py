@@ -179,10 +179,15 @@ def loaders(root: Path, scenario: str) -> dict[str, Iterable]:
         "persistent_workers": True,
         "collate_fn": None if collate is None else collate(),
     }
-    return {
+    made = {
         "torch": torch.utils.data.DataLoader(dataset, **options),
         "millrace": millrace.DataLoader(dataset, native="require", **options),
     }
+    if collate is not None:  # what the collate_fn adds
+        made["millrace, default_collate"] = millrace.DataLoader(
+            dataset, native="require", **options | {"collate_fn": None}
+        )
+    return made
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
