@@ -31,6 +31,20 @@ struct Teller {
     box.top -= padding.top;
     builder.crop(box);
   }
+  void operator()(const Frame& t) const {
+    const base::Rect box = transforms::frame_box(t, at.in, at.decided);
+    const bool black = t.padding_mode == PaddingMode::constant && t.fill == std::array<uint8_t, 3>{};
+    const bool pads = box.left < 0 || box.top < 0 || box.right() > at.in.width || box.bottom() > at.in.height;
+    if (pads && !black) return builder.something_else();
+    builder.crop(box);
+  }
+  void operator()(const DrawnResize& t) const {
+    const base::Rect& size = at.decided->box;
+    builder.resize(size.width, size.height, at.decided->interpolation, t.of_tensor);
+  }
+  void operator()(const RandomPerspective&) const {
+    if (at.decided->applied) builder.something_else();
+  }
   void operator()(const HorizontalFlip&) const {
     if (at.decided->applied) builder.flip_horizontal();
   }
@@ -44,6 +58,8 @@ struct Teller {
     if (orientation == 3 || orientation == 4) builder.flip_vertical();
   }
   void operator()(const ColorJitter&) const { builder.color_jitter(at.decided->color); }
+  void operator()(const PhotometricDistort&) const { builder.something_else(); }
+  void operator()(const transforms::Choice&) const {}  // the steps of its branch are in the list
   void operator()(const Grayscale&) const { builder.grayscale(); }
   void operator()(const RandomGrayscale&) const {
     if (at.decided->applied) builder.grayscale();
@@ -77,6 +93,7 @@ std::string why_not_fused(const transforms::ImagePipeline& pipeline) {
   if (!chain.erasing.empty())
     return "RandomErasing works on finished tensors; leave it out, and do it to the batch "
            "(millrace.transforms.batch.RandomErasing)";
+  if (chain.noise) return "GaussianNoise works on finished tensors; leave it out, and add it to the batch";
   if (pipeline.output_type() == base::DType::f64)
     return "float64 is made on the CPU only; use float32, or convert the batch";
   try {

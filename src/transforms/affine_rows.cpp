@@ -13,7 +13,7 @@ int64_t fixed_16(double v, double most) {
 
 void map_nearest(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
                  uint8_t* out) {
-  const InverseAffine& m = map.inverse;
+  const Homography& m = map.inverse;
   // Larger steps leave the picture at once; with these, steps times positions fit 64 bits.
   const auto step = [](double v) { return fixed_16(v, 1e5); };
   const auto place = [](double v) { return fixed_16(v, 1e12); };
@@ -29,6 +29,38 @@ void map_nearest(const AffineMap& map, base::ImageView window, std::span<const i
       std::memcpy(out, window.row(static_cast<int32_t>(y)) + x * base::kPixelBytes, base::kPixelBytes);
     else
       std::memcpy(out, map.fill.data(), 3);
+    out += base::kPixelBytes;
+  }
+}
+
+// Positions in the input, as Pillow computes them for each kind of map.
+struct Place {
+  double x, y;
+};
+Place place_of(const AffineMap& map, double x, double y) {
+  const Homography& m = map.inverse;
+  const double at_x = m[0] * x + m[1] * y + m[2], at_y = m[3] * x + m[4] * y + m[5];
+  if (!map.divides) return {at_x, at_y};
+  const double divisor = m[6] * x + m[7] * y + 1;
+  return {at_x / divisor, at_y / divisor};
+}
+
+// Not for a number that a division by 0 gave.
+bool inside(const Place& at, PictureSize picture) {
+  return at.x >= 0 && at.x < picture.width && at.y >= 0 && at.y < picture.height;
+}
+
+void map_nearest_divided(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns,
+                         int32_t row, uint8_t* out) {
+  for (const int32_t column : columns) {
+    const Place at = place_of(map, column + 0.5, row + 0.5);
+    if (inside(at, map.picture)) {
+      const auto x = std::clamp(static_cast<int32_t>(at.x) - map.left, 0, window.width - 1),
+                 y = std::clamp(static_cast<int32_t>(at.y) - map.top, 0, window.height - 1);
+      std::memcpy(out, window.row(y) + int64_t{x} * base::kPixelBytes, base::kPixelBytes);
+    } else {
+      std::memcpy(out, map.fill.data(), 3);
+    }
     out += base::kPixelBytes;
   }
 }
@@ -50,12 +82,10 @@ template <class Filter>
 void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
             uint8_t* out) {
   constexpr int kTaps = Filter::kTaps;
-  const InverseAffine& m = map.inverse;
-  const double row_center = row + 0.5;
   for (const int32_t column : columns) {
-    const double center = column + 0.5;
-    const double x = m[0] * center + m[1] * row_center + m[2], y = m[3] * center + m[4] * row_center + m[5];
-    if (x < 0 || x >= map.picture.width || y < 0 || y >= map.picture.height) {
+    const Place at = place_of(map, column + 0.5, row + 0.5);
+    const auto [x, y] = at;
+    if (!inside(at, map.picture)) {
       std::memcpy(out, map.fill.data(), 3);
       out += base::kPixelBytes;
       continue;
@@ -95,7 +125,9 @@ void map_smooth(const AffineMap& map, base::ImageView window, std::span<const in
 
 void map_row(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
              uint8_t* out) {
-  if (map.interpolation == Interpolation::nearest)
+  if (map.interpolation == Interpolation::nearest && map.divides)
+    map_nearest_divided(map, window, columns, row, out);
+  else if (map.interpolation == Interpolation::nearest)
     map_nearest(map, window, columns, row, out);
   else
     map_smooth(map, window, columns, row, out);

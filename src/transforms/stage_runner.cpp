@@ -10,6 +10,7 @@
 #include "transforms/color_kernels.h"
 #include "transforms/color_rows.h"
 #include "transforms/erase.h"
+#include "transforms/noise.h"
 
 namespace millrace::transforms {
 namespace {
@@ -46,6 +47,7 @@ Order order_of(const Taps& taps) {
 void StageRunner::run(const SamplePlan& plan, base::ImageView region, const ValueTable& table, void* out) {
   PlaneSink sink(results_.resize(plan.out.width, kRowGroup), plan.out, table, out);
   run_stages(plan, region, sink);
+  add_noise(plan.noise, plan.out, out);
   erase(plan.erasures, plan.out, table.type, out);
 }
 
