@@ -31,17 +31,13 @@ double difference(double a, double b, double c, double d) {
   return std::fma(a, b, -second) + error;
 }
 
-bool on_a_line(const std::array<int32_t, 2>& a, const std::array<int32_t, 2>& b,
-               const std::array<int32_t, 2>& c) {
-  return int64_t{b[0] - a[0]} * (c[1] - a[1]) == int64_t{b[1] - a[1]} * (c[0] - a[0]);
-}
-
 [[noreturn]] void no_perspective(PictureSize size) {
-  throw Error(ErrorKind::invalid_argument,
-              "RandomPerspective: The least squares solution could not be computed because the input matrix "
-              "does not have full rank: three of the corners that were drawn lie on a line, in a picture of "
-              "size " +
-                  text(size) + " (height, width); resize before it, or use a smaller distortion_scale");
+  throw Error(
+      ErrorKind::invalid_argument,
+      "RandomPerspective: The least squares solution could not be computed because the input matrix "
+      "does not have full rank: the corners that were drawn belong to no perspective, in a picture of "
+      "size " +
+          text(size) + " (height, width); resize before it, or use a smaller distortion_scale");
 }
 
 }  // namespace
@@ -73,9 +69,6 @@ InverseAffine affine_inverse(const AffineParams& affine, const Center& center, P
 // times a number that makes all entries whole; then the adjugate of that matrix.
 Homography perspective_inverse(const std::array<std::array<int32_t, 2>, 4>& corners, PictureSize size) {
   const auto& [p0, p1, p2, p3] = corners;
-  if (size.width < 2 || size.height < 2 || on_a_line(p0, p1, p2) || on_a_line(p0, p1, p3) ||
-      on_a_line(p0, p2, p3) || on_a_line(p1, p2, p3))
-    no_perspective(size);
   const auto side = [](int32_t a, int32_t b) { return static_cast<double>(a - b); };
   const double right_x = side(p1[0], p2[0]), right_y = side(p1[1], p2[1]);
   const double lower_x = side(p3[0], p2[0]), lower_y = side(p3[1], p2[1]);

@@ -22,7 +22,8 @@ InverseAffine affine_inverse(const AffineParams& affine, const Center& center, P
 // What torchvision's perspective() gives Pillow, floats, where the corners of a picture of `size` go to
 // `corners`. The quotients of whole numbers that the coefficients are, within a few bits of f64, and then
 // rounded. torch's least squares have errors of about 1e-16: that much is where 0 is meant, and a float
-// between two others may be the other one. Throws Error(invalid_argument) where no such map exists.
+// between two others may be the other one. Where three corners lie on a line, all of the picture becomes the
+// fourth one. Throws Error(invalid_argument) where the equations have no solution.
 Homography perspective_inverse(const std::array<std::array<int32_t, 2>, 4>& corners, PictureSize size);
 
 // The inputs along both axes that any output in the rectangle may look at, two more each side for cubic

@@ -14,8 +14,8 @@ base::Rect draw_frame(const Frame& frame, PictureSize in, base::Philox& random);
 // Decides size and interpolation.
 void draw_resize(const DrawnResize& resize, PictureSize in, base::Philox& random, OpParams& decided);
 
-// Throws Error(invalid_argument) where three of the corners that are drawn lie on a line, as in a picture of
-// one column.
+// Throws Error(invalid_argument) where no map takes the corners that are drawn there, as in a picture of one
+// column.
 PerspectiveParams draw_perspective(const RandomPerspective& perspective, PictureSize in,
                                    base::Philox& random);
 

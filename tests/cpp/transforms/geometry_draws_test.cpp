@@ -132,7 +132,17 @@ TEST(Perspective, OfNothingMovedIsTheIdentity) {
   EXPECT_EQ(perspective_inverse({{{0, 0}, {8, 0}, {8, 5}, {0, 5}}}, {9, 6}),
             (Homography{1, 0, 0, 0, 1, 0, 0, 0}));
   EXPECT_THROW(perspective_inverse({{{0, 0}, {4, 0}, {8, 0}, {0, 5}}}, {9, 6}), Error);
+  EXPECT_THROW(perspective_inverse({{{2, 1}, {2, 1}, {7, 4}, {1, 4}}}, {9, 6}), Error);
   EXPECT_THROW(perspective_inverse({{{0, 0}, {0, 0}, {0, 5}, {0, 5}}}, {1, 6}), Error);
+}
+
+TEST(Perspective, OfThreeCornersOnALineShowsTheFourth) {
+  const Homography m = perspective_inverse({{{1, 3}, {4, 2}, {7, 1}, {3, 5}}}, {9, 6});
+  for (const auto& [x, y] : {std::pair{1.5, 0.5}, {8.5, 4.5}, {3.5, 5.5}}) {
+    const double divisor = m[6] * x + m[7] * y + 1;
+    EXPECT_NEAR((m[0] * x + m[1] * y + m[2]) / divisor, 0, 1e-4);
+    EXPECT_NEAR((m[3] * x + m[4] * y + m[5]) / divisor, 5, 1e-4);
+  }
 }
 
 TEST(Choices, DrawABranchAndItsStepsWithStreamsOfTheirOwn) {
