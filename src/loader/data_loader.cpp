@@ -32,6 +32,7 @@ std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDatase
   source.type = dataset->pipeline().output_type();
   source.parts = dataset->parts();
   source.fixed_shape = source.parts.empty() ? dataset->pipeline().fixed_shape() : whole_row(source.parts);
+  if (dataset->views.size() == 1) source.mixer = dataset->pipeline().mixer();
   source.labels = dataset->labels;
   source.make_maker = [dataset](trace::StageTimes* times) {
     return std::make_unique<Worker>(dataset, times);

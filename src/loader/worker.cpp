@@ -55,6 +55,8 @@ struct Worker::Impl {
 
   transforms::OutputShape prepare(const base::SampleKey& key);
   void finish(const RowMemory& memory);
+  void finish_half(uint8_t* out);
+  base::ImageView decoded() { return pixels ? copied(region) : picture.decode(region); }
   void read();
   base::ImageView copied(base::Rect part);  // of `pixels`
   std::string name() const { return dataset->files->name(index); }
@@ -161,7 +163,7 @@ void Worker::Impl::finish(const RowMemory& memory) {
     return;
   }
   const int64_t start = share ? base::now_ns() : 0;
-  const base::ImageView view = pixels ? copied(region) : picture.decode(region);
+  const base::ImageView view = decoded();
   {
     const trace::StageTimer timer(times, trace::Stage::transform);
     const size_t element = base::dtype_bytes(dataset->pipeline().output_type());
@@ -176,6 +178,12 @@ void Worker::Impl::finish(const RowMemory& memory) {
     }
   }
   if (share) share->worker_took(prepare_ns + base::now_ns() - start, false);
+}
+
+void Worker::Impl::finish_half(uint8_t* out) {
+  const base::ImageView view = decoded();
+  const trace::StageTimer timer(times, trace::Stage::transform);
+  dataset->pipeline().apply_unmixed(view, *views[0].scratch, out);
 }
 
 Worker::Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* times,
@@ -194,6 +202,14 @@ transforms::OutputShape Worker::prepare(const base::SampleKey& key) {
 void Worker::finish(const RowMemory& memory) {
   try {
     impl_->finish(memory);
+  } catch (const Error& error) {
+    throw with_path(error, impl_->name());
+  }
+}
+
+void Worker::finish_half(uint8_t* out) {
+  try {
+    impl_->finish_half(out);
   } catch (const Error& error) {
     throw with_path(error, impl_->name());
   }

@@ -79,6 +79,8 @@ class CheckedPipeline final : public ImagePipeline {
         table_(make_value_table(chain_.to_tensor, chain_.noise_first ? std::nullopt : chain_.normalize)),
         fixed_(FixedSize::behind(chain_.steps, std::nullopt)) {
     table_.math_is_exact = math_gives_table(table_);
+    if (fixed_ && table_.type == base::DType::f32 && table_.planes == 3)
+      mixer_.emplace(*fixed_, table_, chain_.erasing.empty());
   }
 
   base::DType output_type() const override { return table_.type; }
@@ -101,20 +103,35 @@ class CheckedPipeline final : public ImagePipeline {
     return {scratch.plan.region, {table_.planes, scratch.plan.out.height, scratch.plan.out.width}};
   }
 
+  const RowMixer* mixer() const override { return mixer_ ? &*mixer_ : nullptr; }
+
   void apply(base::ImageView region, Scratch& scratch, void* out) const override {
+    check_region(region, scratch);
+    scratch.runner.run(scratch.plan, region, table_, out);
+  }
+
+  void apply_unmixed(base::ImageView region, Scratch& scratch, uint8_t* out) const override {
+    check_region(region, scratch);
+    if (mixer_.value().of_pixels())
+      scratch.runner.run(scratch.plan, region, mixer_->pixels(out));
+    else
+      scratch.runner.run(scratch.plan, region, table_, out);
+  }
+
+ private:
+  static void check_region(base::ImageView region, const Scratch& scratch) {
     const base::Rect& need = scratch.plan.region;
     if (region.width != need.width || region.height != need.height)
       throw Error(ErrorKind::invalid_argument,
                   "apply() got " + std::to_string(region.height) + " x " + std::to_string(region.width) +
                       " pixels (height x width) where plan() asked for " + std::to_string(need.height) +
                       " x " + std::to_string(need.width) + "; decode the region that plan() named");
-    scratch.runner.run(scratch.plan, region, table_, out);
   }
 
- private:
   Chain chain_;
   ValueTable table_;
   std::optional<PictureSize> fixed_;
+  std::optional<RowMixer> mixer_;
 };
 
 }  // namespace

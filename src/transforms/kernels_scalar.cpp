@@ -139,4 +139,15 @@ void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_p
     }
 }
 
+void mix_to_planes(const uint8_t* own_row, const uint8_t* other_row, int32_t width, const ValueTable& table,
+                   float own, float other, void* const* planes) {
+  for (int c = 0; c < 3; ++c)
+    for (int32_t x = 0; x < width; ++x) {
+      const int64_t at = int64_t{x} * base::kPixelBytes + c;
+      const float first = table.value<float>(c, own_row[at]) * own,
+                  second = table.value<float>(c, other_row[at]) * other;
+      static_cast<float*>(planes[c])[x] = first + second;
+    }
+}
+
 }  // namespace millrace::transforms::scalar

@@ -1,22 +1,17 @@
 #include "transforms/picture_mixer.h"
 
-#include <algorithm>
-
+#include "transforms/byte_pixels.h"
 #include "transforms/stage_runner.h"
 
 namespace millrace::transforms {
 namespace {
 
-// Image.blend: base + share * (value - base), rounded down.
 void blend(base::ImageView base, base::ImageView value, float share, base::ImageView out) {
   const int64_t bytes = int64_t{base.width} * base::kPixelBytes;
   for (int32_t y = 0; y < base.height; ++y) {
     const uint8_t *a = base.row(y), *b = value.row(y);
     uint8_t* to = out.row(y);
-    for (int64_t i = 0; i < bytes; ++i) {
-      const float level = static_cast<float>(a[i]) + share * static_cast<float>(b[i] - a[i]);
-      to[i] = static_cast<uint8_t>(std::clamp(level, 0.0f, 255.0f));
-    }
+    for (int64_t i = 0; i < bytes; ++i) to[i] = static_cast<uint8_t>(blended8(a[i], b[i], share));
   }
 }
 
@@ -43,8 +38,7 @@ base::ImageView PictureMixer::mixed(const PictureMix& mix, base::ImageView pictu
   }
   const float* sum = sums_.data();
   for (int32_t y = 0; y < result.height; ++y, sum += bytes)
-    for (int64_t i = 0; i < bytes; ++i)
-      result.row(y)[i] = static_cast<uint8_t>(std::clamp(sum[i], 0.0f, 255.0f));
+    for (int64_t i = 0; i < bytes; ++i) result.row(y)[i] = static_cast<uint8_t>(level_of(sum[i]));
   blend(picture, result, mix.params.share, result);
   return result;
 }

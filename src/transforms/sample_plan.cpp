@@ -8,6 +8,7 @@
 
 #include "millrace/error.h"
 #include "transforms/affine_matrix.h"
+#include "transforms/blur_kernels.h"
 #include "transforms/color_rows.h"
 #include "transforms/placed_steps.h"
 
@@ -275,13 +276,7 @@ class Builder {
     take_list(axis, list, out);
     count_up(list, {0, out.size + taps - 1});
     pull_back_crop(list, out.begin - taps / 2, size, PaddingMode::reflect, 0);
-    weights.resize(taps);
-    double sum = 0;
-    const auto density = [&](int32_t i) {
-      return std::exp(-0.5 * std::pow((i - taps / 2) / at_->decided->sigma, 2));
-    };
-    for (int32_t i = 0; i < taps; ++i) sum += density(i);
-    for (int32_t i = 0; i < taps; ++i) weights[i] = static_cast<float>(density(i) / sum);
+    weigh_blur(at_->decided->sigma, taps, weights);
   }
 
   // A stage's axis takes over the list behind it and asks for the inputs in front of it. Pillow skips the

@@ -8,9 +8,9 @@ import torch
 from loader_data import torchvision_or_skip
 from millrace import _core
 from millrace import transforms as t
-from millrace._common.lowering.transforms import lower_transform
 from pictures import make_picture
 from policy_draws import same_distribution
+from transform_cases import lower_transform
 
 torchvision = torchvision_or_skip()
 import torchvision.transforms as v1  # noqa: E402

@@ -12,9 +12,9 @@ import pytest
 import torch
 from loader_data import torchvision_or_skip
 from millrace import _core
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
 from pictures import make_picture
+from transform_cases import lower_transform
 
 FAMILIES = ["v1", "v2"]
 SIZES = [(61, 47), (40, 90), (33, 33), (128, 57)]

@@ -122,3 +122,45 @@ def test_what_stays_in_python(root, monkeypatch):
     assert "Own overrides __getitem__ of ImageDataset" in reason(own)
     monkeypatch.setattr(ReaderImageFolder, "__getitem__", Counted.__getitem__)
     assert "ReaderImageFolder.__getitem__ was replaced" in reason(images(root))
+
+
+OLDER = """
+def __getitem__(self, index):
+    img, target{features} = self.reader[index]
+    try:
+        img = img.read() if self.load_bytes else Image.open(img)
+    except Exception as e:
+        _logger.warning(self.reader.filename(index) + str(e))
+        self._consecutive_errors += 1
+        if self._consecutive_errors < _ERROR_RETRY:
+            return self.__getitem__((index + 1) % len(self.reader))
+        raise e
+    self._consecutive_errors = 0
+    if self.input_img_mode and not self.load_bytes:
+        img = img.convert(self.input_img_mode)
+    if self.transform is not None:
+        img = self.transform(img)
+    target = -1 if target is None else target
+    if self.target_transform is not None:
+        target = self.target_transform(target)
+    return img, target{returned}
+"""
+GENERATIONS = {
+    "features": {"features": ", *more", "returned": " if self.additional_features is None else more[0]"},
+    "none": {"features": "", "returned": ""},
+}
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_older_versions(root, generation, monkeypatch):
+    made = {}
+    exec(OLDER.format(**GENERATIONS[generation]), vars(timm_data), made)
+    monkeypatch.setattr(timm_data.ImageDataset, "__getitem__", made["__getitem__"])
+    dataset = images(root)
+    dataset._consecutive_errors = 0
+    if generation == "none":
+        del dataset.additional_features
+    with open(dataset.reader.samples[2][0], "wb") as file:
+        file.write(b"no picture")
+    monkeypatch.setattr(timm_data._logger, "warning", lambda text: None)
+    assert "timm ImageDataset" in check(dataset, shuffle=True).explain()

@@ -11,11 +11,11 @@ import torch
 from loader_data import torchvision_or_skip
 from millrace import _core, transforms
 from millrace._common.lowering.policies import least_bits
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
 from pictures import make_picture
 from PIL import Image
 from policy_draws import drawn, same_counts, same_distribution
+from transform_cases import lower_transform
 
 torchvision_or_skip()
 pytest.importorskip("timm")

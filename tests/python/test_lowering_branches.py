@@ -5,10 +5,11 @@ import re
 import pytest
 import torch
 from millrace import _core
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform, lowered
+from millrace._common.lowering.recognising import NotLowered
+from millrace._common.lowering.transforms import lowered
 from policy_cases import branches, drawn, policy_of, step
 from test_lowering_transforms import FAMILIES, family, refused
+from transform_cases import lower_transform
 
 
 @pytest.fixture(params=FAMILIES)

@@ -4,8 +4,8 @@ import millrace.transforms
 import pytest
 import torch
 from loader_data import torchvision_or_skip
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
+from transform_cases import lower_transform
 
 FAMILIES = ["millrace", "v1", "v2"]
 
@@ -271,6 +271,9 @@ def test_pictures_are_always_antialiased(t, antialias):
 def test_torchvision_no_ops():
     t = family("v2")
     assert compose(t, t.RGB(), t.Identity(), t.ToImage(), t.ToPureTensor()) == [TO_BYTES]
+    floats = [t.ToImage(), t.ToDtype(torch.float32, scale=True)]
+    last = compose(t, *floats, t.RandomErasing(), t.ToPureTensor())  # as torchvision's reference ends
+    assert [op["op"] for op in last] == ["to_tensor", "random_erasing"]
 
 
 @pytest.mark.filterwarnings("ignore:The transform `ToTensor")

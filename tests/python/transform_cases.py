@@ -2,8 +2,11 @@
 results are compared.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
+from millrace._common.lowering.transforms import lowered
 from pictures import make_picture
 from PIL import Image
 
@@ -236,3 +239,10 @@ def close(a, b):
         return a.dtype == b.dtype and close(a.double().numpy(), b.as_subclass(torch.Tensor).double().numpy())
     step = 1 if np.abs(b.astype(float)).max() > 1.5 else 1e-3  # float16 has no more in it
     return a.shape == b.shape and (np.abs(a.astype(float) - b.astype(float)) > 1.01 * step).mean() < 5e-3
+
+
+def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """(the only view's chain, the names of what is in it), as the engine takes it."""
+    found = lowered(transform)
+    (chain,) = found.chains
+    return chain, found.names

@@ -60,7 +60,7 @@ class RandomErasing(RandomApplyTransform):
 
     `scale` bounds its area as a share of the picture's, `ratio` its height / width. `value`: a number, one
     per channel, or "random" for normal noise. The engine erases float tensors, as the last step. After ten
-    draws that do not fit, nothing is erased.
+    draws that do not fit, nothing is erased. `inplace`: in the tensor's own memory.
     """
 
     def __init__(

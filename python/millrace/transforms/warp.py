@@ -19,9 +19,9 @@ class RandomRotation(Transform):
     """Turns by a random angle: `degrees` is (min, max), counter-clockwise, or a number for (-degrees,
     degrees).
 
-    `center`: (x, y) in pixels, the middle if not given. `expand` enlarges the picture to show all of it; the
-    engine runs expand=False only. `fill`: a number, one per channel, or a dict from picture type to these,
-    with "others" for the rest.
+    `interpolation`: "nearest", "bilinear" or "bicubic". `center`: (x, y) in pixels, the middle if not given.
+    `expand` enlarges the picture to show all of it; the engine runs expand=False only. `fill`: a number, one
+    per channel, or a dict from picture type to these, with "others" for the rest.
     """
 
     def __init__(
@@ -51,7 +51,8 @@ class RandomAffine(Transform):
 
     `degrees`: (min, max), clockwise, or a number for (-degrees, degrees). `translate`: the largest shifts
     along x and y, as shares of width and height. `scale`: (min, max). `shear`, in degrees: a number or (min,
-    max) for x, or (min x, max x, min y, max y). `fill`, `center`: see RandomRotation.
+    max) for x, or (min x, max x, min y, max y). `fill`, `center`,
+    `interpolation`: see `RandomRotation`.
     """
 
     def __init__(

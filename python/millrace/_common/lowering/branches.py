@@ -10,7 +10,7 @@ from typing import Any
 
 from .chain import Chain, Rule, step_name
 from .policies import MAPS, branch, operation, policy
-from .refusal import NotLowered
+from .recognising import NotLowered
 
 _MOST_BRANCHES = 128  # several steps with branches each multiply
 _JITTERED = ("brightness", "contrast", "saturation")

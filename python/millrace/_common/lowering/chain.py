@@ -6,14 +6,25 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
-from .arguments import OURS, TIMM, V1, V1_POLICIES, V2
-from .holders import held_directly, held_transforms, holder_name, shadowed_method
 from .policy_classes import policy_class
 from .read_source import read
 from .read_values import Maybe, Op, Picture
-from .refusal import NotLowered, loaded
+from .recognising import (
+    OURS,
+    TIMM,
+    V1,
+    V1_POLICIES,
+    V2,
+    NotLowered,
+    held_directly,
+    held_transforms,
+    holder_name,
+    loaded,
+    shadowed_method,
+)
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
 
@@ -26,7 +37,7 @@ FLOATS = {
 _MOST_NESTED = 32
 _TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
 # What may follow RandomErasing.
-_AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "MaybeToTensor", "MaybePILToTensor")
+_AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "ToPureTensor", "MaybeToTensor", "MaybePILToTensor")
 
 Rule = Callable[["Chain", Any, str], None]
 
@@ -121,6 +132,8 @@ class Chain:
             )
         if self.erasing and name not in _AFTER_ERASING:
             raise NotLowered(f"{name} follows RandomErasing; put RandomErasing last")
+        if self.row_type is np.ndarray:
+            raise NotLowered(f"{name} follows ToNumpy and takes its array; put ToNumpy last")
         lower, family = rule
         lower(self, transform, family)
         self.names.append(name)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .arguments import V1, fill, interpolation, map_interpolation, padding, pair, picture_fill
 from .chain import Chain, Rule
-from .refusal import NotLowered
+from .recognising import V1, NotLowered, fill, interpolation, map_interpolation, padding, pair, picture_fill
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:

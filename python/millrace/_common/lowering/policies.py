@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from .arguments import V1, map_interpolation, picture_fill
 from .chain import Chain
-from .refusal import NotLowered
+from .recognising import V1, NotLowered, map_interpolation, picture_fill
 
 KINDS = {
     "Identity": "identity",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .arguments import interpolation_name, pair
+import numpy as np
+import torch
+
 from .chain import FLOATS, Chain, Rule
 from .geometry import framed
-from .refusal import NotLowered
+from .recognising import NotLowered, interpolation_name, pair
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
@@ -78,10 +80,8 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
 
 
 def _to_numpy(chain: Chain, t: Any, family: str) -> None:
-    raise NotLowered(
-        "timm's ToNumpy makes numpy arrays, and the engine tensors; use MaybePILToTensor(), whose tensors are"
-        " the same bytes"
-    )
+    chain.convert("ToNumpy", torch.uint8)
+    chain.row_type = np.ndarray
 
 
 TIMM_TRANSFORMS: dict[str, Rule] = {

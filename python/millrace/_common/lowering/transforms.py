@@ -16,14 +16,12 @@ from typing import Any
 import torch
 
 from ... import _core
-from .arguments import V1, V2, floats, pair
 from .branches import HOLDERS_BY_CHANCE
 from .chain import FLOATS, Chain, Rule
 from .geometry import GEOMETRY
-from .holders import holder_name
 from .policies import POLICIES
 from .read_values import Picture
-from .refusal import NotLowered, loaded
+from .recognising import V1, V2, NotLowered, floats, holder_name, loaded, pair
 from .views import Seen, Views, seen_views
 
 _FIXED = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
@@ -41,8 +39,9 @@ def is_fixed(op: dict[str, Any]) -> bool:
 @dataclass(frozen=True)
 class Lowered:
     """`chains`: what `_core.ImagePipeline` takes, one for each of the `views`; None: there is one, which is
-    all of the sample. `names`: of the transforms in them. `row_type`: the class of tensor that the transforms
-    themselves return, which is torchvision's Image behind v2's ToImage; None: not known. `begins_with_rgb`:
+    all of the sample. `names`: of the transforms in them. `row_type`: the class that the transforms
+    themselves return: tensors, torchvision's Image behind v2's ToImage, numpy's array behind timm's ToNumpy;
+    None: not known. `begins_with_rgb`:
     whether pictures of all modes are made RGB before anything else; `makes_rgb`: whether grey ones are
     anywhere; None: sometimes.
     """
@@ -57,6 +56,11 @@ class Lowered:
     @property
     def is_random(self) -> bool:
         return not all(is_fixed(op) for chain in self.chains for op in chain)
+
+    @property
+    def dtype(self) -> str:
+        """Of all views, as the engine names it."""
+        return _type_of(self.chains[0])
 
     def pipelines(self, chains: Sequence[list[dict[str, Any]]]) -> list[_core.ImagePipeline]:
         """`chains`, which may have got a step more, as the engine has them. NotLowered where an op has
@@ -73,18 +77,6 @@ class Lowered:
                 " size"
             )
         return made
-
-    @property
-    def chain(self) -> list[dict[str, Any]]:
-        """Of the only view."""
-        (chain,) = self.chains
-        return chain
-
-
-def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """(chain, names) of lowered()."""
-    result = lowered(transform)
-    return result.chain, result.names
 
 
 def lowered(transform: Any) -> Lowered:
@@ -291,6 +283,9 @@ def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
     chain.row_type = torch.Tensor
 
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = {"Grayscale": "Grayscale(3)"}  # by class name, where that is not all
+BESIDES = 'functions that only `return picture.convert("RGB")`; [with these limits](#what-has-no-native-form)'
 # By class name: a family's module path decides whether a class is the library's, the name which transform it
 # is.
 _LOWERED: dict[str, Rule] = {
