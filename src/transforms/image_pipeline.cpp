@@ -80,7 +80,7 @@ class CheckedPipeline final : public ImagePipeline {
         fixed_(FixedSize::behind(chain_.steps, std::nullopt)) {
     table_.math_is_exact = math_gives_table(table_);
     if (fixed_ && table_.type == base::DType::f32 && table_.planes == 3)
-      mixer_.emplace(*fixed_, table_, chain_.erasing.empty());
+      mixer_.emplace(*fixed_, table_);
   }
 
   base::DType output_type() const override { return table_.type; }
@@ -110,12 +110,10 @@ class CheckedPipeline final : public ImagePipeline {
     scratch.runner.run(scratch.plan, region, table_, out);
   }
 
-  void apply_unmixed(base::ImageView region, Scratch& scratch, uint8_t* out) const override {
+  void apply_unmixed(base::ImageView region, Scratch& scratch, HalfRow& out) const override {
     check_region(region, scratch);
-    if (mixer_.value().of_pixels())
-      scratch.runner.run(scratch.plan, region, mixer_->pixels(out));
-    else
-      scratch.runner.run(scratch.plan, region, table_, out);
+    scratch.runner.run(scratch.plan, region, mixer_.value().view(out.pixels));
+    out.numbers = scratch.plan.numbers;
   }
 
  private:

@@ -32,6 +32,13 @@ struct AddedNoise {
   uint64_t key;
 };
 
+// What is done to a row's numbers, once pixels have become numbers.
+struct NumberSteps {
+  AddedNoise noise{};
+  std::vector<Erasure> erasures{};
+  bool empty() const { return !noise.spec && erasures.empty(); }
+};
+
 // All throw Error(invalid_argument) when `params` do not belong to this chain and picture.
 std::vector<Placed> place_steps(const Chain& chain, PictureSize stored, const SampleParams& params);
 AddedNoise place_noise(const Chain& chain, const SampleParams& params);

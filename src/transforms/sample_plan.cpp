@@ -349,8 +349,8 @@ class Builder {
 void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams& params, SamplePlan& plan) {
   const std::vector<Placed> steps = place_steps(chain, stored, params);
   const PictureSize out = plan.out = steps.empty() ? stored : steps.back().out;
-  plan.noise = place_noise(chain, params);
-  plan.erasures = place_erasures(chain, out, params);
+  plan.numbers.noise = place_noise(chain, params);
+  plan.numbers.erasures = place_erasures(chain, out, params);
   if (int64_t{out.width} * out.height > kMaxOutputPixels)
     throw Error(ErrorKind::invalid_argument,
                 "the transforms make a picture of " + std::to_string(out.height) + " x " +

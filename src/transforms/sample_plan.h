@@ -105,8 +105,7 @@ struct SamplePlan {
       stages;  // the first `stage_count` are this sample's, the last one comes first in the list
   size_t stage_count = 0;
   std::vector<std::array<uint8_t, 3>> colours;  // of fill pixels, by step
-  AddedNoise noise;
-  std::vector<Erasure> erasures;
+  NumberSteps numbers;
   std::deque<PictureMix> mixes;  // whose addresses stay
 
   const Stage& stage(size_t i) const { return stages[stage_count - 1 - i]; }  // in the order of running

@@ -215,7 +215,7 @@ TEST(Erasing, SeveralRectanglesShareTheArea) {
     for (const base::Rect& box : op.more_boxes) EXPECT_EQ(box.height, side);
     SamplePlan plan;
     make_sample_plan(chain, {100, 100}, params, plan);
-    EXPECT_EQ(plan.erasures.size(), count);
+    EXPECT_EQ(plan.numbers.erasures.size(), count);
   }
   for (int count = 1; count <= 3; ++count) EXPECT_NEAR(counts[count], 200, 60);
 }
