@@ -79,8 +79,7 @@ class CheckedPipeline final : public ImagePipeline {
         table_(make_value_table(chain_.to_tensor, chain_.noise_first ? std::nullopt : chain_.normalize)),
         fixed_(FixedSize::behind(chain_.steps, std::nullopt)) {
     table_.math_is_exact = math_gives_table(table_);
-    if (fixed_ && table_.type == base::DType::f32 && table_.planes == 3)
-      mixer_.emplace(*fixed_, table_);
+    if (fixed_ && table_.type == base::DType::f32 && table_.planes == 3) mixer_.emplace(*fixed_, table_);
   }
 
   base::DType output_type() const override { return table_.type; }

@@ -33,7 +33,7 @@ base::ImageView RowMixer::view(uint8_t* pixels) const {
 
 void RowMixer::mix(const HalfRow& own, const HalfRow& other, const RowMix& mix, float* out) const {
   if (own.numbers.empty() && other.numbers.empty()) return mix_pixels(own, other, mix, out);
-  thread_local std::vector<float> finished;  // a megabyte at most sizes; fresh pages would cost more than the work
+  thread_local std::vector<float> finished;  // kept: fresh pages would cost more than the work
   finished.resize(size_t(size_.height) * size_t(size_.width) * 3);
   finish(own, out);
   finish(other, finished.data());
