@@ -31,6 +31,16 @@ struct Teller {
     box.top -= padding.top;
     builder.crop(box, t.padding_mode, t.fill);
   }
+  void operator()(const Frame& t) const {
+    builder.crop(transforms::frame_box(t, at.in, at.decided), t.padding_mode, t.fill);
+  }
+  void operator()(const DrawnResize& t) const {
+    const base::Rect& size = at.decided->box;
+    builder.resize(size.width, size.height, at.decided->interpolation, t.of_tensor);
+  }
+  void operator()(const RandomPerspective&) const {
+    if (at.decided->applied) builder.something_else();
+  }
   void operator()(const HorizontalFlip&) const {
     if (at.decided->applied) builder.flip_horizontal();
   }
@@ -45,6 +55,8 @@ struct Teller {
     if (is_one_of(3, 4, 7, 8)) builder.flip_vertical();
   }
   void operator()(const ColorJitter&) const { builder.color_jitter(at.decided->color); }
+  void operator()(const PhotometricDistort&) const { builder.something_else(); }
+  void operator()(const transforms::Choice&) const {}  // the steps of its branch are in the list
   void operator()(const Grayscale&) const { builder.grayscale(); }
   void operator()(const RandomGrayscale&) const {
     if (at.decided->applied) builder.grayscale();
@@ -92,6 +104,7 @@ std::string why_not_fused(const transforms::ImagePipeline& pipeline) {
   if (!chain.erasing.empty())
     return "RandomErasing works on finished tensors; leave it out, and do it to the batch "
            "(millrace.transforms.batch.RandomErasing)";
+  if (chain.noise) return "GaussianNoise works on finished tensors; leave it out, and add it to the batch";
   if (pipeline.output_type() == base::DType::f64)
     return "float64 is made on the CPU only; use float32, or convert the batch";
   try {

@@ -86,6 +86,7 @@ class Compiler {
         return;
       }
       case ColorChange::table:
+      case ColorChange::permute:
       case ColorChange::mix: return;  // not of a RecolorStep
     }
   }

@@ -28,7 +28,7 @@ std::vector<int32_t> inverse_of(const std::vector<int32_t>& partners, int64_t ro
 }  // namespace
 
 Mixture::Mixture(BatchMix mix, int64_t rows, const transforms::RowMixer& mixer)
-    : mix_(std::move(mix)), mixer_(mixer), half_bytes_(mixer.bytes()),
+    : mix_(std::move(mix)), mixer_(mixer),
       row_bytes_(size_t(mixer.size().height) * size_t(mixer.size().width) * 3 * sizeof(float)),
       followers_(inverse_of(mix_.partners, rows)), halves_(static_cast<size_t>(rows)), unmixed_(rows) {
   if (!mix_.mix.box) return;
@@ -38,11 +38,14 @@ Mixture::Mixture(BatchMix mix, int64_t rows, const transforms::RowMixer& mixer)
     throw Error(ErrorKind::invalid_argument, "the box that rows are mixed in lies outside of the pictures");
 }
 
-uint8_t* Mixture::half(int64_t row) {
+transforms::HalfRow& Mixture::half(int64_t row) {
   std::call_once(made_, [this] {
-    memory_ = core::take_block(base::checked_mul(half_bytes_, halves_.size(), "rows that are mixed"));
+    const size_t bytes = mixer_.bytes();
+    memory_ = core::take_block(base::checked_mul(bytes, halves_.size(), "rows that are mixed"));
+    rows_.resize(halves_.size());
+    for (size_t i = 0; i < rows_.size(); ++i) rows_[i].pixels = memory_.data() + i * bytes;
   });
-  return memory_.data() + static_cast<size_t>(row) * half_bytes_;
+  return rows_[static_cast<size_t>(row)];
 }
 
 void Mixture::arrived(int64_t row, uint8_t* batch) {

@@ -33,19 +33,20 @@ class Mixture {
   Mixture(BatchMix mix, int64_t rows, const transforms::RowMixer& mixer);
 
   // Where `row` is to be written half done.
-  uint8_t* half(int64_t row);
+  transforms::HalfRow& half(int64_t row);
   // `row` is there, half done. Mixes the rows that this completes into `batch`, which holds all rows.
   void arrived(int64_t row, uint8_t* batch);
 
  private:
   const BatchMix mix_;
   const transforms::RowMixer& mixer_;
-  const size_t half_bytes_, row_bytes_;
+  const size_t row_bytes_;
   std::vector<int32_t> followers_;  // of each row, the one whose partner it is
   std::vector<std::atomic<uint8_t>> halves_;
   std::atomic<int64_t> unmixed_;
   std::once_flag made_;
-  core::MemoryBlock memory_;
+  core::MemoryBlock memory_;  // of the pixels
+  std::vector<transforms::HalfRow> rows_;
 };
 
 }  // namespace millrace::loader

@@ -27,7 +27,8 @@ class RowMaker {
   virtual ~RowMaker() = default;
   virtual transforms::OutputShape prepare(const base::SampleKey& key) = 0;  // what the row's shape will be
   virtual void finish(const RowMemory& memory) = 0;  // writes the row that was prepared last
-  virtual void finish_half(uint8_t*) {}  // the same, as RowSource::mixer takes it; of sources that have one
+  // The same, as RowSource::mixer takes it; of sources that have one.
+  virtual void finish_half(transforms::HalfRow&) {}
   virtual std::unique_ptr<RowAside> take_aside() {
     return nullptr;
   }  // what finish() left instead; null: the row is written

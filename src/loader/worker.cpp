@@ -55,7 +55,7 @@ struct Worker::Impl {
 
   transforms::OutputShape prepare(const base::SampleKey& key);
   void finish(const RowMemory& memory);
-  void finish_half(uint8_t* out);
+  void finish_half(transforms::HalfRow& out);
   base::ImageView decoded() { return pixels ? copied(region) : picture.decode(region); }
   void read();
   base::ImageView copied(base::Rect part);  // of `pixels`
@@ -180,7 +180,7 @@ void Worker::Impl::finish(const RowMemory& memory) {
   if (share) share->worker_took(prepare_ns + base::now_ns() - start, false);
 }
 
-void Worker::Impl::finish_half(uint8_t* out) {
+void Worker::Impl::finish_half(transforms::HalfRow& out) {
   const base::ImageView view = decoded();
   const trace::StageTimer timer(times, trace::Stage::transform);
   dataset->pipeline().apply_unmixed(view, *views[0].scratch, out);
@@ -207,7 +207,7 @@ void Worker::finish(const RowMemory& memory) {
   }
 }
 
-void Worker::finish_half(uint8_t* out) {
+void Worker::finish_half(transforms::HalfRow& out) {
   try {
     impl_->finish_half(out);
   } catch (const Error& error) {

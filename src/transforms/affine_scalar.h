@@ -36,16 +36,11 @@ struct CubicFilter {
   }
 };
 
-// `inverse`: six numbers. `at(x, y)`: the input's pixel, or its border's where that lies outside. The result
-// is false where the pixel shows nothing of the picture of width x height.
+// The pixel of a position inside of the picture. `at(x, y)`: the input's pixel, or its border's where that
+// lies outside.
 template <class Filter, class At>
-MILLRACE_BOTH inline bool smooth_pixel(const double* inverse, int32_t width, int32_t height, int32_t column,
-                                       int32_t row, At&& at, Rgb8& out) {
+MILLRACE_BOTH inline void smooth_pixel_at(double x, double y, At&& at, Rgb8& out) {
   constexpr int kTaps = Filter::kTaps;
-  const double center = column + 0.5, row_center = row + 0.5;
-  const double x = inverse[0] * center + inverse[1] * row_center + inverse[2],
-               y = inverse[3] * center + inverse[4] * row_center + inverse[5];
-  if (x < 0 || x >= width || y < 0 || y >= height) return false;
   const double left = floor(x - 0.5), top = floor(y - 0.5);
   const auto first_x = static_cast<int32_t>(left) - (kTaps / 2 - 1),
              first_y = static_cast<int32_t>(top) - (kTaps / 2 - 1);
@@ -68,6 +63,17 @@ MILLRACE_BOTH inline bool smooth_pixel(const double* inverse, int32_t width, int
     levels[c] = static_cast<int32_t>(level < 0.0 ? 0.0 : level > 255.0 ? 255.0 : level);
   }
   out = {levels[0], levels[1], levels[2]};
+}
+
+// `inverse`: six numbers. The result is false where the pixel shows nothing of the picture of width x height.
+template <class Filter, class At>
+MILLRACE_BOTH inline bool smooth_pixel(const double* inverse, int32_t width, int32_t height, int32_t column,
+                                       int32_t row, At&& at, Rgb8& out) {
+  const double center = column + 0.5, row_center = row + 0.5;
+  const double x = inverse[0] * center + inverse[1] * row_center + inverse[2],
+               y = inverse[3] * center + inverse[4] * row_center + inverse[5];
+  if (x < 0 || x >= width || y < 0 || y >= height) return false;
+  smooth_pixel_at<Filter>(x, y, at, out);
   return true;
 }
 

@@ -23,6 +23,14 @@ void look_up(const uint8_t* row, int32_t width, const uint8_t* table, uint8_t* o
     for (int c = 0; c < 3; ++c) out[c] = table[256 * c + row[c]];
 }
 
+// `from`: where each channel comes from, two bits each. `out` may be `row`.
+void permute_channels(const uint8_t* row, int32_t width, unsigned from, uint8_t* out) {
+  for (int32_t i = 0; i < width; ++i, row += base::kPixelBytes, out += base::kPixelBytes) {
+    const std::array<uint8_t, 3> pixel{row[0], row[1], row[2]};
+    for (unsigned c = 0; c < 3; ++c) out[c] = pixel[from >> 2 * c & 3];
+  }
+}
+
 }  // namespace
 
 std::optional<ColorStep> color_step(const AugmentStep& step) {
@@ -60,6 +68,7 @@ void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t
       case ColorChange::hue:
         shift_hue(row, width, static_cast<uint8_t>(static_cast<int>(step.value * 255)), out);
         break;
+      case ColorChange::permute: permute_channels(row, width, static_cast<unsigned>(step.value), out); break;
       case ColorChange::table: look_up(row, width, step.table, out); break;
       case ColorChange::posterize: {
         const int32_t mask = posterize_mask(step.value);

@@ -72,8 +72,8 @@ class ImagePipeline {
   // Of rows that are mixed with each other (row_mix.h), each made from two that are half done. Empty: these
   // rows cannot be; they have no fixed shape, are not f32, or not of three channels.
   virtual const RowMixer* mixer() const = 0;
-  // As apply(), but what mixer() takes: RowMixer::bytes() of them.
-  virtual void apply_unmixed(base::ImageView region_pixels, Scratch& scratch, uint8_t* out) const = 0;
+  // As apply(), but what mixer() takes, into out.pixels.
+  virtual void apply_unmixed(base::ImageView region_pixels, Scratch& scratch, HalfRow& out) const = 0;
 };
 
 }  // namespace millrace::transforms

@@ -49,7 +49,7 @@ double weight_at(Interpolation filter, double x) {
       if (distance == 0) return 1;
       if (distance >= 1) return 0;
       const double angle = distance * 3.14159265358979323846;
-      return std::sin(angle) / angle * (0.54 + 0.46 * std::cos(angle));
+      return std::sin(angle) / angle * (0.54f + 0.46f * std::cos(angle));  // floats in Pillow, too
     }
     case Interpolation::nearest:
     case Interpolation::bilinear: break;

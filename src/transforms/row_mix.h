@@ -1,9 +1,9 @@
 // RowMixer: rows of a batch that are mixed with each other: MixUp (Zhang et al., ICLR 2018) and CutMix (Yun
 // et al., ICCV 2019).
 //
-// A mixed row is made from two rows that are half done: pixels of bytes, as they are before they become
-// numbers, which are a third of the memory; or, where RandomErasing changes the numbers, finished rows.
-// Values equal those of torch's operations on finished rows, to the bit. Immutable, any thread.
+// A mixed row is made from two rows that are half done: their pixels, before they become numbers, which are a
+// quarter of the memory. Values equal those of torch's operations on finished rows, to the bit. Immutable,
+// any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/geometry.h"
+#include "transforms/placed_steps.h"
 #include "transforms/step_geometry.h"
 
 namespace millrace::transforms {
@@ -24,22 +25,28 @@ struct RowMix {
   std::optional<base::Rect> box{};
 };
 
+struct HalfRow {
+  uint8_t* pixels;      // RowMixer::bytes() of them, aligned to 64
+  NumberSteps numbers;  // what follows on the numbers
+};
+
 class RowMixer {
  public:
   // Of f32 rows of three channels. `table` outlives it.
-  RowMixer(PictureSize size, const ValueTable& table, bool of_pixels)
-      : size_(size), table_(table), of_pixels_(of_pixels) {}
+  RowMixer(PictureSize size, const ValueTable& table) : size_(size), table_(table) {}
 
-  bool of_pixels() const { return of_pixels_; }
-  size_t bytes() const;                        // of a row half done; memory is aligned to 64
-  base::ImageView pixels(uint8_t* row) const;  // where of_pixels()
+  size_t bytes() const;  // of a half row's pixels
+  base::ImageView view(uint8_t* pixels) const;
   PictureSize size() const { return size_; }
-  void mix(uint8_t* own, uint8_t* other, const RowMix& mix, float* out) const;
+  void mix(const HalfRow& own, const HalfRow& other, const RowMix& mix, float* out) const;
 
  private:
+  void mix_pixels(const HalfRow& own, const HalfRow& other, const RowMix& mix, float* out) const;
+  void mix_numbers(const float* other, const RowMix& mix, float* out) const;
+  void finish(const HalfRow& row, float* out) const;
+
   PictureSize size_;
   const ValueTable& table_;
-  bool of_pixels_;
 };
 
 }  // namespace millrace::transforms

@@ -314,7 +314,10 @@ class OwnOp(timm.AugmentOp):
         (replaced("Invert", level_fn=own), "function of levels that is not timm's own"),
         (replaced(kwargs={"thresh": 3}), "passes 'thresh' to its function"),
         (replaced(kwargs={"fillcolor": 2.5, "resample": 2}), "whole numbers from 0 to 255"),
-        (replaced(kwargs={"resample": Image.Resampling.LANCZOS}), "lanczos interpolation has no native form"),
+        (
+            replaced(kwargs={"resample": Image.Resampling.LANCZOS}),
+            "with lanczos interpolation is none of nearest",
+        ),
         (timm.RandAugment([own]), "policies are native of AugmentOps"),
         (timm.RandAugment([OwnOp("Rotate", hparams=HPARAMS)]), "policies are native of AugmentOps"),
         (timm.RandAugment([]), "of 0 operations draws none"),

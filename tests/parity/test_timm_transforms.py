@@ -135,6 +135,53 @@ def test_crop_is_drawn_as_timms():
         same_distribution(a, b)
 
 
+@pytest.mark.parametrize(
+    "options, steps",
+    [
+        ({"train_crop_mode": "rkrc"}, ["drawn_resize", "frame"]),
+        ({"train_crop_mode": "rkrr"}, ["drawn_resize", "frame"]),
+        ({"interpolation": "lanczos"}, ["random_resized_crop"]),
+    ],
+)
+def test_crop_modes(options, steps):
+    train = create_transform(24, is_training=True, color_jitter=None, **options)
+    assert [op["op"] for op in lowered(train)][: len(steps)] == steps
+
+
+@pytest.mark.parametrize(
+    "options", [{"crop_mode": "border"}, {"crop_mode": "squash"}, {"crop_border_pixels": 3}]
+)
+def test_evaluation_is_timms(options):
+    transform = create_transform((3, 24, 16), interpolation="lanczos", **options)
+    pipeline = _core.ImagePipeline(lowered(transform))
+    for seed in range(5):
+        picture = make_picture(40 + 7 * seed, 70 - 6 * seed, seed=seed)
+        assert torch.equal(pipeline.apply(np.asarray(picture), 0, 0, 0), transform(picture))
+
+
+def test_several_rectangles():
+    erasing = RandomErasing(1.0, 0.2, 0.2, 1.0, min_count=2, max_count=4, device="cpu")
+    chain = lowered(transforms.ToTensor(), erasing)
+    assert chain[-1]["count"] == (2, 4)
+    pipeline, pixels, shares = _core.ImagePipeline(chain), np.full((60, 60, 3), 255, np.uint8), []
+    random.seed(5)
+    for number in range(600):
+        (op,) = pipeline.draw(60, 60, 3, 0, number)
+        boxes = [[op[name] for name in ("top", "left", "height", "width")], *op["more"]]
+        assert 2 <= len(boxes) <= 4
+        side = round((720 / len(boxes)) ** 0.5)
+        expected = torch.ones(3, 60, 60)
+        for top, left, height, width in boxes:
+            assert height == width == side
+            expected[:, top : top + height, left : left + width] = 0
+        made = pipeline.apply(pixels, 3, 0, number)
+        assert torch.equal(made, expected)
+        shares.append(
+            [float((made == 0).float().mean()), float((erasing(torch.ones(3, 60, 60)) == 0).float().mean())]
+        )
+    same_distribution(*np.array(shares).T)
+
+
 MODES = {"const": {"value": [0.0]}, "pixel": {"value": []}, "rand": {"value": [], "per_channel": True}}
 
 
@@ -191,35 +238,14 @@ def test_erasing_is_drawn_as_timms(mode):
             [timm.MaybePILToTensor(), RandomErasing(device="cpu")],
             "is native for float tensors; put MaybeToTensor",
         ),
-        (
-            [timm.MaybeToTensor(), RandomErasing(max_count=3, device="cpu")],
-            "1 to 3 rectangles, and the engine one",
-        ),
         ([timm.ToNumpy(), timm.MaybeToTensor()], "MaybeToTensor follows ToNumpy.* put ToNumpy last"),
         ([timm.MaybeToTensor(), timm.ToNumpy()], "ToNumpy follows another conversion to a tensor"),
-        (
-            [timm.CenterCropOrPad(9, fill=(0, 0, 1)), timm.MaybeToTensor()],
-            "CenterCropOrPad is native with black borders",
-        ),
-        (
-            [timm.CenterCropOrPad(9, padding_mode="edge"), timm.MaybeToTensor()],
-            "CenterCropOrPad is native with black borders",
-        ),
-        (
-            [timm.MaybeToTensor(), timm.RandomCropOrPad(9)],
-            "RandomCropOrPad of a tensor computes otherwise",
-        ),
         ([timm.ToTensor()], "ToTensor .of timm.data.transforms. has no native form"),
-        (
-            [timm.RandomResizedCropAndInterpolation(9, interpolation="lanczos"), timm.MaybeToTensor()],
-            "RandomResizedCropAndInterpolation with lanczos interpolation",
-        ),
         (
             [timm.MaybeToTensor(), timm.RandomResizedCropAndInterpolation(9)],
             "RandomResizedCropAndInterpolation of a tensor computes otherwise",
         ),
-        ([create_transform((3, 24, 16))], "ResizeKeepRatio .of timm.data.transforms. has no native form"),
-        ([create_transform(24, is_training=True, train_crop_mode="rkrc")], "ResizeKeepRatio"),
+        ([timm.MaybeToTensor(), timm.ResizeKeepRatio(9)], "ResizeKeepRatio of a tensor computes otherwise"),
         (
             [create_transform(24, is_training=True, separate=True)],
             r"a tuple of transforms, as timm's create_transform\(separate=True\) makes it",
@@ -313,6 +339,8 @@ EACH = {
     "MaybePILToTensor": timm.MaybePILToTensor,
     "ToNumpy": timm.ToNumpy,
     "RandomResizedCropAndInterpolation": lambda: timm.RandomResizedCropAndInterpolation(9),
+    "ResizeKeepRatio": lambda: timm.ResizeKeepRatio(9),
+    "TrimBorder": lambda: timm.TrimBorder(9),
     "CenterCropOrPad": lambda: timm.CenterCropOrPad(9),
     "RandomCropOrPad": lambda: timm.RandomCropOrPad(9),
     "RandomErasing": lambda: RandomErasing(device="cpu"),

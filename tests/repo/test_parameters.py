@@ -40,6 +40,7 @@ BY_TABLE = {
     # Their tables have one function for each transform.
     "_common/lowering/transforms.py": {"family", "t"},
     "_common/lowering/branches.py": {"family"},
+    "_common/lowering/geometry.py": {"family"},
     "_common/lowering/policies.py": {"family"},
     "_common/lowering/timm_policies.py": {"family"},
     "_common/lowering/timm_transforms.py": {"chain", "family", "t"},

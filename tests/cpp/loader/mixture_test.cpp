@@ -31,10 +31,13 @@ std::shared_ptr<sources::SampleFiles> noise() {
   return std::make_shared<sources::PixelFiles>(pixels, first, kSamples, kSide * kSide * 3);
 }
 
-std::vector<TransformSpec> chain(bool erasing, OutputType type = OutputType::f32) {
+enum class Numbers { plain, erased, noisy };
+
+std::vector<TransformSpec> chain(Numbers numbers, OutputType type = OutputType::f32) {
   std::vector<TransformSpec> steps{RandomResizedCrop{kHeight, kWidth}, HorizontalFlip{}, ToTensor{type},
                                    Normalize{{0.4, 0.5, 0.6}, {0.2, 0.3, 0.25}}};
-  if (erasing) steps.emplace_back(RandomErasing{.p = 0.5, .value = {}});
+  if (numbers == Numbers::erased) steps.emplace_back(RandomErasing{.p = 0.5, .value = {}});
+  if (numbers == Numbers::noisy) steps.emplace_back(GaussianNoise{});
   return steps;
 }
 
@@ -94,9 +97,9 @@ BatchMix random_mix(std::mt19937& random, int64_t rows) {
 }
 
 TEST(Mixture, GivesWhatTorchGivesOfFinishedRows) {
-  for (const bool erasing : {false, true})
+  for (const Numbers numbers : {Numbers::plain, Numbers::erased, Numbers::noisy})
     for (const int threads : {0, 1, 4}) {
-      const auto plain = loader(chain(erasing), {.threads = 0}), mixing = loader(chain(erasing), {threads});
+      const auto plain = loader(chain(numbers), {.threads = 0}), mixing = loader(chain(numbers), {threads});
       std::mt19937 random(7);
       std::vector<BatchMix> mixes;
       for (const auto& engine : {plain.get(), mixing.get()}) engine->start_epoch(5, 2);
@@ -113,14 +116,14 @@ TEST(Mixture, GivesWhatTorchGivesOfFinishedRows) {
         const Batch raw = take(*plain), got = take(*mixing);
         const std::vector<float> expected = mixed(values(raw), mix), found = values(got);
         ASSERT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0)
-            << threads << " threads, erasing " << erasing;
+            << threads << " threads, numbers " << static_cast<int>(numbers);
         ASSERT_EQ(got.labels, raw.labels);
       }
     }
 }
 
 TEST(Mixture, AnErrorOfARowIsTheBatchs) {
-  const auto engine = loader(chain(false), {.threads = 3});
+  const auto engine = loader(chain(Numbers::plain), {.threads = 3});
   engine->start_epoch(1, 0);
   engine->submit({1, kSamples, 2}, {{0.5f, 0.5f}, {2, 0, 1}});
   engine->submit({3, 4}, {{0.5f, 0.5f}, {1, 0}});
@@ -133,7 +136,8 @@ TEST(Mixture, AnErrorOfARowIsTheBatchs) {
 TEST(Mixture, EarlyEndsLeaveNothingBehind) {
   std::mt19937 random(9);
   for (int round = 0; round < 60; ++round) {
-    const auto engine = loader(chain(round % 2 == 0), {.threads = 1 + round % 4, .slots = 2});
+    const auto engine = loader(chain(round % 2 == 0 ? Numbers::erased : Numbers::plain),
+                               {.threads = 1 + round % 4, .slots = 2});
     for (uint64_t epoch = 0; epoch < 2; ++epoch) {
       engine->start_epoch(1, epoch);
       for (int batch = 0; batch < 6; ++batch) engine->submit({1, 2, 3, 4, 5}, random_mix(random, 5));
@@ -144,7 +148,7 @@ TEST(Mixture, EarlyEndsLeaveNothingBehind) {
 
 TEST(Mixture, RefusesWhatItCannotDo) {
   const BatchMix two{{0.5f, 0.5f}, {1, 0}};
-  const auto engine = loader(chain(false), {.threads = 1});
+  const auto engine = loader(chain(Numbers::plain), {.threads = 1});
   engine->start_epoch(1, 0);
   for (const std::vector<int32_t>& partners : std::vector<std::vector<int32_t>>{{0}, {0, 0}, {0, 2}, {-1, 0}})
     EXPECT_THROW(engine->submit({1, 2}, {{0.5f, 0.5f}, partners}), Error);
@@ -153,7 +157,7 @@ TEST(Mixture, RefusesWhatItCannotDo) {
     EXPECT_THROW(engine->submit({1, 2}, {{0, 1, box}, {1, 0}}), Error);
   engine->submit({1, 2}, two);
   for (const auto& other :
-       {loader(chain(false, OutputType::f16), {1}),
+       {loader(chain(Numbers::plain, OutputType::f16), {1}),
         loader({RandomResizedCrop{8, 8}, ToTensor{}}, {.threads = 1, .on_error = ErrorPolicy::replace}),
         loader({HorizontalFlip{}, ToTensor{}}, {1})}) {
     other->start_epoch(1, 0);

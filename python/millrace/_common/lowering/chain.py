@@ -70,6 +70,8 @@ class Chain:
         self.dtype: torch.dtype | None = None
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
         self.normalize: list[dict[str, Any]] = []
+        self.noise: list[dict[str, Any]] = []
+        self.noise_first = False  # it is added before Normalize
         self.erasing: list[dict[str, Any]] = []
 
     def finish(self) -> list[dict[str, Any]]:
@@ -81,7 +83,8 @@ class Chain:
         to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": FLOATS.get(self.dtype, "uint8")}
         if self.multiply:
             to_tensor["multiply"] = True
-        return [*self.picture, to_tensor, *self.normalize, *self.erasing]
+        floats = [self.noise, self.normalize] if self.noise_first else [self.normalize, self.noise]
+        return [*self.picture, to_tensor, *floats[0], *floats[1], *self.erasing]
 
     def knows(self, transform: Any) -> bool:
         """Whether `transform` is of a library's class that has a rule, or that holds others."""
@@ -169,10 +172,11 @@ class Chain:
             inner = Chain(self.rules, self.timm_rules)
             inner.dtype, inner.depth = self.dtype, self.depth + 1
             inner.row_type, inner.normalize = self.row_type, list(self.normalize)
+            inner.noise, inner.multiply = list(self.noise), self.multiply
             if inner.depth > _MOST_NESTED:
                 raise NotLowered(f"transforms are nested {_MOST_NESTED} deep")
             inner.add(transform)
-            if (inner.dtype, inner.normalize, inner.erasing) != (self.dtype, self.normalize, []):
+            if inner._tensor_state() != self._tensor_state() or inner.erasing:
                 raise NotLowered(
                     f"{describe(transform)} may or may not be applied, and does more than change the picture"
                 )
@@ -181,6 +185,9 @@ class Chain:
             self.row_type = inner.row_type
             found.append(inner.picture)
         return found
+
+    def _tensor_state(self) -> tuple[Any, ...]:
+        return self.dtype, self.multiply, self.normalize, self.noise
 
     def add_held(self, holder: Any, parts: Sequence[Any]) -> None:
         before = len(self.names)
@@ -220,7 +227,7 @@ class Chain:
                 raise NotLowered(
                     f"{name} of floats does not round to bytes; put it before ToTensor or ToDtype"
                 )
-            if transform.antialias is not True or op["interpolation"] == "nearest":
+            if transform.antialias is not True or op["interpolation"] not in ("bilinear", "bicubic"):
                 raise NotLowered(
                     f"{name} of a tensor is native only with antialias=True and bilinear or bicubic; put it"
                     " before the conversion"
@@ -230,7 +237,7 @@ class Chain:
                     f"torchvision's v1 {name} computes with floats on a tensor, which rounds otherwise than"
                     " on a PIL image; put it before PILToTensor, or take both from torchvision.transforms.v2"
                 )
-            if 1 in (op["height"], op["width"]):
+            if 1 in (op.get("height"), op.get("width")):
                 raise NotLowered(
                     f"torch resizes a tensor to one pixel in its own way; put {name} before the conversion"
                 )
@@ -248,6 +255,11 @@ class Chain:
         """
         if self.normalize:
             raise NotLowered(f"{name} after Normalize pads with normalised zeros; put it before Normalize")
+        if self.noise:
+            raise NotLowered(
+                f"{name} after GaussianNoise may pad, and what it pads has no noise; put it before"
+                " GaussianNoise"
+            )
         if self.dtype is not None and any(op.get("fill", ())):
             raise NotLowered(
                 f"{name} with a fill on a tensor fills in the tensor's range; put it before the conversion to"

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .chain import Chain
-from .recognising import V1, NotLowered, interpolation, picture_fill
+from .recognising import V1, NotLowered, map_interpolation, picture_fill
 
 KINDS = {
     "Identity": "identity",
@@ -103,7 +103,7 @@ def _bins(t: Any) -> int:
 
 def _add(chain: Chain, t: Any, branches: list[dict[str, Any]], **fields: Any) -> None:
     name = type(t).__name__
-    maps = {"interpolations": [interpolation(name, t)], "fill": picture_fill(name, t.fill)}
+    maps = {"interpolations": [map_interpolation(name, t.interpolation)], "fill": picture_fill(name, t.fill)}
     chain.change_picture(policy(name, branches, **maps, **fields), name)
 
 

@@ -34,14 +34,23 @@ def loaded(module: str, name: str) -> Any:
 
 OURS, V1, V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
 V1_POLICIES, TIMM = "torchvision.transforms.autoaugment", "timm.data"
+# By torchvision's values and Pillow's numbers. Of pictures, "nearest-exact" is Pillow's nearest, too.
 _INTERPOLATIONS = {
     "nearest": "nearest",
+    "nearest-exact": "nearest",
     "bilinear": "bilinear",
     "bicubic": "bicubic",
+    "lanczos": "lanczos",
+    "box": "box",
+    "hamming": "hamming",
     0: "nearest",
+    1: "lanczos",
     2: "bilinear",
     3: "bicubic",
+    4: "box",
+    5: "hamming",
 }
+_OF_MAPS = ("nearest", "bilinear", "bicubic")
 
 
 def pair(name: str, size: Any) -> tuple[int, int]:
@@ -57,13 +66,22 @@ def interpolation(name: str, transform: Any) -> str:
 
 def interpolation_name(name: str, mode: Any) -> str:
     """`mode`: an enum's member, its value, or Pillow's number."""
-    shown = str(getattr(mode, "name", mode)).lower().replace("_", "-")
-    mode = getattr(mode, "value", mode)
-    if mode not in _INTERPOLATIONS:
-        raise NotLowered(
-            f"{name} with {shown} interpolation has no native form; use nearest, bilinear or bicubic"
-        )
-    return _INTERPOLATIONS[mode]
+    value = getattr(mode, "value", mode)
+    if value not in _INTERPOLATIONS:
+        raise NotLowered(f"{name}(interpolation={mode!r}) is none of {', '.join(_names())}")
+    return _INTERPOLATIONS[value]
+
+
+def map_interpolation(name: str, mode: Any) -> str:
+    """As interpolation_name(), of what turns and tilts pictures."""
+    found = interpolation_name(name, mode)
+    if found not in _OF_MAPS:
+        raise NotLowered(f"{name} with {found} interpolation is none of {', '.join(_OF_MAPS)}")
+    return found
+
+
+def _names() -> list[str]:
+    return [name for name in _INTERPOLATIONS if isinstance(name, str)]
 
 
 def padding(padding: Any, family: str) -> tuple[int, int, int, int]:

@@ -1,4 +1,4 @@
-"""timm's own crops, padding and erasing, and its conversion for a prefetcher of its own."""
+"""timm's own crops, resize and erasing, and its conversion for a prefetcher of its own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import torch
 
 from .chain import FLOATS, Chain, Rule
-from .recognising import NotLowered, fill, interpolation_name, pair
+from .geometry import framed
+from .recognising import NotLowered, interpolation_name, pair
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
     name = "RandomResizedCropAndInterpolation"
     height, width = pair(name, t.size)
-    modes = t.interpolation if isinstance(t.interpolation, (list, tuple)) else [t.interpolation]
-    names = [interpolation_name(name, mode) for mode in modes]
+    names = _interpolations(name, t)
     op = {
         "op": "random_resized_crop",
         "height": height,
@@ -28,6 +28,35 @@ def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
     chain.change_picture(op | ({"interpolations": names} if len(names) > 1 else {}), name)
 
 
+def _interpolations(name: str, t: Any) -> list[str]:
+    modes = t.interpolation if isinstance(t.interpolation, (list, tuple)) else [t.interpolation]
+    return [interpolation_name(name, mode) for mode in modes]
+
+
+def _resize_keep_ratio(chain: Chain, t: Any, family: str) -> None:
+    height, width = pair("ResizeKeepRatio", t.size)
+    op = {
+        "op": "drawn_resize",
+        "kind": "keep_ratio",
+        "height": height,
+        "width": width,
+        "longest": float(t.longest),
+        "scale": tuple(map(float, t.random_scale_range)),
+        "scale_p": float(t.random_scale_prob),
+        "scale_is_area": bool(t.random_scale_area),
+        "aspect": tuple(map(float, t.random_aspect_range)),
+        "aspect_p": float(t.random_aspect_prob),
+        "interpolations": _interpolations("ResizeKeepRatio", t),
+    }
+    chain.change_picture(op, "ResizeKeepRatio")
+
+
+def _trim_border(chain: Chain, t: Any, family: str) -> None:
+    if not isinstance(t.border_size, int):
+        raise NotLowered(f"TrimBorder({t.border_size!r}) is no whole number")
+    chain.crop("TrimBorder", {"op": "frame", "kind": "pad", "padding": (-t.border_size,) * 4})
+
+
 def _random_erasing(chain: Chain, t: Any, family: str) -> None:
     if chain.dtype not in FLOATS:
         raise NotLowered(
@@ -35,11 +64,6 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
         )
     if str(t.device) != "cpu":
         raise NotLowered(f"timm's RandomErasing draws on device {t.device!r}; pass device='cpu'")
-    if (t.min_count, t.max_count) != (1, 1):
-        raise NotLowered(
-            f"timm's RandomErasing erases {t.min_count} to {t.max_count} rectangles, and the engine one;"
-            " leave the counts (re_count) out"
-        )
     low, high = t.log_aspect_ratio
     op: dict[str, Any] = {
         "op": "random_erasing",
@@ -50,27 +74,9 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
     }
     if t.rand_color and not t.per_pixel:
         op["per_channel"] = True
+    if (t.min_count, t.max_count) != (1, 1):
+        op["count"] = int(t.min_count), int(t.max_count)
     chain.erasing.append(op)
-
-
-def _center_crop_or_pad(chain: Chain, t: Any, family: str) -> None:
-    """Of black borders it is torchvision's CenterCrop, which pads and rounds alike."""
-    name = "CenterCropOrPad"
-    height, width = pair(name, t.size)
-    if t.padding_mode != "constant" or any(fill(name, t.fill)):
-        raise NotLowered(f"timm's {name} is native with black borders; leave fill and padding_mode out")
-    chain.change_picture({"op": "center_crop", "height": height, "width": width}, name)
-
-
-def _random_crop_or_pad(chain: Chain, t: Any, family: str) -> None:
-    """torchvision's RandomCrop pads both sides and then crops what timm places: each place is as likely, and
-    reflections are periodic, so they do not depend on how far the other side is padded.
-    """
-    name = "RandomCropOrPad"
-    height, width = pair(name, t.size)
-    op = {"op": "random_crop", "height": height, "width": width, "padding": (0, 0, 0, 0)}
-    op |= {"pad_if_needed": True, "fill": fill(name, t.fill), "padding_mode": t.padding_mode}
-    chain.change_picture(op, name)
 
 
 def _to_numpy(chain: Chain, t: Any, family: str) -> None:
@@ -80,8 +86,10 @@ def _to_numpy(chain: Chain, t: Any, family: str) -> None:
 
 TIMM_TRANSFORMS: dict[str, Rule] = {
     "RandomResizedCropAndInterpolation": _random_resized_crop,
-    "CenterCropOrPad": _center_crop_or_pad,
-    "RandomCropOrPad": _random_crop_or_pad,
+    "ResizeKeepRatio": _resize_keep_ratio,
+    "CenterCropOrPad": framed("CenterCropOrPad", "center"),
+    "RandomCropOrPad": framed("RandomCropOrPad", "anywhere"),
+    "TrimBorder": _trim_border,
     "RandomErasing": _random_erasing,
     "ToNumpy": _to_numpy,
 }
