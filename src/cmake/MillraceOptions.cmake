@@ -38,7 +38,8 @@ function(millrace_print_options)
   foreach(row
       "build type|${CMAKE_BUILD_TYPE}" "compiler|${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
       "MILLRACE_PYTHON|${MILLRACE_PYTHON}" "MILLRACE_TESTS|${MILLRACE_TESTS}" "MILLRACE_BENCHMARKS|${MILLRACE_BENCHMARKS}"
-      "MILLRACE_DEVELOPER|${MILLRACE_DEVELOPER}" "MILLRACE_SYSTEM_LIBRARIES|${MILLRACE_SYSTEM_LIBRARIES}" "MILLRACE_SANITIZE|${MILLRACE_SANITIZE}" "MILLRACE_CUDA|${MILLRACE_CUDA}"
+      "MILLRACE_DEVELOPER|${MILLRACE_DEVELOPER}" "MILLRACE_SYSTEM_LIBRARIES|${MILLRACE_SYSTEM_LIBRARIES}"
+      "MILLRACE_SANITIZE|${MILLRACE_SANITIZE}" "MILLRACE_CUDA|${MILLRACE_CUDA}"
       "libjpeg|${JPEG_VERSION} ${JPEG_LIBRARIES}" "highway|${HWY_VERSION}" "libdeflate|${DEFLATE_VERSION}"
       "libwebp|${WEBP_libwebp_VERSION}" "taken in|${taken_in}" "CUDA Toolkit|${cuda}")
     string(REPLACE "|" ";" cells "${row}")
@@ -49,7 +50,7 @@ function(millrace_print_options)
       list(GET cells 1 value)
     endif()
     string(LENGTH "${name}" width)
-    math(EXPR pad "22 - ${width}")
+    math(EXPR pad "28 - ${width}")
     string(REPEAT " " ${pad} space)
     message(STATUS "  ${name}${space}${value}")
   endforeach()
