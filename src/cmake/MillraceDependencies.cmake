@@ -53,7 +53,7 @@ function(millrace_take_in target entry)
     list(APPEND archives ${millrace_archive_${name}})
   endforeach()
   execute_process(
-    COMMAND ${CMAKE_CXX_COMPILER} -shared -o ${CMAKE_CURRENT_BINARY_DIR}/taken_in.so -Wl,-u,${entry} -Wl,-z,text
+    COMMAND ${CMAKE_CXX_COMPILER} -shared -o ${CMAKE_CURRENT_BINARY_DIR}/taken_in.so -Wl,-u,${entry} -Wl,-z,text -Wl,--exclude-libs,ALL
       -Wl,--start-group ${archives} -Wl,--end-group -lm -lpthread
     RESULT_VARIABLE refused OUTPUT_QUIET ERROR_QUIET)
   file(REMOVE ${CMAKE_CURRENT_BINARY_DIR}/taken_in.so)
