@@ -132,6 +132,7 @@ GatherField::GatherField(const py::tuple& parts, io::FileMappings& mappings) {
   if (!map.is_none()) {
     map_ = py::cast<Int64Array>(map);
     hold(*map_);
+    if (!stays_) map_ = py::cast<Int64Array>(map_->attr("copy")());
     native.map = std::span(map_->data(), static_cast<size_t>(map_->size()));
   }
   maker.highest = given<int64_t>(options, "highest");

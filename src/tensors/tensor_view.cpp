@@ -174,7 +174,8 @@ bool read_plain(PyObject* value, TensorView& view) {
   const TorchApi& torch = torch_api();
   if (!Py_IS_TYPE(value, torch.tensor) || !read_tensor(value, view)) return false;
   if (!has_gradients_or_signs(view.type)) return true;
-  if (torch.requires_grad(value) || (base::dtype_kind(view.type) == 'c' && torch.is_conj(value))) return false;
+  if (torch.requires_grad(value) || (base::dtype_kind(view.type) == 'c' && torch.is_conj(value)))
+    return false;
   // A sign that is turned lazily is that of a conjugate's imaginary part, whose values lie two apart. So most
   // tensors need not be asked.
   return (view.is_contiguous() && view.elements() > 1) || !torch.is_neg(value);
