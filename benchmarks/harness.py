@@ -199,7 +199,7 @@ def measure(
     root: str,
     plan: Plan,
     say: Callable[[str], None] = lambda _: None,
-) -> Iterator[dict]:
+) -> Generator[dict, None, None]:
     """Yields the records of one scenario; a peer that cannot start or is not right is left out, with a record
     saying so.
 

@@ -10,10 +10,7 @@ must be equal in value and type; `cv2` decodes with OpenCV, and is left out wher
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +18,10 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset
 
-from benchmarks.compare import latest_runs, rates_table
-from benchmarks.harness import ROOT, run_facts
+from benchmarks import photo_runs
+from benchmarks.harness import run_facts
 from benchmarks.loaders._torchvision import import_torchvision
-from benchmarks.runs import hold_to_cpus, rounds_told, rows_in_turns, stored
+from benchmarks.runs import rows_in_turns
 
 BATCH, SIDE = 32, 224
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -118,15 +115,6 @@ SCENARIOS: dict[str, tuple[Callable[[list[str]], Any], int, str]] = {
 }
 
 
-def photos(images: str, count: int) -> list[str]:
-    """`count` of the JPEGs in the class folders of `images`, of all classes alike."""
-    found = sorted(str(path) for path in Path(images).rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
-    if not found:
-        raise SystemExit(f"{images}: no JPEGs")
-    step = max(1, len(found) // count)
-    return found[::step][:count]
-
-
 def loaders(scenario: str, paths: list[str]) -> dict[str, Iterable]:
     import millrace
 
@@ -167,7 +155,7 @@ def measure(scenario: str, paths: list[str], rounds: int, cpus: list[int]) -> It
         for name, loader in made.items()
     }
     facts = run_facts(("torch", "torchvision", "pillow", "numpy", "opencv-python-headless", "datasets"))
-    common = {"scenario": scenario, "cpus": len(cpus), "photos": len(paths), **facts}
+    common = {"scenario": scenario, "cpus": len(cpus), "pictures": len(paths), **facts}
     yield from rows_in_turns(sides, rounds, cpus, common, rows_in)
 
 
@@ -175,39 +163,9 @@ def rows_in(batch: Any) -> int:
     return len(batch["image"] if isinstance(batch, dict) else batch)
 
 
-def table(records: list[dict]) -> str:
-    columns: dict[str, tuple[Callable[[dict], float | None], str]] = {
-        "CPU ms per photo": (lambda r: r["cpu_seconds"] / r["rows"] * 1e3, ".2f")
-    }
-    return "\n\n".join(
-        f"**{scenario}**, {workers} workers\n\n{rates_table(run, 'rows_per_s', 'photos/s', columns)}"
-        for (scenario, workers), run in latest_runs(records).items()
-    )
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help=", ".join(SCENARIOS))
-    parser.add_argument("--images", default=str(ROOT / "demo_data" / "photos"), help="class folders of JPEGs")
-    parser.add_argument("--photos", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/lazy_pictures/local.jsonl",
-        help="results are appended to this file",
-    )
-    arguments = parser.parse_args()
-    cpus, paths, records = hold_to_cpus(2), photos(arguments.images, arguments.photos), []
-    for scenario in arguments.scenario:
-        package = SCENARIOS[scenario][2]
-        if importlib.util.find_spec(package) is None:
-            print(f"{scenario} was left out: {package} is not installed")
-            continue
-        records += stored(measure(scenario, paths, arguments.rounds, cpus), arguments.out)
-    if records:
-        print(f"{rounds_told(records)}\n\n{table(records)}\n")
+    packages = {name: package for name, (*_, package) in SCENARIOS.items()}
+    photo_runs.run(__doc__, "lazy_pictures", packages, measure)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,7 @@ dataset with a chain that draws nothing. `timm` is left out where that is not in
 
 from __future__ import annotations
 
-import argparse
 import functools
-import importlib.util
 import itertools
 import json
 import pickle
@@ -29,13 +27,14 @@ import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, Dataset
 
-from benchmarks.compare import latest_runs, rates_table
-from benchmarks.harness import ROOT, run_facts
-from benchmarks.lazy_pictures import MEAN, SIDE, STD, photos
+from benchmarks import photo_runs
+from benchmarks.harness import run_facts
+from benchmarks.lazy_pictures import MEAN, SIDE, STD
 from benchmarks.loaders._torchvision import import_torchvision
-from benchmarks.runs import Sides, hold_to_cpus, rounds_told, rows_in_turns, stored
+from benchmarks.photo_runs import WORKERS, photos
+from benchmarks.runs import Sides, rows_in_turns
 
-WORKERS, CLASSES = 2, 10
+CLASSES = 10
 PACKAGES = ("torch", "torchvision", "timm", "pillow", "numpy")
 
 # ------------------------------------------------------------------ files, as the datasets want them
@@ -226,42 +225,17 @@ def measure(name: str, files: list[str] | int, rounds: int, cpus: list[int]) -> 
         yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(batch[1]))
 
 
-def table(records: list[dict]) -> str:
-    columns: dict[str, tuple[Callable[[dict], float | None], str]] = {
-        "CPU µs per picture": (lambda r: r["cpu_seconds"] / r["rows"] * 1e6, ",.0f")
-    }
-    return "\n\n".join(
-        f"**{scenario}**, {run[0]['pictures']:,} pictures, {workers} workers\n\n"
-        + rates_table(run, "rows_per_s", "pictures/s", columns)
-        for (scenario, workers), run in latest_runs(records).items()
-    )
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    photo_runs.run(
+        __doc__,
+        "picture_datasets",
+        {name: scenario.package for name, scenario in SCENARIOS.items()},
+        measure,
+        lambda parser: parser.add_argument("--pictures", type=int, default=50000, help="in memory"),
+        lambda name, given: (
+            given.pictures if SCENARIOS[name].in_memory else photos(given.images, given.photos)
+        ),
     )
-    parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help=", ".join(SCENARIOS))
-    parser.add_argument("--images", default=str(ROOT / "demo_data" / "photos"), help="class folders of JPEGs")
-    parser.add_argument("--photos", type=int, default=1000)
-    parser.add_argument("--pictures", type=int, default=50000, help="in memory")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/picture_datasets/local.jsonl",
-        help="results are appended to this file",
-    )
-    arguments = parser.parse_args()
-    cpus, records = hold_to_cpus(WORKERS), []
-    for name in arguments.scenario:
-        scenario = SCENARIOS[name]
-        if importlib.util.find_spec(scenario.package) is None:
-            print(f"{name} was left out: {scenario.package} is not installed")
-            continue
-        files = arguments.pictures if scenario.in_memory else photos(arguments.images, arguments.photos)
-        records += stored(measure(name, files, arguments.rounds, cpus), arguments.out)
-    if records:
-        print(f"{rounds_told(records)}\n\n{table(records)}\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Measures everything that is installed here and writes down what came out: results/NAME.jsonl, tables and plots beside it, and
-# the README's table.
+# Measures everything that is installed here and writes down what came out: results/NAME.jsonl, tables and plots beside it, the
+# README's table, and the figure and table of docs/measured.md.
 #
 #   benchmarks/publish.sh NAME [harness arguments]     about an hour with all loaders; leave the machine alone meanwhile
 set -eu
@@ -12,5 +12,6 @@ python=.venv/bin/python
 
 $python -m benchmarks.harness --out "$results.jsonl" "$@"
 $python -m benchmarks.compare "$results.jsonl" > "$results.md"
-$python -m benchmarks.compare "$results.jsonl" --workers 2 --readme README.md > /dev/null
+$python -m benchmarks.compare "$results.jsonl" --workers 2 --scenario imagenet_train --readme README.md > /dev/null
 $python -m benchmarks.plot "$results.jsonl" --out benchmarks/results
+$python -m benchmarks.figures

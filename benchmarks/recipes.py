@@ -12,9 +12,7 @@ where that is not installed.
 
 from __future__ import annotations
 
-import argparse
 import functools
-import importlib.util
 import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -24,12 +22,13 @@ from typing import Any
 import torch
 from PIL import ImageFilter, ImageOps
 
-from benchmarks.compare import latest_runs, rates_table
-from benchmarks.harness import ROOT, run_facts
-from benchmarks.lazy_pictures import MEAN, SIDE, STD, photos
+from benchmarks import photo_runs
+from benchmarks.harness import run_facts
+from benchmarks.lazy_pictures import MEAN, SIDE, STD
 from benchmarks.loaders._torchvision import import_torchvision
-from benchmarks.picture_datasets import PACKAGES, WORKERS, class_folders
-from benchmarks.runs import Sides, hold_to_cpus, rounds_told, rows_in_turns, stored
+from benchmarks.photo_runs import WORKERS
+from benchmarks.picture_datasets import PACKAGES, class_folders
+from benchmarks.runs import Sides, rows_in_turns
 
 BATCH = 32
 
@@ -180,10 +179,15 @@ def loaders(root: Path, scenario: str) -> dict[str, Iterable]:
         "persistent_workers": True,
         "collate_fn": None if collate is None else collate(),
     }
-    return {
+    made = {
         "torch": torch.utils.data.DataLoader(dataset, **options),
         "millrace": millrace.DataLoader(dataset, native="require", **options),
     }
+    if collate is not None:  # what the collate_fn adds
+        made["millrace, default_collate"] = millrace.DataLoader(
+            dataset, native="require", **options | {"collate_fn": None}
+        )
+    return made
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -228,40 +232,9 @@ def measure(name: str, paths: list[str], rounds: int, cpus: list[int]) -> Iterat
         yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(_tensors(batch)[-1]))
 
 
-def table(records: list[dict]) -> str:
-    columns: dict[str, tuple[Callable[[dict], float | None], str]] = {
-        "CPU ms per picture": (lambda r: r["cpu_seconds"] / r["rows"] * 1e3, ".2f")
-    }
-    return "\n\n".join(
-        f"**{scenario}**, {run[0]['pictures']:,} photos, {workers} workers\n\n"
-        + rates_table(run, "rows_per_s", "photos/s", columns)
-        for (scenario, workers), run in latest_runs(records).items()
-    )
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help=", ".join(SCENARIOS))
-    parser.add_argument("--images", default=str(ROOT / "demo_data" / "photos"), help="class folders of JPEGs")
-    parser.add_argument("--photos", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/recipes/local.jsonl",
-        help="results are appended to this file",
-    )
-    arguments = parser.parse_args()
-    cpus, records = hold_to_cpus(WORKERS), []
-    for name in arguments.scenario:
-        if importlib.util.find_spec(SCENARIOS[name][2]) is None:
-            print(f"{name} was left out: {SCENARIOS[name][2]} is not installed")
-            continue
-        paths = photos(arguments.images, arguments.photos)
-        records += stored(measure(name, paths, arguments.rounds, cpus), arguments.out)
-    if records:
-        print(f"{rounds_told(records)}\n\n{table(records)}\n")
+    packages = {name: package for name, (*_, package) in SCENARIOS.items()}
+    photo_runs.run(__doc__, "recipes", packages, measure)
 
 
 if __name__ == "__main__":

@@ -71,26 +71,23 @@ def compare(images: str, workers: int, plan: Plan) -> None:
 
     def value(loader: str, kind: str, field: str) -> float:
         return median(
-            r[field] for r in records if (r["loader"], r["kind"]) == (loader, kind) and not r.get("warmup")
+            float(r[field])
+            for r in records
+            if (r["loader"], r["kind"]) == (loader, kind) and not r.get("warmup")
         )
+
+    def both(kind: str, field: str, scale: float = 1) -> tuple[float, float]:
+        return value(usual, kind, field) * scale, value("millrace", kind, field) * scale
 
     def memory(loader: str) -> float:
         return (
             value(loader, "memory", "peak_pss_bytes") - value(loader, "memory", "import_torch_pss_bytes")
         ) / 1e6
 
-    rows = [
-        ("images per second", *(value(n, "epoch", "images_per_s") for n in (usual, "millrace")), "{:,.0f}"),
-        (
-            "first batch after iter(), ms",
-            *(value(n, "first", "seconds") * 1e3 for n in (usual, "millrace")),
-            "{:,.0f}",
-        ),
-        (
-            "CPU seconds per 1,000 images",
-            *(value(n, "epoch", "cpu_s_per_1000") for n in (usual, "millrace")),
-            "{:.2f}",
-        ),
+    rows: list[tuple[str, float, float, str]] = [
+        ("images per second", *both("epoch", "images_per_s"), "{:,.0f}"),
+        ("first batch after iter(), ms", *both("first", "seconds", 1e3), "{:,.0f}"),
+        ("CPU seconds per 1,000 images", *both("epoch", "cpu_s_per_1000"), "{:.2f}"),
         ("peak memory above import torch, MB", memory(usual), memory("millrace"), "{:,.0f}"),
     ]
     print(f"{described} against millrace, {workers} workers each on as many CPUs, same data, taking turns:\n")

@@ -2,9 +2,8 @@
 number of ranks.
 
     torchrun --nproc-per-node 4 examples/distributed.py --folder /tmp/run --stop-after 10
-    torchrun --nproc-per-node 3 examples/distributed.py --folder /tmp/run       # three ranks go on where four
-    stopped python examples/distributed.py                                              # both, one after the
-    other
+    torchrun --nproc-per-node 3 examples/distributed.py --folder /tmp/run   # three go on where four stopped
+    python examples/distributed.py                                          # both, one after the other
 
 Each rank is an ordinary script: torch's DistributedSampler, and a loader that counts the epochs for it.
 `gather_state` makes one state of all ranks' states, which any number of ranks can load.

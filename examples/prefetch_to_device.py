@@ -1,8 +1,7 @@
 """Puts batches of a plain torch DataLoader on the device ahead of the training step: one line.
 
-    python examples/prefetch_to_device.py                    # on torch's current accelerator, else on the CPU
-    python examples/prefetch_to_device.py --lightning        # the same loader in a Lightning Trainer, if it
-    is installed
+    python examples/prefetch_to_device.py               # on torch's current accelerator, else on the CPU
+    python examples/prefetch_to_device.py --lightning   # in a Lightning Trainer, where that is installed
 
 The photos stay uint8 on the link, a quarter of float32's bytes; normalising and flipping happen on the
 device, on the stream that copies.
@@ -21,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 CLASSES, BATCH = 10, 32
 
 
-class Photos(Dataset):
+class Photos(Dataset[tuple[torch.Tensor, int]]):
     """Pictures of 3 x 64 x 64 bytes, brighter from class to class."""
 
     def __len__(self) -> int:
@@ -51,7 +50,7 @@ def network() -> torch.nn.Module:
 
 def train(batches: Any) -> None:
     model = network().to(torch.accelerator.current_accelerator() or "cpu")
-    device = model[0].weight.device
+    device = next(iter(model.parameters())).device
     model(torch.zeros(1, 3, 64, 64, device=device))
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     for epoch in range(3):

@@ -1,7 +1,7 @@
 """Trains, is killed in the middle of an epoch, and goes on as if nothing had happened.
 
-    python examples/resume.py                 # starts itself twice: a run that dies, and the run that resumes
-    it python examples/resume.py --folder DIR    # one run; resumes from DIR/checkpoint.json if it is there
+    python examples/resume.py                 # starts itself twice: a run that dies, and one that resumes it
+    python examples/resume.py --folder DIR    # one run; resumes from DIR/checkpoint.json if it is there
 
 The loader's state goes into the checkpoint beside the model's. It is exact at every batch, whatever the
 workers had prepared, and a few kilobytes of JSON: with native transforms, crops and flips go on as well.
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from millrace import DataLoader
@@ -24,7 +25,7 @@ from torch.utils.data import Dataset
 SAMPLES, BATCH, EPOCHS, EVERY = 1000, 32, 3, 5
 
 
-class Waves(Dataset):
+class Waves(Dataset[Any]):
     """A sine wave with noise, and its frequency."""
 
     def __len__(self) -> int:

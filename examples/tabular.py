@@ -16,6 +16,7 @@ import csv
 import importlib.util
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import millrace
 import numpy as np
@@ -32,7 +33,7 @@ BATCH = 32
 def write_table(folder: Path) -> list[str]:
     """Two files of several row groups; returns the names of the measurements."""
     spec = importlib.util.find_spec("sklearn")
-    if spec is None:
+    if spec is None or not spec.submodule_search_locations:
         raise SystemExit("the table comes with scikit-learn: pip install scikit-learn")
     source = Path(spec.submodule_search_locations[0], "datasets", "data", "breast_cancer.csv")
     with source.open(newline="") as file:
@@ -43,7 +44,7 @@ def write_table(folder: Path) -> list[str]:
     columns["patient"] = np.arange(len(values))
     columns["diagnosis"] = np.array(header[2:])[values[:, -1].astype(int)]
     table = pa.table(columns)
-    holes = pa.array(np.where(columns["patient"] % 19 == 0, None, values[:, 3].astype(object)), pa.float32())
+    holes = pa.array(values[:, 3], mask=columns["patient"] % 19 == 0)
     table = table.set_column(3, "m03", holes)
     for part, rows_of_part in enumerate((table.slice(0, 300), table.slice(300))):
         pq.write_table(rows_of_part, folder / f"part-{part}.parquet", row_group_size=64)
@@ -63,7 +64,10 @@ def main() -> None:
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         names = write_table(Path(folder))
-        options = {"categories": {"diagnosis": ["malignant", "benign"]}, "nulls": {"m03": "mask"}}
+        options: dict[str, Any] = {
+            "categories": {"diagnosis": ["malignant", "benign"]},
+            "nulls": {"m03": "mask"},
+        }
         patients = range(569)
         training = Parquet(
             folder, filters=[("patient", "in", [p for p in patients if p % TEST_EVERY])], **options

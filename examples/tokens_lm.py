@@ -46,9 +46,11 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, _ = x.shape
         heads = self.look(self.before(x)).view(batch, length, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(*heads, is_causal=True)
+        query, key, value = heads
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.join(seen.transpose(1, 2).reshape(batch, length, WIDTH))
-        return x + self.think(self.between(x))
+        thought: torch.Tensor = self.think(self.between(x))
+        return x + thought
 
 
 class TinyGPT(nn.Module):
@@ -59,7 +61,8 @@ class TinyGPT(nn.Module):
         self.head = nn.Linear(WIDTH, 256)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.blocks(self.token(x) + self.place.weight[: x.shape[1]]))
+        scores: torch.Tensor = self.head(self.blocks(self.token(x) + self.place.weight[: x.shape[1]]))
+        return scores
 
 
 def main() -> None:

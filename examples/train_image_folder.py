@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from make_photos import show_progress
@@ -33,7 +33,9 @@ def split(count: int) -> tuple[list[int], list[int]]:
     return order[held_out:], order[:held_out]
 
 
-def make_loaders(root: str, workers: int | str, batch: int = 64) -> tuple[DataLoader, DataLoader, list[str]]:
+def make_loaders(
+    root: str, workers: int | Literal["auto"], batch: int = 64
+) -> tuple[DataLoader[Any], DataLoader[Any], list[str]]:
     """Training loader, validation loader, names of the classes."""
     finish = [T.ToTensor(), T.Normalize(MEAN, STD)]
     train_set = ImageFolder(
@@ -41,7 +43,7 @@ def make_loaders(root: str, workers: int | str, batch: int = 64) -> tuple[DataLo
     )
     val_set = ImageFolder(root, T.Compose([T.Resize(SIZE), T.CenterCrop(SIZE), *finish]))
     train, val = split(len(train_set))
-    options = {"batch_size": batch, "num_workers": workers, "persistent_workers": True}
+    options: dict[str, Any] = {"batch_size": batch, "num_workers": workers, "persistent_workers": True}
     return (
         DataLoader(Subset(train_set, train), shuffle=True, drop_last=len(train) >= batch, **options),
         DataLoader(Subset(val_set, val), **options),
@@ -64,7 +66,7 @@ def small_network(classes: int) -> nn.Module:
 
 
 @torch.no_grad()
-def accuracy(network: nn.Module, loader: DataLoader) -> float:
+def accuracy(network: nn.Module, loader: DataLoader[Any]) -> float:
     network.eval()
     right = seen = 0
     for images, labels in loader:
@@ -79,7 +81,7 @@ class Result(NamedTuple):
     stats: dict[str, Any]  # of the training loader
 
 
-def train(root: str, epochs: int, workers: int | str, enough: float = 1.0) -> Result:
+def train(root: str, epochs: int, workers: int | Literal["auto"], enough: float = 1.0) -> Result:
     """Trains until the validation accuracy is `enough`, at most `epochs`."""
     torch.manual_seed(0)
     train_loader, val_loader, classes = make_loaders(root, workers)
@@ -118,7 +120,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--workers", default="auto", help="threads; auto fits the CPUs this process may use")
     arguments = parser.parse_args()
-    workers = arguments.workers if arguments.workers == "auto" else int(arguments.workers)
+    workers: int | Literal["auto"] = "auto" if arguments.workers == "auto" else int(arguments.workers)
     train(arguments.root, arguments.epochs, workers)
 
 

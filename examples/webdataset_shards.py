@@ -47,10 +47,10 @@ def files_of(number: int) -> Iterator[tuple[str, bytes]]:
 
 
 def number_of(sample: dict[str, Any]) -> int:
-    return sample["json"]["number"]
+    return int(sample["json"]["number"])
 
 
-def numbers(loader: DataLoader) -> list[int]:
+def numbers(loader: DataLoader[Any]) -> list[int]:
     return [number for batch in loader for number in batch.tolist()]
 
 
@@ -72,7 +72,7 @@ def show(urls: str) -> None:
     print(f"few shards:  {share.rpartition(':')[0]}")
 
     # A training run is stopped in the middle of its second epoch, and a new process goes on from the state.
-    def make_loader() -> DataLoader:
+    def make_loader() -> DataLoader[Any]:
         dataset = WebDataset(urls, shardshuffle=True, seed=7).shuffle(100).decode(only="json").map(number_of)
         return DataLoader(dataset, batch_size=16, num_workers=2)
 

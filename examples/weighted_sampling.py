@@ -64,9 +64,9 @@ def main() -> None:
     state = json.dumps(iterators[0].state_dict())
     parts = []
     for rank in range(3):
-        sampler = DistributedWeightedSampler(weights_from_labels(LABELS), 10_000, num_replicas=3, rank=rank)
-        sampler.load_state_dict(json.loads(state))
-        parts.append(list(sampler))
+        one = DistributedWeightedSampler(weights_from_labels(LABELS), 10_000, num_replicas=3, rank=rank)
+        one.load_state_dict(json.loads(state))
+        parts.append(list(one))
     rest = [index for step in zip(*parts) for index in step]
     print(
         f"taken up by three:    {'the same draws' if rest[:7200] == alone[2800:] else 'OTHER DRAWS'}, from a"

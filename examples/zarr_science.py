@@ -31,9 +31,10 @@ EPOCHS, BATCH = 5, 8
 
 def simulate() -> np.ndarray:
     """float32 [time, lat, lon], of mean about 0 and standard deviation about 1."""
-    package = Path(
-        importlib.util.find_spec("skimage").origin
-    ).parent  # its pictures need none of what its code needs
+    spec = importlib.util.find_spec("skimage")
+    if spec is None or not spec.origin:
+        raise SystemExit("the picture comes with scikit-image: pip install scikit-image")
+    package = Path(spec.origin).parent  # its pictures need none of what its code needs
     picture = (
         Image.open(package / "data" / "moon.png").convert("L").resize((LONS, LATS), Image.Resampling.BOX)
     )
@@ -51,7 +52,9 @@ def simulate() -> np.ndarray:
         field = np.fft.irfft(np.fft.rfft(field, axis=1) * np.exp(turned * tide), LONS, axis=1)
         field += 0.02 * latitude * np.cos(2 * np.pi * step / 100)
         steps[step] = field + 0.02 * random.standard_normal(field.shape)
-    return (steps - steps.mean()) / steps.std()
+    steps -= steps.mean()
+    steps /= steps.std()
+    return steps
 
 
 def write(folder: Path) -> None:
@@ -91,9 +94,9 @@ def main() -> None:
 def train(store: Path) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    past_and_next = {"window": PAST + 1, "stride": 1}
-    training = Zarr(store, "t2m", select={"time": slice(0, 320)}, **past_and_next)
-    held_out = Zarr(store, "t2m", select={"time": slice(320, None)}, **past_and_next)
+    both = PAST + 1  # the past, and the step to be forecast
+    training = Zarr(store, "t2m", select={"time": slice(0, 320)}, window=both, stride=1)
+    held_out = Zarr(store, "t2m", select={"time": slice(320, None)}, window=both, stride=1)
     sampler = training.shuffled(buffer_chunks=3, seed=0)
     loader = DataLoader(training, BATCH, sampler=sampler, num_workers=2)
     print(f"{len(training)} windows of {PAST + 1} x {LATS} x {LONS}, read by {training.readers['t2m']}")

@@ -5,9 +5,13 @@
 #
 # PYTHON=python3.12   the interpreter to make .venv from (3.10 or newer)
 # TORCH=...           what to ask pip for when there is no torch; several words are allowed ("torch==2.13.0 --index-url ...")
+# TORCHVISION=...     the same for torchvision; "none" leaves it out. Without it, the build that fits torch, if there is one: PyPI's
+#                     expects a torch with CUDA, and beside the CPU build of torch `import torchvision` fails. "any": else PyPI's,
+#                     whose transforms the tests can use all the same (benchmarks/loaders/_torchvision.py)
 # CLIENTS=1           also the frameworks that tests/clients drives millrace with, nginx and an S3 server for the tests of
-#                     stores, Chromium for those of pages, and the libraries of formats that millrace reads through them or is
-#                     compared with (Parquet, HDF5, Zarr, tokenizers, ...); without them these tests are skipped
+#                     stores, Chromium for those of pages, what builds the documentation and runs notebooks, and the libraries of
+#                     formats that millrace reads through them or is compared with (Parquet, HDF5, Zarr, tokenizers, ...); without
+#                     them these tests are skipped
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +21,7 @@ cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
 test_packages="pytest pytest-xdist hypothesis psutil"
 client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] rich prometheus-client"
+notebook_packages="nbclient nbformat ipykernel"
 format_packages="pyarrow h5py zarr tensorstore tokenizers xarray dask[array] polars duckdb matplotlib"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 store_packages="obstore"                    # what it depends on comes with torch
@@ -26,7 +31,7 @@ stop() { printf '\nset-up stopped: %s\n' "$*" >&2; exit 1; }
 
 # ---------------------------------------------------------------- is there anything to do?
 stamp=.venv/millrace-setup
-wanted="$(cksum < scripts/setup.sh) PYTHON=${PYTHON:-} TORCH=${TORCH:-} CLIENTS=${CLIENTS:-}"
+wanted="$(cksum < scripts/setup.sh) PYTHON=${PYTHON:-} TORCH=${TORCH:-} TORCHVISION=${TORCHVISION:-} CLIENTS=${CLIENTS:-}"
 if [ -x .venv/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$wanted" ]; then exit 0; fi
 
 # ---------------------------------------------------------------- system packages
@@ -120,6 +125,16 @@ venv=$PWD/.venv/bin/python
 "$venv" -m pip --version > /dev/null 2>&1 || "$venv" -m ensurepip > /dev/null  # an interrupted set-up may have left none
 site=$("$venv" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
 echo "$PWD/python" > "$site/millrace-source-tree.pth"  # `import millrace` finds python/millrace, where the build puts _core
+# The command that a wheel would install. It runs once the build has put _core there.
+cat > .venv/bin/millrace <<LAUNCHER
+#!$venv
+import sys
+
+from millrace.__main__ import script
+
+sys.exit(script())
+LAUNCHER
+chmod +x .venv/bin/millrace
 
 not_installed() {
   "$venv" - "$@" <<'PY'
@@ -156,11 +171,35 @@ if [ -n "$required" ]; then
   pip_install -q $required || stop "pip could not install: $required"
 fi
 
-# torchvision is what the tests compare with; each torch release has exactly one.
-torchvision=$("$venv" -c '
+# torchvision is what the tests compare with; each torch release has exactly one, which has its patch level, too.
+install_torchvision() {
+  local asked=${TORCHVISION:-} release patch build
+  if [ "$asked" = none ] || [ -z "$(not_installed torchvision)" ]; then return; fi
+  read -r release patch build < <("$venv" -c '
 import importlib.metadata as m
-print("torchvision==0.%d.*" % (int(m.version("torch").split(".")[1]) + 15))')
-for optional in "$torchvision" $photo_packages $store_packages; do
+version, _, build = m.version("torch").partition("+")
+_, minor, patch = version.split(".")[:3]
+print("torchvision==0.%d" % (int(minor) + 15), patch, build)')
+  if [ -n "$asked" ] && [ "$asked" != any ]; then
+    say "installing $asked (without its dependencies)"
+    pip_install -q --no-deps $asked || stop "pip could not install TORCHVISION='$asked'"
+    return
+  fi
+  if [ "$build" = cpu ]; then
+    say "installing $release.$patch+cpu (without its dependencies)"
+    pip_install -q --no-deps "$release.$patch+cpu" 2> /dev/null && return
+    pip_install -q --no-deps "$release.$patch+cpu" --extra-index-url "$cpu_wheels" 2> /dev/null && return
+    if [ "$asked" != any ]; then
+      echo "    not to be had: PyPI's torchvision cannot be imported beside torch's CPU build, so it is left out, and what" \
+        "compares with it will be skipped"
+      return
+    fi
+  fi
+  say "installing $release.* (without its dependencies)"
+  pip_install -q --no-deps "$release.*" || echo "    not to be had: what compares with it will be skipped"
+}
+install_torchvision
+for optional in $photo_packages $store_packages; do
   [ -n "$(not_installed "${optional%%==*}")" ] || continue
   say "installing $optional (without its dependencies)"
   pip_install -q --no-deps "$optional" || echo "    not to be had: what compares with it will be skipped"
@@ -175,12 +214,20 @@ for name in ("torch", "torchvision", "numpy", "pillow"):
     except PackageNotFoundError:
         pass
 PY
-  for client in $client_packages $format_packages; do
+  for client in $client_packages $format_packages $notebook_packages; do
     [ -n "$(not_installed "$client")" ] || continue
+    if [ "$client" = timm ] && [ -n "$(not_installed torchvision)" ]; then  # it would bring PyPI's torchvision
+      echo "    timm needs torchvision: its tests will be skipped"
+      continue
+    fi
     say "installing $client"
     pip_install -q --prefer-binary --constraint .venv/installed-versions.txt "$client" ||
       echo "    not to be had: its tests will be skipped"
   done
+  if [ -n "$(not_installed mkdocs mkdocs-material)" ]; then
+    say "installing what builds the documentation"
+    pip_install -q -r docs/requirements.txt || echo "    not to be had: its tests will be skipped"
+  fi
   # The command that tests look for, and the packages that bring it.
   install_program() {
     if command -v "$1" > /dev/null || [ -x "/usr/sbin/$1" ] || ! command -v apt-get > /dev/null; then return; fi

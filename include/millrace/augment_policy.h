@@ -64,8 +64,8 @@ struct AugmentOp {
   double share = 0;
   int32_t bins = 0;
   bool whole = false;
-  int32_t least_bits =
-      1;  // posterize: a picture for which fewer are drawn is an error, as in Pillow from 13 on
+  // Posterize: a picture for which fewer bits are drawn is an error, as in Pillow from 13 on.
+  int32_t least_bits = 1;
 };
 
 struct AugmentBranch {
@@ -95,8 +95,8 @@ struct AugMix {
   int32_t width = 3;     // copies
   int32_t depth = -1;    // operations on each; -1: 1 to 3, drawn
   double alpha = 1;      // of the Dirichlet and Beta distributions of the shares
-  bool blended =
-      false;  // copies are blended into the picture one by one, in bytes, instead of summed in floats
+  // Copies are blended into the picture one by one, in bytes, instead of summed in floats.
+  bool blended = false;
 };
 
 }  // namespace millrace

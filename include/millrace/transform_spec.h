@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -26,8 +27,9 @@ struct RandomResizedCrop {
 // of_tensor: rounded as torch's resize of a tensor of bytes does it; else as Pillow's of a picture. They
 // differ by a few levels.
 struct Resize {
-  int32_t height = 0, width = 0;  // width == 0: `height` is the length of the shorter side
-  int32_t max_size = 0;           // 0: none; else the longer side's limit (shorter-side form only)
+  // width == 0: `height` is the length of the shorter side; both 0: `max_size` is that of the longer side
+  int32_t height = 0, width = 0;
+  int32_t max_size = 0;  // 0: none; else the longer side's limit (shorter-side form only)
   Interpolation interpolation = Interpolation::bilinear;
   bool of_tensor = false;
 };
@@ -39,6 +41,23 @@ struct RandomCrop {
   int32_t height = 0, width = 0;
   std::array<int32_t, 4> padding{};  // left, top, right, bottom
   bool pad_if_needed = false;
+  std::array<uint8_t, 3> fill{};
+  PaddingMode padding_mode = PaddingMode::constant;
+};
+// The picture in a frame: a rectangle that may reach outside of the picture, where the padding mode says what
+// is seen.
+struct Frame {
+  enum class Kind : uint8_t {
+    pad,       // by `padding`; negative: cut off. torchvision's Pad, timm's TrimBorder
+    center,    // height x width of the middle: timm's CenterCropOrPad
+    anywhere,  // height x width, along each axis inside or around the picture: timm's RandomCropOrPad
+    zoom_out,  // larger by a factor of `side` both ways, the picture anywhere in it: torchvision's
+               // RandomZoomOut
+  };
+  Kind kind = Kind::pad;
+  int32_t height = 0, width = 0;
+  std::array<int32_t, 4> padding{};  // left, top, right, bottom
+  double side_min = 1, side_max = 4, p = 1;
   std::array<uint8_t, 3> fill{};
   PaddingMode padding_mode = PaddingMode::constant;
 };
@@ -57,10 +76,38 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// To a size that depends on the picture's and on chance.
+struct DrawnResize {
+  enum class Kind : uint8_t {
+    keep_ratio,  // timm's ResizeKeepRatio
+    shortest,    // torchvision's RandomShortestSize: the shorter side becomes one of `sizes`
+    jitter,      // torchvision's ScaleJitter
+    between,     // torchvision's RandomResize: the shorter side lies between two `sizes`, the second left out
+  };
+  Kind kind = Kind::keep_ratio;
+  int32_t height = 0, width = 0;  // keep_ratio, jitter: what the picture is fitted to
+  double longest = 0;             // keep_ratio: 0: covers height x width, 1: lies inside of it
+  Range scale{1, 1};              // keep_ratio, jitter: a factor of both sides
+  double scale_p = 0;             // keep_ratio: how often it is drawn
+  bool scale_is_area = false;     // keep_ratio: of the part of the picture that then fills height x width
+  Range aspect{1, 1};             // keep_ratio: a factor of width / height
+  double aspect_p = 0;
+  std::vector<int32_t> sizes{};  // shortest, between
+  int32_t max_size = 0;          // shortest: the longer side's limit; 0: none
+  std::vector<Interpolation> interpolations{Interpolation::bilinear};  // one is drawn
+  bool of_tensor = false;                                              // as Resize's
+};
+
 // Colours, with Pillow's 8-bit arithmetic. A range that is missing leaves that property alone.
 struct ColorJitter {
   std::optional<Range> brightness{}, contrast{}, saturation{}, hue{};
   double p = 1;  // how often it is applied: torchvision's RandomApply around it
+};
+// Brightness, saturation and hue in this order, contrast before or after the last two, then the channels in
+// another order: each happens with probability p.
+struct PhotometricDistort {
+  Range brightness{0.875, 1.125}, contrast{0.5, 1.5}, saturation{0.5, 1.5}, hue{-0.05, 0.05};
+  double p = 0.5;
 };
 struct Grayscale {};  // three equal channels: torchvision's Grayscale(3)
 struct RandomGrayscale {
@@ -86,6 +133,12 @@ struct RandomAffine {
   std::optional<std::array<double, 2>> center{};
   std::array<uint8_t, 3> fill{};
 };
+// The picture's corners move inwards, each by up to distortion_scale of half a side.
+struct RandomPerspective {
+  double distortion_scale = 0.5, p = 0.5;
+  Interpolation interpolation = Interpolation::bilinear;
+  std::array<uint8_t, 3> fill{};
+};
 struct GaussianBlur {
   int32_t kernel_width = 0, kernel_height = 0;  // odd
   Range sigma{0.1, 2.0};                        // pixels
@@ -104,17 +157,35 @@ struct ToTensor {
 struct Normalize {
   std::vector<double> mean, std;
 };  // one or three values each; needs a float tensor before it
-// Replaces a random rectangle of a float tensor; only at the end of a chain.
+// Adds normal noise to a tensor of f32, before or behind Normalize. clip: to 0..1.
+struct GaussianNoise {
+  double mean = 0, sigma = 0.1;
+  bool clip = true;
+};
+// Replaces random rectangles of a float tensor; only at the end of a chain.
 struct RandomErasing {
   double p = 0.5;
   Range scale{0.02, 0.33}, ratio{0.3, 3.3};  // share of the area; height / width
   std::vector<double> value{0};              // one or three; empty: normal noise
   bool per_channel = false;                  // noise of one number for each channel
+  int32_t count_min = 1, count_max = 1;      // rectangles, which share the area
+};
+
+// One of several lists of transforms of pictures; lists may be empty.
+struct ChoiceBranches;
+struct RandomChoice {
+  std::vector<double> weights;  // one for each branch
+  std::shared_ptr<const ChoiceBranches> branches;
 };
 
 using TransformSpec =
-    std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip,
-                 ExifTranspose, ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine,
-                 GaussianBlur, AugmentPolicy, AugMix, ToTensor, Normalize, RandomErasing>;
+    std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, Frame, HorizontalFlip, VerticalFlip,
+                 ExifTranspose, DrawnResize, ColorJitter, PhotometricDistort, Grayscale, RandomGrayscale,
+                 RandomRotation, RandomAffine, RandomPerspective, GaussianBlur, AugmentPolicy, AugMix,
+                 RandomChoice, ToTensor, GaussianNoise, Normalize, RandomErasing>;
+
+struct ChoiceBranches {
+  std::vector<std::vector<TransformSpec>> lists;
+};
 
 }  // namespace millrace

@@ -8,10 +8,12 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bindings.h"
 #include "device/batch_ops.h"
+#include "device/chain_augmentation.h"
 #include "device/fused_augment.h"
 #include "millrace/error.h"
 
@@ -175,7 +177,23 @@ struct FusedPlan {
   FusedPlan(const Array<int32_t>& geometry, const Array<uint8_t>& flags, bool bicubic,
             const Array<uint8_t>& order, const Array<double>& factors)
       : augmentations(augmentations_of(geometry, flags, bicubic, order, factors)) {}
+  explicit FusedPlan(std::vector<device::Augmentation> all) : augmentations(std::move(all)) {}
 };
+
+// Picture i, of sizes[i] (width, height), gets the decisions of the key (seed, 0, i, 0).
+FusedPlan plan_of_pipeline(const Pipeline& pipeline, const std::vector<std::pair<int32_t, int32_t>>& sizes,
+                           const py::int_& seed) {
+  std::vector<device::Augmentation> all;
+  for (const auto& [width, height] : sizes) {
+    const auto drawn = pipeline.native->draw(width, height, 1, make_key(seed, 0, std::ssize(all), 0));
+    auto made = device::augmentation_of(pipeline.native->chain(), {width, height}, drawn);
+    if (!made)
+      throw Error(ErrorKind::unavailable,
+                  "picture " + std::to_string(all.size()) + " is the CPU's with this chain");
+    all.push_back(std::move(*made));
+  }
+  return FusedPlan(std::move(all));
+}
 
 void bind_fused(py::module_& m) {
   using PictureTuple = std::tuple<uintptr_t, int32_t, int32_t, int32_t,
@@ -184,6 +202,7 @@ void bind_fused(py::module_& m) {
       .def(py::init<const Array<int32_t>&, const Array<uint8_t>&, bool, const Array<uint8_t>&,
                     const Array<double>&>(),
            py::arg("geometry"), py::arg("flags"), py::arg("bicubic"), py::arg("order"), py::arg("factors"))
+      .def_static("of_pipeline", &plan_of_pipeline, py::arg("pipeline"), py::arg("sizes"), py::arg("seed"))
       .def(
           "workspace_bytes",
           [](const FusedPlan& plan, int32_t height, int32_t width) {

@@ -138,8 +138,7 @@ struct Dataset {
     const std::vector<transforms::OutputShape> parts = native->parts();
     if (parts.empty()) return tensor;
     py::list lengths, views;
-    for (const transforms::OutputShape& part : parts)
-      lengths.append(int64_t{part.channels} * part.height * part.width);
+    for (const transforms::OutputShape& part : parts) lengths.append(part.elements());
     const py::list flat(tensor.attr("flatten")().attr("split")(lengths));
     for (size_t i = 0; i < parts.size(); ++i)
       views.append(flat[i].attr("view")(parts[i].channels, parts[i].height, parts[i].width).attr("clone")());

@@ -1,4 +1,5 @@
 // Loader: the engine's consumer side.
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -57,6 +58,19 @@ struct Loader : ImageEngine<loader::DataLoader> {
         py::reinterpret_steal<py::object>(tensors::new_tensor({batch.rows}, base::DType::i64, &data));
     std::memcpy(data, batch.labels.data(), batch.labels.size() * sizeof(int64_t));
     return py::make_tuple(std::move(images), std::move(labels));
+  }
+
+  // `box`: (left, top, width, height) in pixels, or None.
+  void submit_mixed(const py::object& indices, std::vector<int32_t> partners, float own, float other,
+                    const py::object& box) {
+    auto list = make_indices(indices);
+    loader::BatchMix mix{{own, other}, std::move(partners)};
+    if (!box.is_none()) {
+      const auto [left, top, width, height] = box.cast<std::array<int32_t, 4>>();
+      mix.mix.box = base::Rect{left, top, width, height};
+    }
+    py::gil_scoped_release release;
+    native->submit(std::move(list), std::move(mix));
   }
 
   py::dict stats() const { return to_dict(native->stats()); }
@@ -137,6 +151,11 @@ void bind_loader(py::module_& m) {
              py::arg("dataset"), py::arg("threads"), py::arg("slots") = 3, py::arg("on_error") = "raise",
              py::arg("drop_last") = false, py::arg("memory") = "system");
   def_engine(engine);
+  engine.def("submit_mixed", &Loader::submit_mixed, py::arg("indices"), py::arg("partners"), py::arg("own"),
+             py::arg("other"), py::arg("box") = py::none());
+  engine.def_property_readonly("mixes", [](const Loader& loader) {
+    return loader.dataset->views.size() == 1 && loader.dataset->pipeline().mixer() != nullptr;
+  });
   engine.def(
       "set_limits", [](Loader& loader, int threads, int slots) { loader.native->set_limits(threads, slots); },
       py::arg("threads"), py::arg("slots"));

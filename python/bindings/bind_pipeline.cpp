@@ -24,15 +24,20 @@ py::dict box_dict(const char* op, const base::Rect& box) {
   return d;
 }
 
+py::list box_list(const std::vector<base::Rect>& boxes) {
+  py::list list;
+  for (const base::Rect& box : boxes) list.append(py::make_tuple(box.top, box.left, box.height, box.width));
+  return list;
+}
+
 py::dict flip_dict(const char* op, bool applied) {
   py::dict d = named(op);
   d["flip"] = applied;
   return d;
 }
 
-py::dict color_dict(const transforms::ColorJitterParams& color, bool applied) {
-  py::dict d = named("color_jitter");
-  d["applied"] = applied;
+py::dict color_dict(const transforms::ColorJitterParams& color) {
+  py::dict d;
   py::list order;
   const auto add = [&](const char* name, double factor) {
     order.append(name);
@@ -63,7 +68,16 @@ py::dict affine_dict(const transforms::AffineParams& affine, const transforms::I
   return d;
 }
 
-constexpr const char* kInterpolationNames[] = {"nearest", "bilinear", "bicubic"};
+constexpr const char* kInterpolationNames[] = {"nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"};
+
+py::dict perspective_dict(const transforms::OpParams& op) {
+  py::dict d = named("random_perspective");
+  d["applied"] = op.applied;
+  if (!op.applied) return d;
+  d["corners"] = py::cast(op.perspective.corners);
+  d["coefficients"] = py::cast(op.perspective.inverse);
+  return d;
+}
 
 const char* augment_name(AugmentKind kind) {
   static constexpr const char* kNames[] = {
@@ -113,13 +127,43 @@ py::dict decision(const transforms::OpParams& op) {
   switch (op.kind) {
     case transforms::OpParams::Kind::resized_crop: return box_dict("random_resized_crop", op.box);
     case transforms::OpParams::Kind::crop: return box_dict("random_crop", op.box);
+    case transforms::OpParams::Kind::frame:
+      d = box_dict("frame", op.box);
+      d["applied"] = op.applied;
+      break;
+    case transforms::OpParams::Kind::resize:
+      d = named("drawn_resize");
+      d["height"] = op.box.height;
+      d["width"] = op.box.width;
+      d["interpolation"] = kInterpolationNames[static_cast<size_t>(op.interpolation)];
+      break;
+    case transforms::OpParams::Kind::perspective: return perspective_dict(op);
     case transforms::OpParams::Kind::flip_horizontal: return flip_dict("horizontal_flip", op.applied);
     case transforms::OpParams::Kind::flip_vertical: return flip_dict("vertical_flip", op.applied);
     case transforms::OpParams::Kind::orientation:
       d = named("exif_transpose");
       d["orientation"] = op.orientation;
       break;
-    case transforms::OpParams::Kind::color_jitter: return color_dict(op.color, op.applied);
+    case transforms::OpParams::Kind::color_jitter:
+      d = color_dict(op.color);
+      d["op"] = "color_jitter";
+      d["applied"] = op.applied;
+      break;
+    case transforms::OpParams::Kind::distort:
+      d = color_dict(op.color);
+      d["op"] = "photometric_distort";
+      d["permutation"] =
+          op.applied ? py::make_tuple(op.permutation & 3, op.permutation >> 2 & 3, op.permutation >> 4 & 3)
+                     : py::object(py::none());
+      break;
+    case transforms::OpParams::Kind::choice:
+      d = named("random_choice");
+      d["chosen"] = op.chosen;
+      break;
+    case transforms::OpParams::Kind::noise:
+      d = named("gaussian_noise");
+      d["key"] = op.noise;
+      break;
     case transforms::OpParams::Kind::affine: return affine_dict(op.affine, op.inverse);
     case transforms::OpParams::Kind::grayscale:
       d = named("random_grayscale");
@@ -135,6 +179,7 @@ py::dict decision(const transforms::OpParams& op) {
     case transforms::OpParams::Kind::erase:
       d = box_dict("random_erasing", op.box);
       d["applied"] = op.applied;
+      if (!op.more_boxes.empty()) d["more"] = box_list(op.more_boxes);
       break;
   }
   return d;

@@ -1,8 +1,11 @@
 // Chains of dicts, as lowering makes them, to TransformSpecs.
 #include "chain_dicts.h"
 
+#include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace millrace::python {
 namespace {
@@ -28,9 +31,10 @@ Enum choice(const py::dict& op, const char* name, const std::pair<const char*, E
   return named_choice(field<std::string>(op, name), name, names);
 }
 
-constexpr std::pair<const char*, Interpolation> kInterpolations[] = {{"nearest", Interpolation::nearest},
-                                                                     {"bilinear", Interpolation::bilinear},
-                                                                     {"bicubic", Interpolation::bicubic}};
+constexpr std::pair<const char*, Interpolation> kInterpolations[] = {
+    {"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear},
+    {"bicubic", Interpolation::bicubic}, {"lanczos", Interpolation::lanczos},
+    {"box", Interpolation::box},         {"hamming", Interpolation::hamming}};
 Interpolation interpolation(const py::dict& op) {
   return choice<Interpolation>(op, "interpolation", kInterpolations);
 }
@@ -61,6 +65,63 @@ std::optional<Range> optional_range(const py::dict& op, const char* name) {
   return field<py::object>(op, name).is_none() ? std::nullopt : std::optional<Range>(range(op, name));
 }
 
+constexpr std::pair<const char*, PaddingMode> kPaddingModes[] = {{"constant", PaddingMode::constant},
+                                                                 {"edge", PaddingMode::edge},
+                                                                 {"reflect", PaddingMode::reflect},
+                                                                 {"symmetric", PaddingMode::symmetric}};
+
+template <class T>
+void take(const py::dict& op, const char* name, T& into) {
+  if (op.contains(name)) into = op[name].cast<T>();
+}
+
+void take(const py::dict& op, const char* name, Range& into) {
+  if (op.contains(name)) into = range(op, name);
+}
+
+Frame frame(const py::dict& op) {
+  Frame frame;
+  frame.kind = choice<Frame::Kind>(op, "kind",
+                                   {{"pad", Frame::Kind::pad},
+                                    {"center", Frame::Kind::center},
+                                    {"anywhere", Frame::Kind::anywhere},
+                                    {"zoom_out", Frame::Kind::zoom_out}});
+  take(op, "height", frame.height);
+  take(op, "width", frame.width);
+  take(op, "padding", frame.padding);
+  Range side{frame.side_min, frame.side_max};
+  take(op, "side_range", side);
+  frame.side_min = side.min;
+  frame.side_max = side.max;
+  take(op, "p", frame.p);
+  take(op, "fill", frame.fill);
+  if (op.contains("padding_mode"))
+    frame.padding_mode = choice<PaddingMode>(op, "padding_mode", kPaddingModes);
+  return frame;
+}
+
+DrawnResize drawn_resize(const py::dict& op) {
+  DrawnResize resize;
+  resize.kind = choice<DrawnResize::Kind>(op, "kind",
+                                          {{"keep_ratio", DrawnResize::Kind::keep_ratio},
+                                           {"shortest", DrawnResize::Kind::shortest},
+                                           {"jitter", DrawnResize::Kind::jitter},
+                                           {"between", DrawnResize::Kind::between}});
+  take(op, "height", resize.height);
+  take(op, "width", resize.width);
+  take(op, "longest", resize.longest);
+  take(op, "scale", resize.scale);
+  take(op, "scale_p", resize.scale_p);
+  take(op, "scale_is_area", resize.scale_is_area);
+  take(op, "aspect", resize.aspect);
+  take(op, "aspect_p", resize.aspect_p);
+  take(op, "sizes", resize.sizes);
+  take(op, "max_size", resize.max_size);
+  resize.interpolations = interpolations(op);
+  resize.of_tensor = flag(op, "of_tensor");
+  return resize;
+}
+
 RandomAffine random_affine(const py::dict& op) {
   const auto shear = field<std::array<double, 4>>(op, "shear");
   return {range(op, "degrees"),
@@ -71,6 +132,23 @@ RandomAffine random_affine(const py::dict& op) {
           interpolation(op),
           optional_field<std::array<double, 2>>(op, "center"),
           field<std::array<uint8_t, 3>>(op, "fill")};
+}
+
+RandomErasing random_erasing(const py::dict& op) {
+  RandomErasing erasing{field<double>(op, "p"), range(op, "scale"), range(op, "ratio"),
+                        field<std::vector<double>>(op, "value"), flag(op, "per_channel")};
+  if (op.contains("count"))
+    std::tie(erasing.count_min, erasing.count_max) = field<std::pair<int32_t, int32_t>>(op, "count");
+  return erasing;
+}
+
+RandomChoice random_choice(const py::dict& op) {
+  auto branches = std::make_shared<ChoiceBranches>();
+  for (const py::handle list : field<py::list>(op, "branches")) {
+    std::vector<TransformSpec>& made = branches->lists.emplace_back();
+    for (const py::handle step : list.cast<py::list>()) made.push_back(make_spec(step.cast<py::dict>()));
+  }
+  return {field<std::vector<double>>(op, "weights"), std::move(branches)};
 }
 
 AugmentKind augment_kind(const py::dict& op) {
@@ -92,11 +170,6 @@ AugmentKind augment_kind(const py::dict& op) {
                               {"equalize", AugmentKind::equalize},
                               {"invert", AugmentKind::invert},
                               {"gaussian_blur", AugmentKind::gaussian_blur}});
-}
-
-template <class T>
-void take(const py::dict& op, const char* name, T& into) {
-  if (op.contains(name)) into = op[name].cast<T>();
 }
 
 AugmentLevel augment_level(const py::dict& op) {
@@ -175,11 +248,12 @@ TransformSpec make_spec(const py::dict& op) {
                       field<std::array<int32_t, 4>>(op, "padding"),
                       field<bool>(op, "pad_if_needed"),
                       field<std::array<uint8_t, 3>>(op, "fill"),
-                      choice<PaddingMode>(op, "padding_mode",
-                                          {{"constant", PaddingMode::constant},
-                                           {"edge", PaddingMode::edge},
-                                           {"reflect", PaddingMode::reflect},
-                                           {"symmetric", PaddingMode::symmetric}})};
+                      choice<PaddingMode>(op, "padding_mode", kPaddingModes)};
+  if (name == "frame") return frame(op);
+  if (name == "drawn_resize") return drawn_resize(op);
+  if (name == "random_perspective")
+    return RandomPerspective{field<double>(op, "distortion_scale"), field<double>(op, "p"), interpolation(op),
+                             field<std::array<uint8_t, 3>>(op, "fill")};
   if (name == "horizontal_flip") return HorizontalFlip{field<double>(op, "p")};
   if (name == "vertical_flip") return VerticalFlip{field<double>(op, "p")};
   if (name == "exif_transpose") return ExifTranspose{};
@@ -197,9 +271,13 @@ TransformSpec make_spec(const py::dict& op) {
     const auto [width, height] = field<std::pair<int32_t, int32_t>>(op, "kernel_size");
     return GaussianBlur{width, height, range(op, "sigma"), field<double>(op, "p")};
   }
-  if (name == "random_erasing")
-    return RandomErasing{field<double>(op, "p"), range(op, "scale"), range(op, "ratio"),
-                         field<std::vector<double>>(op, "value"), flag(op, "per_channel")};
+  if (name == "random_erasing") return random_erasing(op);
+  if (name == "random_choice") return random_choice(op);
+  if (name == "gaussian_noise")
+    return GaussianNoise{field<double>(op, "mean"), field<double>(op, "sigma"), field<bool>(op, "clip")};
+  if (name == "photometric_distort")
+    return PhotometricDistort{range(op, "brightness"), range(op, "contrast"), range(op, "saturation"),
+                              range(op, "hue"), field<double>(op, "p")};
   if (name == "augment_policy") return augment_policy(op);
   if (name == "augmix")
     return AugMix{augment_policy(field<py::dict>(op, "policy")), field<int32_t>(op, "width"),

@@ -34,8 +34,8 @@ from ._tools.pack.packer import pack as pack
 from ._tools.pack.pictures import transcode_jpeg as transcode_jpeg
 from ._tools.rank_report import rank_report as rank_report
 from ._tools.report.metrics import prometheus as prometheus
+from ._tools.report.metrics import serve_metrics as serve_metrics
 from ._tools.report.report import Report as Report
-from ._tools.report.serving import serve_metrics as serve_metrics
 from .collate import Pad as Pad
 from .dataloader import DataLoader as DataLoader
 from .errors import CorruptDataError as CorruptDataError

@@ -617,6 +617,23 @@ class Loader:
     def submit(self, indices: Sequence[int] | NDArray[np.int64]) -> None:
         """One more batch to make."""
 
+    def submit_mixed(
+        self,
+        indices: Sequence[int] | NDArray[np.int64],
+        partners: Sequence[int],
+        own: float,
+        other: float,
+        box: tuple[int, int, int, int] | None = None,
+    ) -> None:
+        """The same, each row i mixed with row partners[i], which is a permutation: own * i + other * partner,
+        in float32; or, in a box (left, top, width, height) in pixels, the partner's pixels. ValueError where
+        not `mixes`, and unless on_error="raise".
+        """
+
+    @property
+    def mixes(self) -> bool:
+        """Whether rows are one view of three channels, float32 and of one size."""
+
     def skip(self, indices: Sequence[int] | NDArray[np.int64]) -> None:
         """Before the epoch's first submit(): what came before, when it begins in its middle. Counts for the
         occurrences of later ones.
@@ -664,7 +681,7 @@ class Loader:
         """StageClock.read() of each of its threads."""
 
 def why_not_fused(pipeline: ImagePipeline) -> str:
-    """Why batches of this chain cannot be made by one kernel on a GPU, with the remedy; "" when they can."""
+    """Why batches of this chain cannot be made on a GPU, with the remedy; "" when they can."""
 
 class DeviceLoader:
     """Loader whose batches are made on a device, for use on its current stream at once. `decoding`: the path
@@ -1150,7 +1167,7 @@ class BatchFields:
     `by_rows`: sizes are those of one row, and the number of rows comes first.
     """
 
-    def __init__(self, fields: list[tuple], by_rows: bool) -> None: ...
+    def __init__(self, fields: list[tuple[Any, ...]], by_rows: bool) -> None: ...
     def tensors(self, lease: SlotLease, rows: int, copy: bool) -> list[torch.Tensor]:
         """Tensors over the slot, which share its lease; with `copy` in memory of their own."""
 
@@ -1175,7 +1192,7 @@ class RowWriter:
     def layout_number(self) -> int:
         """Changes when layout() does."""
 
-    def layout(self) -> tuple:
+    def layout(self) -> tuple[Any, ...]:
         """The batch's tree; src/tensors/row_writer.h describes it."""
 
     def objects(self) -> list[list[Any]]:
@@ -1449,7 +1466,7 @@ class GpuDecoder:
         """
 
 class FusedPlan:
-    """Crops, resizes, flips and colours of some pictures, to be made a batch in one go."""
+    """Crops, resizes, flips and colours of some pictures, and what comes behind, to be made a batch."""
 
     def __init__(
         self,
@@ -1462,6 +1479,12 @@ class FusedPlan:
         """`geometry`: (n, 8) crop (left, top, width, height), its new (width, height), (left, top) of the
         output in that; `flags`: (n, 3)
         flip horizontally, flip vertically, to grey.
+        """
+
+    @staticmethod
+    def of_pipeline(pipeline: ImagePipeline, sizes: list[tuple[int, int]], seed: int) -> FusedPlan:
+        """What the chain decides for pictures of these (width, height): picture i is
+        `pipeline.apply(picture, seed, 0, i)`. Raises UnavailableError where one of them is the CPU's.
         """
 
     def workspace_bytes(self, height: int, width: int) -> int: ...

@@ -20,8 +20,8 @@ class Pad:
     """For `collate_fn`: rows of different lengths are filled up to one; what is not padded is left to torch's
     default_collate.
 
-    >>> loader = DataLoader(dataset, 32, collate_fn=Pad({"input_ids": 0, "labels": -100},
-    mask="attention_mask"))
+    >>> pad = Pad({"input_ids": 0, "labels": -100}, mask="attention_mask")
+    >>> loader = DataLoader(dataset, 32, collate_fn=pad)
 
     Samples are dicts, tuples, or rows alone; a row is a tensor or numpy array [n, ...], or a list of numbers.
     Works in torch's DataLoader, too; of datasets that make whole batches (Tokenized, Parquet, ...),

@@ -13,34 +13,35 @@ import torch.utils.data
 from torch.utils.data import Dataset, Sampler
 from torch.utils.data.dataloader import _DatasetKind
 
-from ._common.checksum import signed, verified
 from ._common.data_parallel import part_of, sampler_of_part
 from ._common.devices import Device, device_of
-from ._loader.arguments import PICTURES, checked_arguments, checked_pictures
+from ._common.states import signed, verified
+from ._loader.arguments import (
+    PICTURES,
+    Auto,
+    checked_arguments,
+    checked_depth,
+    checked_memory,
+    checked_pictures,
+    checked_sampler,
+    is_tuned,
+    resolved_auto,
+)
 from ._loader.endings import leave_if_ending
+from ._loader.engine import RunRecord
 from ._loader.engines.python import PYTHON
 from ._loader.heavy_lists import memory_advice
 from ._loader.iterator import InlineIterator, iterator_over
 from ._loader.plan import Plan, make_plan, order_advice, seen_as_inline
-from ._loader.run_record import RunRecord
 from ._loader.states import Progress, SavedState, before_first_epoch, fingerprint
-from ._loader.tuning import (
-    Auto,
-    Tuning,
-    checked_memory,
-    resolved_prefetch,
-    resolved_workers,
-    tuning_lines,
-    tuning_of,
-)
+from ._loader.tuning import Tuning, tuning_lines, tuning_of
 from ._profiling import Profiler, settings_of
-from ._tools.history.dump import known
+from ._tools.history.dump import watch
 from ._tools.history.methods import Recorded
-from ._tools.history.recorder import BatchHistory, recorder_of
+from ._tools.history.recorder import LOADERS, BatchHistory, recorder_of
 from .errors import UnavailableError
 from .installation import Replaceable
-from .prefetch import checked_depth, prefetched
-from .samplers import LengthGroupedSampler, StratifiedBatchSampler
+from .prefetch import prefetched
 
 if TYPE_CHECKING:
     from ._tools.advice import Advice
@@ -137,18 +138,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         tune_file: None | str | os.PathLike = None,
     ) -> None:
         checked_arguments(native, on_error, worker_method, equal_steps, device, decode, history)
+        checked_sampler(sampler, batch_size)
         if process_group is not None or mesh_dim is not None:
             sampler, shuffle = sampler_of_part(
                 dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim)
             )
-        if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
-            raise ValueError(
-                f"a {type(sampler).__name__} gives whole batches: give it as batch_sampler=, and leave"
-                " batch_size out"
-            )
-        tuned = in_order and on_error != "skip" and decode == "cpu"
-        num_workers = resolved_workers(num_workers, dataset, multiprocessing_context, tuned)
-        prefetch_factor = resolved_prefetch(prefetch_factor, num_workers)
+        tuned = dataset, multiprocessing_context, in_order and on_error != "skip" and decode == "cpu"
+        num_workers, prefetch_factor = resolved_auto(num_workers, prefetch_factor, *tuned)
         # torch's class is called DataLoader too: a name like self.__x would be one of its own mangled names.
         self.native = native
         self.on_error = on_error
@@ -208,7 +204,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         batches = super().__iter__()
         if self._millrace_progress is not None:
             self._millrace_progress.remember_start()
-        known(self)
+        LOADERS[id(self)] = self
+        if getattr(self.history, "stuck_after", None):
+            watch()
         return batches
 
     def _prefetched(self, device: Device, *options: Any) -> Iterator[Any]:
@@ -231,7 +229,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
             return self._new_iterator(profiler)
 
     def _new_iterator(self, profiler: Profiler) -> Any:
-        plan = make_plan(self)
+        plan = make_plan(self, explained=False)
         self._refuse_what_torch_cannot(plan)
         if advice := order_advice(self):
             warnings.warn(advice, stacklevel=5)
@@ -240,7 +238,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         recorder_of(self)  # here: what follows may see a copy of this loader
         record = RunRecord(self._engine_name(plan), profiler)
         profiler.native = plan.spec is not None
-        record.tuning = self._millrace_tuning = tuning_of(self, plan, record.engine)
+        tuning = tuning_of(self, plan, record.engine) if is_tuned(self) else None
+        record.tuning = self._millrace_tuning = tuning
         saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved, verify=False)
         spec = plan.spec or PYTHON[record.engine]
         loader = seen_as_inline(self) if spec.streams else self
@@ -290,12 +289,15 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         `iter()` warns of, too.
         """
         plan = make_plan(self)
-        advice = memory_advice(self.dataset) if self._engine_name(plan) == "processes" else []
+        engine = self._engine_name(plan)
+        lines = [str(plan), *(tuning_lines(self, plan, engine) if is_tuned(self) else ())]
+        if engine == "processes":
+            lines += memory_advice(self.dataset)
         if plan.spec is None:
-            advice.append(f"pictures: {PICTURES[self.pictures]}")
+            lines.append(f"pictures: {PICTURES[self.pictures]}")
         if order := order_advice(self):
-            advice = [*advice, f"order: {order}"]
-        return "\n".join([str(plan), *tuning_lines(self, plan, self._engine_name(plan)), *advice])
+            lines.append(f"order: {order}")
+        return "\n".join(lines)
 
     def report(self) -> Report:
         """The profile and its steps, to be printed, or saved as a page (docs/report.md)."""
@@ -330,9 +332,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], met
         return self._latest_run().profile_now(steps)
 
     def _latest_run(self) -> RunRecord:
-        return self._millrace_run or RunRecord(
-            self._engine_name(make_plan(self)), Profiler(settings_of(self))
-        )
+        run = self._millrace_run
+        return run or RunRecord(self._engine_name(make_plan(self)), Profiler(settings_of(self)))
 
     def advice(self) -> Advice:
         """What to change so that the loop waits less: Suggestions, each with the throughput that a model of

@@ -43,7 +43,8 @@ def frozen(items: Iterable[Any]) -> FrozenList:
 
 
 class FrozenList(Sequence):
-    """What `frozen()` returns. Cannot be changed; copies are the object itself.
+    """What `frozen()` returns, and nobody makes by hand (`shared`, `column`, `positions`: its memory, what
+    lies there, and which part of it). Cannot be changed; copies are the object itself.
 
     Workers of every start method share its memory; any other pickle holds the items. One descriptor is open
     while it, or a slice of it, exists. May be read by any number of threads.

@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from . import _core
-from ._common.around import Around
-from ._common.batch_tree import leaves, rebuilt
+from ._common.batch_tree import Around, leaves, rebuilt
 from ._common.devices import Device, device_of
+from ._loader.arguments import checked_depth
 from ._profiling.stages import COPY, STEP, during
 
 T_co = TypeVar("T_co", covariant=True)
@@ -28,7 +28,7 @@ _LEAST_QUEUED = 2  # steps that the device may have before it, so that it never 
 class DevicePrefetcher(Generic[T_co]):
     """The batches of any iterable, copied to a device while the loop computes with the one before.
 
-    for images, labels in DevicePrefetcher(loader, "cuda"): ...
+    >>> for images, labels in DevicePrefetcher(loader, "cuda"): ...
 
     batches: a DataLoader of anybody's, or anything that can be iterated over; its length is this one's.
     device: "cuda", "cuda:1", a number, a torch.device; None: torch's current accelerator, or the CPU where
@@ -135,13 +135,13 @@ class _HostIterator(_Passing):
 class _Ahead:
     """A batch on its way to the consumer, or the error in its place."""
 
-    __slots__ = ("batch", "error", "ticket", "turns")
+    __slots__ = ("batch", "error", "ticket", "delivered")
 
-    def __init__(self, batch: Any, error: Exception | None, turns: int) -> None:
+    def __init__(self, batch: Any, error: Exception | None, delivered: int) -> None:
         self.batch = batch  # of the host's memory, until there is a ticket
         self.error = error
         self.ticket: Any = None
-        self.turns = turns  # of the loader's progress, which it takes when it is handed out
+        self.delivered = delivered  # of the loader's progress, which it takes when it is handed out
 
     @property
     def ready(self) -> bool:
@@ -206,7 +206,7 @@ class DeviceIterator(_Passing):
         while not self._ended and (len(self._ahead) < self._asked or not self._ahead[-1].ready):
             self._pull()
         if not self._ahead:
-            self._take_turns(None)
+            self._take_delivered(None)
             raise StopIteration
         first = self._ahead[0]
         try:
@@ -215,11 +215,11 @@ class DeviceIterator(_Passing):
             with during(COPY, "handover"):
                 batch = self._handed_out(first)
         except Exception:
-            self._take_turns(self._ahead.popleft().turns)
+            self._take_delivered(self._ahead.popleft().delivered)
             raise
         finally:
             del first  # an error's traceback holds this frame
-        self._take_turns(self._ahead.popleft().turns)
+        self._take_delivered(self._ahead.popleft().delivered)
         return batch
 
     def _pull(self) -> None:
@@ -233,12 +233,12 @@ class DeviceIterator(_Passing):
                 return
             except Exception as failure:
                 error = failure
-            turns = (
+            delivered = (
                 0
                 if self._progress is None
-                else self._progress.held - sum(ahead.turns for ahead in self._ahead)
+                else self._progress.held - sum(ahead.delivered for ahead in self._ahead)
             )
-            self._ahead.append(_Ahead(batch, error, turns))
+            self._ahead.append(_Ahead(batch, error, delivered))
             del batch, error  # whose traceback holds this frame
         last = self._ahead[-1]
         try:
@@ -298,9 +298,9 @@ class DeviceIterator(_Passing):
         """False: what the copier does not know is moved on the consumer's stream."""
         return isinstance(leaf, torch.Tensor) and (leaf.device == self._device or _core.is_plain_tensor(leaf))
 
-    def _take_turns(self, count: int | None) -> None:
+    def _take_delivered(self, count: int | None) -> None:
         if self._progress is not None:
-            self._progress.take_turns(count)
+            self._progress.take_delivered(count)
 
     def __del__(self) -> None:
         try:  # without this module's variables, which may have gone when the interpreter ends
@@ -353,12 +353,6 @@ def _moved(leaf: Any, device: torch.device) -> Any:
 
 
 # ---------------------------------------------------------------- devices
-
-
-def checked_depth(prefetch: int) -> int:
-    if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 1:
-        raise ValueError(f"{prefetch!r} batches cannot be prefetched to a device; give a number from 1 on")
-    return prefetch
 
 
 def prefetched(

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace millrace::base {
 
@@ -24,6 +25,14 @@ struct ImageView {
   int32_t width = 0, height = 0;
   ptrdiff_t stride_bytes = 0;
   uint8_t* row(int32_t y) const { return data + y * stride_bytes; }
+  ImageView part(const Rect& r) const {
+    return {row(r.top) + ptrdiff_t{r.left} * kPixelBytes, r.width, r.height, stride_bytes};
+  }
 };
+
+// Both are of one size.
+inline void copy_pixels(ImageView from, ImageView to) {
+  for (int32_t y = 0; y < to.height; ++y) std::memcpy(to.row(y), from.row(y), size_t(to.width) * kPixelBytes);
+}
 
 }  // namespace millrace::base

@@ -70,11 +70,6 @@ void decode_part(const WebPFile& file, base::Rect part, base::ImageView out) {
          -1);
 }
 
-base::ImageView piece(base::ImageView of, base::Rect part) {
-  return {of.row(part.top) + ptrdiff_t{part.left} * base::kPixelBytes, part.width, part.height,
-          of.stride_bytes};
-}
-
 void clear(base::ImageView view) {
   for (int32_t y = 0; y < view.height; ++y)
     std::memset(view.row(y), 0, static_cast<size_t>(view.width) * base::kPixelBytes);
@@ -119,7 +114,7 @@ void WebPDecoder::decode(const WebPFile& file, base::Rect region, base::ImageVie
   if (!covered) clear(out);
   if (width <= 0 || height <= 0) return;
 
-  const base::ImageView target = piece(out, {left - region.left, top - region.top, width, height});
+  const base::ImageView target = out.part({left - region.left, top - region.top, width, height});
   const base::Rect part{left - frame.left, top - frame.top, width, height};
   const base::Rect around = with_margin(part, file);
   if (around == part) {
@@ -130,11 +125,7 @@ void WebPDecoder::decode(const WebPFile& file, base::Rect region, base::ImageVie
   pixels_.resize(static_cast<size_t>(stride) * static_cast<size_t>(around.height));
   const base::ImageView decoded{pixels_.data(), around.width, around.height, stride};
   decode_part(file, around, decoded);
-  for (int32_t y = 0; y < height; ++y)
-    std::memcpy(
-        target.row(y),
-        decoded.row(part.top - around.top + y) + ptrdiff_t{part.left - around.left} * base::kPixelBytes,
-        static_cast<size_t>(width) * base::kPixelBytes);
+  base::copy_pixels(decoded.part({part.left - around.left, part.top - around.top, width, height}), target);
 }
 
 }  // namespace millrace::codecs

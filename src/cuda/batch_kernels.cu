@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cuda/count_levels.cuh"
 #include "cuda/cuda_error.h"
 #include "device/all_kernels.h"
 #include "device/kernel_launch.h"
@@ -53,6 +54,16 @@ void add_grey_sums(const device::ColorKernel& kernel, const device::Place& place
   dim3 grid = grid_of(kernel);
   grid.x = std::min(grid.x, kMostBlocks);
   sum_groups<<<grid, kThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(kernel);
+  check(cudaGetLastError(), "a kernel could not be started");
+}
+
+void count_levels(const device::CountKernel& kernel, const device::Place& place) {
+  constexpr unsigned kMostBlocks = 32;  // per sample, as above
+  const DeviceGuard guard(place.device);
+  dim3 grid = grid_of(kernel);
+  grid.x = std::min(grid.x, kMostBlocks);
+  count_groups<<<grid, kCountThreads, kEntries * sizeof(unsigned), static_cast<cudaStream_t>(place.stream)>>>(
+      kernel);
   check(cudaGetLastError(), "a kernel could not be started");
 }
 

@@ -182,7 +182,8 @@ __global__ void __launch_bounds__(kThreads)
   const int32_t left = static_cast<int32_t>(blockIdx.x) * device::kTile,
                 top = static_cast<int32_t>(blockIdx.y) * device::kTile;
   const device::FusedParams& p = kernel.params[i];
-  const int32_t width = kernel.out.w, height = kernel.out.h;
+  const int32_t width = p.width, height = p.height;
+  if (left >= width || top >= height) return;  // another sample's result is larger
   const Axis columns(kernel.table + p.x_table, width, p.x_taps, left),
       rows(kernel.table + p.y_table, height, p.y_taps, top);
   Mine mine{static_cast<int32_t>(threadIdx.x % 32), static_cast<int32_t>(threadIdx.x / 32), 0, {}};
@@ -200,7 +201,7 @@ __global__ void __launch_bounds__(kThreads)
   MILLRACE_UNROLL
   for (int k = 0; k < kRows; ++k)
     if (left + mine.lane < width && top + mine.row(k) < height)
-      grey += kernel.emit(i, int64_t{mine.y[k]} * width + mine.x, outputs[k].rounded());
+      grey += kernel.emit(i, mine.x, mine.y[k], outputs[k].rounded());
   if (!p.waits_for_mean()) return;
   for (int offset = 16; offset > 0; offset /= 2) grey += __shfl_down_sync(0xFFFFFFFFu, grey, offset);
   if (mine.lane == 0)

@@ -5,6 +5,8 @@
 #include "device/batch_kernels.h"
 #include "device/box_kernels.h"
 #include "device/fused_kernels.h"
+#include "device/line_kernels.h"
+#include "device/pass_kernels.h"
 
 #define MILLRACE_FOR_ALL_KERNELS(DO) \
   DO(NormalizeKernel)                \
@@ -14,4 +16,11 @@
   DO(EraseKernel)                    \
   DO(MixKernel)                      \
   DO(WeightsKernel)                  \
-  DO(FinishKernel)
+  DO(FinishKernel)                   \
+  DO(PixelKernel)                    \
+  DO(MapKernel)                      \
+  DO(BlurKernel)                     \
+  DO(TableKernel)                    \
+  DO(StoreKernel)                    \
+  DO(UploadKernel)                   \
+  DO(ClearKernel)

@@ -2,11 +2,52 @@
 
 #include <algorithm>
 
+#include "device/picture_passes.h"
+#include "transforms/pixel_places.h"
+
 namespace millrace::device {
 namespace {
 
+using transforms::ColorChange;
+using transforms::ColorOp;
+
 bool inside(const base::Rect& box, int32_t width, int32_t height) {
   return box.left >= 0 && box.top >= 0 && box.width <= width - box.left && box.height <= height - box.top;
+}
+
+// The part of an axis that a crop sees, through its padding.
+struct Seen {
+  int32_t begin, size;
+};
+Seen seen(int32_t begin, int32_t length, int32_t size, PaddingMode mode) {
+  int32_t low = size, high = -1;
+  for (int32_t i = begin; i < begin + length; ++i) {
+    const int32_t place = transforms::padded_place(i, size, mode, -1);
+    if (place >= 0) low = std::min(low, place), high = std::max(high, place);
+  }
+  if (mode != PaddingMode::constant) {  // which depends on where the picture ends
+    const int64_t end = int64_t{begin} + length, twice = 2 * int64_t{size} - 1;
+    if (begin < 0 || end > twice) low = 0;
+    if (end > size || begin < 1 - size) high = size - 1;
+  }
+  return high < 0 ? Seen{0, 1} : Seen{low, high - low + 1};  // an input is never empty
+}
+
+// In their order.
+void add_jitter(const transforms::ColorJitterParams& jitter, std::vector<PictureStep>& steps) {
+  for (const ColorOp op : jitter.order) {
+    switch (op) {
+      case ColorOp::brightness:
+        steps.emplace_back(RecolorStep{ColorChange::brightness, jitter.brightness});
+        break;
+      case ColorOp::contrast: steps.emplace_back(RecolorStep{ColorChange::contrast, jitter.contrast}); break;
+      case ColorOp::saturation:
+        steps.emplace_back(RecolorStep{ColorChange::saturation, jitter.saturation});
+        break;
+      case ColorOp::hue: steps.emplace_back(RecolorStep{ColorChange::hue, jitter.hue}); break;
+      case ColorOp::none: break;
+    }
+  }
 }
 
 }  // namespace
@@ -15,20 +56,34 @@ AugmentationBuilder::AugmentationBuilder(int32_t width, int32_t height) : width_
   made_.crop = {0, 0, width, height};
 }
 
-void AugmentationBuilder::crop(const base::Rect& box) {
+void AugmentationBuilder::transpose() {
+  std::swap(width_, height_);
+  made_.crop = {0, 0, width_, height_};
+  made_.transposed = true;
+}
+
+void AugmentationBuilder::crop(const base::Rect& box, PaddingMode mode, const std::array<uint8_t, 3>& fill) {
+  if (box == base::Rect{0, 0, width_, height_}) return;
+  if (coloured() || stepping())
+    return add(MoveStep{box, false, false, mode, fill});  // a mean is of the whole
+  const bool within = inside(box, width_, height_),
+             black = mode == PaddingMode::constant && fill == std::array<uint8_t, 3>{},
+             whole = made_.left == 0 && made_.top == 0 &&
+                     (!resized_ || (width_ == made_.width && height_ == made_.height));
+  if (!within && !(black && whole)) {  // the fused kernel knows black only, around the whole picture
+    const Seen x = seen(box.left, box.width, width_, mode), y = seen(box.top, box.height, height_, mode);
+    crop({x.begin, y.begin, x.size, y.size});
+    return add(
+        MoveStep{{box.left - x.begin, box.top - y.begin, box.width, box.height}, false, false, mode, fill});
+  }
   // Flips come last in the kernel: what is cut from a mirrored picture is cut from the other side of the
   // picture.
   const int32_t left = flip_x_ ? width_ - box.left - box.width : box.left,
                 top = flip_y_ ? height_ - box.top - box.height : box.top;
-  const bool within = inside(box, width_, height_);
-  if (coloured() && (box.width != width_ || box.height != height_ || !within))
-    possible_ = false;  // contrast's mean is of the whole
   if (!resized_ && within) {
     made_.crop = {made_.crop.left + left, made_.crop.top + top, box.width, box.height};
   } else {
-    if (!resized_) resize(width_, height_, Interpolation::bilinear);  // to the same size: the same pixels
-    const bool whole = made_.left == 0 && made_.top == 0 && width_ == made_.width && height_ == made_.height;
-    if (!within && !whole) possible_ = false;  // the black would have to begin inside the resized picture
+    if (!resized_) resize_to(width_, height_, Interpolation::bilinear, false);  // the same pixels
     made_.left += left;
     made_.top += top;
   }
@@ -37,23 +92,64 @@ void AugmentationBuilder::crop(const base::Rect& box) {
 }
 
 void AugmentationBuilder::resize(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor) {
-  if (resized_ && (width != width_ || height != height_)) possible_ = false;
-  if (coloured() || (interpolation != Interpolation::bilinear && interpolation != Interpolation::bicubic))
-    possible_ = false;
-  if (!resized_) {
-    made_.width = width;
-    made_.height = height;
-    made_.interpolation = interpolation;
-    made_.of_tensor = of_tensor;
-  }
+  if (width == width_ && height == height_) return;
+  if (resized_ || coloured() || stepping() ||
+      (interpolation != Interpolation::bilinear && interpolation != Interpolation::bicubic))
+    return something_else();
+  resize_to(width, height, interpolation, of_tensor);
+}
+
+void AugmentationBuilder::resize_to(int32_t width, int32_t height, Interpolation interpolation,
+                                    bool of_tensor) {
+  made_.width = width_ = width;
+  made_.height = height_ = height;
+  made_.interpolation = interpolation;
+  made_.of_tensor = of_tensor;
   resized_ = true;
-  width_ = width;
-  height_ = height;
+}
+
+void AugmentationBuilder::flip_horizontal() {
+  if (stepping()) return add(MoveStep{{0, 0, width_, height_}, true, false});
+  flip_x_ = !flip_x_;
+}
+
+void AugmentationBuilder::flip_vertical() {
+  if (stepping()) return add(MoveStep{{0, 0, width_, height_}, false, true});
+  flip_y_ = !flip_y_;
 }
 
 void AugmentationBuilder::color_jitter(const transforms::ColorJitterParams& jitter) {
-  if (coloured()) possible_ = false;
-  made_.jitter = jitter;
+  const auto& order = jitter.order;
+  if (std::all_of(order.begin(), order.end(), [](ColorOp op) { return op == ColorOp::none; })) return;
+  if (!coloured() && !stepping()) {
+    made_.jitter = jitter;
+    return;
+  }
+  begin_steps();
+  add_jitter(jitter, made_.steps);
+}
+
+void AugmentationBuilder::grayscale() {
+  if (stepping()) return add(RecolorStep{ColorChange::saturation, 0});
+  made_.grayscale = true;
+}
+
+void AugmentationBuilder::add(PictureStep step) {
+  begin_steps();
+  const auto [width, height] = size_behind(step, {width_, height_});
+  width_ = width;
+  height_ = height;
+  made_.steps.push_back(std::move(step));
+}
+
+// The fused kernel's part ends here; its colours become the first steps.
+void AugmentationBuilder::begin_steps() {
+  if (stepping()) return;
+  made_.first = {width_, height_};
+  add_jitter(made_.jitter, made_.steps);
+  if (made_.grayscale) made_.steps.emplace_back(RecolorStep{ColorChange::saturation, 0});
+  made_.jitter = {};
+  made_.grayscale = false;
 }
 
 bool AugmentationBuilder::coloured() const {
@@ -66,9 +162,18 @@ bool AugmentationBuilder::coloured() const {
 std::optional<Augmentation> AugmentationBuilder::result() const {
   if (!possible_) return std::nullopt;
   Augmentation result = made_;
-  if (!resized_) result.width = width_, result.height = height_;
+  if (!resized_) result.width = made_.crop.width, result.height = made_.crop.height;
   result.flip_horizontal = flip_x_;
   result.flip_vertical = flip_y_;
+  if (!result.steps.empty() && !why_not_steps(result.first, result.steps, {width_, height_}).empty())
+    return std::nullopt;
+  if (result.transposed) {  // back to the axes of the stored picture
+    std::swap(result.crop.left, result.crop.top);
+    std::swap(result.crop.width, result.crop.height);
+    std::swap(result.width, result.height);
+    std::swap(result.left, result.top);
+    std::swap(result.flip_horizontal, result.flip_vertical);
+  }
   return result;
 }
 

@@ -1,13 +1,16 @@
-// AugmentationBuilder: the decided steps of a chain, one after the other, as the one Augmentation that a
-// fused kernel runs.
+// AugmentationBuilder: the decided steps of a chain, one after the other, as one Augmentation: what a fused
+// kernel can do in one go, and steps behind it.
 //
 // Told the steps in the chain's order, it follows how large the picture is; what is told it are the decisions
-// of SampleParams. Steps that one crop, one resize, flips and colours cannot express exactly make result()
-// empty: the sample is the CPU's. Plain value, one thread.
+// of SampleParams. One crop, one resize, flips and colours are the fused kernel's. What comes then becomes
+// steps, and all that follows with it, but no other resize: then result() is empty, and the sample is the
+// CPU's. Plain value, one thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/geometry.h"
 #include "device/fused_augment.h"
@@ -22,20 +25,28 @@ class AugmentationBuilder {
   int32_t width() const { return width_; }
   int32_t height() const { return height_; }
 
-  // `box` in the picture as it is now; what lies outside it is black.
-  void crop(const base::Rect& box);
+  // Rows become columns; before anything else.
+  void transpose();
+  // `box` in the picture as it is now; what lies outside it is seen as `mode` and `fill` say.
+  void crop(const base::Rect& box, PaddingMode mode = PaddingMode::constant,
+            const std::array<uint8_t, 3>& fill = {});
   void resize(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor = false);
-  void flip_horizontal() { flip_x_ = !flip_x_; }
-  void flip_vertical() { flip_y_ = !flip_y_; }
+  void flip_horizontal();
+  void flip_vertical();
   void color_jitter(const transforms::ColorJitterParams& jitter);
-  void grayscale() { made_.grayscale = true; }
+  void grayscale();
+  // Moves; its box is in the picture as it is now.
+  void add(PictureStep step);
   void something_else() { possible_ = false; }
 
-  // Empty: not in one go.
+  // Empty: not on the device.
   std::optional<Augmentation> result() const;
 
  private:
   bool coloured() const;
+  bool stepping() const { return !made_.steps.empty(); }
+  void begin_steps();
+  void resize_to(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor);
 
   Augmentation made_;
   int32_t width_, height_;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "device/batch_ops.h"
 #include "device/fused_kernels.h"
+#include "device/step_batch.h"
 #include "millrace/error.h"
 #include "transforms/resample_taps.h"
 
@@ -30,9 +32,22 @@ bool waits_for_mean(const Augmentation& a) {
          a.jitter.order.end();
 }
 
+// Of the fused kernel's result, along the axes of the stored picture.
+transforms::PictureSize fused_size(const Augmentation& a, int32_t height, int32_t width) {
+  const transforms::PictureSize size = a.steps.empty() ? transforms::PictureSize{width, height} : a.first;
+  return a.transposed ? transforms::PictureSize{size.height, size.width} : size;
+}
+
 void check_size(size_t i, const Augmentation& a) {
   if (a.width <= 0 || a.height <= 0)
     refuse(i, "a crop cannot be resized to nothing; give a width and a height");
+}
+
+void check_steps(size_t i, const Augmentation& a, int32_t height, int32_t width) {
+  if (a.steps.empty()) return;
+  if (const std::string problem = why_not_steps(a.first, a.steps, {width, height}); !problem.empty())
+    refuse(i, problem);
+  if (waits_for_mean(a) || a.grayscale) refuse(i, "colours come before the steps; make them steps, too");
 }
 
 void check(size_t i, const DecodedPicture& p, const Augmentation& a) {
@@ -57,32 +72,46 @@ void check(size_t i, const DecodedPicture& p, const Augmentation& a) {
                   std::to_string(a.width) + " in one go; decode it at a smaller scale");
 }
 
-// What lies where in the workspace. The table comes last: its size is known when all samples are.
-struct Workspace {
-  size_t sums = 0, resized = 0, table = 0, bytes = 0;
+// As many pictures share the memory of a workspace at a time.
+constexpr size_t kGroupSamples = 3 * kFusedSamples;
 
-  Workspace(std::span<const Augmentation> all, int32_t height, int32_t width) {
+size_t table_entries(const Augmentation& a, transforms::PictureSize size) {
+  return static_cast<size_t>(size.width) *
+             (1 + static_cast<size_t>(taps_of(a.crop.width, a.width, is_cubic(a)))) +
+         static_cast<size_t>(size.height) *
+             (1 + static_cast<size_t>(taps_of(a.crop.height, a.height, is_cubic(a))));
+}
+
+// What lies where in the workspace, for one group of pictures.
+struct Layout {
+  size_t table = 0, steps = 0, bytes = 0;  // the sums come first
+  std::vector<size_t> waiting;             // where the picture of each begins; 0: it does not wait
+  StepBatch batch;
+
+  Layout(std::span<const Augmentation> group, size_t first, int32_t height, int32_t width) {
     const auto aligned = [](size_t n) { return (n + 15) / 16 * 16; };
-    const bool any = std::any_of(all.begin(), all.end(), waits_for_mean);
-    resized = aligned(all.size() * sizeof(int64_t));
-    table = resized + (any ? aligned(all.size() * static_cast<size_t>(height) * static_cast<size_t>(width) *
-                                     sizeof(uint32_t))
-                           : 0);
+    size_t end = aligned(group.size() * sizeof(int64_t));
+    for (size_t i = 0; i < group.size(); ++i) {
+      const bool waits = waits_for_mean(group[i]);
+      waiting.push_back(waits ? end : 0);
+      if (waits) end += aligned(static_cast<size_t>(height) * static_cast<size_t>(width) * sizeof(uint32_t));
+      if (!group[i].steps.empty()) batch.add(static_cast<int32_t>(first + i), group[i].first, group[i].steps);
+    }
+    steps = end;
+    table = steps + (batch.empty() ? 0 : batch.bytes());
     bytes = table;
-    for (const Augmentation& a : all) bytes += table_entries(a, height, width) * sizeof(int32_t);
-  }
-
-  static size_t table_entries(const Augmentation& a, int32_t height, int32_t width) {
-    return static_cast<size_t>(width) *
-               (1 + static_cast<size_t>(taps_of(a.crop.width, a.width, is_cubic(a)))) +
-           static_cast<size_t>(height) *
-               (1 + static_cast<size_t>(taps_of(a.crop.height, a.height, is_cubic(a))));
+    for (const Augmentation& a : group)
+      bytes += table_entries(a, fused_size(a, height, width)) * sizeof(int32_t);
   }
 };
 
 FusedParams params_of(const DecodedPicture& picture, const Augmentation& a, const BatchImages& out,
-                      size_t table_entry) {
+                      size_t table_entry, uint32_t* made) {
   FusedParams p{};
+  const transforms::PictureSize size = fused_size(a, out.h, out.w);
+  p.picture = made;
+  p.width = size.width, p.height = size.height;
+  p.transposed = a.transposed;
   p.pixels =
       picture.pixels + int64_t{a.crop.top} * picture.pitch_bytes + int64_t{a.crop.left} * picture.pixel_bytes;
   p.pitch = picture.pitch_bytes;
@@ -91,15 +120,15 @@ FusedParams params_of(const DecodedPicture& picture, const Augmentation& a, cons
   p.resized_width = a.width, p.resized_height = a.height;
   p.left = a.left, p.top = a.top;
   p.cubic = is_cubic(a);
-  // Pillow 13's rule; as in transforms/sample_plan.cpp.
-  p.vertical_first =
-      a.height < a.crop.height && int64_t{a.crop.height} - a.height > 2 * (int64_t{a.crop.width} - a.width);
-  if (a.of_tensor) p.vertical_first = false;
+  // Pillow 13's rule, of the upright picture; as in transforms/sample_plan.cpp.
+  int64_t less_x = int64_t{a.crop.width} - a.width, less_y = int64_t{a.crop.height} - a.height;
+  if (a.transposed) std::swap(less_x, less_y);
+  p.vertical_first = (!a.of_tensor && less_y > 0 && less_y > 2 * less_x) != a.transposed;
   p.x_taps = static_cast<uint16_t>(taps_of(a.crop.width, a.width, p.cubic));
   p.y_taps = static_cast<uint16_t>(taps_of(a.crop.height, a.height, p.cubic));
   p.x_shift = lost_bits(a, a.crop.width, a.width), p.y_shift = lost_bits(a, a.crop.height, a.height);
   p.x_table = static_cast<int32_t>(table_entry);
-  p.y_table = p.x_table + out.w * (1 + p.x_taps);
+  p.y_table = p.x_table + p.width * (1 + p.x_taps);
   p.flip_x = a.flip_horizontal, p.flip_y = a.flip_vertical, p.to_grey = a.grayscale;
   p.jitter = jitter_params(a.jitter);
   p.jitter.factor[JitterParams::hue] =
@@ -123,11 +152,58 @@ void set_normalisation(std::span<const double> mean, std::span<const double> std
   }
 }
 
+// Pictures from the batch's `first` on; `kernel` has what is the same for all.
+void run_group(std::span<const DecodedPicture> pictures, std::span<const Augmentation> augmentations,
+               size_t first, FusedKernel& kernel, uint8_t* memory, const Place& place) {
+  const BatchImages& out = kernel.out;
+  const Layout layout(augmentations, first, out.h, out.w);
+  kernel.grey_sums = reinterpret_cast<int64_t*>(memory) - first;
+  kernel.table = reinterpret_cast<int32_t*>(memory + layout.table);
+  size_t with_steps = 0;
+  for (size_t begin = 0; begin < pictures.size(); begin += kFusedSamples) {
+    const size_t count = std::min<size_t>(kFusedSamples, pictures.size() - begin);
+    kernel.samples = {static_cast<int32_t>(first + begin), static_cast<int32_t>(count)};
+    kernel.most_width = kernel.most_height = 0;
+    size_t entry = 0;  // of this chunk's table
+    bool any_waits = false;
+    for (size_t i = 0; i < count; ++i) {
+      const Augmentation& a = augmentations[begin + i];
+      uint32_t* made = nullptr;
+      if (layout.waiting[begin + i] != 0)
+        made = reinterpret_cast<uint32_t*>(memory + layout.waiting[begin + i]);
+      else if (!a.steps.empty())
+        made = layout.batch.picture(with_steps++, memory + layout.steps);
+      FusedParams& p = kernel.params[i] = params_of(pictures[begin + i], a, out, entry, made);
+      kernel.most_width = std::max(kernel.most_width, p.width);
+      kernel.most_height = std::max(kernel.most_height, p.height);
+      entry += table_entries(a, {p.width, p.height});
+      any_waits = any_waits || p.waits_for_mean();
+    }
+    launch(WeightsKernel{kernel}, place);
+    resample(kernel, place);
+    if (any_waits) launch(FinishKernel{kernel}, place);
+    kernel.table += entry;
+  }
+  StoreKernel store{};
+  store.out = out;
+  std::copy(kernel.scale, kernel.scale + kMaxChannels, store.scale);
+  std::copy(kernel.shift, kernel.shift + kMaxChannels, store.shift);
+  layout.batch.run(memory + layout.steps, store, place);
+}
+
 }  // namespace
 
 size_t fused_workspace_bytes(std::span<const Augmentation> augmentations, int32_t height, int32_t width) {
-  for (size_t i = 0; i < augmentations.size(); ++i) check_size(i, augmentations[i]);
-  return Workspace(augmentations, height, width).bytes;
+  size_t bytes = 0;
+  for (size_t i = 0; i < augmentations.size(); ++i) {
+    check_size(i, augmentations[i]);
+    check_steps(i, augmentations[i], height, width);
+  }
+  for (size_t first = 0; first < augmentations.size(); first += kGroupSamples) {
+    const auto group = augmentations.subspan(first, std::min(kGroupSamples, augmentations.size() - first));
+    bytes = std::max(bytes, Layout(group, first, height, width).bytes);
+  }
+  return bytes;
 }
 
 void fused_augment(std::span<const DecodedPicture> pictures, std::span<const Augmentation> augmentations,
@@ -138,31 +214,20 @@ void fused_augment(std::span<const DecodedPicture> pictures, std::span<const Aug
                 std::to_string(pictures.size()) + " pictures and " + std::to_string(augmentations.size()) +
                     " augmentations make a batch of as many pictures with 3 channels, not of " +
                     std::to_string(out.n) + " with " + std::to_string(out.c));
-  for (size_t i = 0; i < pictures.size(); ++i) check(i, pictures[i], augmentations[i]);
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    check(i, pictures[i], augmentations[i]);
+    check_steps(i, augmentations[i], out.h, out.w);
+  }
   if (out.pixels() == 0) return;
 
-  const Workspace layout(augmentations, out.h, out.w);
   auto* memory = static_cast<uint8_t*>(workspace);
   FusedKernel kernel{};
   kernel.out = out;
   set_normalisation(mean, std, kernel);
-  kernel.grey_sums = reinterpret_cast<int64_t*>(memory + layout.sums);
-  kernel.resized = reinterpret_cast<uint32_t*>(memory + layout.resized);
-  kernel.table = reinterpret_cast<int32_t*>(memory + layout.table);
-  for (size_t first = 0; first < pictures.size(); first += kFusedSamples) {
-    const size_t count = std::min<size_t>(kFusedSamples, pictures.size() - first);
-    kernel.samples = {static_cast<int32_t>(first), static_cast<int32_t>(count)};
-    size_t entry = 0;  // of this chunk's table
-    bool any_waits = false;
-    for (size_t i = 0; i < count; ++i) {
-      kernel.params[i] = params_of(pictures[first + i], augmentations[first + i], out, entry);
-      entry += Workspace::table_entries(augmentations[first + i], out.h, out.w);
-      any_waits = any_waits || kernel.params[i].waits_for_mean();
-    }
-    launch(WeightsKernel{kernel}, place);
-    resample(kernel, place);
-    if (any_waits) launch(FinishKernel{kernel}, place);
-    kernel.table += entry;
+  for (size_t first = 0; first < pictures.size(); first += kGroupSamples) {
+    const size_t count = std::min(kGroupSamples, pictures.size() - first);
+    run_group(pictures.subspan(first, count), augmentations.subspan(first, count), first, kernel, memory,
+              place);
   }
 }
 

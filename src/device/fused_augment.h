@@ -1,6 +1,7 @@
 // fused_augment: decoded pictures, each of its own size, to a normalised batch: crop, antialiased resize,
 // flips, colour jitter, grey, cast and normalise, with no picture in between in memory (but one of the
-// output's size where contrast needs the mean).
+// output's size where contrast needs the mean); or crop, resize and flips, then any steps (picture_steps.h),
+// each of which reads a picture in memory and writes one.
 //
 // Pixels equal the CPU transforms' (src/transforms, which are Pillow's), values to the last bits of f32.
 // Any thread; on a CUDA device all work is enqueued on the stream. Throws Error(invalid_argument) naming the
@@ -10,10 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/geometry.h"
 #include "device/batch_images.h"
 #include "device/kernel_launch.h"
+#include "device/picture_steps.h"
 #include "millrace/transform_spec.h"
 #include "transforms/params.h"
 
@@ -33,10 +36,18 @@ struct Augmentation {
   int32_t left = 0, top = 0;  // of the output in the resized picture; what lies outside is black
   bool flip_horizontal = false, flip_vertical = false, grayscale = false;
   transforms::ColorJitterParams jitter{};
+  // Rows and columns change places at last: all of the above is along the axes of the stored picture.
+  bool transposed = false;
+  // What comes behind crop, resize and flips; then the colours are steps, too, and it begins with a picture
+  // of size `first`.
+  std::vector<PictureStep> steps{};
+  transforms::PictureSize first{};
 };
 
 // Bytes of memory at the place, aligned to 16, that fused_augment() works in; it may be let go when the
-// stream has done the work.
+// stream has done the work. 120 pictures share it at a time, so more pictures need no more. With steps, a
+// picture takes up to 28 bytes for each pixel of the largest between two steps (8 without blurs and AugMix).
+// Throws as fused_augment() does.
 size_t fused_workspace_bytes(std::span<const Augmentation> augmentations, int32_t height, int32_t width);
 
 // out: (n, 3, h, w), either layout. uint8: values 0..255, no mean and std; floats: (v / 255 - mean) / std, or

@@ -15,17 +15,20 @@
 
 namespace millrace::device {
 
-inline constexpr int32_t kFusedSamples = 48, kFilterBits = 22;
+inline constexpr int32_t kFusedSamples = 40, kFilterBits = 22;
 
 struct FusedParams {
   const uint8_t* pixels;  // the crop's first
+  uint32_t* picture;      // RGBX of the result's size, of those that wait for their mean or go through steps
+  int32_t width, height;  // of the result, along the axes of `pixels`
   int32_t pitch, pixel_bytes;
   int32_t in_width, in_height;  // of the crop
   int32_t resized_width, resized_height;
-  int32_t left, top;         // of the output in the resized picture
+  int32_t left, top;         // of the result in the resized picture
   int32_t x_table, y_table;  // where the weights begin in FusedKernel::table
   uint16_t x_taps, y_taps;   // weights of every output; the surplus is zero
   bool cubic, vertical_first, flip_x, flip_y, to_grey;
+  bool transposed;           // the result's columns become rows at last
   uint8_t x_shift, y_shift;  // of the weights' fractional bits, how many are rounded off
   JitterParams jitter;
 
@@ -54,19 +57,20 @@ MILLRACE_BOTH inline int32_t filtered(int32_t sum) {
 struct FusedKernel {
   BatchImages out;
   SampleRange samples;
-  int32_t* table;     // per sample and axis: the first input of each output, then the outputs' first weights,
-                      // their second, ...
-  uint32_t* resized;  // by sample of the batch: RGBX of the output's size, for those that wait for their mean
-  int64_t* grey_sums;  // by sample of the batch
+  int32_t* table;  // per sample and axis: the first input of each output, then the outputs' first weights,
+                   // their second, ...
+  int64_t* grey_sums;               // by sample of the batch
+  int32_t most_width, most_height;  // of the samples' results
   float scale[kMaxChannels], shift[kMaxChannels];
   FusedParams params[kFusedSamples];
 
   // A pixel of the resize. The result is its part of the sample's grey sum.
-  MILLRACE_BOTH int32_t emit(int32_t i, int64_t pixel, Rgb8 p) const {
+  MILLRACE_BOTH int32_t emit(int32_t i, int32_t x, int32_t y, Rgb8 p) const {
     const FusedParams& sample = params[i];
-    if (sample.waits_for_mean()) {
-      resized[(samples.first + i) * out.pixels() + pixel] = static_cast<uint32_t>(p.r | p.g << 8 | p.b << 16);
-      return grey8(jittered8(p, sample.jitter, 0, JitterParams::contrast));
+    const int64_t pixel = sample.transposed ? int64_t{x} * sample.height + y : int64_t{y} * sample.width + x;
+    if (sample.picture != nullptr) {
+      sample.picture[pixel] = static_cast<uint32_t>(p.r | p.g << 8 | p.b << 16);
+      return sample.waits_for_mean() ? grey8(jittered8(p, sample.jitter, 0, JitterParams::contrast)) : 0;
     }
     p = coloured(i, p, 0);
     const int32_t values[] = {p.r, p.g, p.b};
@@ -86,15 +90,15 @@ struct FusedKernel {
 
 // Fills the table, an output of an axis at a time, and clears the sums.
 struct WeightsKernel : FusedKernel {
-  MILLRACE_BOTH int64_t groups() const { return out.w + out.h; }
+  MILLRACE_BOTH int64_t groups() const { return most_width + most_height; }
   MILLRACE_BOTH void operator()(int32_t i, int64_t g) const {
     const FusedParams& p = params[i];
     if (g == 0) grey_sums[samples.first + i] = 0;
-    if (g < out.w)
-      weigh(table + p.x_table, out.w, static_cast<int32_t>(g), p.flip_x, p.left, p.in_width, p.resized_width,
-            p.x_taps, p.cubic, p.x_shift);
-    else
-      weigh(table + p.y_table, out.h, static_cast<int32_t>(g) - out.w, p.flip_y, p.top, p.in_height,
+    if (g < p.width)
+      weigh(table + p.x_table, p.width, static_cast<int32_t>(g), p.flip_x, p.left, p.in_width,
+            p.resized_width, p.x_taps, p.cubic, p.x_shift);
+    else if (g < p.width + p.height)
+      weigh(table + p.y_table, p.height, static_cast<int32_t>(g) - p.width, p.flip_y, p.top, p.in_height,
             p.resized_height, p.y_taps, p.cubic, p.y_shift);
   }
 
@@ -138,7 +142,7 @@ struct FinishKernel : FusedKernel {
         static_cast<int32_t>((2 * grey_sums[sample] + pixels) / (2 * pixels));  // rounded, halves up
     PixelGroup group;
     for (int k = 0; k < count; ++k) {
-      const uint32_t word = resized[sample * pixels + g * kGroupPixels + k];
+      const uint32_t word = params[i].picture[g * kGroupPixels + k];
       const Rgb8 in{static_cast<int32_t>(word & 0xFF), static_cast<int32_t>(word >> 8 & 0xFF),
                     static_cast<int32_t>(word >> 16 & 0xFF)};
       const Rgb8 p = coloured(i, in, mean);

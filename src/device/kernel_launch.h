@@ -8,6 +8,7 @@ namespace millrace::device {
 
 struct ColorKernel;  // batch_kernels.h
 struct FusedKernel;  // fused_kernels.h
+struct CountKernel;  // line_kernels.h
 
 // The CPU, or a stream of a CUDA device. The caller's memory must be of that place and stay until the stream
 // has done the work.
@@ -25,6 +26,7 @@ template <class Kernel>
 void launch(const Kernel& kernel);
 void add_grey_sums(const ColorKernel& kernel);  // kernel.grey_sums[sample] += kernel.grey_sum(...)
 void resample(const FusedKernel& kernel);
+void count_levels(const CountKernel& kernel);  // ++ of the entries that kernel(...) names
 }  // namespace reference
 
 }  // namespace millrace::device
@@ -34,6 +36,7 @@ template <class Kernel>
 void launch(const Kernel& kernel, const device::Place& place);
 void add_grey_sums(const device::ColorKernel& kernel, const device::Place& place);
 void resample(const device::FusedKernel& kernel, const device::Place& place);
+void count_levels(const device::CountKernel& kernel, const device::Place& place);
 
 // Why no CUDA device can be used, as a sentence with the remedy; empty when one can.
 std::string missing_reason();
@@ -53,6 +56,10 @@ inline void add_grey_sums(const ColorKernel& kernel, const Place& place) {
 inline void resample(const FusedKernel& kernel, const Place& place) {
   if (place.on_cpu()) return reference::resample(kernel);
   cuda::resample(kernel, place);
+}
+inline void count_levels(const CountKernel& kernel, const Place& place) {
+  if (place.on_cpu()) return reference::count_levels(kernel);
+  cuda::count_levels(kernel, place);
 }
 
 }  // namespace millrace::device

@@ -2,21 +2,16 @@
 // function.
 //
 // The host compiler and nvcc both build without fused multiply-adds, so both give the same bits, but for log
-// and cos (normal noise). Two families: `Rgb8` functions keep to Pillow's 8-bit arithmetic, as the transforms
-// of single pictures; `Rgb` functions keep to torchvision's on tensors, where bytes are truncated after each
-// operation and floats are not rounded at all.
+// and cos (normal noise). Two families: `Rgb8` functions keep to Pillow's 8-bit arithmetic and are those of
+// the transforms of single pictures (transforms/byte_pixels.h); `Rgb` functions keep to torchvision's on
+// tensors, where bytes are truncated after each operation and floats are not rounded at all.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-#if defined(__CUDACC__)
-#define MILLRACE_BOTH __host__ __device__
-#define MILLRACE_UNROLL _Pragma("unroll")
-#else
-#define MILLRACE_BOTH    // a function for the CPU and the GPU
-#define MILLRACE_UNROLL  // a loop over registers, which a GPU cannot index
-#endif
+#include "base/host_device.h"
+#include "transforms/byte_pixels.h"
 
 namespace millrace::device {
 
@@ -28,66 +23,13 @@ struct JitterParams {
 };
 
 MILLRACE_BOTH inline float clamped(float v, float low, float high) { return fminf(fmaxf(v, low), high); }
-MILLRACE_BOTH inline int32_t clamped8(int32_t v) { return v < 0 ? 0 : v > 255 ? 255 : v; }
 
-struct Rgb8 {
-  int32_t r = 0, g = 0, b = 0;
-};
-
-// Pillow's "L": the weights of ITU-R 601-2 with 16 fractional bits.
-MILLRACE_BOTH inline int32_t grey8(Rgb8 p) { return (p.r * 19595 + p.g * 38470 + p.b * 7471 + 0x8000) >> 16; }
-
-// From `base` (factor 0) towards `v` (factor 1) and beyond, truncated.
-MILLRACE_BOTH inline int32_t blended8(int32_t base, int32_t v, float factor) {
-  return static_cast<int32_t>(
-      clamped(static_cast<float>(base) + factor * static_cast<float>(v - base), 0.0f, 255.0f));
-}
-MILLRACE_BOTH inline Rgb8 blended8(int32_t base, Rgb8 p, float factor) {
-  return {blended8(base, p.r, factor), blended8(base, p.g, factor), blended8(base, p.b, factor)};
-}
-
-// The six sectors of the colour circle: v, and one of p, q, t, for each channel.
-template <class T>
-struct Sector {
-  T r, g, b;
-};
-template <class T>
-MILLRACE_BOTH inline Sector<T> sector(int32_t i, T v, T p, T q, T t) {
-  switch (i) {
-    case 0: return {v, t, p};
-    case 1: return {q, v, p};
-    case 2: return {p, v, t};
-    case 3: return {p, q, v};
-    case 4: return {t, p, v};
-    default: return {v, p, q};
-  }
-}
-
-// Turns the colours by `turns` of 1/256 of the circle: to 8-bit HSV and back, as Pillow's modes do it. Its
-// mixture of f32 and f64 is kept: a hue that falls on the other side of a whole number changes a channel by
-// up to six levels.
-MILLRACE_BOTH inline Rgb8 turned8(Rgb8 p, int32_t turns) {
-  const int32_t largest = p.r > p.g ? (p.r > p.b ? p.r : p.b) : (p.g > p.b ? p.g : p.b);
-  const int32_t smallest = p.r < p.g ? (p.r < p.b ? p.r : p.b) : (p.g < p.b ? p.g : p.b);
-  if (largest == smallest) return p;
-  const auto range = static_cast<float>(largest - smallest), value = static_cast<float>(largest);
-  const float rc = static_cast<float>(largest - p.r) / range, gc = static_cast<float>(largest - p.g) / range;
-  const float bc = static_cast<float>(largest - p.b) / range;
-  const float sixths =
-      p.r == largest ? bc - gc : static_cast<float>(p.g == largest ? 2.0 + rc - bc : 4.0 + gc - rc);
-  const double turn = sixths / 6.0 + 1.0;  // of 5/6 to 2
-  const auto h = static_cast<float>(turn >= 1.0 ? turn - 1.0 : turn);
-  const int32_t hue = (static_cast<int32_t>(h * 255.0) + turns) & 255,
-                saturation = static_cast<int32_t>(range / value * 255.0);
-  if (saturation == 0) return {largest, largest, largest};
-  const double place = static_cast<float>(hue) * 6.0 / 255.0;
-  const auto i = static_cast<int32_t>(place);
-  const auto f = static_cast<float>(place - i), s = static_cast<float>(saturation / 255.0);
-  const auto part = [value](double share) { return static_cast<int32_t>(round(value * share)); };
-  const auto out =
-      sector<int32_t>(i % 6, largest, part(1.0 - s), part(1.0 - s * f), part(1.0 - s * (1.0 - f)));
-  return {out.r, out.g, out.b};
-}
+using transforms::blended8;
+using transforms::clamped8;
+using transforms::grey8;
+using transforms::Rgb8;
+using transforms::sector;
+using transforms::turned8;
 
 // The operations of `jitter` in their order, up to the first that is `stop`. `mean`: the grey that contrast
 // starts from.

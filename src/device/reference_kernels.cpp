@@ -19,6 +19,13 @@ void add_grey_sums(const ColorKernel& kernel) {
   });
 }
 
+void count_levels(const CountKernel& kernel) {
+  for_samples(kernel.samples.count, kernel.groups(), [&](int32_t i) {
+    uint32_t* const counts = kernel.passes[kernel.samples.first + i].levels->counts;
+    for (int64_t g = 0; g < kernel.groups(); ++g) kernel(i, g, [counts](int32_t entry) { ++counts[entry]; });
+  });
+}
+
 #define MILLRACE_INSTANTIATE(Kernel) template void launch(const Kernel&);
 MILLRACE_FOR_ALL_KERNELS(MILLRACE_INSTANTIATE)
 #undef MILLRACE_INSTANTIATE

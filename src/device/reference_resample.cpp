@@ -51,7 +51,7 @@ void down(const Axis& y, Grid& out, Input&& input) {
 
 void resample_sample(const FusedKernel& kernel, int32_t i) {
   const FusedParams& p = kernel.params[i];
-  const int32_t w = kernel.out.w, h = kernel.out.h;
+  const int32_t w = p.width, h = p.height;
   const int32_t *x_table = kernel.table + p.x_table, *y_table = kernel.table + p.y_table;
   const Axis x{x_table, x_table + w, w, p.x_taps}, y{y_table, y_table + h, h, p.y_taps};
   const auto picture = [&p](int32_t column, int32_t row) {
@@ -67,9 +67,9 @@ void resample_sample(const FusedKernel& kernel, int32_t i) {
     across(x, between, picture);
     down(y, out, half_done);
   }
-  for (int64_t pixel = 0; pixel < kernel.out.pixels(); ++pixel)
-    kernel.grey_sums[kernel.samples.first + i] +=
-        kernel.emit(i, pixel, out.pixels[static_cast<size_t>(pixel)]);
+  for (int32_t row = 0; row < h; ++row)
+    for (int32_t column = 0; column < w; ++column)
+      kernel.grey_sums[kernel.samples.first + i] += kernel.emit(i, column, row, out.at(column, row));
 }
 
 }  // namespace

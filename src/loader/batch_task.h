@@ -16,6 +16,7 @@
 #include "core/batch_ring.h"
 #include "loader/data_loader.h"
 #include "loader/epoch_keys.h"
+#include "loader/mixture.h"
 
 namespace millrace::loader {
 
@@ -72,6 +73,7 @@ struct BatchTask {
   const std::shared_ptr<Epoch> epoch;
   const base::DType type;
   const int64_t submitted_rows;
+  std::unique_ptr<Mixture> mixture{};  // null: rows are written as they are
 
   // Written by the one thread that holds the row; read by the consumer when the batch is complete.
   std::vector<RowKey> keys;

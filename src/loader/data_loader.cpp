@@ -12,8 +12,7 @@ namespace {
 
 transforms::OutputShape whole_row(std::span<const transforms::OutputShape> parts) {
   int64_t elements = 0;
-  for (const transforms::OutputShape& part : parts)
-    elements += int64_t{part.channels} * part.height * part.width;
+  for (const transforms::OutputShape& part : parts) elements += part.elements();
   if (elements > INT32_MAX)
     throw Error(ErrorKind::invalid_argument, "the views of a picture have " + std::to_string(elements) +
                                                  " elements together, more than fit a row");
@@ -33,6 +32,7 @@ std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDatase
   source.type = dataset->pipeline().output_type();
   source.parts = dataset->parts();
   source.fixed_shape = source.parts.empty() ? dataset->pipeline().fixed_shape() : whole_row(source.parts);
+  if (dataset->views.size() == 1) source.mixer = dataset->pipeline().mixer();
   source.labels = dataset->labels;
   source.make_maker = [dataset](trace::StageTimes* times) {
     return std::make_unique<Worker>(dataset, times);

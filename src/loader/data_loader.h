@@ -22,6 +22,7 @@
 #include "core/batch_ring.h"
 #include "loader/epoch_keys.h"
 #include "loader/image_dataset.h"
+#include "loader/mixture.h"
 #include "millrace/error.h"
 #include "trace/activity.h"
 #include "trace/stage_clock.h"
@@ -113,7 +114,9 @@ class DataLoader {
   virtual void start_epoch(uint64_t seed, uint64_t epoch) = 0;
   // One batch's indices (root dataset); negative ones count from the end. One outside [-n, n) is that row's
   // Error(out_of_range).
-  virtual void submit(std::vector<int64_t> indices) = 0;
+  // `mix`: how its rows are mixed with each other; only under `raise`, with one view, f32, of three channels
+  // and fixed shape, else Error(invalid_argument).
+  virtual void submit(std::vector<int64_t> indices, BatchMix mix = {}) = 0;
   // Indices that came before, when an epoch begins in its middle: they count for the occurrences of later
   // ones.
   virtual void skip(std::span<const int64_t> indices) = 0;

@@ -62,14 +62,25 @@ void Engine::start_epoch(uint64_t seed, uint64_t epoch) {
   phase_ = Phase::open;
 }
 
-void Engine::submit(std::vector<int64_t> indices) {
+void Engine::submit(std::vector<int64_t> indices, BatchMix mix) {
   seat_.throw_if_closed();
   if (phase_ != Phase::open)
     throw Error(ErrorKind::invalid_argument,
                 "submit() belongs between start_epoch() and end_epoch() of a loader that is not closed");
   if (indices.empty()) throw Error(ErrorKind::invalid_argument, "a batch needs at least one index");
-  queue_->push(std::make_shared<BatchTask>(next_id_, epoch_, keys_.resolve(indices), source_.fixed_shape,
-                                           source_.type));
+  std::unique_ptr<Mixture> mixture;
+  if (!mix.partners.empty()) {
+    if (!source_.mixer || options_.on_error != ErrorPolicy::raise)
+      throw Error(
+          ErrorKind::invalid_argument,
+          "rows are mixed only where they are one view of three channels in float32, of one size, and "
+          "no sample is left out");
+    mixture = std::make_unique<Mixture>(std::move(mix), std::ssize(indices), *source_.mixer);
+  }
+  const auto task = std::make_shared<BatchTask>(next_id_, epoch_, keys_.resolve(indices), source_.fixed_shape,
+                                                source_.type);
+  task->mixture = std::move(mixture);
+  queue_->push(task);
   ++next_id_;
 }
 

@@ -42,7 +42,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   void start_epoch(uint64_t seed, uint64_t epoch);
-  void submit(std::vector<int64_t> indices);
+  void submit(std::vector<int64_t> indices, BatchMix mix = {});
   void skip(std::span<const int64_t> indices);
   void end_epoch();
   DataLoader::Status next(Batch& out, int timeout_ms);

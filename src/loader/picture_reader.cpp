@@ -33,9 +33,7 @@ base::ImageView PictureReader::decode(base::Rect region) {
       fall_back(refusal);
     }
   }
-  const base::ImageView whole = pixels_.view();
-  return {whole.row(region.top) + ptrdiff_t{region.left} * base::kPixelBytes, region.width, region.height,
-          whole.stride_bytes};
+  return pixels_.view().part(region);
 }
 
 void PictureReader::fall_back(const Error& refusal) {

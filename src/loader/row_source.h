@@ -27,6 +27,8 @@ class RowMaker {
   virtual ~RowMaker() = default;
   virtual transforms::OutputShape prepare(const base::SampleKey& key) = 0;  // what the row's shape will be
   virtual void finish(const RowMemory& memory) = 0;  // writes the row that was prepared last
+  // The same, as RowSource::mixer takes it; of sources that have one.
+  virtual void finish_half(transforms::HalfRow&) {}
   virtual std::unique_ptr<RowAside> take_aside() {
     return nullptr;
   }  // what finish() left instead; null: the row is written
@@ -39,6 +41,7 @@ struct RowSource {
   // The parts of a row, each a block of the batch; empty: a row is one part. fixed_shape is then {1, 1,
   // elements}.
   std::vector<transforms::OutputShape> parts = {};
+  const transforms::RowMixer* mixer = nullptr;  // of rows that can be mixed with each other
   std::span<const int64_t> labels;  // `size` of them, kept alive by what make_maker holds; empty: all are 0
   std::function<std::unique_ptr<RowMaker>(trace::StageTimes*)>
       make_maker;  // called in the thread that will use the maker

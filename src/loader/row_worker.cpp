@@ -45,6 +45,12 @@ void RowWorker::make(BatchTask& task, int64_t row) {
     throw NotTheSample{std::current_exception()};
   }
   active.makes();
+  if (task.mixture) {
+    maker_->finish_half(task.mixture->half(row));
+    const trace::StageTimer timer(&times_, trace::Stage::collate);
+    task.mixture->arrived(row, memory.batch);
+    return;
+  }
   maker_->finish(memory);
   task.asides[static_cast<size_t>(row)] = maker_->take_aside();
 }

@@ -34,14 +34,6 @@ base::Rect around(const base::Rect& a, const base::Rect& b) {
   return {left, top, std::max(a.right(), b.right()) - left, std::max(a.bottom(), b.bottom()) - top};
 }
 
-int64_t elements_of(const transforms::OutputShape& shape) {
-  return int64_t{shape.channels} * shape.height * shape.width;
-}
-
-uint8_t* pixels_at(const base::ImageView& picture, int32_t x, int32_t y) {
-  return picture.row(y) + ptrdiff_t{x} * base::kPixelBytes;
-}
-
 // How much a crop is reduced at most in the fused kernel, whose block holds the inputs of its tile.
 constexpr int64_t kMostReduction = 256;
 
@@ -63,6 +55,8 @@ struct Worker::Impl {
 
   transforms::OutputShape prepare(const base::SampleKey& key);
   void finish(const RowMemory& memory);
+  void finish_half(transforms::HalfRow& out);
+  base::ImageView decoded() { return pixels ? copied(region) : picture.decode(region); }
   void read();
   base::ImageView copied(base::Rect part);  // of `pixels`
   std::string name() const { return dataset->files->name(index); }
@@ -111,7 +105,7 @@ transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key) {
         pipeline.draw(header.width, header.height, header.orientation, identity, static_cast<uint32_t>(v));
     view.need = pipeline.plan(header.width, header.height, view.params, *view.scratch);
     region = v == 0 ? view.need.region : around(region, view.need.region);
-    elements += elements_of(view.need.shape);
+    elements += view.need.shape.elements();
   }
   if (share && !pixels) left = left_to_device();
   if (share) prepare_ns = base::now_ns() - start;
@@ -169,21 +163,27 @@ void Worker::Impl::finish(const RowMemory& memory) {
     return;
   }
   const int64_t start = share ? base::now_ns() : 0;
-  const base::ImageView view = pixels ? copied(region) : picture.decode(region);
+  const base::ImageView view = decoded();
   {
     const trace::StageTimer timer(times, trace::Stage::transform);
     const size_t element = base::dtype_bytes(dataset->pipeline().output_type());
     size_t before = 0;
     for (size_t v = 0; v < views.size(); ++v) {
       const auto& [own, shape] = views[v].need;
-      const base::ImageView part{pixels_at(view, own.left - region.left, own.top - region.top), own.width,
-                                 own.height, view.stride_bytes};
-      const size_t bytes = static_cast<size_t>(elements_of(shape)) * element;
+      const base::ImageView part =
+          view.part({own.left - region.left, own.top - region.top, own.width, own.height});
+      const size_t bytes = static_cast<size_t>(shape.elements()) * element;
       dataset->views[v]->apply(part, *views[v].scratch, memory.part(before, bytes));
       before += bytes;
     }
   }
   if (share) share->worker_took(prepare_ns + base::now_ns() - start, false);
+}
+
+void Worker::Impl::finish_half(transforms::HalfRow& out) {
+  const base::ImageView view = decoded();
+  const trace::StageTimer timer(times, trace::Stage::transform);
+  dataset->pipeline().apply_unmixed(view, *views[0].scratch, out);
 }
 
 Worker::Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* times,
@@ -202,6 +202,14 @@ transforms::OutputShape Worker::prepare(const base::SampleKey& key) {
 void Worker::finish(const RowMemory& memory) {
   try {
     impl_->finish(memory);
+  } catch (const Error& error) {
+    throw with_path(error, impl_->name());
+  }
+}
+
+void Worker::finish_half(transforms::HalfRow& out) {
+  try {
+    impl_->finish_half(out);
   } catch (const Error& error) {
     throw with_path(error, impl_->name());
   }

@@ -30,6 +30,7 @@ class Worker final : public RowMaker {
 
   transforms::OutputShape prepare(const base::SampleKey& key) override;
   void finish(const RowMemory& memory) override;
+  void finish_half(transforms::HalfRow& out) override;
   std::unique_ptr<RowAside> take_aside() override;
 
   // The parameters that prepare() drew last, for ds.draw(): of each view.

@@ -26,6 +26,7 @@ void launch(const Kernel&, const device::Place&) {
 }
 void add_grey_sums(const device::ColorKernel&, const device::Place&) { refuse(); }
 void resample(const device::FusedKernel&, const device::Place&) { refuse(); }
+void count_levels(const device::CountKernel&, const device::Place&) { refuse(); }
 
 #define MILLRACE_INSTANTIATE(Kernel) template void launch(const device::Kernel&, const device::Place&);
 MILLRACE_FOR_ALL_KERNELS(MILLRACE_INSTANTIATE)

@@ -56,16 +56,6 @@ struct Buffers {
   std::array<transforms::PixelBuffer, 2> between;
 };
 
-base::ImageView part_of(base::ImageView whole, base::Rect region) {
-  return {whole.row(region.top) + ptrdiff_t{region.left} * base::kPixelBytes, region.width, region.height,
-          whole.stride_bytes};
-}
-
-void copy_rows(base::ImageView from, base::ImageView to) {
-  for (int32_t y = 0; y < to.height; ++y)
-    std::memcpy(to.row(y), from.row(y), size_t(to.width) * base::kPixelBytes);
-}
-
 void pack_row(const uint8_t* row, int32_t width, RecordedPicture::Layout layout, uint8_t* to) {
   switch (layout) {
     case RecordedPicture::Layout::rgbx:  // Pillow's fourth byte is 255
@@ -112,7 +102,7 @@ class RecordedPicture::Renderer {
       const Segment& segment = picture.segments_[i];
       transforms::make_sample_plan(segment.chain, segment.in, segment.params, buffers_.plan);
       const base::Rect need = buffers_.plan.region;
-      const base::ImageView region = i == 0 ? decode(picture.source_, need) : part_of(in, need);
+      const base::ImageView region = i == 0 ? decode(picture.source_, need) : in.part(need);
       if (i + 1 == picture.segments_.size()) return region;
       in = buffers_.between[i % 2].resize(buffers_.plan.out.width, buffers_.plan.out.height);
       buffers_.runner.run(buffers_.plan, region, in);
@@ -143,8 +133,8 @@ class RecordedPicture::Renderer {
     const bool again = looks > 0;
     count(source);
     last = !again && source->decoded_at_open ? Decoded::whole : Decoded::nothing;
-    if (const base::ImageView pixels = source->pixels(); pixels.data) return part_of(pixels, region);
-    if (whole_.lock() == source) return part_of(buffers_.decoded.view(), region);
+    if (const base::ImageView pixels = source->pixels(); pixels.data) return pixels.part(region);
+    if (whole_.lock() == source) return buffers_.decoded.view().part(region);
     const base::Rect all{0, 0, source->size.width, source->size.height};
     const base::Rect wanted = again || several_looks_ ? all : region;
     whole_.reset();
@@ -153,9 +143,10 @@ class RecordedPicture::Renderer {
     buffers_.decoder.decode(wanted, view);
     if (wanted == all) whole_ = source;
     // In turn with other pictures: as Pillow, which has the pixels from load() on.
-    if (wanted == all && looks > 1) source->keep([&](base::ImageView kept) { copy_rows(view, kept); });
+    if (wanted == all && looks > 1)
+      source->keep([&](base::ImageView kept) { base::copy_pixels(view, kept); });
     last = wanted == all ? Decoded::whole : Decoded::part;
-    return wanted == all ? part_of(view, region) : view;
+    return wanted == all ? view.part(region) : view;
   }
 
   // Several crops of each picture are a habit of a script's: a file will be looked at again if the one before
@@ -340,7 +331,7 @@ RecordedPicture RecordedPicture::made() const {
   source->grey = mode_ == Mode::grey;
   source->renders = 1;  // this
   const base::ImageView from = renderer().pixels(*this);
-  source->keep([&](base::ImageView view) { copy_rows(from, view); });
+  source->keep([&](base::ImageView view) { base::copy_pixels(from, view); });
   return RecordedPicture(std::move(source));
 }
 

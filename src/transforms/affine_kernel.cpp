@@ -1,5 +1,6 @@
-// Bilinear and bicubic rows of affine maps, compiled once per instruction set (Highway's foreach_target); the
-// best one is chosen at run time. A vector holds as many pixels as f64 numbers.
+// Bilinear and bicubic rows of affine maps, with a divisor or without, compiled once per instruction set
+// (Highway's foreach_target); the best one is chosen at run time. A vector holds as many pixels as f64
+// numbers.
 #include "transforms/affine_rows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -78,14 +79,15 @@ HWY_INLINE VU32 mixed(const VU32 (&pixels)[Filter::kTaps][Filter::kTaps], VF rig
   return hn::ShiftLeft<8 * kChannel>(hn::BitCast(du32, hn::DemoteTo(d32, level)));  // rounds towards 0
 }
 
-template <class Filter>
+template <class Filter, bool kDivides>
 HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns,
                        int32_t row, uint8_t* out) {
   constexpr int kTaps = Filter::kTaps;
-  const InverseAffine& m = map.inverse;
+  const Homography& m = map.inverse;
   const size_t lanes = hn::Lanes(df);
   const VF x_step = hn::Set(df, m[0]), x_row = hn::Set(df, m[1] * (row + 0.5)), x_shift = hn::Set(df, m[2]);
   const VF y_step = hn::Set(df, m[3]), y_row = hn::Set(df, m[4] * (row + 0.5)), y_shift = hn::Set(df, m[5]);
+  const VF d_step = hn::Set(df, m[6]), d_row = hn::Set(df, m[7] * (row + 0.5));
   const VF width = hn::Set(df, map.picture.width), height = hn::Set(df, map.picture.height),
            zero = hn::Zero(df);
   const VU32 fill = hn::Set(du32, map.fill[0] | map.fill[1] << 8 | map.fill[2] << 16);
@@ -95,8 +97,19 @@ HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<c
   size_t done = 0;
   for (; done + lanes <= columns.size(); done += lanes) {
     const VF center = hn::Add(hn::PromoteTo(df, hn::LoadU(d32, columns.data() + done)), hn::Set(df, 0.5));
-    const VF x = hn::Add(hn::Add(hn::Mul(x_step, center), x_row), x_shift);
-    const VF y = hn::Add(hn::Add(hn::Mul(y_step, center), y_row), y_shift);
+    VF x = hn::Add(hn::Add(hn::Mul(x_step, center), x_row), x_shift);
+    VF y = hn::Add(hn::Add(hn::Mul(y_step, center), y_row), y_shift);
+    if constexpr (kDivides) {
+      const VF divisor = hn::Add(hn::Add(hn::Mul(d_step, center), d_row), hn::Set(df, 1));
+      x = hn::Div(x, divisor);
+      y = hn::Div(y, divisor);
+    }
+    const auto inside =
+        hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width)), hn::And(hn::Ge(y, zero), hn::Lt(y, height)));
+    if constexpr (kDivides) {  // what a division by 0 gives is no position
+      x = hn::IfThenElseZero(inside, x);
+      y = hn::IfThenElseZero(inside, y);
+    }
     const Around<kTaps> along(x, map.left, window.width, base::kPixelBytes),
         down(y, map.top, window.height, stride);
     VU32 pixels[kTaps][kTaps];
@@ -106,8 +119,6 @@ HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<c
     const VU32 colors = hn::Or(mixed<Filter, 0>(pixels, along.share, down.share),
                                hn::Or(mixed<Filter, 1>(pixels, along.share, down.share),
                                       mixed<Filter, 2>(pixels, along.share, down.share)));
-    const auto inside =
-        hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width)), hn::And(hn::Ge(y, zero), hn::Lt(y, height)));
     const auto shown = hn::Ne(hn::DemoteTo(d32, hn::IfThenElseZero(inside, hn::Set(df, 1))), hn::Zero(d32));
     const VU32 result = hn::IfThenElse(hn::RebindMask(du32, shown), colors, fill);
     hn::StoreU(hn::BitCast(bytes, result), bytes, out + done * base::kPixelBytes);
@@ -117,10 +128,12 @@ HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<c
 
 void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
                 uint8_t* out) {
-  if (map.interpolation == Interpolation::bilinear)
-    map_by<Linear>(map, window, columns, row, out);
-  else
-    map_by<Cubic>(map, window, columns, row, out);
+  const bool linear = map.interpolation == Interpolation::bilinear;
+  if (map.divides)
+    return linear ? map_by<Linear, true>(map, window, columns, row, out)
+                  : map_by<Cubic, true>(map, window, columns, row, out);
+  return linear ? map_by<Linear, false>(map, window, columns, row, out)
+                : map_by<Cubic, false>(map, window, columns, row, out);
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR

@@ -1,9 +1,10 @@
-// map_row(): one row of an affine map, Pillow's Image.transform(AFFINE) bit for bit.
+// map_row(): one row of an affine map or of one with a divisor, Pillow's Image.transform(AFFINE or
+// PERSPECTIVE) bit for bit.
 //
-// Nearest pixels are found in 16.16 fixed point, as Pillow does below 32,768 pixels a side (it changes to f64
-// above; there the result may be the neighbouring pixel); bilinear and bicubic in f64, rounded down,
-// vectorised by Highway with the bits of the plain version in `scalar`. No state, any thread. About 2, 5 and
-// 16 ns a pixel.
+// Nearest pixels of affine maps are found in 16.16 fixed point, as Pillow does below 32,768 pixels a side (it
+// changes to f64 above; there the result may be the neighbouring pixel); all others in f64, bilinear and
+// bicubic ones rounded down, vectorised by Highway with the bits of the plain version in `scalar`. No state,
+// any thread. About 2, 5 and 16 ns a pixel; a divisor costs about 2 ns.
 #pragma once
 
 #include <cstdint>

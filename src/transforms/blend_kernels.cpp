@@ -25,6 +25,7 @@ namespace {
 
 using scalar::blend_rows;
 using scalar::blend_to_planes;
+using scalar::mix_to_planes;
 void store_row_f32(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
   scalar::store_row(row, width, table, planes);
 }
@@ -176,6 +177,28 @@ void store_row_f32(const uint8_t* row, int32_t width, const ValueTable& table, v
   }
 }
 
+void mix_to_planes(const uint8_t* own_row, const uint8_t* other_row, int32_t width, const ValueTable& table,
+                   float own, float other, void* const* planes) {
+  if (width < kLanes) return scalar::mix_to_planes(own_row, other_row, width, table, own, other, planes);
+  const ChannelValues red(table.math[0]), green(table.math[1]), blue(table.math[2]);
+  const VF first = hn::Set(df, own), second = hn::Set(df, other);
+  const auto mixed = [&](const ChannelValues& values, V32 a, V32 b) HWY_ATTR {
+    return hn::Add(hn::Mul(values.of(a), first), hn::Mul(values.of(b), second));
+  };
+  auto* const r = static_cast<float*>(planes[0]);
+  auto* const g = static_cast<float*>(planes[1]);
+  auto* const b = static_cast<float*>(planes[2]);
+  for (int32_t x = 0; x < width; x += kLanes) {
+    const int32_t at = std::min(x, width - kLanes);
+    const int64_t byte = int64_t{at} * base::kPixelBytes;
+    const VU32 one = hn::BitCast(du32, hn::LoadU(d8, own_row + byte)),
+               two = hn::BitCast(du32, hn::LoadU(d8, other_row + byte));
+    hn::StoreU(mixed(red, channel_of<0>(one), channel_of<0>(two)), df, r + at);
+    hn::StoreU(mixed(green, channel_of<1>(one), channel_of<1>(two)), df, g + at);
+    hn::StoreU(mixed(blue, channel_of<2>(one), channel_of<2>(two)), df, b + at);
+  }
+}
+
 void store_row_u8(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
   if (width < kLanes) return scalar::store_row(row, width, table, planes);
   const hn::FixedTag<uint8_t, kLanes> bytes;
@@ -234,6 +257,7 @@ HWY_EXPORT(blend_rows);
 HWY_EXPORT(blend_to_planes);
 HWY_EXPORT(store_row_f32);
 HWY_EXPORT(store_row_u8);
+HWY_EXPORT(mix_to_planes);
 
 void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
                 uint8_t* out) {
@@ -252,6 +276,14 @@ void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void*
 void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
                      const ValueTable& table, void* const* planes) {
   HWY_DYNAMIC_DISPATCH(blend_to_planes)(rows, weights, n_pairs, width, table, planes);
+}
+
+void mix_to_planes(const uint8_t* own_row, const uint8_t* other_row, int32_t width, const ValueTable& table,
+                   float own, float other, void* const* planes) {
+  if (table.math_is_exact)
+    HWY_DYNAMIC_DISPATCH(mix_to_planes)(own_row, other_row, width, table, own, other, planes);
+  else
+    scalar::mix_to_planes(own_row, other_row, width, table, own, other, planes);
 }
 
 bool math_gives_table(const ValueTable& table) {

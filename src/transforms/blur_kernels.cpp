@@ -65,6 +65,14 @@ namespace millrace::transforms {
 HWY_EXPORT(weigh_down);
 HWY_EXPORT(weigh_along);
 
+void weigh_blur(double sigma, int32_t taps, std::vector<float>& weights) {
+  weights.resize(static_cast<size_t>(taps));
+  double sum = 0;
+  const auto density = [&](int32_t i) { return std::exp(-0.5 * std::pow((i - taps / 2) / sigma, 2)); };
+  for (int32_t i = 0; i < taps; ++i) sum += density(i);
+  for (int32_t i = 0; i < taps; ++i) weights[static_cast<size_t>(i)] = static_cast<float>(density(i) / sum);
+}
+
 void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> weights, size_t begin,
                 size_t end, float* out) {
   HWY_DYNAMIC_DISPATCH(weigh_down)(rows, stride, weights, begin, end, out);

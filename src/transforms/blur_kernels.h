@@ -7,8 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace millrace::transforms {
+
+// torchvision's Gaussian of `taps` weights, whose sum is 1.
+void weigh_blur(double sigma, int32_t taps, std::vector<float>& weights);
 
 // out[i] = sum over t of weights[t] * rows[t * stride + i], for i in [begin, end).
 void weigh_down(const uint8_t* rows, ptrdiff_t stride, std::span<const float> weights, size_t begin,

@@ -10,9 +10,15 @@
 #include <array>
 
 #include "base/geometry.h"
+#include "transforms/box_blur_kernel.h"
 #include "transforms/pixel_buffer.h"
 
 namespace millrace::transforms {
+
+inline constexpr int kBoxPasses = 3;  // along each axis
+
+// The box whose three passes stand for a Gaussian of this radius.
+Box box_of(double radius);
 
 // radius: of the Gaussian, in pixels, > 0: its standard deviation. The result lies in one of `memory`;
 // neither holds `picture`.

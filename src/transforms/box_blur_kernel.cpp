@@ -91,8 +91,7 @@ void blur_columns(base::ImageView in, const Box& box, base::ImageView out) {
     for (int32_t y = -box.reach; y <= box.reach; ++y) sum += at(y, i);
     for (int32_t y = 0; y < in.height; ++y) {
       const uint32_t behind = at(y + box.reach + 1, i), far = at(y - box.reach - 1, i) + behind;
-      const uint32_t mixed = sum * box.inner + far * box.outer + (1u << (kBoxFractionBits - 1));
-      out.row(y)[i] = static_cast<uint8_t>(mixed >> kBoxFractionBits);
+      out.row(y)[i] = static_cast<uint8_t>(box_level(sum, far, box));
       sum += behind - at(y - box.reach, i);
     }
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/geometry.h"
+#include "base/host_device.h"
 
 namespace millrace::transforms {
 
@@ -16,6 +17,11 @@ struct Box {
   uint32_t inner = 0, outer = 0;  // weights of the pixels in it, and of those two
 };
 inline constexpr int kBoxFractionBits = 24;
+
+// One blurred byte. `sum`: of the 2 * reach + 1 pixels; `far`: of the two beside them.
+MILLRACE_BOTH inline uint32_t box_level(uint32_t sum, uint32_t far, const Box& box) {
+  return (sum * box.inner + far * box.outer + (1u << (kBoxFractionBits - 1))) >> kBoxFractionBits;
+}
 
 // `in` and `out` have the same size and kRowSlack bytes behind their rows (pixel_buffer.h), and are not the
 // same.

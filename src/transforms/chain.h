@@ -35,14 +35,31 @@ struct PointTable {
   std::shared_ptr<const std::array<uint8_t, 3 * 256>> values;
 };
 
-using PictureSpec =
-    std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip,
-                 ExifTranspose, ColorJitter, Grayscale, RandomGrayscale, RandomRotation, RandomAffine,
-                 GaussianBlur, AugmentPolicy, AugMix, Crop, BoxResize, PointTable>;
+// One of several lists of steps.
+struct ChoiceSteps;
+struct Choice {
+  std::vector<double> weights;
+  std::shared_ptr<const ChoiceSteps> branches;
+};
+
+using PictureSpec = std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, Frame, HorizontalFlip,
+                                 VerticalFlip, ExifTranspose, DrawnResize, ColorJitter, PhotometricDistort,
+                                 Grayscale, RandomGrayscale, RandomRotation, RandomAffine, RandomPerspective,
+                                 GaussianBlur, AugmentPolicy, AugMix, Choice, Crop, BoxResize, PointTable>;
 
 struct PictureStep {
   PictureSpec spec;
-  uint32_t op = 0;  // position in the user's chain: names the step in random draws and in messages
+  // Position in the user's chain, or a number from kNestedSteps on inside of a Choice: names the step in
+  // random draws and in messages.
+  uint32_t op = 0;
+};
+inline constexpr uint32_t kNestedSteps = 1u << 15;
+struct ChoiceSteps {
+  std::vector<std::vector<PictureStep>> lists;
+};
+struct NoiseStep {
+  GaussianNoise spec;
+  uint32_t op = 0;
 };
 struct EraseStep {
   RandomErasing spec;
@@ -53,7 +70,9 @@ struct Chain {
   std::vector<PictureStep> steps;  // in order; those that stood behind ToTensor commute with it
   ToTensor to_tensor;
   std::optional<Normalize> normalize;  // mean and std have three values each
-  std::vector<EraseStep> erasing;      // in order, behind everything else
+  std::optional<NoiseStep> noise;
+  bool noise_first = false;        // the noise is added before the values are normalised
+  std::vector<EraseStep> erasing;  // in order, behind everything else
 
   bool needs_orientation() const;
 };

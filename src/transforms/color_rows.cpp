@@ -1,18 +1,15 @@
 #include "transforms/color_rows.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "transforms/box_blur.h"
+#include "transforms/byte_pixels.h"
 #include "transforms/color_kernels.h"
+#include "transforms/level_tables.h"
 #include "transforms/sharpen_kernel.h"
 
 namespace millrace::transforms {
 namespace {
-
-using Table = std::array<uint8_t, 256>;
 
 // `change(byte)` for each byte of a row, the fourth of each pixel too.
 template <class Change>
@@ -26,33 +23,12 @@ void look_up(const uint8_t* row, int32_t width, const uint8_t* table, uint8_t* o
     for (int c = 0; c < 3; ++c) out[c] = table[256 * c + row[c]];
 }
 
-// ImageOps.autocontrast without a cutoff: the darkest becomes 0, the brightest 255.
-Table autocontrast_table(const std::array<int64_t, 256>& counts) {
-  int low = 0, high = 255;
-  while (low < 255 && counts[low] == 0) ++low;
-  while (high > 0 && counts[high] == 0) --high;
-  Table table;
-  std::iota(table.begin(), table.end(), uint8_t{0});
-  if (high <= low) return table;
-  const double scale = 255.0 / (high - low), offset = -low * scale;
-  for (int i = 0; i < 256; ++i)
-    table[i] = static_cast<uint8_t>(std::clamp(std::trunc(i * scale + offset), 0.0, 255.0));
-  return table;
-}
-
-// ImageOps.equalize: each byte becomes the share of those below it.
-Table equalize_table(const std::array<int64_t, 256>& counts) {
-  Table table;
-  std::iota(table.begin(), table.end(), uint8_t{0});
-  const auto last = std::find_if(counts.rbegin(), counts.rend(), [](int64_t n) { return n != 0; });
-  const int64_t step = (std::accumulate(counts.begin(), counts.end(), int64_t{0}) - *last) / 255;
-  if (step == 0) return table;
-  int64_t below = step / 2;
-  for (int i = 0; i < 256; ++i) {
-    table[i] = static_cast<uint8_t>(std::min<int64_t>(below / step, 255));
-    below += counts[i];
+// `from`: where each channel comes from, two bits each. `out` may be `row`.
+void permute_channels(const uint8_t* row, int32_t width, unsigned from, uint8_t* out) {
+  for (int32_t i = 0; i < width; ++i, row += base::kPixelBytes, out += base::kPixelBytes) {
+    const std::array<uint8_t, 3> pixel{row[0], row[1], row[2]};
+    for (unsigned c = 0; c < 3; ++c) out[c] = pixel[from >> 2 * c & 3];
   }
-  return table;
 }
 
 }  // namespace
@@ -92,23 +68,23 @@ void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t
       case ColorChange::hue:
         shift_hue(row, width, static_cast<uint8_t>(static_cast<int>(step.value * 255)), out);
         break;
+      case ColorChange::permute: permute_channels(row, width, static_cast<unsigned>(step.value), out); break;
       case ColorChange::table: look_up(row, width, step.table, out); break;
       case ColorChange::posterize: {
-        const auto mask = static_cast<uint8_t>(0xFF00 >> static_cast<int>(step.value));
+        const int32_t mask = posterize_mask(step.value);
         change_bytes(row, width, out, [mask](uint8_t v) { return static_cast<uint8_t>(v & mask); });
         break;
       }
       case ColorChange::solarize: {
-        const auto from = static_cast<int>(std::clamp(std::ceil(step.value), 0.0, 256.0));
+        const int32_t from = solarize_from(step.value);
         change_bytes(row, width, out,
-                     [from](uint8_t v) { return static_cast<uint8_t>(v < from ? v : 255 - v); });
+                     [from](uint8_t v) { return static_cast<uint8_t>(solarized8(v, from)); });
         break;
       }
       case ColorChange::solarize_add: {
         const auto more = static_cast<int>(step.value);
-        change_bytes(row, width, out, [more](uint8_t v) {
-          return static_cast<uint8_t>(v < 128 ? std::clamp(v + more, 0, 255) : v);
-        });
+        change_bytes(row, width, out,
+                     [more](uint8_t v) { return static_cast<uint8_t>(solarize_added8(v, more)); });
         break;
       }
       case ColorChange::contrast:
@@ -133,8 +109,10 @@ PictureChange::PictureChange(const ColorStep& step, base::ImageView picture, Pic
   if (step.change != ColorChange::autocontrast && step.change != ColorChange::equalize) return;
   const auto counts = histogram_of(picture);
   for (int c = 0; c < 3; ++c)
-    table_[c] =
-        step.change == ColorChange::equalize ? equalize_table(counts[c]) : autocontrast_table(counts[c]);
+    if (step.change == ColorChange::equalize)
+      equalize_table(counts[c].data(), table_[c].data());
+    else
+      autocontrast_table(counts[c].data(), table_[c].data());
 }
 
 void PictureChange::row(int32_t y, uint8_t* out) const {
@@ -155,7 +133,7 @@ void PictureChange::row(int32_t y, uint8_t* out) const {
 uint8_t mean_grey(base::ImageView picture) {
   uint64_t sum = 0;
   for (int32_t y = 0; y < picture.height; ++y) sum += sum_of_grey(picture.row(y), picture.width);
-  return static_cast<uint8_t>(static_cast<double>(sum) / (double(picture.width) * picture.height) + 0.5);
+  return static_cast<uint8_t>(mean_level(sum, picture.width, picture.height));
 }
 
 std::array<std::array<int64_t, 256>, 3> histogram_of(base::ImageView picture) {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "base/philox.h"
 #include "millrace/error.h"
 #include "transforms/affine_matrix.h"
+#include "transforms/geometry_draws.h"
 #include "transforms/policy_draws.h"
 
 namespace millrace::transforms {
@@ -97,7 +99,36 @@ void require_room_for_blur(const GaussianBlur& t, PictureSize in) {
                     " (height, width); use a smaller kernel_size or resize first");
 }
 
-// A stream of its own for each step of each view: of a chain there are less than 2^16 steps.
+// A factor for each property that is drawn, in torchvision's order.
+void draw_distortion(const PhotometricDistort& t, base::Philox random, OpParams& decided) {
+  const auto happens = [&] { return random.uniform() < t.p; };
+  ColorJitterParams& color = decided.color;
+  const bool brightness = happens();
+  if (brightness) color.brightness = uniform(random, t.brightness);
+  const bool contrast = happens();
+  if (contrast) color.contrast = uniform(random, t.contrast);
+  const bool saturation = happens();
+  if (saturation) color.saturation = uniform(random, t.saturation);
+  const bool hue = happens();
+  if (hue) color.hue = uniform(random, t.hue);
+  const bool contrast_first = random.uniform() < 0.5;
+  size_t count = 0;
+  const auto add = [&](ColorOp op, bool wanted) {
+    if (wanted) color.order[count++] = op;
+  };
+  add(ColorOp::brightness, brightness);
+  add(ColorOp::contrast, contrast && contrast_first);
+  add(ColorOp::saturation, saturation);
+  add(ColorOp::hue, hue);
+  add(ColorOp::contrast, contrast && !contrast_first);
+  decided.applied = happens();  // of the channels
+  if (!decided.applied) return;
+  std::array<uint8_t, 3> from{0, 1, 2};
+  for (int i = 2; i > 0; --i) std::swap(from[i], from[random.integer(0, i + 1)]);
+  decided.permutation = static_cast<uint8_t>(from[0] | from[1] << 2 | from[2] << 4);
+}
+
+// A stream of its own for each step of each view, of which a chain has less than 2^16.
 base::Philox stream_of(const base::SampleKey& key, uint32_t view, uint32_t op) {
   return base::Philox(key, view << 16 | op);
 }
@@ -131,6 +162,24 @@ struct Drawer {
   void operator()(const RandomCrop& t) const {
     decide(OpParams::Kind::crop).box = draw_crop(t, in, random());
   }
+  void operator()(const Frame& t) const {
+    if (!decides(t)) return;
+    OpParams& decided = decide(OpParams::Kind::frame);
+    base::Philox draws = random();
+    decided.applied = applies(t.p, draws);
+    if (decided.applied) decided.box = draw_frame(t, in, draws);
+  }
+  void operator()(const DrawnResize& t) const {
+    OpParams& decided = decide(OpParams::Kind::resize);
+    base::Philox draws = random();
+    draw_resize(t, in, draws, decided);
+  }
+  void operator()(const RandomPerspective& t) const {
+    OpParams& decided = decide(OpParams::Kind::perspective);
+    base::Philox draws = random();
+    decided.applied = applies(t.p, draws);
+    if (decided.applied) decided.perspective = draw_perspective(t, in, draws);
+  }
   void operator()(const HorizontalFlip& t) const { decide_if(OpParams::Kind::flip_horizontal, t.p); }
   void operator()(const VerticalFlip& t) const { decide_if(OpParams::Kind::flip_vertical, t.p); }
   void operator()(const ExifTranspose&) const {
@@ -143,6 +192,9 @@ struct Drawer {
     base::Philox draws = random();
     decided.applied = applies(t.p, draws);
     if (decided.applied) decided.color = draw_colors(t, draws);
+  }
+  void operator()(const PhotometricDistort& t) const {
+    draw_distortion(t, random(), decide(OpParams::Kind::distort));
   }
   void operator()(const RandomGrayscale& t) const { decide_if(OpParams::Kind::grayscale, t.p); }
   void operator()(const RandomRotation& t) const {
@@ -166,11 +218,23 @@ struct Drawer {
   }
   void operator()(const AugmentPolicy& t) const {
     base::Philox draws = random();
-    decide(OpParams::Kind::policy).steps = draw_policy(t, in, draws);
+    decide(OpParams::Kind::policy).steps = draw_policy(t, t.count, in, draws);
   }
   void operator()(const AugMix& t) const {
     base::Philox draws = random();
     decide(OpParams::Kind::mix).mix = draw_mix(t, in, draws);
+  }
+  void operator()(const Choice& t) const {
+    const double sum = std::accumulate(t.weights.begin(), t.weights.end(), 0.0);
+    double left = random().uniform() * sum;
+    uint32_t chosen = 0;
+    for (uint32_t i = 0; i < t.weights.size(); ++i) {
+      if (t.weights[i] == 0) continue;
+      chosen = i;
+      if (left < t.weights[i]) break;
+      left -= t.weights[i];
+    }
+    decide(OpParams::Kind::choice).chosen = chosen;
   }
   void operator()(const Resize&) const {}
   void operator()(const CenterCrop&) const {}
@@ -180,30 +244,66 @@ struct Drawer {
   void operator()(const PointTable&) const {}
 };
 
-// torchvision's RandomErasing: up to ten rectangles are drawn, the first that is smaller than the picture
-// both ways is erased.
-OpParams draw_erase(const EraseStep& step, PictureSize in, base::Philox random) {
-  const RandomErasing& t = step.spec;
-  OpParams decided;
-  decided.kind = OpParams::Kind::erase;
-  decided.op = step.op;
-  if (random.uniform() >= t.p) return decided;
-  for (int attempt = 0; attempt < 10 && !decided.applied; ++attempt) {
-    const double area = static_cast<double>(in.width) * in.height * uniform(random, t.scale);
+uint64_t draw_noise_key(base::Philox& random) {
+  const uint64_t high = random.next_u32();
+  return high << 32 | random.next_u32();
+}
+
+// Up to ten rectangles are drawn, the first that is smaller than the picture both ways is erased.
+void draw_rectangle(const RandomErasing& t, PictureSize in, int64_t count, base::Philox& random,
+                    OpParams& decided) {
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double whole = static_cast<double>(in.width) * in.height;
+    const double area = whole * uniform(random, t.scale) / static_cast<double>(count);
     const double ratio = std::exp(random.uniform(std::log(t.ratio.min), std::log(t.ratio.max)));
     const double h = std::nearbyint(std::sqrt(area * ratio)), w = std::nearbyint(std::sqrt(area / ratio));
     if (h >= in.height || w >= in.width) continue;
     const auto height = static_cast<int32_t>(h), width = static_cast<int32_t>(w);
     const auto top = static_cast<int32_t>(random.integer(0, in.height - height + 1));
     const auto left = static_cast<int32_t>(random.integer(0, in.width - width + 1));
-    decided.box = {left, top, width, height};
+    const base::Rect box{left, top, width, height};
+    if (decided.applied)
+      decided.more_boxes.push_back(box);
+    else
+      decided.box = box;
     decided.applied = true;
+    return;
   }
-  if (t.value.empty()) {
-    decided.noise = random.next_u32();
-    decided.noise = decided.noise << 32 | random.next_u32();
-  }
+}
+
+// torchvision's RandomErasing, and timm's, which may erase several rectangles.
+OpParams draw_erase(const EraseStep& step, PictureSize in, base::Philox random) {
+  const RandomErasing& t = step.spec;
+  OpParams decided;
+  decided.kind = OpParams::Kind::erase;
+  decided.op = step.op;
+  if (random.uniform() >= t.p) return decided;
+  int64_t count = t.count_min;
+  if (t.count_max > t.count_min) count = random.integer(t.count_min, int64_t{t.count_max} + 1);
+  for (int64_t i = 0; i < count; ++i) draw_rectangle(t, in, count, random, decided);
+  if (t.value.empty()) decided.noise = draw_noise_key(random);
   return decided;
+}
+
+OpParams draw_noise(const NoiseStep& step, base::Philox random) {
+  OpParams decided;
+  decided.kind = OpParams::Kind::noise;
+  decided.op = step.op;
+  decided.noise = draw_noise_key(random);
+  return decided;
+}
+
+PictureSize draw_steps(const std::vector<PictureStep>& steps, PictureSize size, int orientation,
+                       const base::SampleKey& key, uint32_t view, std::vector<OpParams>& out) {
+  for (const PictureStep& step : steps) {
+    const size_t before = out.size();
+    std::visit(Drawer{step, size, orientation, key, view, out}, step.spec);
+    if (const Choice* choice = std::get_if<Choice>(&step.spec))
+      size = draw_steps(choice->branches->lists[out.back().chosen], size, orientation, key, view, out);
+    else
+      size = size_after(step, size, out.size() > before ? &out.back() : nullptr);
+  }
+  return size;
 }
 
 }  // namespace
@@ -211,13 +311,9 @@ OpParams draw_erase(const EraseStep& step, PictureSize in, base::Philox random) 
 SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const base::SampleKey& key,
                          uint32_t view) {
   SampleParams params;
-  params.ops.reserve(chain.steps.size() + chain.erasing.size());
-  PictureSize size = stored;
-  for (const PictureStep& step : chain.steps) {
-    const size_t before = params.ops.size();
-    std::visit(Drawer{step, size, orientation, key, view, params.ops}, step.spec);
-    size = size_after(step, size, params.ops.size() > before ? &params.ops.back() : nullptr);
-  }
+  params.ops.reserve(chain.steps.size() + chain.erasing.size() + 1);
+  const PictureSize size = draw_steps(chain.steps, stored, orientation, key, view, params.ops);
+  if (chain.noise) params.ops.push_back(draw_noise(*chain.noise, stream_of(key, view, chain.noise->op)));
   for (const EraseStep& step : chain.erasing)
     params.ops.push_back(draw_erase(step, size, stream_of(key, view, step.op)));
   return params;

@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "base/half.h"
-#include "base/philox.h"
+#include "transforms/noise.h"
 
 namespace millrace::transforms {
 namespace {
@@ -40,20 +40,6 @@ class Values {
 };
 
 }  // namespace
-
-std::array<float, 4> normal_block(uint64_t noise, uint64_t block) {
-  const auto words =
-      base::Philox::block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                          {static_cast<uint32_t>(noise), static_cast<uint32_t>(noise >> 32)});
-  std::array<float, 4> normals;
-  for (int i = 0; i < 4; i += 2) {
-    const float radius = std::sqrt(-2 * std::log((static_cast<float>(words[i]) + 1) * 0x1p-32f));
-    const float turn = static_cast<float>(words[i + 1]) * (0x1p-31f * std::numbers::pi_v<float>);
-    normals[i] = radius * std::cos(turn);
-    normals[i + 1] = radius * std::sin(turn);
-  }
-  return normals;
-}
 
 void erase(std::span<const Erasure> erasures, PictureSize size, base::DType type, void* out) {
   const size_t element = base::dtype_bytes(type);

@@ -1,8 +1,8 @@
 // erase(): rectangles of a finished tensor row overwritten, by values or by noise.
 //
 // The noise is a function of (noise key, element), so it is the same whatever computes it: element e of the
-// rectangle, counted channel by channel and row by row, is normal number e % 4 of Philox block e / 4. Two of
-// them come from two words by Box and Muller (1958). No state, any thread. About 15 ns a number.
+// rectangle, counted channel by channel and row by row, is normal number e of the key (noise.h). No state,
+// any thread. About 15 ns a number.
 #pragma once
 
 #include <array>
@@ -16,7 +16,5 @@ namespace millrace::transforms {
 
 // `out`: three dense planes of `size`, of a float type, at any address.
 void erase(std::span<const Erasure> erasures, PictureSize size, base::DType type, void* out);
-
-std::array<float, 4> normal_block(uint64_t noise, uint64_t block);
 
 }  // namespace millrace::transforms

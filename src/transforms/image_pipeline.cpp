@@ -28,28 +28,58 @@ void check_picture(int32_t width, int32_t height) {
                     " pixels (height x width) cannot be transformed; both must be > 0");
 }
 
-// The size behind the chain when no picture's own size comes through.
-std::optional<PictureSize> size_for_every_picture(const Chain& chain) {
-  std::optional<PictureSize> size;
-  for (const PictureStep& step : chain.steps) {
-    const auto* resize = std::get_if<Resize>(&step.spec);
-    if (resize && resize->width == 0) {
-      if (size) size = resized_size(*resize, *size);
-    } else if (resize || std::holds_alternative<RandomResizedCrop>(step.spec) ||
-               std::holds_alternative<CenterCrop>(step.spec) ||
-               std::holds_alternative<RandomCrop>(step.spec)) {
-      size = size_after(step, size.value_or(PictureSize{}), nullptr);
-    }
+// The size behind a step when no picture's own size comes through. `before`: the one in front of the step.
+struct FixedSize {
+  std::optional<PictureSize> before;
+  using Size = std::optional<PictureSize>;
+  Size operator()(const RandomResizedCrop& t) const { return PictureSize{t.width, t.height}; }
+  Size operator()(const CenterCrop& t) const { return PictureSize{t.width, t.height}; }
+  Size operator()(const RandomCrop& t) const { return PictureSize{t.width, t.height}; }
+  Size operator()(const BoxResize& t) const { return PictureSize{t.width, t.height}; }
+  Size operator()(const Crop& t) const { return PictureSize{t.box.width, t.box.height}; }
+  Size operator()(const Resize& t) const {
+    if (t.width > 0) return PictureSize{t.width, t.height};
+    return before ? Size(resized_size(t, *before)) : std::nullopt;
   }
-  return size;
-}
+  Size operator()(const Frame& t) const {
+    switch (t.kind) {
+      case Frame::Kind::center:
+      case Frame::Kind::anywhere: return PictureSize{t.width, t.height};
+      case Frame::Kind::zoom_out: return std::nullopt;
+      case Frame::Kind::pad: break;
+    }
+    if (!before) return std::nullopt;
+    const base::Rect box = frame_box(t, *before, nullptr);
+    return PictureSize{box.width, box.height};
+  }
+  Size operator()(const DrawnResize&) const { return std::nullopt; }
+  Size operator()(const Choice& t) const {
+    Size first;
+    for (size_t i = 0; i < t.branches->lists.size(); ++i) {
+      const Size size = behind(t.branches->lists[i], before);
+      if (i > 0 && size != first) return std::nullopt;
+      first = size;
+    }
+    return first;
+  }
+  template <class Other>
+  Size operator()(const Other&) const {
+    return before;
+  }
+  static Size behind(const std::vector<PictureStep>& steps, Size size) {
+    for (const PictureStep& step : steps) size = std::visit(FixedSize{size}, step.spec);
+    return size;
+  }
+};
 
 class CheckedPipeline final : public ImagePipeline {
  public:
   explicit CheckedPipeline(Chain chain)
-      : chain_(std::move(chain)), table_(make_value_table(chain_.to_tensor, chain_.normalize)),
-        fixed_(size_for_every_picture(chain_)) {
+      : chain_(std::move(chain)),
+        table_(make_value_table(chain_.to_tensor, chain_.noise_first ? std::nullopt : chain_.normalize)),
+        fixed_(FixedSize::behind(chain_.steps, std::nullopt)) {
     table_.math_is_exact = math_gives_table(table_);
+    if (fixed_ && table_.type == base::DType::f32 && table_.planes == 3) mixer_.emplace(*fixed_, table_);
   }
 
   base::DType output_type() const override { return table_.type; }
@@ -72,20 +102,33 @@ class CheckedPipeline final : public ImagePipeline {
     return {scratch.plan.region, {table_.planes, scratch.plan.out.height, scratch.plan.out.width}};
   }
 
+  const RowMixer* mixer() const override { return mixer_ ? &*mixer_ : nullptr; }
+
   void apply(base::ImageView region, Scratch& scratch, void* out) const override {
+    check_region(region, scratch);
+    scratch.runner.run(scratch.plan, region, table_, out);
+  }
+
+  void apply_unmixed(base::ImageView region, Scratch& scratch, HalfRow& out) const override {
+    check_region(region, scratch);
+    scratch.runner.run(scratch.plan, region, mixer_.value().view(out.pixels));
+    out.numbers = scratch.plan.numbers;
+  }
+
+ private:
+  static void check_region(base::ImageView region, const Scratch& scratch) {
     const base::Rect& need = scratch.plan.region;
     if (region.width != need.width || region.height != need.height)
       throw Error(ErrorKind::invalid_argument,
                   "apply() got " + std::to_string(region.height) + " x " + std::to_string(region.width) +
                       " pixels (height x width) where plan() asked for " + std::to_string(need.height) +
                       " x " + std::to_string(need.width) + "; decode the region that plan() named");
-    scratch.runner.run(scratch.plan, region, table_, out);
   }
 
- private:
   Chain chain_;
   ValueTable table_;
   std::optional<PictureSize> fixed_;
+  std::optional<RowMixer> mixer_;
 };
 
 }  // namespace

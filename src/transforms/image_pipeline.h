@@ -22,6 +22,7 @@
 #include "base/sample_key.h"
 #include "millrace/transform_spec.h"
 #include "transforms/params.h"
+#include "transforms/row_mix.h"
 
 namespace millrace::transforms {
 
@@ -31,6 +32,7 @@ inline constexpr uint32_t kMostViews = 1u << 16;
 
 struct OutputShape {
   int32_t channels = 3, height = 0, width = 0;
+  int64_t elements() const { return int64_t{channels} * height * width; }
   bool operator==(const OutputShape&) const = default;
 };
 
@@ -66,6 +68,12 @@ class ImagePipeline {
   // `region_pixels` holds Need::region. Writes shape.channels x height x width elements of output_type() to
   // `out`, dense CHW. `out` need not be aligned beyond its element.
   virtual void apply(base::ImageView region_pixels, Scratch& scratch, void* out) const = 0;
+
+  // Of rows that are mixed with each other (row_mix.h), each made from two that are half done. Empty: these
+  // rows cannot be; they have no fixed shape, are not f32, or not of three channels.
+  virtual const RowMixer* mixer() const = 0;
+  // As apply(), but what mixer() takes, into out.pixels.
+  virtual void apply_unmixed(base::ImageView region_pixels, Scratch& scratch, HalfRow& out) const = 0;
 };
 
 }  // namespace millrace::transforms

@@ -2,31 +2,36 @@
 
 #include <algorithm>
 
-namespace millrace::transforms {
-namespace {
+#include "transforms/pixel_places.h"
 
-// numpy.pad's rules, which torchvision uses on pictures: reflections go on for ever, and a single pixel
-// repeats.
-int32_t reflected(int32_t i, int32_t size, bool edge_twice) {
-  const int32_t period = edge_twice ? 2 * size : std::max(1, 2 * size - 2);
-  i %= period;
-  if (i < 0) i += period;
-  return i < size ? i : (edge_twice ? period - 1 - i : period - i);
+namespace millrace::transforms {
+bool has_fill(const IndexList& list) { return std::any_of(list.begin(), list.end(), is_fill); }
+
+Window window_of(const IndexList& list) {
+  int32_t low = INT32_MAX, high = -1;
+  for (const int32_t i : list)
+    if (!is_fill(i)) low = std::min(low, i), high = std::max(high, i);
+  return high < 0 ? Window{0, 1} : Window{low, high - low + 1};
 }
 
-}  // namespace
+void shift(IndexList& list, int32_t by) {
+  for (int32_t& i : list)
+    if (!is_fill(i)) i -= by;
+}
+
+int direction_of(const IndexList& list) {
+  if (list.size() == 1) return is_fill(list[0]) ? 0 : 1;
+  const int step = list[1] - list[0];
+  if ((step != 1 && step != -1) || is_fill(list[0])) return 0;
+  for (size_t i = 1; i < list.size(); ++i)
+    if (list[i] - list[i - 1] != step || is_fill(list[i])) return 0;
+  return step;
+}
 
 void pull_back_crop(IndexList& list, int32_t offset, int32_t size, PaddingMode mode, int32_t fill) {
   for (int32_t& i : list) {
     if (i < 0) continue;
-    i += offset;
-    if (i >= 0 && i < size) continue;
-    switch (mode) {
-      case PaddingMode::constant: i = fill; break;
-      case PaddingMode::edge: i = std::clamp(i, 0, size - 1); break;
-      case PaddingMode::reflect: i = reflected(i, size, false); break;
-      case PaddingMode::symmetric: i = reflected(i, size, true); break;
-    }
+    i = padded_place(i + offset, size, mode, fill);
   }
 }
 
@@ -38,7 +43,7 @@ void pull_back_scale(IndexList& list, double first, double step, int32_t in_size
   IndexList table(last + 1);
   double position = first;
   for (int32_t& entry : table) {
-    entry = position >= 0 && position < in_size ? static_cast<int32_t>(position) : fill;
+    entry = place_at(position, in_size, fill);
     position += step;
   }
   for (int32_t& i : list)

@@ -14,6 +14,22 @@ namespace millrace::transforms {
 
 using IndexList = std::vector<int32_t>;
 
+// Positions of a padding: no input.
+inline bool is_fill(int32_t index) { return index < 0; }
+bool has_fill(const IndexList& list);
+
+struct Window {
+  int32_t begin, size;
+};
+// The positions that are really read; one pixel where all is padding, so that no input is ever empty.
+Window window_of(const IndexList& list);
+
+// All positions that are read less `by`.
+void shift(IndexList& list, int32_t by);
+
+// How a list runs through its window: +1 all of it forwards, -1 all of it backwards, 0 any other way.
+int direction_of(const IndexList& list);
+
 inline void pull_back_flip(IndexList& list, int32_t size) {
   for (int32_t& i : list)
     if (i >= 0) i = size - 1 - i;

@@ -33,6 +33,11 @@ void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void*
 void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
                      const ValueTable& table, void* const* planes);
 
+// store_row of both, and of each pair of values own * `own` + other * `other`, each operation rounded to f32.
+// For f32 tables.
+void mix_to_planes(const uint8_t* own_row, const uint8_t* other_row, int32_t width, const ValueTable& table,
+                   float own, float other, void* const* planes);
+
 // Whether the vector kernels' arithmetic gives the table's values, bit for bit, on this machine.
 bool math_gives_table(const ValueTable& table);
 
@@ -43,6 +48,8 @@ void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs,
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes);
 void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
                      const ValueTable& table, void* const* planes);
+void mix_to_planes(const uint8_t* own_row, const uint8_t* other_row, int32_t width, const ValueTable& table,
+                   float own, float other, void* const* planes);
 }  // namespace scalar
 
 }  // namespace millrace::transforms

@@ -49,7 +49,7 @@ double weight_at(Interpolation filter, double x) {
       if (distance == 0) return 1;
       if (distance >= 1) return 0;
       const double angle = distance * 3.14159265358979323846;
-      return std::sin(angle) / angle * (0.54 + 0.46 * std::cos(angle));
+      return std::sin(angle) / angle * (0.54f + 0.46f * std::cos(angle));  // floats in Pillow, too
     }
     case Interpolation::nearest:
     case Interpolation::bilinear: break;
@@ -136,6 +136,17 @@ void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_p
       for (int t = 0; t < 2 * n_pairs; ++t)
         sum.add(rows[t][int64_t{x} * base::kPixelBytes + c], weights[t / 2], t % 2);
       static_cast<float*>(planes[c])[x] = table.value<float>(c, sum.rounded());
+    }
+}
+
+void mix_to_planes(const uint8_t* own_row, const uint8_t* other_row, int32_t width, const ValueTable& table,
+                   float own, float other, void* const* planes) {
+  for (int c = 0; c < 3; ++c)
+    for (int32_t x = 0; x < width; ++x) {
+      const int64_t at = int64_t{x} * base::kPixelBytes + c;
+      const float first = table.value<float>(c, own_row[at]) * own,
+                  second = table.value<float>(c, other_row[at]) * other;
+      static_cast<float*>(planes[c])[x] = first + second;
     }
 }
 

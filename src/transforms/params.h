@@ -24,6 +24,16 @@ struct ColorJitterParams {
 // m[5]), as Pillow's AFFINE; x and y are pixel centres, 0.5 to width - 0.5.
 using InverseAffine = std::array<double, 6>;
 
+// The same with a divisor, as Pillow's PERSPECTIVE: m as above, and both coordinates divided by m[6] x + m[7]
+// y
+// + 1.
+using Homography = std::array<double, 8>;
+struct PerspectiveParams {
+  // Where the picture's corners go, as (x, y): top left, top right, bottom right, bottom left.
+  std::array<std::array<int32_t, 2>, 4> corners{};
+  Homography inverse{1, 0, 0, 0, 1, 0, 0, 0};
+};
+
 // What an InverseAffine was made from, in torchvision's terms.
 struct AffineParams {
   bool rotation =
@@ -57,31 +67,41 @@ struct OpParams {
   enum class Kind : uint8_t {
     resized_crop,
     crop,
+    frame,
+    resize,
     flip_horizontal,
     flip_vertical,
     orientation,
     color_jitter,
     affine,
+    perspective,
+    distort,
     grayscale,
     blur,
     policy,
     mix,
+    choice,
+    noise,
     erase
   };
   Kind kind{};
   uint32_t op = 0;       // position in the chain
-  base::Rect box{};      // resized_crop, crop: in the coordinates of the picture at that point (crop: after
-                         // padding) erase: in the output
-  bool applied = false;  // flips, grayscale, erase, color_jitter, blur
+  base::Rect box{};      // resized_crop, crop, frame: in the coordinates of the picture at that point (crop:
+                         // after padding); resize: its new size; erase: in the output
+  bool applied = false;  // frame, flips, grayscale, erase, color_jitter, perspective, blur
   int orientation = 1;   // orientation
-  ColorJitterParams color{};
+  ColorJitterParams color{};                // color_jitter, distort
   InverseAffine inverse{1, 0, 0, 0, 1, 0};  // affine (RandomRotation, RandomAffine)
   AffineParams affine{};
+  PerspectiveParams perspective{};
   double sigma = 0;                                       // blur, in pixels
-  Interpolation interpolation = Interpolation::bilinear;  // resized_crop
+  Interpolation interpolation = Interpolation::bilinear;  // resized_crop, resize
   std::vector<AugmentStep> steps{};                       // policy
   MixParams mix{};                                        // mix
-  uint64_t noise = 0;  // erase with noise: the key of its numbers (erase.h)
+  uint64_t noise = 0;       // noise, erase with noise: the key of its numbers (noise.h)
+  uint32_t chosen = 0;      // choice: the branch, whose entries follow
+  uint8_t permutation = 0;  // distort: where each channel comes from, two bits each; 0: they stay
+  std::vector<base::Rect> more_boxes{};  // erase: behind the first
 };
 
 struct SampleParams {

@@ -1,29 +1,18 @@
 #include "transforms/picture_mixer.h"
 
-#include <algorithm>
-#include <cstring>
-
+#include "transforms/byte_pixels.h"
 #include "transforms/stage_runner.h"
 
 namespace millrace::transforms {
 namespace {
 
-// Image.blend: base + share * (value - base), rounded down.
 void blend(base::ImageView base, base::ImageView value, float share, base::ImageView out) {
   const int64_t bytes = int64_t{base.width} * base::kPixelBytes;
   for (int32_t y = 0; y < base.height; ++y) {
     const uint8_t *a = base.row(y), *b = value.row(y);
     uint8_t* to = out.row(y);
-    for (int64_t i = 0; i < bytes; ++i) {
-      const float level = static_cast<float>(a[i]) + share * static_cast<float>(b[i] - a[i]);
-      to[i] = static_cast<uint8_t>(std::clamp(level, 0.0f, 255.0f));
-    }
+    for (int64_t i = 0; i < bytes; ++i) to[i] = static_cast<uint8_t>(blended8(a[i], b[i], share));
   }
-}
-
-void copy(base::ImageView from, base::ImageView to) {
-  for (int32_t y = 0; y < to.height; ++y)
-    std::memcpy(to.row(y), from.row(y), size_t(to.width) * base::kPixelBytes);
 }
 
 }  // namespace
@@ -34,7 +23,7 @@ PictureMixer::~PictureMixer() = default;
 base::ImageView PictureMixer::mixed(const PictureMix& mix, base::ImageView picture) {
   const base::ImageView result = result_.resize(picture.width, picture.height);
   if (mix.blended) {
-    copy(picture, result);
+    base::copy_pixels(picture, result);
     for (const MixParams::Copy& part : mix.params.copies)
       blend(result, changed(part.steps, mix, picture), part.share, result);
     return result;
@@ -49,8 +38,7 @@ base::ImageView PictureMixer::mixed(const PictureMix& mix, base::ImageView pictu
   }
   const float* sum = sums_.data();
   for (int32_t y = 0; y < result.height; ++y, sum += bytes)
-    for (int64_t i = 0; i < bytes; ++i)
-      result.row(y)[i] = static_cast<uint8_t>(std::clamp(sum[i], 0.0f, 255.0f));
+    for (int64_t i = 0; i < bytes; ++i) result.row(y)[i] = static_cast<uint8_t>(level_of(sum[i]));
   blend(picture, result, mix.params.share, result);
   return result;
 }
@@ -64,11 +52,8 @@ base::ImageView PictureMixer::changed(const std::vector<AugmentStep>& steps, con
   decided.kind = OpParams::Kind::policy;
   decided.steps = steps;
   make_sample_plan(chain, {picture.width, picture.height}, params, plan_);
-  const base::Rect& need = plan_.region;
-  const base::ImageView part{picture.row(need.top) + ptrdiff_t{need.left} * base::kPixelBytes, need.width,
-                             need.height, picture.stride_bytes};
   const base::ImageView out = copy_.resize(picture.width, picture.height);
-  runner_->run(plan_, part, out);
+  runner_->run(plan_, picture.part(plan_.region), out);
   return out;
 }
 

@@ -18,17 +18,22 @@ class PixelBuffer {
  public:
   static constexpr size_t kAlignment = 64, kRowSlack = 64, kKeepBytes = size_t{64} << 20;
 
+  static ptrdiff_t stride(int32_t width) {
+    return static_cast<ptrdiff_t>((size_t(width) * base::kPixelBytes + kRowSlack + kAlignment - 1) /
+                                  kAlignment * kAlignment);
+  }
+
   base::ImageView resize(int32_t width, int32_t height) {
-    const size_t stride =
-        (size_t(width) * base::kPixelBytes + kRowSlack + kAlignment - 1) / kAlignment * kAlignment;
-    const size_t bytes = base::checked_mul(stride, static_cast<size_t>(height), "a decoded picture");
+    const ptrdiff_t stride = PixelBuffer::stride(width);
+    const size_t bytes =
+        base::checked_mul(static_cast<size_t>(stride), static_cast<size_t>(height), "a decoded picture");
     if (bytes > capacity_ || (capacity_ > kKeepBytes && bytes < capacity_ / 4)) {
       memory_.reset();
       capacity_ = 0;
       memory_.reset(static_cast<uint8_t*>(::operator new(bytes, std::align_val_t{kAlignment})));
       capacity_ = bytes;
     }
-    view_ = {memory_.get(), width, height, static_cast<ptrdiff_t>(stride)};
+    view_ = {memory_.get(), width, height, stride};
     return view_;
   }
   base::ImageView view() const { return view_; }

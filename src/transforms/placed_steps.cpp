@@ -29,10 +29,15 @@ struct ExpectedKind {
   using Expected = std::optional<Kind>;
   Expected operator()(const RandomResizedCrop&) const { return Kind::resized_crop; }
   Expected operator()(const RandomCrop&) const { return Kind::crop; }
+  Expected operator()(const Frame& t) const { return decides(t) ? Expected(Kind::frame) : std::nullopt; }
+  Expected operator()(const DrawnResize&) const { return Kind::resize; }
+  Expected operator()(const RandomPerspective&) const { return Kind::perspective; }
   Expected operator()(const HorizontalFlip&) const { return Kind::flip_horizontal; }
   Expected operator()(const VerticalFlip&) const { return Kind::flip_vertical; }
   Expected operator()(const ExifTranspose&) const { return Kind::orientation; }
   Expected operator()(const ColorJitter&) const { return Kind::color_jitter; }
+  Expected operator()(const PhotometricDistort&) const { return Kind::distort; }
+  Expected operator()(const Choice&) const { return Kind::choice; }
   Expected operator()(const RandomGrayscale&) const { return Kind::grayscale; }
   Expected operator()(const RandomRotation&) const { return Kind::affine; }
   Expected operator()(const RandomAffine&) const { return Kind::affine; }
@@ -57,11 +62,17 @@ struct Fits {
     return inside(decided.box, padded(in, padding_of(t, in))) && decided.box.width == t.width &&
            decided.box.height == t.height;
   }
-  bool operator()(const ColorJitter&) const {
-    const ColorJitterParams& c = decided.color;
-    const auto factor = [](double v) { return v >= 0 && v <= 1e9; };
-    return factor(c.brightness) && factor(c.contrast) && factor(c.saturation) && std::abs(c.hue) <= 0.5;
+  bool operator()(const Frame& t) const {
+    const base::Rect& box = decided.box;
+    if (t.kind == Frame::Kind::anywhere) return box.width == t.width && box.height == t.height;
+    return t.kind != Frame::Kind::zoom_out || !decided.applied ||
+           inside({-box.left, -box.top, in.width, in.height}, {box.width, box.height});
   }
+  bool operator()(const DrawnResize&) const { return decided.box.width > 0 && decided.box.height > 0; }
+  bool operator()(const RandomPerspective&) const { return computable(decided.perspective.inverse); }
+  bool operator()(const ColorJitter&) const { return sensible(decided.color); }
+  bool operator()(const PhotometricDistort&) const { return sensible(decided.color); }
+  bool operator()(const Choice& t) const { return decided.chosen < t.branches->lists.size(); }
   bool operator()(const RandomRotation&) const { return computable(decided.inverse); }
   bool operator()(const RandomAffine&) const { return computable(decided.inverse); }
   bool operator()(const AugmentPolicy&) const { return computable(decided.steps); }
@@ -80,6 +91,10 @@ struct Fits {
   }
 
  private:
+  static bool sensible(const ColorJitterParams& c) {
+    const auto factor = [](double v) { return v >= 0 && v <= 1e9; };
+    return factor(c.brightness) && factor(c.contrast) && factor(c.saturation) && std::abs(c.hue) <= 0.5;
+  }
   // Positions stay finite numbers wherever it is applied.
   static bool computable(const std::vector<AugmentStep>& steps) {
     return std::all_of(steps.begin(), steps.end(), [](const AugmentStep& step) {
@@ -88,9 +103,41 @@ struct Fits {
              (step.kind != AugmentKind::gaussian_blur || step.value <= 10'000);
     });
   }
-  static bool computable(const InverseAffine& inverse) {
+  template <size_t kCount>
+  static bool computable(const std::array<double, kCount>& inverse) {
     return std::all_of(inverse.begin(), inverse.end(), [](double v) { return std::abs(v) < 1e100; });
   }
+};
+
+class Placer {
+ public:
+  Placer(const SampleParams& params, std::vector<Placed>& placed) : params_(params), placed_(placed) {}
+
+  PictureSize place(const std::vector<PictureStep>& steps, PictureSize size) {
+    for (const PictureStep& step : steps) {
+      const OpParams* decided = nullptr;
+      if (const auto kind = std::visit(ExpectedKind{}, step.spec)) {
+        if (next_ == params_.ops.size() || params_.ops[next_].kind != *kind ||
+            params_.ops[next_].op != step.op)
+          foreign_params(step.op, size);
+        decided = &params_.ops[next_++];
+        if (!std::visit(Fits{*decided, size}, step.spec)) foreign_params(step.op, size);
+      }
+      if (const Choice* choice = std::get_if<Choice>(&step.spec)) {
+        size = place(choice->branches->lists[decided->chosen], size);
+        continue;
+      }
+      const PictureSize out = size_after(step, size, decided);
+      placed_.push_back({&step, decided, size, out, static_cast<uint32_t>(placed_.size())});
+      size = out;
+    }
+    return size;
+  }
+
+ private:
+  const SampleParams& params_;
+  std::vector<Placed>& placed_;
+  size_t next_ = 0;
 };
 
 }  // namespace
@@ -98,21 +145,17 @@ struct Fits {
 std::vector<Placed> place_steps(const Chain& chain, PictureSize stored, const SampleParams& params) {
   std::vector<Placed> placed;
   placed.reserve(chain.steps.size());
-  PictureSize size = stored;
-  size_t next = 0;
-  for (const PictureStep& step : chain.steps) {
-    const OpParams* decided = nullptr;
-    if (const auto kind = std::visit(ExpectedKind{}, step.spec)) {
-      if (next == params.ops.size() || params.ops[next].kind != *kind || params.ops[next].op != step.op)
-        foreign_params(step.op, size);
-      decided = &params.ops[next++];
-      if (!std::visit(Fits{*decided, size}, step.spec)) foreign_params(step.op, size);
-    }
-    const PictureSize out = size_after(step, size, decided);
-    placed.push_back({&step, decided, size, out});
-    size = out;
-  }
+  Placer(params, placed).place(chain.steps, stored);
   return placed;
+}
+
+AddedNoise place_noise(const Chain& chain, const SampleParams& params) {
+  if (!chain.noise) return {};
+  const auto decided = std::find_if(params.ops.rbegin(), params.ops.rend(),
+                                    [](const OpParams& op) { return op.kind == Kind::noise; });
+  if (decided == params.ops.rend() || decided->op != chain.noise->op) foreign_params(chain.noise->op, {});
+  return {&chain.noise->spec, chain.noise_first && chain.normalize ? &*chain.normalize : nullptr,
+          decided->noise};
 }
 
 std::vector<Erasure> place_erasures(const Chain& chain, PictureSize out, const SampleParams& params) {
@@ -123,10 +166,14 @@ std::vector<Erasure> place_erasures(const Chain& chain, PictureSize out, const S
     if (params.ops.size() < count) foreign_params(step.op, out);
     const OpParams& decided = params.ops[params.ops.size() - count + i];
     if (decided.kind != Kind::erase || decided.op != step.op) foreign_params(step.op, out);
-    if (!decided.applied || decided.box.width == 0 || decided.box.height == 0)
-      continue;  // a drawn rectangle may be empty
-    if (!inside(decided.box, out)) foreign_params(step.op, out);
-    erasures.push_back({decided.box, &step.spec, decided.noise});
+    if (!decided.applied) continue;
+    const auto add = [&](const base::Rect& box, uint64_t number) {
+      if (box.width == 0 || box.height == 0) return;  // a drawn rectangle may be empty
+      if (!inside(box, out)) foreign_params(step.op, out);
+      erasures.push_back({box, &step.spec, decided.noise + number});
+    };
+    add(decided.box, 0);
+    for (size_t more = 0; more < decided.more_boxes.size(); ++more) add(decided.more_boxes[more], more + 1);
   }
   return erasures;
 }

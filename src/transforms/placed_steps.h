@@ -17,6 +17,7 @@ struct Placed {
   const PictureStep* step;
   const OpParams* decided;  // null: nothing was drawn
   PictureSize in, out;
+  uint32_t number = 0;  // in the list
 };
 
 struct Erasure {
@@ -25,8 +26,22 @@ struct Erasure {
   uint64_t noise;
 };
 
-// Both throw Error(invalid_argument) when `params` do not belong to this chain and picture.
+struct AddedNoise {
+  const GaussianNoise* spec;   // the chain's; null: none is added
+  const Normalize* normalize;  // what is done behind it; null: nothing
+  uint64_t key;
+};
+
+// What is done to a row's numbers, once pixels have become numbers.
+struct NumberSteps {
+  AddedNoise noise{};
+  std::vector<Erasure> erasures{};
+  bool empty() const { return !noise.spec && erasures.empty(); }
+};
+
+// All throw Error(invalid_argument) when `params` do not belong to this chain and picture.
 std::vector<Placed> place_steps(const Chain& chain, PictureSize stored, const SampleParams& params);
+AddedNoise place_noise(const Chain& chain, const SampleParams& params);
 std::vector<Erasure> place_erasures(const Chain& chain, PictureSize out, const SampleParams& params);
 
 }  // namespace millrace::transforms

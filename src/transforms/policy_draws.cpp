@@ -118,13 +118,14 @@ void draw_branch(const AugmentPolicy& policy, const AugmentBranch& branch, Pictu
 
 }  // namespace
 
-std::vector<AugmentStep> draw_policy(const AugmentPolicy& policy, PictureSize in, base::Philox& random) {
+std::vector<AugmentStep> draw_policy(const AugmentPolicy& policy, int32_t count, PictureSize in,
+                                     base::Philox& random) {
   if (policy.p < 1 && random.uniform() >= policy.p) return {};
   std::vector<double> weights;
   for (const AugmentBranch& branch : policy.branches) weights.push_back(branch.weight);
   const bool even = std::all_of(weights.begin(), weights.end(), [&](double w) { return w == weights[0]; });
   std::vector<AugmentStep> steps;
-  for (int32_t i = 0; i < policy.count; ++i) {
+  for (int32_t i = 0; i < count; ++i) {
     size_t drawn = 0;
     if (even && policy.replace) {
       drawn = static_cast<size_t>(random.integer(0, std::ssize(weights)));
@@ -154,10 +155,9 @@ MixParams draw_mix(const AugMix& mix, PictureSize in, base::Philox& random) {
       rest *= 1 - *share;
     }
   }
-  AugmentPolicy policy = mix.policy;
   for (const double share : shares) {
-    policy.count = mix.depth > 0 ? mix.depth : static_cast<int32_t>(random.integer(1, 4));
-    params.copies.push_back({static_cast<float>(share), draw_policy(policy, in, random)});
+    const auto count = mix.depth > 0 ? mix.depth : static_cast<int32_t>(random.integer(1, 4));
+    params.copies.push_back({static_cast<float>(share), draw_policy(mix.policy, count, in, random)});
   }
   return params;
 }

@@ -11,9 +11,10 @@
 
 namespace millrace::transforms {
 
-// The operations that happen, in order. Throws Error(invalid_argument) where Pillow refuses a value.
-// `in`: the picture's size, which none of them changes.
-std::vector<AugmentStep> draw_policy(const AugmentPolicy& policy, PictureSize in, base::Philox& random);
+// The operations of `count` branches that happen, in order. Throws Error(invalid_argument) where Pillow
+// refuses a value. `in`: the picture's size, which none of them changes.
+std::vector<AugmentStep> draw_policy(const AugmentPolicy& policy, int32_t count, PictureSize in,
+                                     base::Philox& random);
 
 MixParams draw_mix(const AugMix& mix, PictureSize in, base::Philox& random);
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "millrace/transform_spec.h"
+#include "transforms/index_list.h"
 
 namespace millrace::transforms {
 
@@ -76,9 +77,6 @@ struct Taps {
     return {weights.data() + int64_t{output} * pairs, static_cast<size_t>(pairs)};
   }
 };
-
-// Outputs that lie in a padding behind the resize: no input, the value 0.
-inline bool is_fill(int32_t index) { return index < 0; }
 
 // The taps of the outputs `indices` (any order; fill indices get weight zero) of a resize from in_size to
 // out_size, for an input that is only the window [window_start, window_start + window_size), stored backwards

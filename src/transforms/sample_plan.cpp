@@ -7,40 +7,13 @@
 #include <string>
 
 #include "millrace/error.h"
+#include "transforms/affine_matrix.h"
+#include "transforms/blur_kernels.h"
 #include "transforms/color_rows.h"
 #include "transforms/placed_steps.h"
 
 namespace millrace::transforms {
 namespace {
-
-struct Window {
-  int32_t begin, size;
-};
-
-// The positions that are really read; one pixel where all is padding, so that no input is ever empty.
-Window window_of(const IndexList& list) {
-  int32_t low = INT32_MAX, high = -1;
-  for (const int32_t i : list)
-    if (!is_fill(i)) low = std::min(low, i), high = std::max(high, i);
-  return high < 0 ? Window{0, 1} : Window{low, high - low + 1};
-}
-
-void shift(IndexList& list, int32_t by) {
-  for (int32_t& i : list)
-    if (!is_fill(i)) i -= by;
-}
-
-// How a list runs through its window: +1 all of it forwards, -1 all of it backwards, 0 any other way.
-int direction_of(const IndexList& list) {
-  if (list.size() == 1) return is_fill(list[0]) ? 0 : 1;
-  const int step = list[1] - list[0];
-  if ((step != 1 && step != -1) || is_fill(list[0])) return 0;
-  for (size_t i = 1; i < list.size(); ++i)
-    if (list[i] - list[i - 1] != step || is_fill(list[i])) return 0;
-  return step;
-}
-
-bool has_fill(const IndexList& list) { return std::any_of(list.begin(), list.end(), is_fill); }
 
 // The resize of a stage that still waits for its input's layout.
 struct PendingAxis {
@@ -102,6 +75,11 @@ class Builder {
     const base::Rect& box = at_->decided->box;
     crop(box.left - p.left, box.top - p.top, t.padding_mode, fill(t.fill));
   }
+  void operator()(const Frame& t) {
+    const base::Rect box = frame_box(t, at_->in, at_->decided);
+    crop(box.left, box.top, t.padding_mode, fill(t.fill));
+  }
+  void operator()(const DrawnResize& t) { resize(at_->decided->interpolation, t.of_tensor, at_->in); }
   void operator()(const RandomResizedCrop& t) {
     const base::Rect& box = at_->decided->box;
     resize(at_->decided->interpolation, t.of_tensor, {box.width, box.height});
@@ -125,18 +103,13 @@ class Builder {
     if (o == 3 || o == 4 || o == 7 || o == 8) pull_back_flip(rows_, at_->out.height);
     transposed_ = swaps_axes(o);
   }
-  void operator()(const ColorJitter&) {
-    const ColorJitterParams& color = at_->decided->color;
-    for (auto op = color.order.rbegin(); op != color.order.rend(); ++op) {
-      switch (*op) {
-        case ColorOp::brightness: change_colors({ColorChange::brightness, color.brightness}); break;
-        case ColorOp::contrast: change_colors({ColorChange::contrast, color.contrast}); break;
-        case ColorOp::saturation: change_colors({ColorChange::saturation, color.saturation}); break;
-        case ColorOp::hue: change_colors({ColorChange::hue, color.hue}); break;
-        case ColorOp::none: break;
-      }
-    }
+  void operator()(const Choice&) {}  // the steps of its branch are in the list
+  void operator()(const PhotometricDistort&) {
+    if (at_->decided->permutation != 0)
+      change_colors({ColorChange::permute, static_cast<double>(at_->decided->permutation)});
+    jitter();
   }
+  void operator()(const ColorJitter&) { jitter(); }
   void operator()(const Grayscale&) { change_colors({ColorChange::saturation}); }
   void operator()(const RandomGrayscale&) {
     if (at_->decided->applied) change_colors({ColorChange::saturation});
@@ -144,6 +117,9 @@ class Builder {
   void operator()(const PointTable& t) { change_colors({ColorChange::table, 0, t.values->data()}); }
   void operator()(const RandomRotation& t) { map(at_->decided->inverse, t.interpolation, t.fill); }
   void operator()(const RandomAffine& t) { map(at_->decided->inverse, t.interpolation, t.fill); }
+  void operator()(const RandomPerspective& t) {
+    if (at_->decided->applied) map(at_->decided->perspective.inverse, true, t.interpolation, t.fill);
+  }
   void operator()(const AugmentPolicy& t) {
     const std::vector<AugmentStep>& steps = at_->decided->steps;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) augment(*step, t.fill);
@@ -162,6 +138,19 @@ class Builder {
   }
 
  private:
+  void jitter() {
+    const ColorJitterParams& color = at_->decided->color;
+    for (auto op = color.order.rbegin(); op != color.order.rend(); ++op) {
+      switch (*op) {
+        case ColorOp::brightness: change_colors({ColorChange::brightness, color.brightness}); break;
+        case ColorOp::contrast: change_colors({ColorChange::contrast, color.contrast}); break;
+        case ColorOp::saturation: change_colors({ColorChange::saturation, color.saturation}); break;
+        case ColorOp::hue: change_colors({ColorChange::hue, color.hue}); break;
+        case ColorOp::none: break;
+      }
+    }
+  }
+
   static void count_up(IndexList& list, Window window) {
     list.resize(window.size);
     std::iota(list.begin(), list.end(), window.begin);
@@ -172,10 +161,10 @@ class Builder {
   // Later steps get larger numbers, hence smaller entries: where two paddings meet in a corner, the later one
   // is seen.
   int32_t fill(std::array<uint8_t, 3> colour) {
-    const uint32_t op = at_->step->op;
-    if (plan_.colours.size() <= op) plan_.colours.resize(op + 1);
-    plan_.colours[op] = colour;
-    return -1 - static_cast<int32_t>(op);
+    const uint32_t number = at_->number;
+    if (plan_.colours.size() <= number) plan_.colours.resize(number + 1);
+    plan_.colours[number] = colour;
+    return -1 - static_cast<int32_t>(number);
   }
 
   void crop(int32_t left, int32_t top, PaddingMode mode, int32_t fill_entry) {
@@ -264,30 +253,20 @@ class Builder {
       pull_back_scale(rows_, m[5] + m[4] * 0.5, m[4], at_->in.height, entry);
       return;
     }
-    const Window out_x = window_of(columns_), out_y = window_of(rows_);
-    const Window x = mapped_window(m[0], m[1], m[2], out_x, out_y, at_->in.width);
-    const Window y = mapped_window(m[3], m[4], m[5], out_x, out_y, at_->in.height);
+    map({m[0], m[1], m[2], m[3], m[4], m[5], 0, 0}, false, interpolation, colour);
+  }
+
+  void map(const Homography& m, bool divides, Interpolation interpolation,
+           const std::array<uint8_t, 3>& colour) {
+    const auto [x, y] = mapped_window(m, window_of(columns_), window_of(rows_), at_->in);
     begin_stage(Stage::Kind::affine);
     Stage& stage = current();
-    stage.affine = {m, interpolation, at_->in, x.begin, y.begin, colour};
+    stage.affine = {m, divides, interpolation, at_->in, x.begin, y.begin, colour};
     stage.x.from.swap(columns_);
     stage.y.from.swap(rows_);
     count_up(columns_, x);
     count_up(rows_, y);
     close(stage, x.size, y.size);
-  }
-
-  // The inputs along one axis that any output in the rectangle may look at, two more each side for cubic
-  // filters and one for the rounding of fixed point numbers.
-  static Window mapped_window(double a, double b, double c, Window x, Window y, int32_t size) {
-    const double first = a * (x.begin + 0.5) + b * (y.begin + 0.5) + c;
-    const double along_x = a * (x.size - 1), along_y = b * (y.size - 1);
-    const double low = first + std::min(0.0, along_x) + std::min(0.0, along_y);
-    const double high = first + std::max(0.0, along_x) + std::max(0.0, along_y);
-    const double margin = 3 + (x.begin + x.size + y.begin + y.size) * 0x1p-17;
-    const auto begin = static_cast<int32_t>(std::clamp(std::floor(low - margin), 0.0, double(size)));
-    const auto end = static_cast<int32_t>(std::clamp(std::floor(high + margin) + 1, 0.0, double(size)));
-    return begin < end ? Window{begin, end - begin} : Window{0, 1};
   }
 
   // The border that torch's reflection puts around a picture is part of the list, so a blur's input carries
@@ -297,13 +276,7 @@ class Builder {
     take_list(axis, list, out);
     count_up(list, {0, out.size + taps - 1});
     pull_back_crop(list, out.begin - taps / 2, size, PaddingMode::reflect, 0);
-    weights.resize(taps);
-    double sum = 0;
-    const auto density = [&](int32_t i) {
-      return std::exp(-0.5 * std::pow((i - taps / 2) / at_->decided->sigma, 2));
-    };
-    for (int32_t i = 0; i < taps; ++i) sum += density(i);
-    for (int32_t i = 0; i < taps; ++i) weights[i] = static_cast<float>(density(i) / sum);
+    weigh_blur(at_->decided->sigma, taps, weights);
   }
 
   // A stage's axis takes over the list behind it and asks for the inputs in front of it. Pillow skips the
@@ -376,7 +349,8 @@ class Builder {
 void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams& params, SamplePlan& plan) {
   const std::vector<Placed> steps = place_steps(chain, stored, params);
   const PictureSize out = plan.out = steps.empty() ? stored : steps.back().out;
-  plan.erasures = place_erasures(chain, out, params);
+  plan.numbers.noise = place_noise(chain, params);
+  plan.numbers.erasures = place_erasures(chain, out, params);
   if (int64_t{out.width} * out.height > kMaxOutputPixels)
     throw Error(ErrorKind::invalid_argument,
                 "the transforms make a picture of " + std::to_string(out.height) + " x " +

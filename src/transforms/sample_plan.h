@@ -37,6 +37,7 @@ enum class ColorChange : uint8_t {
   brightness,
   saturation,
   hue,
+  permute,
   table,
   posterize,
   solarize,
@@ -60,7 +61,9 @@ struct PictureMix {
 
 struct ColorStep {
   ColorChange change;
-  double value = 0;                 // a factor, turns of the colour circle, bits, a threshold, what is added
+  // A factor, turns of the colour circle, bits, a threshold, what is added, where channels come from
+  // (params.h).
+  double value = 0;
   const uint8_t* table = nullptr;   // change table only: 256 bytes for each channel, the chain's
   const PictureMix* mix = nullptr;  // change mix only, the plan's
 };
@@ -68,7 +71,8 @@ struct ColorStep {
 // Output pixels are looked up at `inverse` of their positions; the input is the window `in` of a picture of
 // size `picture`.
 struct AffineMap {
-  InverseAffine inverse;
+  Homography inverse;
+  bool divides;  // false: the last two are 0
   Interpolation interpolation;
   PictureSize picture;
   int32_t left, top;  // of the window
@@ -100,8 +104,8 @@ struct SamplePlan {
   std::vector<Stage>
       stages;  // the first `stage_count` are this sample's, the last one comes first in the list
   size_t stage_count = 0;
-  std::vector<std::array<uint8_t, 3>> colours;  // of fill pixels, by step of the chain
-  std::vector<Erasure> erasures;
+  std::vector<std::array<uint8_t, 3>> colours;  // of fill pixels, by step
+  NumberSteps numbers;
   std::deque<PictureMix> mixes;  // whose addresses stay
 
   const Stage& stage(size_t i) const { return stages[stage_count - 1 - i]; }  // in the order of running

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/geometry.h"
+#include "transforms/byte_pixels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "transforms/sharpen_kernel.cpp"
@@ -95,9 +96,7 @@ void sharpen_row(const uint8_t* above, const uint8_t* row, const uint8_t* below,
   for (int64_t i = kPixel; i < count - kPixel; ++i) {
     int sum = 4 * row[i];
     for (const uint8_t* line : {above, row, below}) sum += line[i - kPixel] + line[i] + line[i + kPixel];
-    const int mean = (sum + 6) / 13;
-    const float mixed = static_cast<float>(mean) + factor * static_cast<float>(row[i] - mean);
-    out[i] = static_cast<uint8_t>(std::clamp(mixed, 0.0f, 255.0f));
+    out[i] = static_cast<uint8_t>(sharpened8(sum, row[i], factor));
   }
   if (width > 1) std::memcpy(out + count - kPixel, row + count - kPixel, kPixel);
 }

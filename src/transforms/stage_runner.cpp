@@ -9,7 +9,7 @@
 #include "transforms/blur_kernels.h"
 #include "transforms/color_kernels.h"
 #include "transforms/color_rows.h"
-#include "transforms/erase.h"
+#include "transforms/number_steps.h"
 
 namespace millrace::transforms {
 namespace {
@@ -46,7 +46,7 @@ Order order_of(const Taps& taps) {
 void StageRunner::run(const SamplePlan& plan, base::ImageView region, const ValueTable& table, void* out) {
   PlaneSink sink(results_.resize(plan.out.width, kRowGroup), plan.out, table, out);
   run_stages(plan, region, sink);
-  erase(plan.erasures, plan.out, table.type, out);
+  finish_numbers(plan.numbers, plan.out, table.type, out);
 }
 
 void StageRunner::run(const SamplePlan& plan, base::ImageView region, base::ImageView out) {

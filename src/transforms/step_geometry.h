@@ -34,6 +34,23 @@ PictureSize padded(PictureSize in, const Padding& padding);
 // there).
 base::Rect center_crop_box(const CenterCrop& crop, PictureSize in);
 
+// Whether something about the frame is drawn.
+inline bool decides(const Frame& frame) {
+  return frame.kind == Frame::Kind::anywhere || frame.kind == Frame::Kind::zoom_out;
+}
+
+// The frame's rectangle in the coordinates of the picture. `decided`: null for kinds that decide nothing.
+// Throws Error(invalid_argument) where nothing is left of the picture.
+base::Rect frame_box(const Frame& frame, PictureSize in, const OpParams* decided);
+
+// The size of a DrawnResize whose factors are drawn: `scale` of both sides, `aspect` of width / height, the
+// shorter side `size`. Throws Error(invalid_argument) where a side would have no pixel.
+struct DrawnSize {
+  double scale = 1, aspect = 1;
+  int32_t size = 0;
+};
+PictureSize resized_size(const DrawnResize& resize, PictureSize in, const DrawnSize& drawn);
+
 // Orientations 5 to 8 swap width and height.
 inline bool swaps_axes(int orientation) { return orientation >= 5 && orientation <= 8; }
 

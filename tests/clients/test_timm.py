@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.utils.data
 from loader_data import SIZE, torchvision_or_skip
-from training import noted
+from training import noted, torchs
 
 torchvision_or_skip()
 pytest.importorskip("timm")
@@ -54,6 +54,60 @@ def test_create_loader(root, multi, training, request):
     if training:  # the engine draws crops and colours of its own
         seen, expected = ([labels for labels, _ in batches] for batches in (seen, expected))
     assert seen == expected
+
+
+def collate_line(loader):
+    return next(line for line in loader.explain().splitlines() if line.startswith("collate_fn"))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("of_arrays", [False, True], ids=["tensors", "arrays"])
+def test_fast_collate(root, of_arrays, workers, installed):
+    """Its batches are the engine's, whose rows its own code would copy once more."""
+    from timm.data import ImageDataset, create_transform
+    from timm.data.transforms import ToNumpy
+
+    steps = create_transform((3, SIZE, SIZE), use_prefetcher=True)
+    if of_arrays:  # as older versions have it
+        steps.transforms[-1] = ToNumpy()
+    dataset = ImageDataset(root, transform=steps)
+
+    def make(**options):
+        return millrace.DataLoader(dataset, 4, num_workers=workers, **options)
+
+    def seen(loader):
+        return [(type(batch), batch[0].dtype, batch[1].dtype, noted(batch)) for batch in loader]
+
+    expected = seen(torchs()(dataset, 4, collate_fn=timm_loader.fast_collate))
+    loader = make(collate_fn=timm_loader.fast_collate, native="require")
+    assert seen(loader) == expected
+    assert (
+        collate_line(loader) == "collate_fn: native — fast_collate; rows are written straight into the batch"
+    )
+
+    dataset.target_transform = float
+    assert seen(make(collate_fn=timm_loader.fast_collate, native="require")) == expected
+    assert collate_line(make(collate_fn=timm_loader.fast_collate)).startswith("collate_fn: python")
+    dataset.target_transform = None
+    dataset.transform = create_transform((3, SIZE, SIZE))
+    assert collate_line(make(collate_fn=timm_loader.fast_collate)).startswith("collate_fn: python")
+    floats = seen(make(collate_fn=timm_loader.fast_collate))
+    assert floats == seen(torchs()(dataset, 4, collate_fn=timm_loader.fast_collate))
+
+
+def test_fast_collate_that_somebody_changed(root, installed, monkeypatch):
+    from timm.data import ImageDataset, create_transform
+
+    dataset = ImageDataset(root, transform=create_transform((3, SIZE, SIZE), use_prefetcher=True))
+    original = timm_loader.fast_collate
+    monkeypatch.setattr(timm_loader, "default_collate", lambda labels: torch.tensor(labels) + 1)
+    loader = millrace.DataLoader(dataset, 13, collate_fn=original, native="require")
+    assert collate_line(loader).startswith("collate_fn: python")
+    assert next(iter(loader))[1].tolist() == [label + 1 for _, label in dataset.reader.samples]
+    monkeypatch.undo()
+    monkeypatch.setattr(timm_loader, "fast_collate", lambda samples: original(samples))
+    loader = millrace.DataLoader(dataset, 13, collate_fn=timm_loader.fast_collate)
+    assert collate_line(loader).startswith("collate_fn: python")
 
 
 @pytest.mark.parametrize("multi", [False, True], ids=["plain", "multi-epochs"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from batch_cases import images
-from millrace._loader.plan.gpu_decoder import GpuDecoder
+from millrace._loader.plan.decoding import GpuDecoder
 from millrace.transforms.batch import Augmentation, augment
 from PIL import Image
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from loader_data import torchvision_or_skip
 from millrace import _core
 from millrace import transforms as t
-from millrace._common.lowering.transforms import lower_transform
 from pictures import make_picture
 from PIL import Image
+from transform_cases import lower_transform
 
 ADJUSTMENTS = {
     "brightness": "adjust_brightness",

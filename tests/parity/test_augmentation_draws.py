@@ -8,7 +8,7 @@ import torch
 from loader_data import torchvision_or_skip
 from millrace import _core
 from millrace import transforms as t
-from millrace._common.lowering.transforms import lower_transform
+from transform_cases import lower_transform
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,12 @@ import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import _core
 from millrace._common.lowering.policies import KINDS, MAPS
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform, lowered
-from millrace._loader.plan.grey import grey_chains
+from millrace._common.lowering.recognising import NotLowered
+from millrace._common.lowering.transforms import lowered
+from millrace._loader.plan.source import grey_chains
 from pictures import make_picture
 from policy_draws import drawn, same_counts
+from transform_cases import lower_transform
 
 DRAWS = 20_000
 SIZES = [(1, 1), (1, 7), (9, 1), (2, 3), (3, 3), (33, 17), (64, 48), (61, 47)]

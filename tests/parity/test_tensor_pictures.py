@@ -12,9 +12,9 @@ import pytest
 import torch
 from loader_data import torchvision_or_skip
 from millrace import _core
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
 from pictures import make_picture
+from transform_cases import lower_transform
 
 FAMILIES = ["v1", "v2"]
 SIZES = [(61, 47), (40, 90), (33, 33), (128, 57)]
@@ -65,7 +65,9 @@ OPERATIONS = {
     "applied_blur": lambda t, size: t.RandomApply([t.GaussianBlur(5, (1.5, 1.5))], 1.0),
     "applied_jitter": lambda t, size: t.RandomApply([t.ColorJitter(saturation=(1.3, 1.3))], 1.0),
     "pad": lambda t, size: t.Pad(4),
-    "perspective": lambda t, size: t.RandomPerspective(0.5, 1.0),
+    "reflected_pad": lambda t, size: t.Pad((3, 1, 2, 4), padding_mode="reflect"),
+    "filled_pad": lambda t, size: t.Pad(4, 7),
+    "elastic": lambda t, size: t.ElasticTransform(),
     "sharpness": lambda t, size: t.RandomAdjustSharpness(2, 1.0),
     "posterize": lambda t, size: t.RandomPosterize(3, 1.0),
     "solarize": lambda t, size: t.RandomSolarize(100, 1.0),
@@ -85,6 +87,8 @@ CONVERSIONS = {
 BEHIND = {
     "center_crop",
     "center_padding",
+    "pad",
+    "reflected_pad",
     "crop",
     "padded_crop",
     "reflected_crop",
@@ -94,7 +98,7 @@ BEHIND = {
 }
 BEHIND_BYTES = {"blur", "applied_blur"}
 BEHIND_BYTES_OF_V2 = {"resize", "resize_cubic", "resize_larger", "resize_shorter_side", "resized_crop"}
-UNKNOWN = {"pad", "perspective"}
+UNKNOWN = {"elastic"}
 
 
 def chain_or_reason(transforms):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from loader_data import torchvision_or_skip
 from millrace import _core, transforms
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
 from PIL import Image, ImageEnhance, ImageOps
+from transform_cases import lower_transform
 
 torchvision_or_skip()
 pytest.importorskip("timm")

@@ -82,8 +82,9 @@ def test_timms_transforms_of_evaluation_are_native(root, normalize):
     for mode in ("bilinear", "bicubic"):
         dataset.transform = create_transform(20, interpolation=mode, crop_pct=0.9, normalize=normalize)
         check(dataset)
-    dataset.transform = create_transform((3, 20, 16))
-    assert "ResizeKeepRatio (of timm.data.transforms) has no native form" in reason(dataset)
+    for size in ((20, 16), (16, 20)):  # where the sides differ, timm resizes by ResizeKeepRatio
+        dataset.transform = create_transform((3, *size), normalize=normalize)
+        check(dataset)
     conversion = create_transform(20, is_training=True).transforms[-2]
     dataset.transform = transforms.Compose([transforms.ToTensor(), conversion])
     check(dataset, batch_size=1)
@@ -122,3 +123,45 @@ def test_what_stays_in_python(root, monkeypatch):
     assert "Own overrides __getitem__ of ImageDataset" in reason(own)
     monkeypatch.setattr(ReaderImageFolder, "__getitem__", Counted.__getitem__)
     assert "ReaderImageFolder.__getitem__ was replaced" in reason(images(root))
+
+
+OLDER = """
+def __getitem__(self, index):
+    img, target{features} = self.reader[index]
+    try:
+        img = img.read() if self.load_bytes else Image.open(img)
+    except Exception as e:
+        _logger.warning(self.reader.filename(index) + str(e))
+        self._consecutive_errors += 1
+        if self._consecutive_errors < _ERROR_RETRY:
+            return self.__getitem__((index + 1) % len(self.reader))
+        raise e
+    self._consecutive_errors = 0
+    if self.input_img_mode and not self.load_bytes:
+        img = img.convert(self.input_img_mode)
+    if self.transform is not None:
+        img = self.transform(img)
+    target = -1 if target is None else target
+    if self.target_transform is not None:
+        target = self.target_transform(target)
+    return img, target{returned}
+"""
+GENERATIONS = {
+    "features": {"features": ", *more", "returned": " if self.additional_features is None else more[0]"},
+    "none": {"features": "", "returned": ""},
+}
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_older_versions(root, generation, monkeypatch):
+    made = {}
+    exec(OLDER.format(**GENERATIONS[generation]), vars(timm_data), made)
+    monkeypatch.setattr(timm_data.ImageDataset, "__getitem__", made["__getitem__"])
+    dataset = images(root)
+    dataset._consecutive_errors = 0
+    if generation == "none":
+        del dataset.additional_features
+    with open(dataset.reader.samples[2][0], "wb") as file:
+        file.write(b"no picture")
+    monkeypatch.setattr(timm_data._logger, "warning", lambda text: None)
+    assert "timm ImageDataset" in check(dataset, shuffle=True).explain()

@@ -11,11 +11,11 @@ import torch
 from loader_data import torchvision_or_skip
 from millrace import _core, transforms
 from millrace._common.lowering.policies import least_bits
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
 from pictures import make_picture
 from PIL import Image
 from policy_draws import drawn, same_counts, same_distribution
+from transform_cases import lower_transform
 
 torchvision_or_skip()
 pytest.importorskip("timm")
@@ -314,7 +314,10 @@ class OwnOp(timm.AugmentOp):
         (replaced("Invert", level_fn=own), "function of levels that is not timm's own"),
         (replaced(kwargs={"thresh": 3}), "passes 'thresh' to its function"),
         (replaced(kwargs={"fillcolor": 2.5, "resample": 2}), "whole numbers from 0 to 255"),
-        (replaced(kwargs={"resample": Image.Resampling.LANCZOS}), "lanczos interpolation has no native form"),
+        (
+            replaced(kwargs={"resample": Image.Resampling.LANCZOS}),
+            "with lanczos interpolation is none of nearest",
+        ),
         (timm.RandAugment([own]), "policies are native of AugmentOps"),
         (timm.RandAugment([OwnOp("Rotate", hparams=HPARAMS)]), "policies are native of AugmentOps"),
         (timm.RandAugment([]), "of 0 operations draws none"),

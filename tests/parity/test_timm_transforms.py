@@ -9,10 +9,10 @@ import pytest
 import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import _core
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
 from pictures import make_picture
 from policy_draws import same_distribution
+from transform_cases import lower_transform
 
 torchvision = torchvision_or_skip()
 pytest.importorskip("timm")
@@ -135,6 +135,53 @@ def test_crop_is_drawn_as_timms():
         same_distribution(a, b)
 
 
+@pytest.mark.parametrize(
+    "options, steps",
+    [
+        ({"train_crop_mode": "rkrc"}, ["drawn_resize", "frame"]),
+        ({"train_crop_mode": "rkrr"}, ["drawn_resize", "frame"]),
+        ({"interpolation": "lanczos"}, ["random_resized_crop"]),
+    ],
+)
+def test_crop_modes(options, steps):
+    train = create_transform(24, is_training=True, color_jitter=None, **options)
+    assert [op["op"] for op in lowered(train)][: len(steps)] == steps
+
+
+@pytest.mark.parametrize(
+    "options", [{"crop_mode": "border"}, {"crop_mode": "squash"}, {"crop_border_pixels": 3}]
+)
+def test_evaluation_is_timms(options):
+    transform = create_transform((3, 24, 16), interpolation="lanczos", **options)
+    pipeline = _core.ImagePipeline(lowered(transform))
+    for seed in range(5):
+        picture = make_picture(40 + 7 * seed, 70 - 6 * seed, seed=seed)
+        assert torch.equal(pipeline.apply(np.asarray(picture), 0, 0, 0), transform(picture))
+
+
+def test_several_rectangles():
+    erasing = RandomErasing(1.0, 0.2, 0.2, 1.0, min_count=2, max_count=4, device="cpu")
+    chain = lowered(transforms.ToTensor(), erasing)
+    assert chain[-1]["count"] == (2, 4)
+    pipeline, pixels, shares = _core.ImagePipeline(chain), np.full((60, 60, 3), 255, np.uint8), []
+    random.seed(5)
+    for number in range(600):
+        (op,) = pipeline.draw(60, 60, 3, 0, number)
+        boxes = [[op[name] for name in ("top", "left", "height", "width")], *op["more"]]
+        assert 2 <= len(boxes) <= 4
+        side = round((720 / len(boxes)) ** 0.5)
+        expected = torch.ones(3, 60, 60)
+        for top, left, height, width in boxes:
+            assert height == width == side
+            expected[:, top : top + height, left : left + width] = 0
+        made = pipeline.apply(pixels, 3, 0, number)
+        assert torch.equal(made, expected)
+        shares.append(
+            [float((made == 0).float().mean()), float((erasing(torch.ones(3, 60, 60)) == 0).float().mean())]
+        )
+    same_distribution(*np.array(shares).T)
+
+
 MODES = {"const": {"value": [0.0]}, "pixel": {"value": []}, "rand": {"value": [], "per_channel": True}}
 
 
@@ -191,22 +238,14 @@ def test_erasing_is_drawn_as_timms(mode):
             [timm.MaybePILToTensor(), RandomErasing(device="cpu")],
             "is native for float tensors; put MaybeToTensor",
         ),
-        (
-            [timm.MaybeToTensor(), RandomErasing(max_count=3, device="cpu")],
-            "1 to 3 rectangles, and the engine one",
-        ),
-        ([timm.ToNumpy()], "ToNumpy makes numpy arrays.* use MaybePILToTensor"),
+        ([timm.ToNumpy(), timm.MaybeToTensor()], "MaybeToTensor follows ToNumpy.* put ToNumpy last"),
+        ([timm.MaybeToTensor(), timm.ToNumpy()], "ToNumpy follows another conversion to a tensor"),
         ([timm.ToTensor()], "ToTensor .of timm.data.transforms. has no native form"),
-        (
-            [timm.RandomResizedCropAndInterpolation(9, interpolation="lanczos"), timm.MaybeToTensor()],
-            "RandomResizedCropAndInterpolation with lanczos interpolation",
-        ),
         (
             [timm.MaybeToTensor(), timm.RandomResizedCropAndInterpolation(9)],
             "RandomResizedCropAndInterpolation of a tensor computes otherwise",
         ),
-        ([create_transform((3, 24, 16))], "ResizeKeepRatio .of timm.data.transforms. has no native form"),
-        ([create_transform(24, is_training=True, train_crop_mode="rkrc")], "ResizeKeepRatio"),
+        ([timm.MaybeToTensor(), timm.ResizeKeepRatio(9)], "ResizeKeepRatio of a tensor computes otherwise"),
         (
             [create_transform(24, is_training=True, separate=True)],
             r"a tuple of transforms, as timm's create_transform\(separate=True\) makes it",
@@ -217,6 +256,103 @@ def test_refusals_say_why(steps, reason):
     assert re.search(reason, refused(*steps))
 
 
+SIZES = [(40, 30), (30, 40), (17, 17), (5, 50), (3, 2)]  # width, height
+
+
+@pytest.mark.parametrize("wanted", [(24, 24), (24, 17), (31, 30)])
+@pytest.mark.parametrize("size", SIZES)
+def test_center_crop_or_pad(size, wanted):
+    crop = timm.CenterCropOrPad(wanted)
+    pipeline = _core.ImagePipeline(lowered(crop, timm.MaybePILToTensor()))
+    picture = make_picture(*size)
+    expected = transforms.functional.pil_to_tensor(crop(picture))
+    assert torch.equal(pipeline.apply(np.asarray(picture), 1, 0, 0), expected)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "symmetric"])
+@pytest.mark.parametrize("size", SIZES)
+def test_random_crop_or_pad(size, mode):
+    """The same pictures, each as often."""
+    crop = timm.RandomCropOrPad((20, 18), fill=(9, 8, 7), padding_mode=mode)
+    pipeline = _core.ImagePipeline(lowered(crop, timm.MaybePILToTensor()))
+    picture = make_picture(*size)
+    random.seed(4)
+    numbers = {}  # of the pictures that timm makes
+    places = [abs(have - want) + 1 for have, want in zip(size, (18, 20))]
+    theirs, mine = [], []
+    for i in range(12 * places[0] * places[1]):
+        made = transforms.functional.pil_to_tensor(crop(picture)).numpy().tobytes()
+        theirs.append(numbers.setdefault(made, len(numbers)))
+        found = pipeline.apply(np.asarray(picture), 3, 0, i).numpy().tobytes()
+        mine.append(numbers.setdefault(found, len(numbers)))
+    assert len(set(theirs)) == len(set(mine)) == len(numbers) > 1
+    if mode in ("constant", "edge"):  # reflections of few pixels repeat themselves
+        assert len(numbers) == places[0] * places[1]
+    same_distribution(np.array(mine), np.array(theirs))
+
+
+def test_arrays_of_bytes(tmp_path):
+    """ToNumpy makes what MaybePILToTensor makes, as arrays where samples are seen."""
+    make_folder(tmp_path, 9)
+    folders = []
+    for conversion in (timm.ToNumpy(), timm.MaybePILToTensor()):
+        steps = transforms.Compose([transforms.Resize((16, 12)), conversion])
+        folders.append(torchvision.datasets.ImageFolder(str(tmp_path), steps))
+    arrays, tensors = folders
+    (pictures, labels), *rest = millrace.DataLoader(arrays, 4, native="require")
+    expected = next(iter(torch.utils.data.DataLoader(arrays, 4)))
+    assert type(pictures) is torch.Tensor and torch.equal(pictures, expected[0]) and len(rest) == 2
+    assert torch.equal(pictures, next(iter(millrace.DataLoader(tensors, 4)))[0])
+    samples = next(iter(millrace.DataLoader(arrays, 4, collate_fn=list, native="require")))
+    for (picture, label), (array, number) in zip(samples, [arrays[i] for i in range(4)], strict=True):
+        assert type(picture) is np.ndarray and picture.dtype == np.uint8 and label == number
+        assert np.array_equal(picture, array)
+    ours = millrace.datasets.ImageFolder(tmp_path, arrays.transform)
+    for picture, _ in (ours[3], ours.at(3, 0, 0)):
+        assert type(picture) is np.ndarray and np.array_equal(picture, arrays[3][0])
+
+
+def test_arrays_of_streams_stay_in_python():
+    stream = millrace.datasets.WebDataset("shards.tar").decode("pil").to_tuple("jpg", "cls")
+    steps = transforms.Compose([transforms.Resize((16, 12)), timm.ToNumpy()])
+    told = millrace.DataLoader(stream.map_tuple(steps), 4).explain()
+    assert "transform: python — streams make tensors, and ToNumpy arrays; use MaybePILToTensor" in told
+
+
 def test_conversions_leave_tensors_as_they_are():
     steps = [timm.MaybeToTensor(), timm.MaybePILToTensor(), RandomErasing(device="cpu"), timm.MaybeToTensor()]
     assert [op["op"] for op in lowered(*steps)] == ["to_tensor", "random_erasing"]
+
+
+def augmentation(name):
+    make = pytest.importorskip("timm.data.auto_augment")
+    return {
+        "RandAugment": lambda: make.rand_augment_transform("rand-m9", {}),
+        "AutoAugment": lambda: make.auto_augment_transform("original", {}),
+        "AugMixAugment": lambda: make.augment_and_mix_transform("augmix-m5", {}),
+        "AugmentOp": lambda: make.AugmentOp("Invert"),
+    }[name]()
+
+
+EACH = {
+    "MaybeToTensor": timm.MaybeToTensor,
+    "MaybePILToTensor": timm.MaybePILToTensor,
+    "ToNumpy": timm.ToNumpy,
+    "RandomResizedCropAndInterpolation": lambda: timm.RandomResizedCropAndInterpolation(9),
+    "ResizeKeepRatio": lambda: timm.ResizeKeepRatio(9),
+    "TrimBorder": lambda: timm.TrimBorder(9),
+    "CenterCropOrPad": lambda: timm.CenterCropOrPad(9),
+    "RandomCropOrPad": lambda: timm.RandomCropOrPad(9),
+    "RandomErasing": lambda: RandomErasing(device="cpu"),
+}
+
+
+def test_each_that_the_documentation_lists():
+    from millrace._common.lowering.transforms import _timm_rules
+
+    for name in _timm_rules():
+        transform = EACH[name]() if name in EACH else augmentation(name)
+        assert type(transform).__name__ == name
+        before = [timm.MaybeToTensor()] if name == "RandomErasing" else []
+        behind = [] if before or name in ("MaybeToTensor", "ToNumpy") else [timm.MaybePILToTensor()]
+        assert _core.ImagePipeline(lowered(*before, transform, *behind))

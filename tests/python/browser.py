@@ -37,8 +37,18 @@ def browser_or_skip() -> str:
     return found
 
 
-def look(page: Path, *, dark: bool = False, height: int = 2400, width: int = 1100) -> Seen:
-    """Opens `page`, for a reader who prefers `dark` or light, and waits until its scripts rest."""
+def look(
+    page: Path,
+    *,
+    dark: bool = False,
+    height: int = 2400,
+    width: int = 1100,
+    address: str | None = None,
+    budget_ms: int = 3000,
+) -> Seen:
+    """Opens `page`, for a reader who prefers `dark` or light, and waits until its scripts rest, `budget_ms`
+    of their time at most. address: opened in the place of the page's own, whose folder is used all the same.
+    """
     profile = page.parent / f"profile of {page.stem}"
     picture = page.with_suffix(".png")
     command = [
@@ -54,10 +64,10 @@ def look(page: Path, *, dark: bool = False, height: int = 2400, width: int = 110
         f"--window-size={width},{height}",
         "--enable-logging=stderr",
         f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-        "--virtual-time-budget=3000",
+        f"--virtual-time-budget={budget_ms}",
         "--dump-dom",
         f"--screenshot={picture}",
-        page.as_uri(),
+        address or page.as_uri(),
     ]
     home = {**os.environ, "HOME": str(profile)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=home)

@@ -19,7 +19,8 @@ import millrace
 import numpy as np
 import pytest
 import torch
-from millrace._loader.tuning import Auto, Budget, Setting
+from millrace._loader.arguments import Auto
+from millrace._loader.tuning import Budget, Setting
 from millrace._loader.tuning.tune_file import fingerprint, read_choice, write_choice
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 

@@ -353,7 +353,7 @@ def test_ctrl_c_prints_what_was_measured(folder):
 
 
 def _children(pid):
-    from millrace._tools.bench.processes import tree
+    from millrace._tools.bench.measure import tree
 
     return [child for child in tree(pid) if child != pid]
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import pytest
 from millrace._tools.bench.client import Failed
-from millrace._tools.bench.configurations import Configuration, grid
-from millrace._tools.bench.options import Options
-from millrace._tools.bench.progress import Progress
+from millrace._tools.bench.configurations import Configuration, Options, grid
+from millrace._tools.bench.measurements import Progress
 from millrace._tools.bench.result import BenchResult
 from millrace._tools.bench.search import DatasetFails, NothingMeasured, Search
 

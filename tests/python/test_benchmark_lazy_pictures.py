@@ -13,18 +13,18 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import lazy_pictures  # noqa: E402
+from benchmarks import lazy_pictures, photo_runs  # noqa: E402
 
 
 @pytest.mark.parametrize("scenario", lazy_pictures.SCENARIOS)
 def test_each_scenario_is_measured(scenario: str, jpeg_folder: str, torchvision: object) -> None:
     pytest.importorskip(lazy_pictures.SCENARIOS[scenario][2], reason="the package it measures is absent")
-    paths = lazy_pictures.photos(jpeg_folder, 12)
+    paths = photo_runs.photos(jpeg_folder, 12)
     assert len(paths) == 12 and len({Path(path).parent for path in paths}) == 3
     records = list(lazy_pictures.measure(scenario, paths, 1, sorted(os.sched_getaffinity(0))[-1:]))
     assert {record["loader"] for record in records} == {"torch", "millrace", "pillow"}
     assert all(record["rows"] == 12 for record in records)
-    assert scenario in lazy_pictures.table(records)
+    assert scenario in photo_runs.table(records)
 
 
 def test_other_batches_are_refused(tmp_path: Path) -> None:
@@ -32,4 +32,4 @@ def test_other_batches_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="other batches"):
         lazy_pictures.check({"torch": [torch.zeros(3)], "millrace": [torch.ones(3)]})
     with pytest.raises(SystemExit, match="no JPEGs"):
-        lazy_pictures.photos(str(tmp_path), 3)
+        photo_runs.photos(str(tmp_path), 3)

@@ -14,28 +14,30 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import picture_datasets  # noqa: E402
-from benchmarks.lazy_pictures import photos  # noqa: E402
+from benchmarks import (
+    photo_runs,  # noqa: E402
+    picture_datasets,  # noqa: E402
+)
 
 
 @pytest.mark.parametrize("name", picture_datasets.SCENARIOS)
 def test_each_scenario_is_measured(name: str, jpeg_folder: str, torchvision: object) -> None:
     scenario = picture_datasets.SCENARIOS[name]
     pytest.importorskip(scenario.package, reason="the package it measures is absent")
-    files = 13 if scenario.in_memory else photos(jpeg_folder, 12)
+    files = 13 if scenario.in_memory else photo_runs.photos(jpeg_folder, 12)
     count = 13 if scenario.in_memory else 6 if name == "pets" else 12
     cpus = sorted(os.sched_getaffinity(0))[-1:]
     records = list(picture_datasets.measure(name, files, 1, cpus))
     assert {record["loader"] for record in records} == {"torch", "millrace"}
     assert all(record["rows"] == record["pictures"] == count for record in records)
-    assert f"**{name}**, {count} pictures, 2 workers" in picture_datasets.table(records)
+    assert f"**{name}**, {count} pictures, 2 workers" in photo_runs.table(records)
 
 
 def test_what_is_timed_draws_and_what_is_compared_does_not(
     tmp_path: Path, jpeg_folder: str, torchvision: object
 ) -> None:
     scenario = picture_datasets.SCENARIOS["food101"]
-    scenario.write(tmp_path, photos(jpeg_folder, 12))
+    scenario.write(tmp_path, photo_runs.photos(jpeg_folder, 12))
     train, plain = (scenario.opened(tmp_path, chain) for chain in scenario.chains())
     assert not torch.equal(train[0][0], train[0][0])
     assert torch.equal(plain[0][0], plain[0][0])

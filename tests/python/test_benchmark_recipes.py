@@ -11,18 +11,20 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import recipes  # noqa: E402
-from benchmarks.lazy_pictures import photos  # noqa: E402
+from benchmarks import (
+    photo_runs,  # noqa: E402
+    recipes,  # noqa: E402
+)
 
 
 @pytest.mark.parametrize("name", recipes.SCENARIOS)
 def test_each_recipe_is_measured(name: str, jpeg_folder: str, torchvision: object) -> None:
     pytest.importorskip(recipes.SCENARIOS[name][2], reason="the package it measures is absent")
     cpus = sorted(os.sched_getaffinity(0))[-1:]
-    records = list(recipes.measure(name, photos(jpeg_folder, 10), 1, cpus))
+    records = list(recipes.measure(name, photo_runs.photos(jpeg_folder, 10), 1, cpus))
     assert {record["loader"] for record in records} == {"torch", "millrace"}
     assert all(record["rows"] == record["pictures"] == 10 for record in records)
-    assert f"**{name}**, 10 photos, 2 workers" in recipes.table(records)
+    assert f"**{name}**, 10 pictures, 2 workers" in photo_runs.table(records)
 
 
 def test_other_forms_and_other_pictures_are_refused() -> None:

@@ -11,7 +11,7 @@ import types
 import pytest
 import torch
 from fault_proxy import FaultProxy
-from millrace._tools.doctor import batches, copies, disk, network, photos, timing
+from millrace._tools.doctor import batches, copies, disk, timing
 from pictures import jpeg_bytes, make_picture
 
 MIB = 1 << 20
@@ -123,7 +123,7 @@ def test_a_store_of_known_latency_and_rate():
     with FaultProxy(
         {"/a.tar?token=secret": os.urandom(24 * MIB)}, latency=0.03, connection_rate=20e6
     ) as store:
-        found = network.time_store(store.url("a.tar") + "?token=secret", 0.8)
+        found = copies.time_store(store.url("a.tar") + "?token=secret", 0.8)
     assert "error" not in found and "secret" not in found["url"] and found["size"] == 24 * MIB
     assert (
         0.03 <= found["latency_seconds"] < 0.3 and found["one"] < 21e6 and found["many"] > 0.5 * found["one"]
@@ -133,9 +133,9 @@ def test_a_store_of_known_latency_and_rate():
 def test_stores_that_fail():
     pytest.importorskip("obstore")
     with FaultProxy({"/empty": b""}) as store:
-        assert "no such object" in network.time_store(store.url("none"), 0.2)["error"]
-        assert "empty" in network.time_store(store.url("empty"), 0.2)["error"]
-    assert "nobody answers" in network.time_store("http://127.0.0.1:1/x", 0.2)["error"]
+        assert "no such object" in copies.time_store(store.url("none"), 0.2)["error"]
+        assert "empty" in copies.time_store(store.url("empty"), 0.2)["error"]
+    assert "nobody answers" in copies.time_store("http://127.0.0.1:1/x", 0.2)["error"]
 
 
 # -- batches, memory, GPUs
@@ -143,7 +143,7 @@ def test_stores_that_fail():
 
 
 def test_batches_of_each_kind():
-    made = photos.made_photos(20_000)
+    made = batches.made_photos(20_000)
     assert 10_000 < made.mean_bytes < 40_000 and len(made.data) == 8 and not made.own
     pictures = batches.time_pictures(made, 2, 0.05)
     assert (
@@ -165,7 +165,7 @@ def test_own_photos(tmp_path):
         (tmp_path / f"{i}.JPG").write_bytes(jpeg_bytes(make_picture(64, 48, seed=i), progressive=i == 0))
     (tmp_path / "broken.jpg").write_bytes(jpeg_bytes(make_picture(64, 48))[:300])
     (tmp_path / "notes.txt").write_text("no photo")
-    own = photos.own_photos(disk.find_files(str(tmp_path)).files, random.Random(0))
+    own = batches.own_photos(disk.find_files(str(tmp_path)).files, random.Random(0))
     assert len(own.data) == 3 and own.progressive == 1 and own.pixels == 64 * 48 and own.own
     assert len(own.damaged) == 1 and "broken.jpg" in own.damaged[0]
     assert batches.time_pictures(own, 1, 0.02)["own"]
@@ -173,7 +173,7 @@ def test_own_photos(tmp_path):
 
 def test_made_photos_have_the_size_that_was_asked_for():
     for wanted in (5_000, 110_000, 1_000_000):
-        assert 0.5 * wanted < photos.made_photos(wanted).mean_bytes < 1.5 * wanted
+        assert 0.5 * wanted < batches.made_photos(wanted).mean_bytes < 1.5 * wanted
 
 
 def test_memory_copies():

@@ -16,7 +16,7 @@ import time
 import pytest
 from machine_roots import V2_MOUNTS, make_root
 from millrace.__main__ import main as command_line
-from millrace._tools.doctor import batches, copies, disk, network
+from millrace._tools.doctor import batches, copies, disk
 from pictures import jpeg_bytes, make_picture
 
 
@@ -60,7 +60,7 @@ def quick_probes(monkeypatch):
         monkeypatch.setattr(batches, name, lambda *how: dict(made))
     monkeypatch.setattr(copies, "time_memory", lambda *how: {"one": 1e10, "all": 2e10})
     monkeypatch.setattr(
-        network,
+        copies,
         "time_store",
         lambda url, *how: {
             "url": url,

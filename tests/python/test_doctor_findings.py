@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from machine_roots import V2_MOUNTS, gpu_files, make_root
 from millrace._tools import texts
-from millrace._tools.doctor import machine, photos
+from millrace._tools.doctor import batches, machine
 from millrace._tools.doctor.attainable import need_of, resources, tightest
 from millrace._tools.doctor.findings import LEVELS, findings
 from millrace._tools.doctor.system_files import SystemFiles
@@ -300,7 +300,7 @@ def test_the_need_is_met_when_every_resource_meets_it(needed, disk_rate, cpu_rat
         "millrace_threads": {"threads": 2},
     }
     rows = resources(need_of(rate=needed), found)
-    lowest = min(disk_rate / photos.USUAL_BYTES, cpu_rate, copy_rate / 602_112)
+    lowest = min(disk_rate / batches.USUAL_BYTES, cpu_rate, copy_rate / 602_112)
     counted = [row.rate for row in rows if row.counts]
     assert tightest(rows).rate == pytest.approx(lowest) and counted == sorted(counted)
 

@@ -12,6 +12,7 @@ from fake_device import Fake
 from loader_data import outcome, pictures
 from millrace import transforms
 from pictures import jpeg_bytes, make_picture
+from PIL import Image
 
 CHAIN = [
     transforms.RandomResizedCrop(24),
@@ -150,14 +151,50 @@ def test_explain_and_stats_say_what_runs(root, fake):
     assert stats["engine"] == "threads" and stats["samples"] == 30 and stats["left_to_device"] > 0
 
 
-def test_what_one_pass_cannot_do_is_the_cpus_or_refused(root, fake):
+BEHIND = {
+    "RandAugment": [transforms.RandomResizedCrop(24), transforms.RandAugment(), transforms.PILToTensor()],
+    "SimCLR": [*CHAIN[:3], transforms.RandomGrayscale(0.3), transforms.GaussianBlur(5), CHAIN[3]],
+    "paddings and turns": [
+        transforms.Resize(26),
+        transforms.RandomCrop(24, 4, padding_mode="reflect"),
+        transforms.RandomRotation(30, transforms.InterpolationMode.BILINEAR, fill=(1, 2, 3)),
+        transforms.PILToTensor(),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_steps_behind_the_resize_are_the_devices(root, fake, name):
+    there, here = (walk(loader(root, decode, BEHIND[name])) for decode in ("gpu", "cpu"))
+    assert there == here
+    assert fake.device.decoded > 0
+
+
+def test_pictures_that_are_turned_upright(tmp_path, fake):
+    (tmp_path / "c").mkdir()
+    for i in range(24):
+        exif = Image.Exif()
+        exif[0x0112] = 1 + i % 8
+        file = tmp_path / "c" / f"{i:02}.jpg"
+        make_picture(70 + i, 90 - 2 * i, seed=i).save(file, quality=90, exif=exif)
+
+    def made(decode):
+        data = pictures(tmp_path, transform=transforms.Compose(CHAIN), exif=True)
+        where = {"device": "cuda", "decode": decode} if decode != "cpu" else {}
+        return millrace.DataLoader(data, 4, num_workers=2, native="require", **where)
+
+    assert walk(made("gpu")) == walk(made("cpu"))
+    assert fake.device.decoded > 30  # turned ones, too, of both epochs
+
+
+def test_what_the_gpu_cannot_do_is_the_cpus_or_refused(root, fake):
     chain = [transforms.RandomRotation(10), *CHAIN]
     auto = loader(root, "auto", chain)
-    assert auto.explain().splitlines()[-1].startswith("decode: cpu — one pass on the GPU")
+    assert auto.explain().splitlines()[-1].startswith("decode: cpu — the GPU makes one")
     assert walk(auto) == walk(loader(root, "cpu", chain))
     assert fake.device.decoded == 0
     with pytest.raises(
-        millrace.UnavailableError, match='decode="gpu" is not possible here: one pass on the GPU'
+        millrace.UnavailableError, match='decode="gpu" is not possible here: the GPU makes one'
     ):
         iter(loader(root, "gpu", chain))
     with pytest.raises(millrace.UnavailableError, match="only image folders"):

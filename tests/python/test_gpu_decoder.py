@@ -5,7 +5,7 @@ rest.
 import millrace
 import pytest
 from millrace import _core
-from millrace._loader.plan.gpu_decoder import GpuDecoder, nvjpeg_library
+from millrace._loader.plan.decoding import GpuDecoder, nvjpeg_library
 
 
 def test_the_newest_library_is_found(tmp_path):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from millrace._profiling import hotspots
-from millrace._profiling.calls import instructions
-from millrace._profiling.transform_code import codes_of_transforms
+from millrace._profiling.hotspots import instructions
+from millrace._profiling.known_code import codes_of_transforms
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 

@@ -244,7 +244,7 @@ def test_many_samples_are_compact(tmp_path):
     (tmp_path / "c").mkdir()
     data = ImageFolder(tmp_path, allow_empty=True)
     data.samples = [(f"/data/train/n{i // 1000:08}/n{i // 1000:08}_{i}.JPEG", i % 7) for i in range(100_000)]
-    assert data.file_table().paths.memory_bytes <= 100_000 * 64
+    assert data.file_table()[0].memory_bytes <= 100_000 * 64
     assert data.samples[99_999] == ("/data/train/n00000099/n00000099_99999.JPEG", 99_999 % 7)
 
 

@@ -1,13 +1,15 @@
-"""RandomApply, RandomChoice and RandomOrder as branches of a policy, and what is said of others."""
+"""RandomApply, RandomChoice and RandomOrder as branches of a policy, or as a choice among lists of steps."""
 
 import re
 
 import pytest
 import torch
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform, lowered
+from millrace import _core
+from millrace._common.lowering.recognising import NotLowered
+from millrace._common.lowering.transforms import lowered
 from policy_cases import branches, drawn, policy_of, step
 from test_lowering_transforms import FAMILIES, family, refused
+from transform_cases import lower_transform
 
 
 @pytest.fixture(params=FAMILIES)
@@ -67,28 +69,57 @@ def test_an_order(t):
 
 
 @pytest.mark.parametrize(
-    "make, reason",
+    "make, weights, lists",
     [
         (
             lambda t: t.RandomApply([t.RandAugment(), t.RandomInvert()]),
-            r"RandomApply of \[RandAugment, RandomInvert\] has no native form"
-            r".*: RandAugment draws 2 operations",
+            [0.5, 0.5],
+            [["augment_policy"] * 2, []],
         ),
         (
-            lambda t: t.RandomApply([t.ColorJitter(hue=0.1), t.RandomInvert()]),
-            r"RandomApply of \[ColorJitter, RandomInvert\].*: ColorJitter changes hues",
+            lambda t: t.RandomApply([t.ColorJitter(hue=0.1), t.Grayscale(3)], 0.25),
+            [0.25, 0.75],
+            [["color_jitter", "grayscale"], []],
         ),
+        (lambda t: t.RandomApply([t.RandomCrop(8)]), [0.5, 0.5], [["random_crop"], []]),
         (
             lambda t: t.RandomChoice([t.RandomRotation(9, fill=1), t.RandomRotation(9)]),
-            "different interpolations or fills",
+            [1, 1],
+            [["random_rotation"]] * 2,
         ),
         (
-            lambda t: t.RandomChoice([t.RandomHorizontalFlip(), t.RandomVerticalFlip()]),
-            "RandomChoice of .* has no native form.*: horizontal_flip is not among them",
+            lambda t: t.RandomChoice([t.RandomHorizontalFlip(), t.Compose([t.Resize(9), t.GaussianBlur(3)])]),
+            [1, 1],
+            [["horizontal_flip"], ["resize", "gaussian_blur"]],
         ),
-        (lambda t: t.RandomChoice([t.RandomRotation(9, center=(1, 2))]), "random_rotation is not among them"),
-        (lambda t: t.RandomOrder([t.AutoAugment()]), "one of them has several branches itself"),
-        (lambda t: t.RandomApply([t.ColorJitter(1, 1, 1)] * 3, 0.5), "more than 128 ways through them"),
+        (lambda t: t.RandomChoice([t.RandomRotation(9, center=(1, 2))]), [1], [["random_rotation"]]),
+        (lambda t: t.RandomApply([t.ColorJitter(1, 1, 1)] * 3, 0.5), [1, 1], [["color_jitter"] * 3, []]),
+        (lambda t: t.RandomOrder([t.AutoAugment()]), [1], [["augment_policy"]]),
+        (
+            lambda t: t.RandomOrder([t.RandomCrop(9), t.RandomVerticalFlip()]),
+            [1, 1],
+            [["random_crop", "vertical_flip"], ["vertical_flip", "random_crop"]],
+        ),
+    ],
+)
+def test_what_is_no_policy_is_a_choice_among_lists(t, make, weights, lists):
+    chain, _ = lower_transform(t.Compose([make(t), t.PILToTensor()]))
+    assert chain[0]["op"] == "random_choice"
+    assert [[op["op"] for op in ops] for ops in chain[0]["branches"]] == lists
+    total = sum(chain[0]["weights"])
+    assert [weight / total for weight in chain[0]["weights"]] == pytest.approx(
+        [weight / sum(weights) for weight in weights]
+    )
+    _core.ImagePipeline(chain)
+
+
+@pytest.mark.parametrize(
+    "make, reason",
+    [
+        (
+            lambda t: t.RandomOrder([t.RandomCrop(9)] * 5),
+            r"RandomOrder of \[RandomCrop, .* has no native form; the engine knows it around 4 transforms",
+        ),
         (lambda t: t.RandomChoice([t.PILToTensor()]), "may or may not be applied, and does more than change"),
     ],
 )

@@ -7,10 +7,10 @@ import re
 import pytest
 import torch
 from millrace import _core
-from millrace._common.lowering.transforms import lower_transform
 from PIL import Image
 from policy_cases import SHARE, branches, policy_of, step, subclass
 from test_lowering_transforms import FAMILIES, compose, family, refused
+from transform_cases import lower_transform
 
 
 @pytest.fixture(params=FAMILIES)

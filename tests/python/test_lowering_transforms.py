@@ -4,8 +4,8 @@ import millrace.transforms
 import pytest
 import torch
 from loader_data import torchvision_or_skip
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
+from transform_cases import lower_transform
 
 FAMILIES = ["millrace", "v1", "v2"]
 
@@ -271,6 +271,9 @@ def test_pictures_are_always_antialiased(t, antialias):
 def test_torchvision_no_ops():
     t = family("v2")
     assert compose(t, t.RGB(), t.Identity(), t.ToImage(), t.ToPureTensor()) == [TO_BYTES]
+    floats = [t.ToImage(), t.ToDtype(torch.float32, scale=True)]
+    last = compose(t, *floats, t.RandomErasing(), t.ToPureTensor())  # as torchvision's reference ends
+    assert [op["op"] for op in last] == ["to_tensor", "random_erasing"]
 
 
 @pytest.mark.filterwarnings("ignore:The transform `ToTensor")
@@ -285,8 +288,8 @@ def test_torchvision_no_ops():
         (lambda t: [t.PILToTensor(), t.Resize(8, antialias=False)], "native only with antialias=True"),
         (lambda t: [t.PILToTensor(), t.Resize(8, t.InterpolationMode.NEAREST)], "bilinear or bicubic"),
         (
-            lambda t: [t.Resize(8, t.InterpolationMode.LANCZOS), t.ToTensor()],
-            "lanczos interpolation has no native form",
+            lambda t: [t.RandomRotation(8, t.InterpolationMode.LANCZOS), t.ToTensor()],
+            "RandomRotation with lanczos interpolation is none of nearest, bilinear, bicubic",
         ),
         (lambda t: [t.PILToTensor(), t.RandomCrop(8, 2, fill=3)], "put it before the conversion to a tensor"),
         (lambda t: [t.ToTensor(), t.Normalize([0.5], [0.5]), t.CenterCrop(8)], "put it before Normalize"),
@@ -314,14 +317,10 @@ def test_torchvision_no_ops():
             "lanczos interpolation",
         ),
         (lambda t: [t.ToTensor(), t.GaussianBlur(3)], "GaussianBlur of floats"),
-        (
-            lambda t: [t.RandomApply([t.RandomCrop(8)]), t.ToTensor()],
-            r"RandomApply of \[RandomCrop\] has no native form.* one ColorJitter",
-        ),
-        (
-            lambda t: [t.RandomApply([t.ColorJitter(hue=0.1), t.Grayscale(3)]), t.ToTensor()],
-            r"RandomApply of \[ColorJitter, Grayscale\]",
-        ),
+        (lambda t: [t.PILToTensor(), t.Resize(8, t.InterpolationMode.BOX)], "bilinear or bicubic"),
+        (lambda t: [t.PILToTensor(), t.Pad(2, fill=3)], "put it before the conversion to a tensor"),
+        (lambda t: [t.ToTensor(), t.Normalize([0.5], [0.5]), t.Pad(8)], "put it before Normalize"),
+        (lambda t: [t.PILToTensor(), t.RandomPerspective()], "computes otherwise than of a PIL image"),
         (lambda t: [t.PILToTensor(), t.RandomErasing()], "RandomErasing is native for float tensors"),
         (
             lambda t: [t.ToTensor(), t.RandomErasing(), t.Normalize([0.5], [0.5])],

@@ -3,6 +3,7 @@ it lists as native.
 """
 
 import re
+import sys
 from pathlib import Path
 
 import millrace
@@ -11,8 +12,12 @@ import pytest
 import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import _core
-from millrace._common.lowering.transforms import _LOWERED, lower_transform
+from millrace._common.lowering.transforms import _LOWERED
 from pictures import make_picture
+from transform_cases import lower_transform
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+import native_table  # noqa: E402
 
 PAGE = (Path(__file__).parents[2] / "docs" / "native.md").read_text(encoding="utf-8")
 
@@ -38,6 +43,14 @@ def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("limits")
     make_folder(root, 3)
     return str(root)
+
+
+def timm():
+    return pytest.importorskip("timm.data.transforms")
+
+
+def erasing():
+    return pytest.importorskip("timm.data.random_erasing")
 
 
 HALF = ([0.5] * 3, [0.5] * 3)
@@ -173,6 +186,25 @@ LIMITS = {
             "gaussian_blur is not among them",
         ),
     ],
+    "timm": [
+        (lambda v1, v2, make=make, last=last: [make(timm()), *last(timm())], reason)
+        for make, last, reason in (
+            (
+                lambda t: t.ResizeKeepRatio(9),
+                lambda t: [t.MaybeToTensor()],
+                "ResizeKeepRatio .*no native form",
+            ),
+            (lambda t: t.TrimBorder(9), lambda t: [t.MaybeToTensor()], "TrimBorder .*no native form"),
+            (lambda t: t.RandomPad((9, 9)), lambda t: [t.MaybeToTensor()], "RandomPad .*no native form"),
+            (lambda t: t.ToTensor(), lambda t: [], "ToTensor .*no native form"),
+            (lambda t: t.CenterCropOrPad(9, fill=9), lambda t: [t.MaybeToTensor()], "black borders"),
+            (
+                lambda t: t.MaybeToTensor(),
+                lambda t: [erasing().RandomErasing(max_count=3, device="cpu")],
+                "1 to 3 rectangles",
+            ),
+        )
+    ],
     "AugMix": [
         (
             lambda v1, v2, name=name, args=args: [getattr(v2, name)(*args), v2.ToImage()],
@@ -249,9 +281,13 @@ NATIVE = {
 
 
 def test_the_page_lists_what_is_native():
-    row = re.search(r"^\| transforms, .*?\| ([^;]*); .*\[with these limits", PAGE, re.M).group(1)
-    listed = [name.removesuffix("(3)") for name in row.split(", ")]
-    assert sorted(listed) == sorted(_LOWERED) == sorted(NATIVE)
+    """What the recognisers' registries have, by the script that writes the page's tables."""
+    assert native_table.written(PAGE) == PAGE
+    assert sorted(_LOWERED) == sorted(NATIVE)  # each of which is tried below
+    dropped = PAGE.replace("RandomPosterize, ", "", 1).replace("Food101, ", "", 1)
+    assert dropped != PAGE and native_table.written(dropped) == PAGE
+    with pytest.raises(ValueError, match="no place for the table 'what runs natively'"):
+        native_table.written(PAGE.replace("<!-- what runs", "<!-- what"))
 
 
 @pytest.mark.filterwarnings("ignore:The transform `ToTensor")

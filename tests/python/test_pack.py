@@ -20,7 +20,7 @@ import pytest
 from millrace import _core
 from millrace.__main__ import main as command_line
 from millrace._tools.pack import index_path, pack, packer, transcode_jpeg, verify
-from millrace._tools.pack.progress import Progress
+from millrace._tools.texts import Progress
 from pictures import jpeg_bytes, make_jpeg_folder, make_picture
 from PIL import Image
 

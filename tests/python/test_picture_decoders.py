@@ -31,7 +31,7 @@ from decoder_cases import (
 )
 from lazy_cases import lazy_pictures
 from millrace import _core
-from millrace._pictures import asking, opencv, samples
+from millrace._pictures import asking, decoding, opencv
 from millrace._pictures.counts import PictureCounts
 from millrace._pictures.orientation import orientation_of
 from PIL import Image
@@ -236,10 +236,10 @@ def test_samples_tell_decoders_apart():
     def ours(jpeg):
         return _core.RecordedPicture.open(jpeg).array("RGB")
 
-    assert samples.agrees(ours, ours)
-    assert not samples.agrees(lambda jpeg: ours(jpeg) ^ 1, ours)
-    assert not samples.agrees(lambda jpeg: None, ours)
-    assert not samples.agrees(lambda jpeg: 1 / 0, ours)
-    for sample in samples.SAMPLES:
+    assert decoding.agrees(ours, ours)
+    assert not decoding.agrees(lambda jpeg: ours(jpeg) ^ 1, ours)
+    assert not decoding.agrees(lambda jpeg: None, ours)
+    assert not decoding.agrees(lambda jpeg: 1 / 0, ours)
+    for sample in decoding.SAMPLES:
         expected = np.asarray(Image.open(io.BytesIO(sample)))
         assert np.array_equal(ours(sample), expected)

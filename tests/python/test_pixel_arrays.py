@@ -8,7 +8,7 @@ import pytest
 import torch
 from loader_data import torchvision_or_skip
 from millrace import _core
-from millrace._common.lowering.refusal import NotLowered
+from millrace._common.lowering.recognising import NotLowered
 from millrace._loader.plan.pixel_arrays import LAYOUTS, recogniser_of_arrays
 
 COUNT = 5

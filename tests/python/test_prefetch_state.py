@@ -194,8 +194,8 @@ def test_errors_keep_the_count(fake):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here, and pages can be locked for it")
 def test_a_ring_that_cannot_be_locked_is_one_warning_and_no_loss(fake, monkeypatch):
-    monkeypatch.setattr(millrace._loader.engines.slot_reader, "locks_for", lambda loader: 0)
-    monkeypatch.setattr(millrace._loader.engines.slot_reader, "numa_node", lambda device: 0)
+    monkeypatch.setattr(millrace._loader.engines.worker_end, "locks_for", lambda loader: 0)
+    monkeypatch.setattr(millrace._loader.engines.worker_end, "numa_node", lambda device: 0)
     loader = millrace.DataLoader(Squares(), 4, num_workers=2, device="cuda")
     with pytest.warns(UserWarning, match="could not be page-locked: .*(driver|device|CUDA)") as seen:
         assert [plain(batch) for batch in loader] == [

@@ -6,8 +6,8 @@ import millrace
 import pytest
 import torch
 from millrace import transforms as ours
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
+from transform_cases import lower_transform
 
 RESIZE, CROP, TO_TENSOR = ours.Resize((8, 8)), ours.CenterCrop(6), ours.ToTensor()
 CHAIN = ours.Compose([RESIZE, CROP, TO_TENSOR])

@@ -14,7 +14,7 @@ import pytest
 import torch
 from millrace import _core
 from millrace._loader.engines import process_worker
-from millrace._loader.engines.packing import pack_value, read_pickle, unpack_value
+from millrace._loader.engines.channel import pack_value, read_pickle, unpack_value
 from PIL import Image
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset

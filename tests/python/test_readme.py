@@ -17,10 +17,10 @@ from shard_data import make_picture_shards
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 TEXT = (ROOT / "README.md").read_text()
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NEEDED = {"array_files": ("h5py", "zarr"), "tables": ("pyarrow", "duckdb")}  # by a page
 
-from benchmarks import compare  # noqa: E402
+from benchmarks import compare, figures  # noqa: E402
 
 
 def blocks_of(path: Path) -> list:
@@ -60,7 +60,9 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         exec(block, names)
 
 
-@pytest.mark.parametrize("page", [path.stem for path in PAGES])
+@pytest.mark.parametrize(
+    "page", [path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in PAGES]
+)
 def test_pages_run(
     page: str,
     tmp_path: Path,
@@ -91,13 +93,41 @@ def test_pages_run(
 
 
 def test_pages_are_found_from_the_readme() -> None:
-    """No link of README.md and docs leads nowhere, and README.md has one to each page."""
-    linked = set()
+    """No link of README.md and docs leads nowhere; README.md has one to each page, those in folders apart,
+    which the first page of their folder has.
+    """
+    made = {
+        ROOT / "docs" / found for found in re.findall(r"\bapi/\w+\.md", (ROOT / "mkdocs.yml").read_text())
+    }
+    linked: dict[Path, set[Path]] = {}
     for path in [ROOT / "README.md", *PAGES]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
-            assert (path.parent / target).exists(), f"{path.name}: {target}"
-            linked.add((path.parent / target).resolve())
-    assert set(PAGES) <= linked
+            there = (path.parent / target).resolve()
+            assert there.exists() or there in made, f"{path.name}: {target}"
+            linked.setdefault(path, set()).add(there)
+    for page in PAGES:
+        first = page.parent / "index.md"
+        start = ROOT / "README.md" if page.parent == ROOT / "docs" or page == first else first
+        assert page in linked[start], f"{start.name} has no link to {page.name}"
+
+
+def test_pages_say_nothing_in_the_blocks_of_others() -> None:
+    """What stands in a block marked py is another project's and is not run: it must not be ours."""
+    for path in PAGES:
+        for block in re.findall(r"^```py\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):
+            compile(block, path.name, "exec")
+            assert "millrace" not in block and path.parent.name == "migrate"
+
+
+def test_figures_are_what_was_measured() -> None:
+    found = [figures.found(task) for task in figures.TASKS]
+    stale = "python -m benchmarks.figures writes both anew"
+    assert figures.FIGURE.read_text() == figures.draw(found), stale
+    text = figures.PAGE.read_text()
+    assert text == figures.page_with(text, figures.table(found)), stale
+    factors = sorted(each.factor for each in found)
+    low, high = figures.shown(factors[0]), figures.shown(factors[-1])
+    assert f"[{low} to {high} times](docs/measured.md)" in TEXT, "the README's first screen"
 
 
 def test_at_gives_a_row_of_the_epoch_again(tmp_path: Path) -> None:

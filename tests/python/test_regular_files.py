@@ -74,7 +74,7 @@ from millrace.datasets import HDF5, JSONL, ArrowFile, Arrays, ImageFolder, JSONL
 from millrace.datasets import Tokens, WebDataset, Zarr
 from millrace._tools.drift.profile import DriftProfile
 from millrace._tools.pack import pack
-from millrace._tools.pack.parquet_source import ParquetSource
+from millrace._tools.pack.dataset_source import ParquetSource
 from millrace._tools.pack.survey import survey
 from millrace._loader.tuning import tune_file
 for line in sys.stdin:

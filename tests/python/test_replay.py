@@ -72,8 +72,8 @@ def test_in_order_false_follows_what_was_handed_out():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_only_worker_of_a_replay_has_the_only_row_of_its_clocks(monkeypatch):
     """It is told that it is one of three, as the one that made the batch was."""
-    jobs, new_job = [], processes.WorkerJob
-    monkeypatch.setattr(processes, "WorkerJob", lambda **parts: jobs.append(new_job(**parts)) or jobs[-1])
+    jobs, new_job = [], processes.WorkerSetup
+    monkeypatch.setattr(processes, "WorkerSetup", lambda **parts: jobs.append(new_job(**parts)) or jobs[-1])
     loader = DataLoader(DATA["python"](), 2, num_workers=3)
     given = list(loader)
     assert same(loader.replay(1), given[1])

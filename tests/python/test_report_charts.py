@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from millrace._common.whole_file import write_whole
+from millrace._common.regular_files import write_whole
 from millrace._tools.report import svg
 from millrace._tools.report.page import Page, pre, table
 from millrace._tools.report.scales import Axis, Scale, amount, round_ticks

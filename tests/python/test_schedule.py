@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from millrace import _core
-from millrace._loader.schedule import END, WAIT, Schedule
+from millrace._loader.engines.workers import END, WAIT, Schedule
 from simulated_engine import SimulatedEngine, drained, setup_of
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter

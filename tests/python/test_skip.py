@@ -330,13 +330,13 @@ def test_a_batch_that_times_out_while_it_is_mended_is_still_to_come(method):
 
 @pytest.mark.parametrize("workers, method", [(0, "auto"), (2, "process")])
 def test_the_list_of_errors_ends_but_the_count_goes_on(workers, method):
-    count = millrace._loader.run_record.MOST_ERRORS + 500
+    count = millrace._loader.engine.MOST_ERRORS + 500
     loader = millrace.DataLoader(
         Odd(count, range(count)), 100, num_workers=workers, worker_method=method, on_error="skip"
     )
     assert epoch(loader) == []
     stats = loader.stats()
-    assert len(stats["errors"]) == millrace._loader.run_record.MOST_ERRORS and stats["left_out"] == count
+    assert len(stats["errors"]) == millrace._loader.engine.MOST_ERRORS and stats["left_out"] == count
 
 
 def test_a_sampler_is_drained_when_the_epoch_starts():

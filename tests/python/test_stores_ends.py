@@ -22,7 +22,7 @@ from millrace.stores import DiskCache
 from millrace.stores.cache_room import folder_lock
 from millrace.stores.clients import Meta, ObstoreClient
 from millrace.stores.failures import classify
-from millrace.stores.locations import shown
+from millrace.stores.settings import shown
 
 pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
 

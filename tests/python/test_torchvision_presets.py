@@ -5,8 +5,8 @@ import pytest
 import torch
 from loader_data import torchvision_or_skip
 from millrace import transforms as ours
-from millrace._common.lowering.refusal import NotLowered
-from millrace._common.lowering.transforms import lower_transform
+from millrace._common.lowering.recognising import NotLowered
+from transform_cases import lower_transform
 
 RESIZE, CROP, TO_TENSOR = ours.Resize((8, 8)), ours.CenterCrop(6), ours.ToTensor()
 CHAIN = ours.Compose([RESIZE, CROP, TO_TENSOR])

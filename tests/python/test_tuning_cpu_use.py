@@ -11,7 +11,7 @@ import time
 import millrace
 import pytest
 from millrace import _core
-from millrace._loader.tuning.cpu_use import CpuUse
+from millrace._loader.tuning.budget import CpuUse
 from torch.utils.data import Dataset
 
 AUTO = {"num_workers": "auto", "prefetch_factor": "auto"}

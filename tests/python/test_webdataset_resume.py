@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets.webdataset import holding
-from millrace.datasets.webdataset.draws import Draws
+from millrace.datasets.webdataset.flow import Draws
 from shard_data import numbered_shards
 from split_cases import LENGTHS, TOTAL, number, readers
 
@@ -287,7 +287,7 @@ def test_the_buffers_rule_is_as_written():
         def __iter__(self):
             return iter(range(200))
 
-        def place(self):
+        def position(self):
             return [0]
 
     for size, initial in ((1, 1), (5, 1), (5, 100), (30, 7)):

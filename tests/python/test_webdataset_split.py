@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from millrace.datasets import WebDataset
-from millrace.datasets.webdataset.draws import Draws
+from millrace.datasets.webdataset.flow import Draws
 from shard_data import numbered_shards, write_tar
 from split_cases import LENGTHS, TOTAL, number, readers
 

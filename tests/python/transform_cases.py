@@ -2,8 +2,11 @@
 results are compared.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
+from millrace._common.lowering.transforms import lowered
 from pictures import make_picture
 from PIL import Image
 
@@ -62,6 +65,19 @@ GEOMETRY = [
     ("RandomCrop", (70,), {"pad_if_needed": True, "padding": 2, "padding_mode": "edge"}),
     ("RandomCrop", (50,), {"padding": 6, "padding_mode": "reflect"}),
     ("RandomCrop", (50,), {"padding": 6, "padding_mode": "symmetric"}),
+    ("Pad", (3,), {}),
+    ("Pad", ([3],), {"fill": 7}),
+    ("Pad", ((3, 5),), {"padding_mode": "reflect"}),
+    ("Pad", ([1, 2, 3, 4],), {"fill": 9}),
+    ("Pad", ([1, 2, 3, 4],), {"padding_mode": "edge"}),
+    ("Pad", (6,), {"padding_mode": "symmetric"}),
+    ("RandomZoomOut", (), {"p": 1.0}),
+    ("RandomZoomOut", (), {"fill": 9, "side_range": (1.5, 1.6), "p": 0.7}),
+    ("RandomShortestSize", (20,), {}),
+    ("RandomShortestSize", ([20, 30, 40],), {"max_size": 45, "interpolation": "bicubic"}),
+    ("ScaleJitter", ((30, 40),), {}),
+    ("ScaleJitter", ((60, 40),), {"scale_range": (0.5, 0.9), "antialias": False}),
+    ("RandomResize", (20, 40), {}),
     ("RandomHorizontalFlip", (), {}),
     ("RandomHorizontalFlip", (1.0,), {}),
     ("RandomVerticalFlip", (), {"p": 0.5}),
@@ -74,6 +90,13 @@ AUGMENTING = [
     ("Grayscale", (), {}),
     ("Grayscale", (3,), {}),
     ("RandomGrayscale", (), {"p": 0.7}),
+    ("RandomPhotometricDistort", (), {}),
+    ("RandomPhotometricDistort", ((0.3, 0.9), (0.2, 2.0), (0.1, 1.9), (-0.5, 0.5), 1.0), {}),
+    ("RandomPerspective", (), {"p": 1.0}),
+    ("RandomPerspective", (0.8, 0.7), {"interpolation": "nearest", "fill": 20}),
+    ("RandomPerspective", (0.0,), {"p": 1.0}),
+    ("GaussianNoise", (), {}),
+    ("GaussianNoise", (0.2, 0.5), {"clip": False}),
     ("RandomRotation", (30,), {}),
     ("RandomRotation", ((20, 70), "bilinear"), {"expand": True, "fill": 9}),
     ("RandomRotation", (180,), {"center": (3, 9), "interpolation": "bilinear"}),
@@ -121,6 +144,18 @@ WRONG = [
     ("RandomCrop", (8,), {"padding": "2"}),
     ("RandomCrop", (8,), {"padding": 2, "padding_mode": "mirror"}),
     ("RandomCrop", (8,), {"fill": "red"}),
+    ("Pad", ((1, 2, 3),), {}),
+    ("Pad", ("2",), {}),
+    ("Pad", (2,), {"padding_mode": "mirror"}),
+    ("Pad", (2,), {"fill": "red"}),
+    ("RandomZoomOut", (), {"side_range": 2.0}),
+    ("RandomZoomOut", (), {"side_range": (0.5, 2.0)}),
+    ("RandomZoomOut", (), {"side_range": (3.0, 2.0)}),
+    ("RandomZoomOut", (), {"p": -1.0}),
+    ("RandomPerspective", (1.5,), {}),
+    ("RandomPerspective", (0.5, 2.0), {}),
+    ("FiveCrop", ((1, 2, 3),), {}),
+    ("TenCrop", ((1, 2, 3),), {}),
     ("RandomHorizontalFlip", (1.5,), {}),
     ("RandomVerticalFlip", (-0.1,), {}),
     ("ToDtype", ("float32",), {}),
@@ -204,3 +239,10 @@ def close(a, b):
         return a.dtype == b.dtype and close(a.double().numpy(), b.as_subclass(torch.Tensor).double().numpy())
     step = 1 if np.abs(b.astype(float)).max() > 1.5 else 1e-3  # float16 has no more in it
     return a.shape == b.shape and (np.abs(a.astype(float) - b.astype(float)) > 1.01 * step).mean() < 5e-3
+
+
+def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """(the only view's chain, the names of what is in it), as the engine takes it."""
+    found = lowered(transform)
+    (chain,) = found.chains
+    return chain, found.names

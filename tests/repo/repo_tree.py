@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "include", "python", "tests", "benchmarks", "examples", "scripts", "docs", ".ci")
+#: Pages at the top of the repository, which files() does not give.
+TOP_PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 NOT_OURS = {"__pycache__", "envs", "results", "data", ".hypothesis"}  # made by tools, or data
 
 
@@ -30,3 +33,9 @@ def name(path: Path) -> str:
 
 def lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
+
+
+def made_pages() -> set[Path]:
+    """Pages of docs/ that are no files: the menu has them, and scripts/docs makes them."""
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    return {ROOT / "docs" / found for found in re.findall(r"\bapi/\w+\.md\b", menu)}

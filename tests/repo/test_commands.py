@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from repo_tree import ROOT, files, name
+from repo_tree import ROOT, TOP_PAGES, files, made_pages, name
 
 MAKEFILE = (ROOT / "Makefile").read_text()
-TARGETS = set(re.findall(r"^\.PHONY: (\w+)$", MAKEFILE, re.MULTILINE))
-DOCUMENTS = [p for p in [ROOT / "README.md", *files(".md")] if p.exists()]
+TARGETS = set(re.findall(r"^\.PHONY: ([\w-]+)$", MAKEFILE, re.MULTILINE))
+DOCUMENTS = [*TOP_PAGES, *files(".md")]
 
 
 def commands(text: str, word: str) -> set[str]:
@@ -31,8 +31,11 @@ def test_named_files_exist(document: Path) -> None:
     text = document.read_text()
     named = {p for p in commands(text, "python") if p.endswith(".py")}
     links = {link for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in link}
+    there = made_pages()
     missing = [p for p in named if not (ROOT / p).exists()] + [
-        p for p in links if not (document.parent / p).exists()
+        p
+        for p in links
+        if not (document.parent / p).exists() and (document.parent / p).resolve() not in there
     ]
     assert not missing
 

@@ -22,7 +22,7 @@ def rows_of(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows][2:]
 
 
-@pytest.mark.parametrize("page", ["src/README.md", *(name(p) for p in sorted((ROOT / "docs").glob("*.md")))])
+@pytest.mark.parametrize("page", ["src/README.md", *(name(p) for p in sorted((ROOT / "docs").rglob("*.md")))])
 def test_files_that_are_named_exist(page: str) -> None:
     text = (ROOT / page).read_text()
     named = set(re.findall(r"(?<![\w<*/.-])(?:\.\./)*([\w/.]+\.(?:h|cpp|cuh?|pyi?|js|css))\b", text))

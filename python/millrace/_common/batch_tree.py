@@ -1,11 +1,13 @@
-"""Batches of any nesting: their tensors, and the same batch with other tensors in their places."""
+"""Batches of any nesting: their tensors, and the same batch with other tensors in their places; and Around:
+an iterator of batches around another one, which frameworks may ask for what they ask that one for.
+"""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 from collections import UserDict
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -85,3 +87,18 @@ def _like_sequence(value: Any, items: list[Any]) -> Any:
         return value._make(items) if hasattr(value, "_make") else type(value)(items)
     except TypeError:
         return items
+
+
+class Around(Iterator[Any]):
+    """A class derived from it says `__next__`, from `_batches`."""
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return len(self._batches)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_batches":
+            raise AttributeError(name)
+        return getattr(self._batches, name)

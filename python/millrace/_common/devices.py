@@ -12,19 +12,6 @@ from ..errors import UnavailableError
 Device = Union[str, int, torch.device, None]
 
 
-def batch_memory(loader: Any) -> str:
-    """The memory that a loader's batches are to be made in, by the engine's name of it: page-locked where
-    they go to a device.
-    """
-    goes_to_a_device = (
-        loader.pin_memory or (wanted := loader._millrace_device) is not None and wanted.type != "cpu"
-    )
-    if not goes_to_a_device or not torch.accelerator.is_available():
-        return "system"
-    node = -1 if (device := locks_for(loader)) is None else numa_node(device)
-    return "page-locked" if node < 0 else f"page-locked on node {node}"
-
-
 def locks_for(loader: Any) -> int | None:
     """The CUDA device that a loader's batches go to from the memory that its workers fill; None: none, or
     none here.

@@ -1,5 +1,8 @@
-"""How files with data are opened in Python: regular files only, as src/io/file_errors.cpp does it in C++, in
-the same words.
+"""How files are opened in Python: regular files only, as src/io/file_errors.cpp does it in C++, in the same
+words; what tells one version of a file from another; and files that are replaced as a whole.
+
+FileVersion goes by stat() alone. Who reads a file that is replaced meanwhile finds the old text or the new
+one.
 
 Opening a FIFO waits for a writer, and a device may give bytes without end. `open_regular`, `open_descriptor`
 and `map_regular` never wait; `check_regular` is for libraries that open a path themselves.
@@ -11,6 +14,7 @@ import errno
 import mmap
 import os
 import stat
+from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, Union
 
 import numpy as np
@@ -104,3 +108,49 @@ def check_mode(path: _Path, mode: int) -> None:
         f"cannot read: it is {kind}, not a regular file; name a regular file, or take this one away",
         os.fspath(path),
     )
+
+
+class FileVersion(NamedTuple):
+    """`changed_ns`: of the inode. Nobody can set it, so a copy that has another file's size, time and place
+    has another one of these.
+    """
+
+    size: int
+    modified_ns: int
+    inode: int
+    changed_ns: int
+
+    @classmethod
+    def now(cls, path: str) -> FileVersion:
+        """FileNotFoundError; OSError for what is no regular file."""
+        status = os.stat(path)
+        check_mode(path, status.st_mode)
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+
+    def is_of(self, other: FileVersion) -> bool:
+        """Whether a file that is in use is still the same: another mode or owner does not matter, and neither
+        does the inode alone, as some file systems of user space give a file another number whenever it is
+        looked up.
+        """
+        return self[:2] == other[:2] and (self.inode == other.inode or self.changed_ns == other.changed_ns)
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> Path:
+    """Writes `text` as UTF-8 under another name beside `path`, then renames it, so that `path` is whole at
+    any time.
+
+    OSError of the kind that came up, naming the path and what to do.
+    """
+    path = Path(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        rule = "give a path in a folder that exists and may be written to"
+        raise type(error)(error.errno, f"cannot write {path}: {reason}; {rule}") from error
+    return path

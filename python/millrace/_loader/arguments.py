@@ -1,16 +1,86 @@
-"""The arguments of DataLoader that torch's has not, checked."""
+"""The arguments of DataLoader: checked, recognised, and those that may be "auto" as numbers.
+
+A number that stands for "auto" can be read by any framework, and knows what it was.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
+import multiprocessing
 import os
+from numbers import Integral
 from typing import Any
 
 import torch
+from torch.utils.data import IterableDataset
 
+from .. import _core
 from .._common.data_parallel import EQUAL_STEPS
+from .._common.lowering.recognising import NotLowered, loaded
 from .._tools.history.recorder import BatchHistory
-from .plan.decoding import DECODE
+from ..samplers import LengthGroupedSampler, StratifiedBatchSampler
 
+_LISTS_AHEAD = 16
+_WAITING_PER_CPU, _FEW = 4, 8
+
+
+class Auto(int):
+    """A number that stands for "auto". Who takes it from a loader's attributes and makes another loader of it
+    gives "auto" on.
+    """
+
+    def __reduce__(self) -> Any:
+        return Auto, (int(self),)
+
+
+def is_auto(value: Any, name: str) -> bool:
+    """Whether an argument is "auto". ValueError for other strings."""
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f'{name}={value!r} is neither a number nor "auto"')
+    return isinstance(value, (str, Auto))
+
+
+def is_tuned(loader: Any) -> bool:
+    """Whether an argument of the loader is "auto"."""
+    return isinstance(loader.num_workers, Auto) or isinstance(loader.prefetch_factor, Auto)
+
+
+def resolved_auto(
+    workers: Any, prefetch: Any, dataset: Any = None, context: Any = None, tuned: bool = True
+) -> tuple[Any, Any]:
+    """num_workers and prefetch_factor, "auto" as numbers.
+
+    As many workers are started as there are CPUs for, if they compute; where few CPUs are, more, of which
+    only those work that wait. Just as many as CPUs where nothing is `tuned`, so all work, and where each
+    further one costs: of an iterable-style dataset, which they divide, and where a process is started with an
+    interpreter of its own. Index lists are drawn ahead per worker: at least 16 in all, so that so many
+    batches may be in memory; None without workers.
+    """
+    if is_auto(workers, "num_workers"):
+        workers = Auto(_core.cpu_budget()["threads"])
+        if tuned and not isinstance(dataset, IterableDataset) and _forks(context):
+            workers = Auto(max(workers, min(_WAITING_PER_CPU * workers, _FEW)))
+    if is_auto(prefetch, "prefetch_factor"):
+        some = isinstance(workers, int) and workers > 0
+        prefetch = Auto(max(2, math.ceil(_LISTS_AHEAD / workers))) if some else None
+    return workers, prefetch
+
+
+def _forks(context: Any) -> bool:
+    """Whether worker processes will be forked; asking must not fix the start method, which the user may still
+    set.
+    """
+    if context is None:
+        method = (
+            multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+        )
+    else:
+        method = context if isinstance(context, str) else getattr(context, "get_start_method", str)()
+    return method == "fork"
+
+
+DECODE = ("cpu", "gpu", "auto")  # where pictures are decoded
 NATIVE = ("auto", "never", "require")
 ON_ERROR = ("raise", "skip", "replace")
 WORKER_METHODS = ("auto", "process", "thread")
@@ -46,6 +116,15 @@ def checked_arguments(
         raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
 
 
+def checked_sampler(sampler: Any, batch_size: int | None) -> None:
+    """ValueError for a batch sampler of ours that is given as `sampler`."""
+    if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
+        raise ValueError(
+            f"a {type(sampler).__name__} gives whole batches: give it as batch_sampler=, and leave batch_size"
+            " out"
+        )
+
+
 def checked_pictures(pictures: Any) -> Any:
     """None: what the environment says, else "lazy"."""
     if pictures is None:
@@ -54,6 +133,53 @@ def checked_pictures(pictures: Any) -> Any:
     return pictures
 
 
+def checked_memory(budget: None | int | float) -> None | int | float:
+    """The argument `memory_budget`: None, bytes, or a share of what is available."""
+    if budget is None or isinstance(budget, float) and 0.0 < budget < 1.0:
+        return budget
+    if isinstance(budget, (bool, float)) or not isinstance(budget, Integral) or budget < 1:
+        raise ValueError(
+            f"memory_budget={budget!r} is neither a number of bytes nor a share between 0 and 1; 2**30 is a"
+            " GiB, 0.25 a quarter of the memory that may be taken"
+        )
+    return int(budget)
+
+
+def checked_depth(prefetch: int) -> int:
+    if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 1:
+        raise ValueError(f"{prefetch!r} batches cannot be prefetched to a device; give a number from 1 on")
+    return prefetch
+
+
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name}={value!r} is unknown; use one of {', '.join(map(repr, known))}")
+
+
+# They only seed Python's generators, which no native stage reads.
+_SEEDING_FUNCTIONS = (
+    ("transformers.trainer_utils", "seed_worker"),
+    ("timm.data.loader", "_worker_init"),
+    ("lightning.fabric.utilities.seed", "pl_worker_init_function"),
+    ("lightning_fabric.utilities.seed", "pl_worker_init_function"),
+    ("pytorch_lightning.utilities.seed", "pl_worker_init_function"),
+)
+
+
+def recognise_worker_init(worker_init_fn: Any, num_workers: int) -> str:
+    """Why `worker_init_fn` need not run; NotLowered when it must."""
+    if worker_init_fn is None:
+        return "none given"
+    if num_workers == 0:
+        return "never called with num_workers=0"
+    function = worker_init_fn
+    while isinstance(function, functools.partial):
+        function = function.func
+    for module, name in _SEEDING_FUNCTIONS:
+        if function is not None and function is loaded(module, name):
+            return f"{module}.{name} only seeds Python's generators; native stages do not use them"
+    name = getattr(function, "__qualname__", type(function).__name__)
+    raise NotLowered(
+        f"{name} may do anything to a worker process, and there is none; drop it if it only seeds: native"
+        " randomness follows loader.seed"
+    )

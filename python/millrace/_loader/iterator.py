@@ -1,6 +1,6 @@
 """The iterator: index lists go to an engine, batches come back, in torch's order and with torch's draws.
 
-    sampler ─▶ cursor ─▶ engine.submit() ... engine.next() ─▶ progress.turn() ─▶ the training loop
+    sampler ─▶ cursor ─▶ engine.submit() ... engine.next() ─▶ progress.deliver() ─▶ the training loop
 
 One body, and two shells that derive from torch's two iterator classes, because frameworks test for these.
 
@@ -24,12 +24,10 @@ from torch.utils.data.dataloader import (
 )
 
 from .. import _core
-from .._common.devices import batch_memory
 from .._profiling.stages import COPY, HANDOVER, during
 from .endings import close_at_exit, closed_error, leave_if_ending
-from .engine import Delivered, Engine, EngineSpec, NeedsIndex, Setup
+from .engine import Delivered, Engine, EngineSpec, NeedsIndex, RunRecord, Setup, batch_memory
 from .engines.backfill import drop_last
-from .run_record import RunRecord
 from .states import CursorSampler, Progress, put_back
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
@@ -158,7 +156,7 @@ class LoaderIterator(_BaseDataLoaderIter):
             if self._shutdown:
                 raise closed_error()
             self._end()
-        self._progress.turn(delivered)
+        self._progress.deliver(delivered)
         if self._num_workers > 0:
             self._draw_ahead()
         batch = delivered.value()
@@ -271,7 +269,7 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
             if engine is None and self._first is None:
                 raise closed_error()
             if self._sampler_iter.ahead and self._progress.lost_one():
-                self._progress.turn(Delivered(None))
+                self._progress.deliver(Delivered(None))
             try:
                 index = next(self._sampler_iter)
             except StopIteration:

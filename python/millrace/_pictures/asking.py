@@ -57,7 +57,7 @@ def everywhere(counts: PictureCounts | None) -> None:
 def install() -> None:
     """For the whole process, and for what it imports later, unless MILLRACE_PICTURES is "pillow"."""
     if _of_process is None and os.environ.get("MILLRACE_PICTURES") != "pillow":
-        from .imports import watch_imports
+        from .replaced import watch_imports
 
         everywhere(PictureCounts())
         watch_imports([package for package, _ in _PACKAGES], look_around)
@@ -65,7 +65,7 @@ def install() -> None:
 
 def uninstall() -> None:
     """Pictures that wait by now go on waiting."""
-    from .imports import stop_watching
+    from .replaced import stop_watching
 
     stop_watching()
     everywhere(None)

@@ -30,7 +30,7 @@ class PictureCounts:
     def __init__(self) -> None:
         self.opened = self.decoded_in_part = self.decoded_whole = self.looked_at = self.left_to_pillow = 0
         self.calls: dict[str, int] = {}
-        self._told: dict[str, Any] = {**NONE, "calls": {}}
+        self._notified: dict[str, Any] = {**NONE, "calls": {}}
 
     def decoded(self, kind: int, first: bool) -> None:
         """`kind`: _core.last_decode(); `first`: nobody had looked at the file before."""
@@ -56,12 +56,12 @@ class PictureCounts:
 
     def news(self) -> dict[str, Any] | None:
         """What was added since the last call; None where nothing was."""
-        total, told = self.total(), self._told
-        if total == told:
+        total, notified = self.total(), self._notified
+        if total == notified:
             return None
-        self._told = total
-        news: dict[str, Any] = {name: total[name] - told[name] for name in NUMBERS}
-        news["calls"] = {call: n - told["calls"].get(call, 0) for call, n in total["calls"].items()}
+        self._notified = total
+        news: dict[str, Any] = {name: total[name] - notified[name] for name in NUMBERS}
+        news["calls"] = {call: n - notified["calls"].get(call, 0) for call, n in total["calls"].items()}
         return news
 
 

@@ -17,10 +17,9 @@ import numpy as np
 
 from .. import _core
 from .._common.regular_files import open_regular
-from .decoding import decoded, is_jpeg, put_in_front
+from .decoding import agrees, decoded, is_jpeg, put_in_front
 from .orientation import orientation_of
 from .replaced import Replaced
-from .samples import agrees
 
 _LIMITS = "OPENCV_IO_MAX_IMAGE_"
 _IGNORE_ORIENTATION, _RGB = 128, 256

@@ -12,7 +12,7 @@ import numpy
 from PIL import ImageFile, JpegImagePlugin
 
 from .. import _core
-from .samples import agrees
+from .decoding import agrees
 
 
 def is_plain(image: ImageFile.ImageFile, load: Callable[[Any], Any]) -> bool:

@@ -1,12 +1,19 @@
-"""What is replaced for a while in classes and modules of other packages, and what was there before."""
+"""What is replaced for a while in classes and modules of other packages, and what was there before; in
+packages that are imported after install(), when their import ends.
+
+Functions that lead to ours stay the objects that they are: names that a script bound earlier lead there, too,
+and a pickled function is found again by its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import FunctionType
-from typing import Any
-
-from .redirect import Redirection
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, TypeGuard
 
 NOTHING = object()  # stood there: a class inherits the attribute, or nobody has it
 
@@ -55,3 +62,92 @@ class Replaced:
         for redirection in self._redirections.values():
             redirection.take_back()
         self._redirections.clear()
+
+
+REDIRECTED: dict[str, Callable[..., Any]] = {}  # by "module:name"
+
+
+class Redirection:
+    """`wrap(original)` is called in the place of `function`, which gets other code; `original` has its."""
+
+    def __init__(
+        self, function: FunctionType, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+    ) -> None:
+        self._function, self._code = function, function.__code__
+        original = FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__
+        )
+        original.__kwdefaults__ = function.__kwdefaults__
+        key = f"{function.__module__}:{function.__name__}"
+        REDIRECTED[key] = wrap(original)
+        self._ours = function.__code__ = _code_that_calls(key, function)
+
+    @property
+    def is_in_place(self) -> bool:
+        return self._function.__code__ is self._ours
+
+    def take_back(self) -> None:
+        """Unless somebody put other code there since."""
+        if self.is_in_place:
+            self._function.__code__ = self._code
+
+
+def can_be_redirected(function: Any) -> TypeGuard[FunctionType]:
+    return type(function) is FunctionType and not function.__code__.co_freevars
+
+
+def _code_that_calls(key: str, function: FunctionType) -> CodeType:
+    """With the parameters of `function`, whose defaults stay with it."""
+    names = list(inspect.signature(function).parameters)
+    lines = (
+        f"def {function.__name__}({', '.join(names)}):",
+        f"    from {__name__} import REDIRECTED",
+        f"    return REDIRECTED[{key!r}]({', '.join(names)})",
+    )
+    made: dict[str, Any] = {}
+    exec(compile("\n".join(lines), __file__, "exec"), made)
+    return made[function.__name__].__code__
+
+
+class _Finder:
+    """Stands before the other finders, asks them, and has `then` called behind the import."""
+
+    def __init__(self, packages: Sequence[str], then: Callable[[], None]) -> None:
+        self._packages, self._then = set(packages), then
+        self._looking = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if self._looking or name not in self._packages:
+            return None
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
+        execute = getattr(spec.loader, "exec_module", None) if spec is not None else None
+        if spec is None or execute is None:
+            return None
+
+        def executed(module: ModuleType) -> None:
+            execute(module)
+            self._then()
+
+        spec.loader.exec_module = executed  # type: ignore[union-attr, method-assign]
+        return spec
+
+
+_finder: _Finder | None = None
+
+
+def watch_imports(packages: Sequence[str], then: Callable[[], None]) -> None:
+    global _finder
+    if _finder is None:
+        _finder = _Finder(packages, then)
+        sys.meta_path.insert(0, _finder)
+
+
+def stop_watching() -> None:
+    global _finder
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+    _finder = None

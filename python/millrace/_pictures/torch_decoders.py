@@ -21,10 +21,9 @@ import torch
 
 from .. import _core
 from .._common.regular_files import open_regular
-from .decoding import decoded, put_in_front
+from .decoding import agrees, decoded, put_in_front
 from .orientation import orientation_of
 from .replaced import Replaced
-from .samples import agrees
 
 _UNCHANGED, _GREY, _RGB = 0, 1, 3  # ImageReadMode of both packages
 _MODES = {"UNCHANGED": _UNCHANGED, "GRAY": _GREY, "RGB": _RGB}

@@ -19,8 +19,7 @@ from PIL import Image
 from .. import _core
 from .asking import asked
 from .pillow import derived, looked_at, record_of, recorded
-from .redirect import can_be_redirected
-from .replaced import Replaced
+from .replaced import Replaced, can_be_redirected
 
 _FUNCTIONS = "torchvision.transforms.functional"
 _PILLOW_FUNCTIONS = "torchvision.transforms._functional_pil"

@@ -1,8 +1,8 @@
 """The stall profile: every second of an epoch, booked to a stage, for the training loop's thread and for each
 worker.
 
-stages.py names the stages; clocks.py keeps one iterator's clocks and knows its epochs; counters.py reads what
-workers have counted; stacks.py samples the stacks of Python code, and hotspots.py says what they are in;
+stages.py names the stages, and reads what workers have counted; clocks.py keeps one iterator's clocks and
+knows its epochs; stacks.py samples the stacks of Python code, and hotspots.py says what they are in;
 snapshot.py makes the dict of `DataLoader.profile()` of all. docs/profile.md says what each of its numbers
 means.
 """

@@ -13,8 +13,7 @@ from typing import Any
 
 from .. import _core
 from .clocks import Profiler
-from .counters import notes_of
-from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, WAIT
+from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, WAIT, notes_of
 
 VERSION = 1
 

@@ -45,7 +45,7 @@ _LATE_S = 0.0005  # a sample this late found the GIL taken
 _IDLE_S = 1.0  # after which the looking thread ends
 _BLOCKED = 0.1  # share of a CPU
 # between two notes, which cost 0.2 ms: at first, and when there has been time to look
-_TELL_S, _MOST_TELL_S = 0.05, 0.5
+_NOTIFY_S, _MOST_TELL_S = 0.05, 0.5
 # of short batches; of longer ones the less the longer they are, one if it is long
 _PATIENCE_S, _SHORT_S, _LONG_S = 0.5, 0.002, 0.0071
 _MOST_HOTSPOTS, _MOST_HOT = 200, 20  # kept, in the note
@@ -119,7 +119,7 @@ class StackSampler:
         self._on = self._itself or _can_sample()
         self._samples: list[StackSample] = []  # the looking thread appends
         self._entered = False
-        self._told, self._tell_s = 0.0, _TELL_S
+        self._notified, self._notify_s = 0.0, _NOTIFY_S
         self._hot: Counter[Hotspot] = Counter()
         self.wall = dict.fromkeys(_SPLIT, 0.0)
         self.cpu = dict.fromkeys(_SPLIT, 0.0)
@@ -157,19 +157,21 @@ class StackSampler:
             _open = None
             if taken := _core.stack_take():
                 self._samples.extend(StackSample(*sample) for sample in taken)
-        if self._samples and time.perf_counter() - self._told > self._tell_s:
-            self.tell()
-            self._tell_s = min(_MOST_TELL_S, 1.3 * self._tell_s)
+        if self._samples and time.perf_counter() - self._notified > self._notify_s:
+            self.notify()
+            self._notify_s = min(_MOST_TELL_S, 1.3 * self._notify_s)
 
     def tells_in(self) -> float | None:
         """For a worker that has nothing else to do: in how many seconds it should tell(); None: there is
         nothing to tell.
         """
         return (
-            max(0.0, self._told + self._tell_s - time.perf_counter()) if self._on and self._samples else None
+            max(0.0, self._notified + self._notify_s - time.perf_counter())
+            if self._on and self._samples
+            else None
         )
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Counts the samples that were taken, and writes the note."""
         if not self._on or not self._samples:
             return
@@ -178,7 +180,7 @@ class StackSampler:
             self.clock.write_note(self.note())
         except Exception:  # of code objects that are like none we know: rather no split than no batch
             self._on = False
-        self._told = time.perf_counter()
+        self._notified = time.perf_counter()
 
     def _count(self) -> None:
         samples, self._samples = self._samples, []

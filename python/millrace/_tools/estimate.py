@@ -29,10 +29,10 @@ class Estimate:
     computes, 0..1. bottleneck: "loader", "model", or "balanced" when both rates are within 1 %. speedup: of
     the run, once loading is no longer in the way.
 
-    Of the whole run, None where its length is not known: samples (all epochs), seconds_model and seconds_fed
-    (at the model's own rate, and fed by this loader), gpu_hours_model, gpu_hours_fed, gpu_hours_lost, and
-    cost_lost in `currency` with a price. With `length`, a sample is so many tokens: needed_tokens and
-    measured_tokens, of all ranks.
+    Of the whole run, None where its length is not known: samples and steps (of all epochs), seconds_model and
+    seconds_fed (at the model's own rate, and fed by this loader), gpu_hours_model, gpu_hours_fed,
+    gpu_hours_lost, and cost_lost in `currency`, with a price_per_hour of one GPU. notes: what a reader should
+    know besides. With `length`, a sample is so many tokens: needed_tokens and measured_tokens, of all ranks.
     """
 
     step_seconds: float
@@ -103,8 +103,7 @@ def estimate(
 ) -> Estimate:
     """What a run needs of its loader, whether it gets it, and what waiting costs.
 
-    >>> print(millrace.estimate(step_ms=180, batch_size=256, world_size=8, samples=1_281_167, epochs=90,
-    measured=1000))
+    >>> print(millrace.estimate(step_ms=180, batch_size=256, samples=1_281_167, epochs=90, measured=1000))
 
     Args:
         step_ms: milliseconds of a step with the batch ready: the model's own time.

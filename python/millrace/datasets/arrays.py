@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import StackDataset
 
 from .._common.lowering.memory_rows import stacked, table_rows
-from .._common.lowering.refusal import NotLowered
+from .._common.lowering.recognising import NotLowered
 from .._common.regular_files import MappedPart, map_regular, open_regular
 from ..errors import damage_named
 from .kept import FirstVersions

@@ -11,7 +11,7 @@ from typing import Any, Union
 import numpy as np
 import torch
 
-from .._common.lowering.refusal import NotLowered
+from .._common.lowering.recognising import NotLowered
 from .._common.lowering.rows import Column, RowSet
 from .._common.per_process import PerProcess
 from .._core import MappedFile

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from millrace import _core
-from millrace._common.lowering.refusal import NotLowered
 from millrace.errors import UnavailableError
 
+from .._common.lowering.recognising import NotLowered
 from . import folder_listing, pillow_decode
 from .folder_listing import IMG_EXTENSIONS, Folder
 from .lazy_list import Samples, Targets, pack_samples, pack_targets
@@ -199,7 +199,7 @@ class ImageFolder(torch.utils.data.Dataset):
 
     def at(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> tuple[torch.Tensor, Any]:
         """(tensor (C, H, W), target) exactly as a millrace.DataLoader with that `loader.seed` gives it in
-        that `loader.epoch`.
+        that `loader.epoch`. The tensor is an array where the transform ends with timm's ToNumpy.
 
         `occurrence`: how often the sampler chose `index` earlier in the epoch. UnavailableError says why when
         the transform is not native.
@@ -231,15 +231,15 @@ class ImageFolder(torch.utils.data.Dataset):
             raise UnavailableError("target_transform is a Python function, which the engine does not call")
         return self._require_engine()[1]
 
-    def file_table(self) -> Samples:
-        """For the planner: `.paths`, a PathTable, and `.labels`, an int64 array. NotLowered when the samples
+    def file_table(self) -> tuple[_core.PathTable, np.ndarray]:
+        """For the planner: the paths, and the labels, int64 of shape (samples,). NotLowered when the samples
         are others.
         """
         if self._odd_targets is not None:
             raise NotLowered(_odd_targets_message(len(self._odd_targets), len(self)))
         if self._packed is None:
             raise NotLowered("the dataset's `samples` are not all (str, int) pairs")
-        return Samples(*self._packed)
+        return self._packed
 
     def has_default_loader(self) -> bool:
         """Whether pictures are opened by Pillow in the usual way, which the engine can do instead."""
@@ -271,15 +271,15 @@ class ImageFolder(torch.utils.data.Dataset):
 
         made = lowered(self.transform)
         if self._engine is None or self._engine[0] != (made, self.exif):
-            files = self.file_table()
+            paths, labels = self.file_table()
             turn = [{"op": "exif_transpose"}] if self.exif else []
             pipelines = made.pipelines([[*turn, *chain] for chain in made.chains])
-            native = _core.PathFiles(files.paths)
+            native = _core.PathFiles(paths)
             self._engine = (
                 (made, self.exif),
                 (
                     made,
-                    _core.ImageDataset(native, files.labels, pipelines, pillow_decode.PillowDecoder()),
+                    _core.ImageDataset(native, labels, pipelines, pillow_decode.PillowDecoder()),
                 ),
             )
         return self._engine[1]
@@ -303,9 +303,10 @@ class ImageFolder(torch.utils.data.Dataset):
 
 def _sample(made: Lowered, row: Any) -> Any:
     """What the transform returns: the picture, or its views."""
-    if made.views is None:
-        return row
-    return made.views.sample(row if isinstance(row, list) else [row])
+    rows = row if isinstance(row, list) else [row]
+    if made.row_type is np.ndarray:
+        rows = [view.numpy() for view in rows]
+    return rows[0] if made.views is None else made.views.sample(rows)
 
 
 def _odd_targets_message(targets: int, samples: int) -> str:

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from typing import Any, Union
 
 from millrace import _core
-from millrace._common.file_version import FileVersion
 from millrace._common.signed_urls import unsigned
 from millrace.errors import CorruptDataError, corrupt_data
-from millrace.stores.locations import shown
+
+from .._common.regular_files import FileVersion
+from ..stores.settings import shown
 
 Version = Union[FileVersion, str]  # of a local file; of an object in a store, "" when the store says none
 

@@ -104,8 +104,8 @@ def decode_with_pillow(data: bytes, path: str) -> tuple[np.ndarray, int]:
     """The engine's fallback: (H, W, 3) uint8 pixels as Image.open(...).convert("RGB") gives them, and the
     EXIF orientation 1..8.
 
-    Palettes and transparency follow Pillow's rules, and so does the limit on pixels. The engine names `path`
-    in what this raises.
+    `data`: the bytes of a picture. Palettes and transparency follow Pillow's rules, and so does the limit on
+    pixels. The engine names `path` in what this raises.
     """
     from PIL import ExifTags, Image, UnidentifiedImageError
 

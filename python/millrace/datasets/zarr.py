@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .array_files.lazy_sources import is_lazy, lazy_sources
 from .array_files.rows import ArrayRows
-from .array_files.sources import Fields
+from .array_files.sources import Fields, is_lazy, lazy_sources
 from .array_files.zarr_arrays import read_metadata
 
 
 class Zarr(ArrayRows):
     """Samples {field: row} of the arrays of one or more Zarr groups, whose rows are counted through.
 
-    >>> ds = millrace.datasets.Zarr("s3://bucket/era5.zarr", fields=["t2m"], window=8, stride=1,
-    select={"lat": slice(0, 64)})
+    >>> north = {"lat": slice(0, 64)}
+    >>> ds = millrace.datasets.Zarr("s3://bucket/era5.zarr", ["t2m"], window=8, stride=1, select=north)
     >>> loader = millrace.DataLoader(ds, 64, sampler=ds.shuffled(buffer_chunks=8, seed=0), num_workers=4)
 
     `groups`: a folder, a URL (s3, gs, az, http(s); whatever fsspec reads), an open zarr Group, Array or

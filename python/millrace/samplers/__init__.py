@@ -7,9 +7,8 @@ epoch) have set_epoch().
 
 from .._common.lazy import lazy_names
 
-# At once: native() knows torch's samplers by the modules that are imported, and the module of its name would
-# stand in its place.
-from . import batches, distributed, plain, weighted
-from .native import native
+# At once: native() knows torch's samplers by the modules that are imported.
+from . import torchs, weighted
+from .resumable import native
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -11,14 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from .._common.checksum import signing
+from .._common.states import signing
 from ..errors import StateError
-from .global_order import GlobalOrderSampler, checked_number, digest
-from .iterators import SamplerIterator
-from .native import known
-from .plain import SEED_BITS
-from .readers import Indices
-from .shards import checked_lengths
+from .global_order import GlobalOrderSampler, checked_lengths, checked_number, digest
+from .readers import SEED_BITS, Indices
+from .resumable import SamplerIterator, known
 
 ENDLESS = 2**62
 REMEMBERED = (
@@ -33,8 +30,8 @@ class MixtureIterator(SamplerIterator):
 
     course: _Course
 
-    def state_at(self, place: tuple[int, Any]) -> dict[str, Any]:
-        return {**super().state_at(place), **self.course.state(place[0])}
+    def state_at(self, at: tuple[int, Any]) -> dict[str, Any]:
+        return {**super().state_at(at), **self.course.state(at[0])}
 
 
 @known()

@@ -1,5 +1,5 @@
-"""What all samplers of this package share: states that are checked, and a next iterator that may go on where
-another stopped.
+"""What all samplers of this package share: native(), which knows torch's own; states that are checked; and
+iterators that may go on where another stopped: plain Python ints at the speed of a list, arrays with take().
 """
 
 from __future__ import annotations
@@ -7,14 +7,151 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
+from operator import length_hint
 from typing import Any
 
-from .._common.checksum import signing, unsigned_state, verified
+import numpy as np
+
+from .._common.states import signing, unsigned_state, verified
 from ..errors import StateError
-from .iterators import ResumableIterator, SamplerIterator
-from .origin import check_origin
-from .readers import Reader
+from .readers import Indices, Reader, check_origin
+
+_OURS: dict[type, type] = {}  # who does the work of which exact type
+
+
+def known(torchs: type | None = None) -> Callable[[type], type]:
+    """Decorator: objects of exactly this class, and of the one of torch's whose work it does, are known to
+    native().
+    """
+
+    def register(ours: type) -> type:
+        _OURS[ours] = ours
+        if torchs is not None:
+            _OURS[torchs] = ours
+        return ours
+
+    return register
+
+
+def native(sampler: Any) -> Any:
+    """A sampler of this package that gives what `sampler` gives, with the same draws; iterators over indices
+    have take().
+
+    For torch's own objects of exact types (also BatchSampler) it looks at their attributes, now and later; a
+    subclass may have another order, so for it, and for anything else, the answer is None. A sampler of this
+    package is its own answer.
+    """
+    ours = _OURS.get(type(sampler))
+    if ours is None or ours is type(sampler):
+        return None if ours is None else sampler
+    view = ours.__new__(ours)
+    view.__dict__ = sampler.__dict__
+    return view
+
+
+def inner_sampler(sampler: Any) -> Any:
+    """The sampler that a batch sampler makes lists of; any other itself."""
+    return getattr(sampler, "sampler", sampler)
+
+
+class _Chunks:
+    """The reader's chunks, as iterators that `chain` walks without coming back to Python for each index."""
+
+    def __init__(self, reader: Reader, item: Callable[[int], Any] | None) -> None:
+        self.reader, self.item = reader, item
+        self.rest: Iterator[int] = iter([])  # what is left of the chunk
+
+    def __iter__(self) -> _Chunks:
+        return self
+
+    def __next__(self) -> Iterator[Any]:
+        chunk = self.reader.chunk()
+        if not len(chunk):
+            raise StopIteration
+        self.rest = iter(chunk.tolist())
+        return self.rest if self.item is None else map(self.item, self.rest)
+
+
+class ResumableIterator(chain):
+    """What iter() of a sampler of this package gives: next(), and state_dict()."""
+
+    _state_is_json = True
+    _chunks: _Chunks
+    _head: dict[str, Any]
+    _tail: Callable[[], dict[str, Any]]
+
+    @classmethod
+    def over(
+        cls,
+        reader: Reader,
+        head: dict[str, Any],
+        tail: Callable[[], dict[str, Any]],
+        item: Callable[[int], Any] | None = None,
+    ) -> ResumableIterator:
+        """`head`, the position and `tail()` make up the state; `item` turns a number of the reader into what
+        next() gives.
+        """
+        chunks = _Chunks(reader, item)
+        self = cls.from_iterable(chunks)
+        self._chunks, self._head, self._tail = chunks, head, tail
+        return self
+
+    @signing
+    def state_dict(self) -> dict[str, Any]:
+        """Where the next index comes from: {"version", "kind", "epoch", "position", "length", ...}, for the
+        sampler's load_state_dict.
+
+        "position" counts entries of the global order, all ranks together: this rank's own times the number of
+        ranks, and what it was resumed at.
+        """
+        return self.state_at(self.position())
+
+    def position(self) -> tuple[int, dict[str, Any] | None]:
+        """What state_at() needs to make the state of here, in a fraction of its time."""
+        return self._chunks.reader.position_before(
+            length_hint(self._chunks.rest)
+        ), None if self._tail is dict else self._tail()
+
+    def state_at(self, at: tuple[int, dict[str, Any] | None]) -> dict[str, Any]:
+        """What state_dict() would have given at that position."""
+        position, tail = at
+        return {**self._head, "position": position, **(tail or {})}
+
+    def rewind(self) -> None:
+        """What was made but not handed out is made again."""
+        left = length_hint(self._chunks.rest)
+        for _ in self._chunks.rest:
+            pass
+        self._chunks.reader.back(left)
+
+
+class SamplerIterator(ResumableIterator):
+    """An iterator over single indices, which also gives them as arrays."""
+
+    @property
+    def gives_numbers(self) -> bool:
+        """Whether next() gives plain ints, and no elements of somebody's list."""
+        return self._chunks.item is None
+
+    def take(self, count: int) -> Indices:
+        """The next `count` indices as int64 [count], fewer at the end; draws what `count` calls of next()
+        would draw.
+        """
+        chunks = self._chunks
+        if not length_hint(chunks.rest):
+            numbers = chunks.reader.read(count)
+        else:
+            numbers = np.fromiter(islice(chunks.rest, count), dtype=np.int64)
+            if len(numbers) < count:
+                numbers = np.concatenate([numbers, chunks.reader.read(count - len(numbers))])
+        return (
+            numbers
+            if chunks.item is None
+            else np.fromiter(map(chunks.item, numbers.tolist()), dtype=np.int64)
+        )
+
 
 VERSION = 1
 _MOST_RANKS = 1 << 16

@@ -11,14 +11,12 @@ import numpy as np
 from torch.utils.data import IterableDataset, Sampler
 
 from .. import _core
-from .._common.checksum import signing, unsigned_state
+from .._common.states import signing, unsigned_state
 from ..errors import StateError
-from .batches import BatchSampler
 from .global_order import GlobalOrderSampler, checked_number
-from .native import known, native
-from .plain import SEED_BITS
-from .readers import CHUNK, Indices, Order
-from .resumable import ResumableEpochs
+from .readers import CHUNK, SEED_BITS, Indices, Order
+from .resumable import ResumableEpochs, known, native
+from .torchs import BatchSampler
 
 ENDLESS = 2**62
 

@@ -11,19 +11,16 @@ from torch.utils import data
 
 from .. import _core
 from .global_order import GlobalOrderSampler, digest
-from .iterators import SamplerIterator
-from .native import known
-from .origin import Origin, own_generator
-from .plain import SEED_BITS
-from .readers import Order, OrderReader
-from .resumable import Resumable
+from .readers import SEED_BITS, Order, OrderReader, Origin, own_generator
+from .resumable import Resumable, SamplerIterator, known
 
 MOST_CATEGORIES = 2**24  # of torch.multinomial
 
 
 @known(data.WeightedRandomSampler)
 class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
-    """torch's, with torch.multinomial's draws, made at the first index.
+    """torch's, with torch.multinomial's draws, made at the first index: `num_samples` indices of `weights`
+    [samples], each drawn by its weight, the same one several times only with `replacement`.
 
     method="alias" draws with an alias table instead, as does a sampler of more weights than torch.multinomial
     takes (2^24): any number of weights, constant time for an index, and no memory per sample. Then 64 bits
@@ -37,7 +34,7 @@ class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
 
     def __init__(
         self,
-        weights: Sequence[float],
+        weights: Sequence[float] | torch.Tensor,
         num_samples: int,
         replacement: bool = True,
         generator: torch.Generator | None = None,

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from .._common.regular_files import open_descriptor
 from .._core import ByteSource, CacheCounts, open_cached_file
-from .locations import shown
+from .settings import shown
 
 HEADER_BYTES = 4096
 ASKED_AT = HEADER_BYTES - 16

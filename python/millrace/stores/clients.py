@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UnavailableError
-from .locations import OBJECT_STORES, Location, shown
+from .settings import OBJECT_STORES, Location, shown
 
 # Of a response. Each costs a tenth of a millisecond of Python; what came of one before a transfer broke is
 # lost.

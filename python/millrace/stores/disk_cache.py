@@ -102,7 +102,7 @@ class DiskCache:
         self._blocks: Counter[str] = Counter()  # of the files that are gone
         self._bypassed = self.room.evicted = 0
         self._rest_until = self._trusted_until = 0.0
-        self._warned = self._told = False
+        self._warned = self._notified = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DiskCache, (str(self.folder), self.max_bytes, self.fresh_seconds, self.since)
@@ -149,8 +149,8 @@ class DiskCache:
         """
         self._trusted_until = time.monotonic() + self.fresh_seconds
         with self._lock:
-            told, self._told = self._told, True
-        if not told:
+            notified, self._notified = self._notified, True
+        if not notified:
             warnings.warn(
                 f"the store cannot be reached ({error}): what the disk cache {str(self.folder)!r} has whole"
                 " is read from there, and may have changed in the store",

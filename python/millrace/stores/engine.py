@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .clients import client_for
-from .locations import Location, shown
+from .settings import Location, shown
 
 IDLE_SECONDS = 0.2
 MOST_CLIENTS = 64
@@ -34,7 +34,7 @@ class Engine:
         self._owners: set[Any] = set()
         self._ended = False
         self._clients: dict[Any, Any] = {}
-        self._told: set[Any] = set()
+        self._notified: set[Any] = set()
         self._thread = threading.Thread(target=self._run, name="millrace-stores", daemon=True)
         self._thread.start()
 
@@ -84,11 +84,11 @@ class Engine:
         self._clients.clear()
         self.loop.stop()
 
-    def tell(self, location: Location, what: str) -> None:
+    def notify(self, location: Location, what: str) -> None:
         """A RuntimeWarning about a store that does not answer as it should, one for each store."""
         store = shown(location.root).partition("?")[0]
-        if store not in self._told:
-            self._told.add(store)
+        if store not in self._notified:
+            self._notified.add(store)
             warnings.warn(f"{shown(location.url)}: {what}", RuntimeWarning, stacklevel=2)
 
     def client(self, location: Location, options: dict[str, Any] | None, connect_timeout: float) -> Any:

@@ -12,7 +12,7 @@ import errno
 import re
 
 from ..errors import CorruptDataError, UnavailableError, corrupt_data
-from .locations import shown, without_secrets
+from .settings import shown, without_secrets
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _EXPIRED = re.compile(

@@ -1,9 +1,15 @@
-"""How remote objects are read: plain values, picklable, checked once."""
+"""How remote objects are read: plain values, picklable, checked once; and what a URL names: a local file, or
+an object in one of the stores.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
+import re
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 BLOCK_BYTES = 1 << 20
 # of objects that are read in any order and not cached: what a read does not need costs bandwidth
@@ -14,8 +20,10 @@ SMALL_BLOCK_BYTES = 256 << 10
 class Settings:
     """`memory`: bytes that may be in memory or on their way; `stall_timeout`: seconds without 256 KiB more
     (less after failures, 4 KiB at least) after which a request is given up and its rest asked for again;
-    `retries`: failures in a row, without a byte between, after which an object is. `connect_timeout` is that
-    of http(s), s3, gs and az; fsspec's file systems have options of their own, in `store_options`.
+    `retries`: failures in a row, without a byte between, after which an object is; `max_requests`: on their
+    way at a time; `request_bytes`: of one request at most; `hedge`: a request that takes so many times as
+    long as usual gets a second one. `connect_timeout` is that of http(s), s3, gs and az; fsspec's file
+    systems have options of their own, in `store_options`.
     """
 
     memory: int = 256 << 20
@@ -46,3 +54,73 @@ class Settings:
     def request_blocks(self, block_bytes: int) -> int:
         """Blocks of one request: several requests fit into the budget."""
         return max(1, min(self.request_bytes, self.memory // 4) // block_bytes)
+
+
+# Schemes that the PyPI package obstore serves; every other one is asked of fsspec.
+OBJECT_STORES = {"http", "https", "s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss"}
+
+
+@dataclass(frozen=True)
+class Location:
+    """`url` as the user wrote it; `local`: the path of a local file, else None; `root` and `path`: the store,
+    and the object in it.
+    """
+
+    url: str
+    scheme: str = "file"
+    local: str | None = None
+    root: str = ""
+    path: str = ""
+
+
+def locate(url: str | os.PathLike[str]) -> Location:
+    """Splits a URL or path. ValueError when a store's URL names no object."""
+    return _located(os.fspath(url))
+
+
+@functools.lru_cache(8192)
+def _located(text: str) -> Location:
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return Location(text, local=text)
+    scheme = scheme.lower()
+    if scheme == "file":
+        path = unquote(urlsplit(text).path) if rest.startswith(("/", "localhost/")) else rest
+        return Location(text, local=path)
+    if scheme not in OBJECT_STORES:
+        return Location(text, scheme, root=scheme, path=text)
+    if scheme in ("http", "https"):
+        parts = urlsplit(text)
+        query = f"?{parts.query}" if parts.query else ""
+        return _checked(
+            Location(
+                text, scheme, root=f"{scheme}://{parts.netloc}/{query}", path=unquote(parts.path.lstrip("/"))
+            )
+        )
+    bucket, _, path = rest.partition("/")
+    return _checked(Location(text, scheme, root=f"{scheme}://{bucket}", path=path))
+
+
+def shown(url: str) -> str:
+    """A URL for messages and for files that stay: user, password and query, which may be secrets, are left
+    out.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
+    rest = re.sub(r"^[^/?#]*@", "", rest)
+    return f"{scheme}://{rest}" if "?" not in rest else f"{scheme}://{rest.partition('?')[0]}?..."
+
+
+def without_secrets(text: str) -> str:
+    """The same for every URL in a message."""
+    return re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>)]+", lambda found: shown(found[0]), text)
+
+
+def _checked(location: Location) -> Location:
+    if not location.path:
+        store = shown(location.root).rstrip("/?.")
+        raise ValueError(
+            f"{shown(location.url)!r} names a store but no object in it; write {store}/path/of/the/object"
+        )
+    return location

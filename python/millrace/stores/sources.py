@@ -18,9 +18,8 @@ from .cache_entry import WholeEntry
 from .clients import Meta
 from .disk_cache import DiskCache
 from .engine import engine_with
-from .locations import Location, locate
 from .scheduler import STATS, Scheduler
-from .settings import Settings
+from .settings import Location, Settings, locate
 from .transfer import Transfer
 
 LOOK_AHEAD = 64  # URLs drawn before their turn
@@ -38,10 +37,11 @@ def open_source(
     memory: int = 64 << 20,
     **settings: Any,
 ) -> ByteSource:
-    """A file or an object of a store, for reads at any offset by any thread.
+    """A file or an object of a store, `url`, for reads at any offset by any thread.
 
     Reads in a row are noticed and read ahead of (16 MiB at most). `memory`: bytes of this object that are
-    kept, the least recently used going first; with `cache` it lies there instead. The source is its own end:
+    kept, the least recently used going first; with `cache` it lies there instead. `store_options`: for
+    obstore or fsspec; `settings`: see `Settings`. The source is its own end:
     when the last reference goes, so do its requests. Errors: FileNotFoundError, PermissionError (refused or
     expired credentials), CorruptDataError (the object changed), OSError; UnavailableError when a package is
     missing, or in a process forked after the opening.
@@ -118,7 +118,7 @@ class _Cached:
 
 class ShardStream(Iterator[tuple[str, ByteSource]]):
     """What open_shards() returns: an iterator over (url, source), and a context manager that ends its
-    requests.
+    requests. Its arguments are those of `open_shards`, `settings` as one `Settings`.
     """
 
     def __init__(self, urls: Iterable[str], settings: Settings, cache: DiskCache | None) -> None:
@@ -275,7 +275,8 @@ def open_shards(
     lies behind the reader is let go; going back works and asks again. Up to 64 URLs are drawn before their
     turn, so `urls` may be endless. Local paths and file:// are opened as they are. `settings`: see Settings
     (max_requests, request_bytes, stall_timeout, connect_timeout, retries, hedge). Nothing is opened before
-    the first next(). ValueError for settings; next() raises as open_source() does.
+    the first next(). `cache`: a `DiskCache` or its folder; `store_options`: for obstore or fsspec. ValueError
+    for settings; next() raises as open_source() does.
     """
     return ShardStream(
         urls, Settings(memory=memory, store_options=store_options or {}, **settings), DiskCache.of(cache)

@@ -30,8 +30,7 @@ from .failures import (
     retry_after,
     status_of,
 )
-from .locations import Location, shown
-from .settings import BLOCK_BYTES, SMALL_BLOCK_BYTES
+from .settings import BLOCK_BYTES, SMALL_BLOCK_BYTES, Location, shown
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -46,7 +45,7 @@ RETRIES_OF_WHOLE = (
 )
 # failures in a row, half a second after the first, of which the user is told while the others are still to
 # come
-TOLD_AT = 3
+NOTIFIED_AT = 3
 FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
 
 
@@ -346,7 +345,7 @@ class Transfer:
         retries: int | None = None,
     ) -> Any:
         """`retries`: fewer than usual, where there is another answer: then the user is not told."""
-        patience, tells = patience or Patience(), retries is None
+        patience, notifies = patience or Patience(), retries is None
         retries = self.settings.retries if retries is None else retries
         while True:
             try:
@@ -362,11 +361,11 @@ class Transfer:
                     gave_up = GaveUp(final)
                     gave_up.unreachable = True
                     raise gave_up from error
-                if patience.failures == TOLD_AT and tells:
-                    left = retries + 1 - TOLD_AT
-                    self.owner.engine.tell(
+                if patience.failures == NOTIFIED_AT and notifies:
+                    left = retries + 1 - NOTIFIED_AT
+                    self.owner.engine.notify(
                         self.location,
-                        f"failed {TOLD_AT} times in a row, and is tried {left} times more: "
+                        f"failed {NOTIFIED_AT} times in a row, and is tried {left} times more: "
                         f"{getattr(final, 'strerror', None) or final}",
                     )
                 self.owner.counts.retries += 1

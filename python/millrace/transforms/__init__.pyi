@@ -10,6 +10,11 @@ from .base import Transform as Transform
 from .color import ColorJitter as ColorJitter
 from .color import Grayscale as Grayscale
 from .color import RandomGrayscale as RandomGrayscale
+from .color import RandomPhotometricDistort as RandomPhotometricDistort
+from .frames import FiveCrop as FiveCrop
+from .frames import Pad as Pad
+from .frames import RandomZoomOut as RandomZoomOut
+from .frames import TenCrop as TenCrop
 from .functional import InterpolationMode as InterpolationMode
 from .geometry import CenterCrop as CenterCrop
 from .geometry import RandomCrop as RandomCrop
@@ -18,6 +23,7 @@ from .geometry import RandomResizedCrop as RandomResizedCrop
 from .geometry import RandomVerticalFlip as RandomVerticalFlip
 from .geometry import Resize as Resize
 from .neighbours import GaussianBlur as GaussianBlur
+from .neighbours import GaussianNoise as GaussianNoise
 from .neighbours import RandomErasing as RandomErasing
 from .operations import RandomAdjustSharpness as RandomAdjustSharpness
 from .operations import RandomAutocontrast as RandomAutocontrast
@@ -29,6 +35,9 @@ from .policies import AutoAugment as AutoAugment
 from .policies import AutoAugmentPolicy as AutoAugmentPolicy
 from .policies import RandAugment as RandAugment
 from .policies import TrivialAugmentWide as TrivialAugmentWide
+from .sizes import RandomResize as RandomResize
+from .sizes import RandomShortestSize as RandomShortestSize
+from .sizes import ScaleJitter as ScaleJitter
 from .values import ConvertImageDtype as ConvertImageDtype
 from .values import Normalize as Normalize
 from .values import PILToTensor as PILToTensor
@@ -37,4 +46,5 @@ from .values import ToImage as ToImage
 from .values import ToTensor as ToTensor
 from .views import MultiView as MultiView
 from .warp import RandomAffine as RandomAffine
+from .warp import RandomPerspective as RandomPerspective
 from .warp import RandomRotation as RandomRotation

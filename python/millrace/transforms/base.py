@@ -84,8 +84,7 @@ class RandomApply(_Several):
     """All of several transforms (any callables) in turn with probability `p`, else none; decided by one
     torch.rand(1).
 
-    The engine runs it natively around one ColorJitter, GaussianBlur, Grayscale, RandomGrayscale or flip, and
-    around any number of operations as RandomChoice may hold them.
+    The engine runs it natively around any number of transforms of pictures that it knows.
     """
 
     def __init__(self, transforms: Sequence[Callable] | torch.nn.ModuleList, p: float = 0.5) -> None:
@@ -113,7 +112,7 @@ class RandomChoice(Transform):
     """One of several transforms (any callables), drawn by torch.multinomial from the weights `p`, which need
     not sum to 1; None: each as often.
 
-    The engine runs it natively around operations that keep a picture's size: docs/native.md lists them.
+    The engine runs it natively around transforms of pictures that it knows.
     """
 
     def __init__(self, transforms: Sequence[Callable], p: Sequence[float] | None = None) -> None:
@@ -134,7 +133,8 @@ class RandomChoice(Transform):
 
 class RandomOrder(Transform):
     """All of several transforms (any callables), in an order drawn by torch.randperm. The engine runs it
-    natively around the same operations as RandomChoice.
+    natively around up to four transforms of pictures that it knows, and around any number of some:
+    docs/native.md lists them.
     """
 
     def __init__(self, transforms: Sequence[Callable]) -> None:

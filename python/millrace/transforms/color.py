@@ -1,4 +1,4 @@
-"""Transforms that change colours: ColorJitter, Grayscale, RandomGrayscale."""
+"""Transforms that change colours: ColorJitter, RandomPhotometricDistort, Grayscale, RandomGrayscale."""
 
 from __future__ import annotations
 
@@ -48,6 +48,43 @@ class ColorJitter(Transform):
             if factor is not None:
                 inpt = getattr(F, f"adjust_{_PROPERTIES[which]}")(inpt, factor)
         return inpt
+
+
+class RandomPhotometricDistort(Transform):
+    """Changes brightness, contrast, saturation and hue, each by a factor within bounds, and puts the channels
+    into another order; each of the five with probability `p`. Contrast comes behind brightness or last, as
+    often.
+    """
+
+    def __init__(
+        self,
+        brightness: tuple[float, float] = (0.875, 1.125),
+        contrast: tuple[float, float] = (0.5, 1.5),
+        saturation: tuple[float, float] = (0.5, 1.5),
+        hue: tuple[float, float] = (-0.05, 0.05),
+        p: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.brightness, self.contrast, self.hue, self.saturation = brightness, contrast, hue, saturation
+        self.p = p
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        params: dict[str, Any] = {}
+        for name in _PROPERTIES:
+            params[f"{name}_factor"] = uniform(*getattr(self, name)) if torch.rand(1) < self.p else None
+        params["contrast_before"] = bool(torch.rand(()) < 0.5)
+        channels = F.get_dimensions(flat_inputs[0])[0]
+        params["channel_permutation"] = torch.randperm(channels).tolist() if torch.rand(1) < self.p else None
+        return params
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        first, last = ("contrast", None) if params["contrast_before"] else (None, "contrast")
+        for name in ("brightness", first, "saturation", "hue", last):
+            factor = None if name is None else params[f"{name}_factor"]
+            if factor is not None:
+                inpt = getattr(F, f"adjust_{name}")(inpt, factor)
+        order = params["channel_permutation"]
+        return inpt if order is None else F.permute_channels(inpt, order)
 
 
 class Grayscale(Transform):

@@ -21,8 +21,9 @@ Size = Union[int, Sequence[int]]
 class Resize(Transform):
     """Resizes to `size`: (height, width), or an int for the shorter side.
 
-    `max_size` limits the longer side (int sizes only; with size=None it *is* the longer side). `antialias`
-    concerns tensors and arrays; Pillow always smooths when it shrinks, and so does the engine.
+    `interpolation`: "nearest", "bilinear" or "bicubic". `max_size` limits the longer side (int sizes only;
+    with size=None it *is* the longer side). `antialias` concerns tensors and arrays; Pillow always smooths
+    when it shrinks, and so does the engine.
     """
 
     def __init__(
@@ -71,7 +72,8 @@ class RandomResizedCrop(Transform):
     """Cuts out a rectangle of random area and shape, and resizes it to `size`.
 
     `scale` bounds the rectangle's area as a share of the picture's; `ratio` bounds width / height. After ten
-    draws that do not fit, the largest centred rectangle within `ratio` is taken.
+    draws that do not fit, the largest centred rectangle within `ratio` is taken. `interpolation`,
+    `antialias`: see `Resize`.
     """
 
     def __init__(

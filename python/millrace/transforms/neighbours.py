@@ -1,4 +1,4 @@
-"""Transforms that blur and erase: GaussianBlur, RandomErasing."""
+"""Transforms that blur, erase and add noise: GaussianBlur, RandomErasing, GaussianNoise."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RandomErasing(RandomApplyTransform):
 
     `scale` bounds its area as a share of the picture's, `ratio` its height / width. `value`: a number, one
     per channel, or "random" for normal noise. The engine erases float tensors, as the last step. After ten
-    draws that do not fit, nothing is erased.
+    draws that do not fit, nothing is erased. `inplace`: in the tensor's own memory.
     """
 
     def __init__(
@@ -116,3 +116,16 @@ class RandomErasing(RandomApplyTransform):
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         return inpt if params["v"] is None else F.erase(inpt, **params, inplace=self.inplace)
+
+
+class GaussianNoise(Transform):
+    """Adds normal noise of `mean` and `sigma` to a tensor or array: of floats from 0 to 1 (the engine's must
+    be float32), or of bytes, for which both are times 255. `clip` cuts the sum off at 0 and 1, or 255.
+    """
+
+    def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None:
+        super().__init__()
+        self.mean, self.sigma, self.clip = mean, sigma, clip
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        return F.gaussian_noise(inpt, self.mean, self.sigma, self.clip)

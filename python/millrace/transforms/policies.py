@@ -199,7 +199,7 @@ class RandAugment(_Augment):
 
 
 class TrivialAugmentWide(_Augment):
-    """One operation of any magnitude (Müller and Hutter, 2021). Arguments: see RandAugment."""
+    """One operation of any magnitude (Müller and Hutter, 2021). Arguments: see `RandAugment`."""
 
     _AUGMENTATION_SPACE: ClassVar[_Table] = _WIDE
 
@@ -217,7 +217,7 @@ class TrivialAugmentWide(_Augment):
 
 class AutoAugment(_Augment):
     """One of 25 policies of two operations, each of which has its probability and magnitude (Cubuk et al.,
-    2019). `policy`: ours or torchvision's AutoAugmentPolicy. Other arguments: see RandAugment.
+    2019). `policy`: ours or torchvision's AutoAugmentPolicy. Other arguments: see `RandAugment`.
     """
 
     _AUGMENTATION_SPACE: ClassVar[_Table] = {

@@ -86,7 +86,7 @@ class ConvertImageDtype(Transform):
 
 class Normalize(Transform):
     """(value - mean) / std, channel by channel; float tensors (..., C, H, W) and float arrays (H, W, C)
-    only.
+    only. `mean`, `std`: one value for each channel. `inplace`: in the tensor's own memory.
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:

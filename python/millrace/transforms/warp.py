@@ -1,24 +1,27 @@
-"""Transforms that map pictures to the plane anew: RandomRotation, RandomAffine."""
+"""Transforms that map pictures to the plane anew: RandomRotation, RandomAffine, RandomPerspective."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from . import functional as F
 from .arguments import Fills, angle_range, check_map, fill_for
-from .base import Transform, uniform
+from .base import RandomApplyTransform, Transform, uniform
 from .functional.interpolation import Interpolation
 from .functional.picture import Picture
+from .functional.warp import perspective_coefficients
 
 
 class RandomRotation(Transform):
     """Turns by a random angle: `degrees` is (min, max), counter-clockwise, or a number for (-degrees,
     degrees).
 
-    `center`: (x, y) in pixels, the middle if not given. `expand` enlarges the picture to show all of it; the
-    engine runs expand=False only. `fill`: a number, one per channel, or a dict from picture type to these,
-    with "others" for the rest.
+    `interpolation`: "nearest", "bilinear" or "bicubic". `center`: (x, y) in pixels, the middle if not given.
+    `expand` enlarges the picture to show all of it; the engine runs expand=False only. `fill`: a number, one
+    per channel, or a dict from picture type to these, with "others" for the rest.
     """
 
     def __init__(
@@ -48,7 +51,8 @@ class RandomAffine(Transform):
 
     `degrees`: (min, max), clockwise, or a number for (-degrees, degrees). `translate`: the largest shifts
     along x and y, as shares of width and height. `scale`: (min, max). `shear`, in degrees: a number or (min,
-    max) for x, or (min x, max x, min y, max y). `fill`, `center`: see RandomRotation.
+    max) for x, or (min x, max x, min y, max y). `fill`, `center`,
+    `interpolation`: see `RandomRotation`.
     """
 
     def __init__(
@@ -89,3 +93,46 @@ class RandomAffine(Transform):
             fill=fill_for(self.fill, inpt),
             center=self.center,
         )
+
+
+class RandomPerspective(RandomApplyTransform):
+    """Tilts the picture at random, with probability `p`; the size stays.
+
+    Each corner moves inwards by up to `distortion_scale` (0 to 1) of half a side. `fill`: see RandomRotation.
+    """
+
+    def __init__(
+        self,
+        distortion_scale: float = 0.5,
+        p: float = 0.5,
+        interpolation: Interpolation = "bilinear",
+        fill: Fills = 0,
+    ) -> None:
+        super().__init__(p)
+        if not 0 <= distortion_scale <= 1:
+            raise ValueError("Argument distortion_scale value should be between 0 and 1")
+        check_map(interpolation, fill, None)
+        self.distortion_scale, self.interpolation, self.fill = distortion_scale, interpolation, fill
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        height, width = F.get_size(flat_inputs[0])
+        reach_y, reach_x = (int(self.distortion_scale * (side // 2)) + 1 for side in (height, width))
+        ends = [
+            [_between(left, left + reach_x), _between(top, top + reach_y)]
+            for left, top in (
+                (0, 0),
+                (width - reach_x, 0),
+                (width - reach_x, height - reach_y),
+                (0, height - reach_y),
+            )
+        ]
+        starts = [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]]
+        return {"coefficients": perspective_coefficients(starts, ends)}
+
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
+        fill = fill_for(self.fill, inpt)
+        return F.perspective(inpt, None, None, self.interpolation, fill, **params)
+
+
+def _between(low: int, high: int) -> int:
+    return int(torch.randint(low, high, size=(1,)))

@@ -1,4 +1,4 @@
-// A block of CUDA threads as threads of the CPU: the words that resample_tile.cuh uses, with CUDA's meaning.
+// A block of CUDA threads as threads of the CPU: the words that the .cuh files use, with CUDA's meaning.
 // For tests on machines without a GPU; hundreds of times slower.
 #pragma once
 
@@ -25,6 +25,7 @@ struct EmulatedIndex {
   unsigned x = 0, y = 0, z = 0;
 };
 inline thread_local EmulatedIndex threadIdx, blockIdx;
+inline EmulatedIndex gridDim;
 
 using std::max;
 using std::min;
@@ -36,6 +37,7 @@ inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, int32_t shift) {
   return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (shift & 31));
 }
 inline void atomicAdd(unsigned long long* sum, unsigned long long v) { std::atomic_ref(*sum).fetch_add(v); }
+inline void atomicAdd(unsigned* sum, unsigned v) { std::atomic_ref(*sum).fetch_add(v); }
 
 // The block that the current thread belongs to.
 struct EmulatedBlock {
@@ -65,6 +67,7 @@ inline long long __shfl_down_sync(uint32_t, long long v, int offset) {
 template <class Kernel>
 void run_grid(EmulatedIndex grid, int threads, Kernel&& kernel) {
   EmulatedBlock block(threads);
+  gridDim = grid;
   const auto body = [&](unsigned thread) {
     emulated_block = &block;
     threadIdx = {thread, 0, 0};

@@ -22,6 +22,8 @@ namespace {
 struct Sample {
   int32_t in_width, in_height, resized_width, resized_height, left, top, pixel_bytes;
   bool cubic, flip_x, flip_y, contrast;
+  int32_t width = 45, height = 37;  // of the result
+  bool transposed = false;
 };
 const Sample kSamples[] = {
     {97, 61, 45, 37, 0, 0, 3, false, false, false, false},   // across first
@@ -32,6 +34,9 @@ const Sample kSamples[] = {
     {1500, 40, 45, 37, 0, 0, 3, true, false, false, true},   // wide inputs: bands of few rows
     {40, 1900, 45, 37, 0, 0, 3, true, false, false, false},  // tall inputs: many pieces
     {1, 1, 45, 37, 0, 0, 3, false, false, false, false},
+    {60, 50, 37, 45, 0, 0, 3, false, true, false, false, 37, 45, true},   // turned
+    {60, 250, 37, 45, 0, 0, 3, false, false, false, true, 37, 45, true},  // turned, and waits for its mean
+    {70, 64, 80, 66, 5, 1, 3, false, false, false, true, 71, 64, false},  // larger than the batch's pictures
 };
 
 TEST(ResampleTile, EqualsTheReference) {
@@ -39,7 +44,8 @@ TEST(ResampleTile, EqualsTheReference) {
   std::mt19937 random(11);
   std::vector<std::vector<uint8_t>> pictures;
   std::vector<float> by_reference(kCount * 3 * kWidth * kHeight, -1), by_tiles = by_reference;
-  std::vector<uint32_t> resized_reference(kCount * kWidth * kHeight), resized_tiles = resized_reference;
+  constexpr size_t kRoom = 71 * 64;
+  std::vector<uint32_t> resized_reference(kCount * kRoom), resized_tiles = resized_reference;
   std::vector<int64_t> sums_reference(kCount), sums_tiles(kCount);
 
   auto kernel = std::make_unique<device::FusedKernel>();
@@ -60,28 +66,36 @@ TEST(ResampleTile, EqualsTheReference) {
     p.in_width = s.in_width, p.in_height = s.in_height, p.resized_width = s.resized_width,
     p.resized_height = s.resized_height;
     p.left = s.left, p.top = s.top;
+    p.width = s.width, p.height = s.height;
+    p.transposed = s.transposed;
+    kernel->most_width = std::max(kernel->most_width, s.width);
+    kernel->most_height = std::max(kernel->most_height, s.height);
     p.cubic = s.cubic, p.flip_x = s.flip_x, p.flip_y = s.flip_y;
     p.vertical_first = s.in_height - s.resized_height > 2 * (s.in_width - s.resized_width);
     if (s.contrast) p.jitter.order[1] = device::JitterParams::contrast;
     p.x_taps = static_cast<uint16_t>(device::taps_of(s.in_width, s.resized_width, s.cubic));
     p.y_taps = static_cast<uint16_t>(device::taps_of(s.in_height, s.resized_height, s.cubic));
     p.x_table = entries;
-    p.y_table = entries + kWidth * (1 + p.x_taps);
-    entries = p.y_table + kHeight * (1 + p.y_taps);
+    p.y_table = entries + s.width * (1 + p.x_taps);
+    entries = p.y_table + s.height * (1 + p.y_taps);
   }
   std::vector<int32_t> table(static_cast<size_t>(entries));
   kernel->table = table.data();
-  kernel->resized = resized_reference.data();
+  const auto pictures_in = [&](std::vector<uint32_t>& memory) {
+    for (size_t i = 0; i < kCount; ++i)
+      if (kSamples[i].contrast) kernel->params[i].picture = memory.data() + i * kRoom;
+  };
+  pictures_in(resized_reference);
   kernel->grey_sums = sums_reference.data();
   device::reference::launch(device::WeightsKernel{*kernel});
   device::reference::resample(*kernel);
 
   kernel->out.data = by_tiles.data();
-  kernel->resized = resized_tiles.data();
+  pictures_in(resized_tiles);
   kernel->grey_sums = sums_tiles.data();
   const int32_t stage_bytes = cuda::stage_bytes_of(*kernel);
   ASSERT_LE(cuda::shared_bytes_of(stage_bytes), static_cast<int32_t>(sizeof(cuda::block_memory)));
-  run_grid({2, 2, kCount}, cuda::kThreads, [&] { cuda::resample_tile(*kernel, stage_bytes); });
+  run_grid({3, 2, kCount}, cuda::kThreads, [&] { cuda::resample_tile(*kernel, stage_bytes); });
 
   EXPECT_EQ(sums_tiles, sums_reference);
   EXPECT_EQ(resized_tiles, resized_reference);

@@ -68,22 +68,61 @@ TEST(AugmentationBuilder, NothingToDo) {
   EXPECT_EQ(a.height, 30);
 }
 
-TEST(AugmentationBuilder, WhatOnePassCannotDoIsLeftToTheCpu) {
-  AugmentationBuilder twice(100, 100), nearest(100, 100), late(100, 100), order(100, 100), black(100, 100),
-      other(100, 100);
+TEST(AugmentationBuilder, WhatComesBehindTheFusedKernelIsSteps) {
+  AugmentationBuilder late(100, 100), order(100, 100), black(100, 100), flipped(100, 100);
+  late.color_jitter(contrast());
+  late.crop({0, 0, 50, 50});
+  const Augmentation a = late.result().value();
+  EXPECT_EQ(a.crop, (base::Rect{0, 0, 100, 100}));
+  EXPECT_EQ(a.first, (transforms::PictureSize{100, 100}));
+  ASSERT_EQ(a.steps.size(), 2u);
+  EXPECT_EQ(std::get<RecolorStep>(a.steps[0]).change, transforms::ColorChange::contrast);
+  EXPECT_EQ(std::get<MoveStep>(a.steps[1]).box, (base::Rect{0, 0, 50, 50}));
+  EXPECT_EQ(a.jitter.order[0], transforms::ColorOp::none);
+
+  order.grayscale();
+  order.color_jitter(contrast());
+  EXPECT_EQ(order.result()->steps.size(), 2u);
+  EXPECT_FALSE(order.result()->grayscale);
+
+  black.resize(50, 50, Interpolation::bilinear);
+  black.crop({10, 10, 30, 30});
+  black.crop({-5, 0, 30, 30});  // only what is seen is made before
+  EXPECT_EQ(black.result()->first, (transforms::PictureSize{25, 30}));
+  EXPECT_EQ(std::get<MoveStep>(black.result()->steps[0]).box, (base::Rect{-5, 0, 30, 30}));
+
+  flipped.flip_horizontal();
+  flipped.add(MapStep{});
+  flipped.flip_horizontal();
+  EXPECT_TRUE(flipped.result()->flip_horizontal);
+  EXPECT_TRUE(std::get<MoveStep>(flipped.result()->steps[1]).flip_horizontal);
+}
+
+TEST(AugmentationBuilder, TurnedPicturesAreCutAlongTheirStoredAxes) {
+  AugmentationBuilder b(100, 80);
+  b.transpose();
+  EXPECT_EQ(b.width(), 80);
+  b.flip_horizontal();
+  b.crop({10, 5, 30, 20});
+  b.resize(60, 70, Interpolation::bilinear);
+  const Augmentation a = b.result().value();
+  EXPECT_EQ(a.crop, (base::Rect{5, 40, 20, 30}));
+  EXPECT_EQ(a.width, 70);
+  EXPECT_EQ(a.height, 60);
+  EXPECT_TRUE(a.transposed && a.flip_vertical && !a.flip_horizontal);
+}
+
+TEST(AugmentationBuilder, WhatTheDeviceCannotDoIsLeftToTheCpu) {
+  AugmentationBuilder twice(100, 100), nearest(100, 100), late(100, 100), large(100, 100), other(100, 100);
   twice.resize(50, 50, Interpolation::bilinear);
   twice.resize(40, 40, Interpolation::bilinear);
   nearest.resize(50, 50, Interpolation::nearest);
   late.color_jitter(contrast());
-  late.crop({0, 0, 50, 50});
-  order.grayscale();
-  order.color_jitter(contrast());
-  black.resize(50, 50, Interpolation::bilinear);
-  black.crop({10, 10, 30, 30});
-  black.crop({-5, 0, 30, 30});
+  late.resize(50, 50, Interpolation::bilinear);
+  large.color_jitter(contrast());
+  large.crop({0, 0, 30, 30});
   other.something_else();
-  for (const AugmentationBuilder* b : {&twice, &nearest, &late, &order, &black, &other})
-    EXPECT_FALSE(b->result());
+  for (const AugmentationBuilder* b : {&twice, &nearest, &late, &large, &other}) EXPECT_FALSE(b->result());
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST(Chain, RefusesWrongArguments) {
                  {"max_size should only be passed if size"});
   expect_refusal(
       {Resize{.height = 8, .interpolation = Interpolation::nearest, .of_tensor = true}, ToTensor{}},
-      {"bilinear or bicubic; resize to the nearest before"});
+      {"bilinear or bicubic; use others before"});
   expect_refusal({Resize{.height = 8, .max_size = 8}, ToTensor{}}, {"max_size = 8 must be strictly greater"});
   expect_refusal({RandomCrop{.height = 8, .width = 8, .padding = {0, -1, 0, 0}}, ToTensor{}},
                  {"padding must be >= 0"});

@@ -154,6 +154,25 @@ TEST_P(KernelTest, StoreRowGivesTheTable) {
       }
 }
 
+TEST_P(KernelTest, MixToPlanes) {
+  for (const bool usual : {true, false})
+    for (const int32_t width : {1, 7, 15, 16, 17, 33, 224}) {
+      const Normalize constants = usual ? Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}
+                                        : Normalize{{0.1, 0.2, 0.3}, {0.7, 1e-6, 3e7}};
+      ValueTable table = make_value_table({OutputType::f32}, constants);
+      table.math_is_exact = math_gives_table(table);
+      const std::vector<uint8_t> own = random_row(width), other = random_row(width);
+      const float share = static_cast<float>(below(1001)) / 1000;
+      const auto plane = static_cast<size_t>(width);
+      std::vector<float> got(3 * plane), expected(3 * plane);
+      void* const got_planes[3] = {&got[0], &got[plane], &got[2 * plane]};
+      void* const expected_planes[3] = {&expected[0], &expected[plane], &expected[2 * plane]};
+      mix_to_planes(own.data(), other.data(), width, table, share, 1 - share, got_planes);
+      scalar::mix_to_planes(own.data(), other.data(), width, table, share, 1 - share, expected_planes);
+      ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0) << "width " << width;
+    }
+}
+
 // Not a promise to callers, but to ourselves: the fast way must not be lost unseen for the usual constants.
 TEST_P(KernelTest, ArithmeticIsExactForUsualConstants) {
   if (GetParam() != HWY_AVX2 && GetParam() != HWY_AVX3) GTEST_SKIP() << "needs fused multiply-add";

@@ -13,6 +13,7 @@
 #include "transforms/affine_rows.h"
 #include "transforms/blur_kernels.h"
 #include "transforms/erase.h"
+#include "transforms/noise.h"
 
 namespace millrace::transforms {
 namespace {
@@ -41,13 +42,17 @@ TEST_P(MapAndBlurTest, SmoothMaps) {
     const base::ImageView window{pixels.data(), width, height, width * base::kPixelBytes};
     // The window is the whole picture, or lies somewhere inside.
     const int32_t left = below(2) * below(9), top = below(2) * below(9);
-    const AffineMap map{
-        {within(-2, 2), within(-2, 2), within(-9, 49), within(-2, 2), within(-2, 2), within(-9, 49)},
-        round % 2 ? Interpolation::bilinear : Interpolation::bicubic,
-        {left + width + below(5), top + height + below(5)},
-        left,
-        top,
-        {7, 77, 177}};
+    // With a divisor that is near 0, or 0, somewhere.
+    const bool divides = round % 3 == 0;
+    const double share = divides ? (round % 2 ? -1.0 / (1 + below(90) + 0.5) : within(-0.1, 0.1)) : 0;
+    const AffineMap map{{within(-2, 2), within(-2, 2), within(-9, 49), within(-2, 2), within(-2, 2),
+                         within(-9, 49), share, divides && round % 4 ? within(-0.1, 0.1) : 0},
+                        divides,
+                        round % 2 ? Interpolation::bilinear : Interpolation::bicubic,
+                        {left + width + below(5), top + height + below(5)},
+                        left,
+                        top,
+                        {7, 77, 177}};
     std::vector<int32_t> columns(1 + below(50));
     for (int32_t& column : columns) column = below(60) - 1;
     const int32_t row = below(60);

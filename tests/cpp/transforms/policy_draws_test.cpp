@@ -17,7 +17,7 @@ namespace {
 
 std::vector<AugmentStep> draw(const AugmentPolicy& policy, int64_t index, PictureSize in = {331, 200}) {
   base::Philox random({.seed = 3, .epoch = 0, .index = index, .occurrence = 0}, 1);
-  return draw_policy(policy, in, random);
+  return draw_policy(policy, policy.count, in, random);
 }
 
 AugmentPolicy one(const AugmentOp& op) { return {.branches = {{.ops = {op}}}}; }

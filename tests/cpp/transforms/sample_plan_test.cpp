@@ -191,7 +191,7 @@ TEST(SamplePlan, ABlurNeedsAMarginThatMirrorsAtTheEdges) {
 TEST(SamplePlan, RefusesForeignParametersOfEveryKind) {
   OpParams erase{.kind = Kind::erase, .op = 1, .box = {0, 0, 5, 5}, .applied = true};
   const std::vector<TransformSpec> erasing{ToTensor{}, RandomErasing{}};
-  EXPECT_EQ(plan_of(erasing, {10, 10}, {{erase}}).erasures.size(), 1u);
+  EXPECT_EQ(plan_of(erasing, {10, 10}, {{erase}}).numbers.erasures.size(), 1u);
   EXPECT_THROW(plan_of(erasing, {10, 10}), Error);
   EXPECT_THROW(plan_of(erasing, {4, 10}, {{erase}}), Error);
   EXPECT_THROW(plan_of({ColorJitter{}, ToTensor{}}, {9, 9}, {{map_by(0, {})}}), Error);

@@ -1,8 +1,9 @@
 """What the native engine takes of Python objects, for datasets and for the loader's planner alike.
 
-refusal.py  how a recogniser says no        rows.py, memory_rows.py  rows that lie in memory, as columns
-transforms.py, arguments.py, tensor_resize.py  torchvision's transforms and ours, as a chain of steps
+recognising.py  how a recogniser says no; arguments of transforms, and callables that only hold others
+rows.py, memory_rows.py  rows that lie in memory, as columns
+transforms.py, tensor_resize.py  torchvision's transforms and ours, as a chain of steps
 policies.py, policy_classes.py, branches.py  augmentation policies; what happens by chance, as their branches
 timm_policies.py, timm_transforms.py  timm's, of what create_transform() makes
-holders.py, same_code.py  callables that only hold others, told by their code
+same_code.py  what a callable provably does, told by its code
 """

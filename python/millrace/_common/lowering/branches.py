@@ -1,5 +1,5 @@
 """RandomApply, RandomChoice and RandomOrder: where they hold operations that the engine draws, as branches of
-one augmentation policy.
+one augmentation policy; all others as a choice among lists of steps.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from typing import Any
 
 from .chain import Chain, Rule, step_name
 from .policies import MAPS, branch, operation, policy
-from .refusal import NotLowered
+from .recognising import NotLowered
 
 _MOST_BRANCHES = 128  # several steps with branches each multiply
 _JITTERED = ("brightness", "contrast", "saturation")
 _FIELDS = ("interpolations", "fill", "geometry")  # of a policy, for all its maps
-KNOWN = (
-    "Grayscale, RandomGrayscale, RandomRotation about the middle, ColorJitter without hue, AutoAugment,"
-    " TrivialAugmentWide, RandAugment(num_ops=1), RandomInvert and its like"
-)
+_MOST_IN_ANY_ORDER = 4  # which makes 24 lists of steps
 
 
 class _NoBranches(Exception):
-    """An op cannot be a branch; the text says which and why."""
+    """An op cannot be a branch of a policy."""
 
 
 class _Branches:
@@ -40,7 +37,7 @@ class _Branches:
                 for a, b in itertools.product(made, self._of_one(op))
             ]
             if len(made) > _MOST_BRANCHES:
-                raise _NoBranches(f"there are more than {_MOST_BRANCHES} ways through them")
+                raise _NoBranches
         return made
 
     def _of_one(self, op: dict[str, Any]) -> list[dict[str, Any]]:
@@ -57,12 +54,12 @@ class _Branches:
                 maps = {"interpolations": [op["interpolation"]], "fill": op["fill"]}
                 self._same_maps(maps | {"geometry": "torchvision"})
                 return [branch([_between("rotate", *op["degrees"])])]
-        raise _NoBranches(f"{op['op']} is not among them")
+        raise _NoBranches
 
     def _of_policy(self, op: dict[str, Any]) -> list[dict[str, Any]]:
         branches = op["branches"]
         if op["count"] > 1 and not (len(branches) == 1 and op["replace"]):
-            raise _NoBranches(f"{op['name']} draws {op['count']} operations")
+            raise _NoBranches
         if any(step["kind"] in MAPS for made in branches for step in made["ops"]):
             self._same_maps({field: op[field] for field in _FIELDS})
         total = sum(made["weight"] for made in branches)
@@ -71,14 +68,14 @@ class _Branches:
 
     def _same_maps(self, maps: dict[str, Any]) -> None:
         if self.maps and self.maps != maps:
-            raise _NoBranches("they have different interpolations or fills")
+            raise _NoBranches
         self.maps = maps
 
 
 def _of_jitter(op: dict[str, Any]) -> list[dict[str, Any]]:
     """Each order of the properties is a branch."""
     if op["hue"] is not None:
-        raise _NoBranches("ColorJitter changes hues")
+        raise _NoBranches
     steps = [_between(name, *op[name]) for name in _JITTERED if op[name] is not None]
     orders = list(itertools.permutations(steps))
     return _by_chance([branch(list(order), 1 / len(orders)) for order in orders], op["p"])
@@ -89,7 +86,7 @@ def _between(kind: str, low: float, high: float) -> dict[str, Any]:
     if low == high:
         return operation(kind, [low])
     if low > high:
-        raise _NoBranches("bounds of theirs are not (min, max)")
+        raise _NoBranches
     level = {"mean": 1.0, "std": 0.0, "uniform": True, "most": 1.0, "offset": float(low)}
     level |= {"scale": float(high) - float(low), "truncated": False}
     return operation(kind, level=level | {"least": float(low), "most_value": float(high)})
@@ -119,14 +116,9 @@ def _random_apply(chain: Chain, t: Any, family: str) -> None:
     found = _Branches()
     try:
         branches = _by_chance(found.of(ops), p)
-    except _NoBranches as why:
-        raise _refusal(
-            "RandomApply",
-            t.transforms,
-            "one ColorJitter, GaussianBlur, Grayscale, RandomGrayscale or flip, and around any number of"
-            f" {KNOWN}",
-            why,
-        ) from None
+    except _NoBranches:
+        chain.change(_choice([p, 1.0 - p], [ops, []]))
+        return
     if ops:
         chain.change_picture(policy("RandomApply", branches, **found.maps), "RandomApply")
 
@@ -140,8 +132,9 @@ def _random_choice(chain: Chain, t: Any, family: str) -> None:
     try:
         for part, weight in zip(parts, weights):
             branches += [branch(made["ops"], made["weight"] * weight) for made in found.of(part)]
-    except _NoBranches as why:
-        raise _refusal("RandomChoice", t.transforms, KNOWN, why) from None
+    except _NoBranches:
+        chain.change(_choice(weights, parts))
+        return
     chain.change_picture(policy("RandomChoice", branches, **found.maps), "RandomChoice")
 
 
@@ -153,18 +146,26 @@ def _random_order(chain: Chain, t: Any, family: str) -> None:
         for part in parts:
             made = found.of(part)
             if len(made) != 1:
-                raise _NoBranches("one of them has several branches itself")
+                raise _NoBranches
             branches += made
-    except _NoBranches as why:
-        raise _refusal("RandomOrder", t.transforms, KNOWN, why) from None
+    except _NoBranches:
+        if len(parts) > _MOST_IN_ANY_ORDER:
+            names = ", ".join(map(step_name, t.transforms))
+            raise NotLowered(
+                f"RandomOrder of [{names}] has no native form; the engine knows it around"
+                f" {_MOST_IN_ANY_ORDER} transforms, and around any number of operations of a policy,"
+                " ColorJitter without hue, Grayscale(3) and RandomRotation about the middle"
+            ) from None
+        orders = [list(itertools.chain(*order)) for order in itertools.permutations(parts)]
+        chain.change(_choice([1.0] * len(orders), orders))
+        return
     if branches:
         made_of = policy("RandomOrder", branches, count=len(branches), replace=False, **found.maps)
         chain.change_picture(made_of, "RandomOrder")
 
 
-def _refusal(name: str, transforms: Sequence[Any], known: str, why: _NoBranches) -> NotLowered:
-    names = ", ".join(map(step_name, transforms))
-    return NotLowered(f"{name} of [{names}] has no native form; the engine knows it around {known}: {why}")
+def _choice(weights: Sequence[float], lists: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
+    return {"op": "random_choice", "weights": list(weights), "branches": [list(ops) for ops in lists]}
 
 
 HOLDERS_BY_CHANCE: dict[str, Rule] = {

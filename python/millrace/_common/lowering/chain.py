@@ -6,14 +6,25 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
-from .arguments import OURS, TIMM, V1, V1_POLICIES, V2
-from .holders import held_directly, held_transforms, holder_name, shadowed_method
 from .policy_classes import policy_class
 from .read_source import read
 from .read_values import Maybe, Op, Picture
-from .refusal import NotLowered, loaded
+from .recognising import (
+    OURS,
+    TIMM,
+    V1,
+    V1_POLICIES,
+    V2,
+    NotLowered,
+    held_directly,
+    held_transforms,
+    holder_name,
+    loaded,
+    shadowed_method,
+)
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
 
@@ -26,7 +37,7 @@ FLOATS = {
 _MOST_NESTED = 32
 _TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
 # What may follow RandomErasing.
-_AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "MaybeToTensor", "MaybePILToTensor")
+_AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "ToPureTensor", "MaybeToTensor", "MaybePILToTensor")
 
 Rule = Callable[["Chain", Any, str], None]
 
@@ -59,6 +70,8 @@ class Chain:
         self.dtype: torch.dtype | None = None
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
         self.normalize: list[dict[str, Any]] = []
+        self.noise: list[dict[str, Any]] = []
+        self.noise_first = False  # it is added before Normalize
         self.erasing: list[dict[str, Any]] = []
 
     def finish(self) -> list[dict[str, Any]]:
@@ -70,7 +83,8 @@ class Chain:
         to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": FLOATS.get(self.dtype, "uint8")}
         if self.multiply:
             to_tensor["multiply"] = True
-        return [*self.picture, to_tensor, *self.normalize, *self.erasing]
+        floats = [self.noise, self.normalize] if self.noise_first else [self.normalize, self.noise]
+        return [*self.picture, to_tensor, *floats[0], *floats[1], *self.erasing]
 
     def knows(self, transform: Any) -> bool:
         """Whether `transform` is of a library's class that has a rule, or that holds others."""
@@ -118,6 +132,8 @@ class Chain:
             )
         if self.erasing and name not in _AFTER_ERASING:
             raise NotLowered(f"{name} follows RandomErasing; put RandomErasing last")
+        if self.row_type is np.ndarray:
+            raise NotLowered(f"{name} follows ToNumpy and takes its array; put ToNumpy last")
         lower, family = rule
         lower(self, transform, family)
         self.names.append(name)
@@ -156,10 +172,11 @@ class Chain:
             inner = Chain(self.rules, self.timm_rules)
             inner.dtype, inner.depth = self.dtype, self.depth + 1
             inner.row_type, inner.normalize = self.row_type, list(self.normalize)
+            inner.noise, inner.multiply = list(self.noise), self.multiply
             if inner.depth > _MOST_NESTED:
                 raise NotLowered(f"transforms are nested {_MOST_NESTED} deep")
             inner.add(transform)
-            if (inner.dtype, inner.normalize, inner.erasing) != (self.dtype, self.normalize, []):
+            if inner._tensor_state() != self._tensor_state() or inner.erasing:
                 raise NotLowered(
                     f"{describe(transform)} may or may not be applied, and does more than change the picture"
                 )
@@ -168,6 +185,9 @@ class Chain:
             self.row_type = inner.row_type
             found.append(inner.picture)
         return found
+
+    def _tensor_state(self) -> tuple[Any, ...]:
+        return self.dtype, self.multiply, self.normalize, self.noise
 
     def add_held(self, holder: Any, parts: Sequence[Any]) -> None:
         before = len(self.names)
@@ -207,7 +227,7 @@ class Chain:
                 raise NotLowered(
                     f"{name} of floats does not round to bytes; put it before ToTensor or ToDtype"
                 )
-            if transform.antialias is not True or op["interpolation"] == "nearest":
+            if transform.antialias is not True or op["interpolation"] not in ("bilinear", "bicubic"):
                 raise NotLowered(
                     f"{name} of a tensor is native only with antialias=True and bilinear or bicubic; put it"
                     " before the conversion"
@@ -217,7 +237,7 @@ class Chain:
                     f"torchvision's v1 {name} computes with floats on a tensor, which rounds otherwise than"
                     " on a PIL image; put it before PILToTensor, or take both from torchvision.transforms.v2"
                 )
-            if 1 in (op["height"], op["width"]):
+            if 1 in (op.get("height"), op.get("width")):
                 raise NotLowered(
                     f"torch resizes a tensor to one pixel in its own way; put {name} before the conversion"
                 )
@@ -235,6 +255,11 @@ class Chain:
         """
         if self.normalize:
             raise NotLowered(f"{name} after Normalize pads with normalised zeros; put it before Normalize")
+        if self.noise:
+            raise NotLowered(
+                f"{name} after GaussianNoise may pad, and what it pads has no noise; put it before"
+                " GaussianNoise"
+            )
         if self.dtype is not None and any(op.get("fill", ())):
             raise NotLowered(
                 f"{name} with a fill on a tensor fills in the tensor's range; put it before the conversion to"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .refusal import NotLowered
+from .recognising import NotLowered
 from .rows import Column, RowSet
 
 _NAMES = (

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from .read_values import Coin, Drawn, NotRead, Op, Picture, Symbol
-from .refusal import loaded
+from .recognising import loaded
 
 _MOST_RADIUS = 10_000.0  # pixels, as the engine has it
 _MILLRACE = str(Path(__file__).parents[2])

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from .arguments import V1, interpolation, picture_fill
 from .chain import Chain
-from .refusal import NotLowered
+from .recognising import V1, NotLowered, map_interpolation, picture_fill
 
 KINDS = {
     "Identity": "identity",
@@ -104,7 +103,7 @@ def _bins(t: Any) -> int:
 
 def _add(chain: Chain, t: Any, branches: list[dict[str, Any]], **fields: Any) -> None:
     name = type(t).__name__
-    maps = {"interpolations": [interpolation(name, t)], "fill": picture_fill(name, t.fill)}
+    maps = {"interpolations": [map_interpolation(name, t.interpolation)], "fill": picture_fill(name, t.fill)}
     chain.change_picture(policy(name, branches, **maps, **fields), name)
 
 

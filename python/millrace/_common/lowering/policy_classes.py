@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from .arguments import OURS, V2
-from .refusal import NotLowered
+from .recognising import OURS, V2, NotLowered
 
 WITH_TABLES = ("RandAugment", "TrivialAugmentWide", "AutoAugment")
 # What a subclass may have of its own: its tables, and what has no part in a call.

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .arguments import TIMM, interpolation_name, picture_fill
 from .chain import Chain, Rule
 from .policies import MAPS, branch, operation, policy
-from .refusal import NotLowered, loaded
+from .recognising import TIMM, NotLowered, loaded, map_interpolation, picture_fill
 
 _MODULE = f"{TIMM}.auto_augment"
 _LEVELS = 10.0  # timm's levels are tenths of what an operation may do
@@ -177,7 +176,7 @@ def _policy(
         modes = t.kwargs.get("resample", "bicubic")
         modes = modes if isinstance(modes, (list, tuple)) else [modes]
         own = {
-            "interpolations": [interpolation_name(f"AugmentOp({t.name})", mode) for mode in modes],
+            "interpolations": [map_interpolation(f"AugmentOp({t.name})", mode) for mode in modes],
             "fill": picture_fill(f"AugmentOp({t.name})", t.kwargs.get("fillcolor")),
         }
         if maps and maps != own:

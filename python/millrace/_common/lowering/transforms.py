@@ -9,31 +9,39 @@ values is refused. Sizes are pixels.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ... import _core
-from .arguments import V1, V2, fill, floats, interpolation, padding, pair, picture_fill
 from .branches import HOLDERS_BY_CHANCE
 from .chain import FLOATS, Chain, Rule
-from .holders import holder_name
+from .geometry import GEOMETRY
 from .policies import POLICIES
 from .read_values import Picture
-from .refusal import NotLowered, loaded
+from .recognising import V1, V2, NotLowered, floats, holder_name, loaded, pair
 from .views import Seen, Views, seen_views
 
-# These decide nothing by chance.
-FIXED_OPS = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
+_FIXED = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
+
+
+def is_fixed(op: dict[str, Any]) -> bool:
+    """Whether it decides nothing by chance."""
+    if op["op"] == "frame":
+        return op["kind"] in ("pad", "center")
+    if op["op"] == "drawn_resize" and op["kind"] == "keep_ratio":
+        return op["scale_p"] == op["aspect_p"] == 0 and len(op["interpolations"]) == 1
+    return op["op"] in _FIXED
 
 
 @dataclass(frozen=True)
 class Lowered:
     """`chains`: what `_core.ImagePipeline` takes, one for each of the `views`; None: there is one, which is
-    all of the sample. `names`: of the transforms in them. `row_type`: the class of tensor that the transforms
-    themselves return, which is torchvision's Image behind v2's ToImage; None: not known. `begins_with_rgb`:
+    all of the sample. `names`: of the transforms in them. `row_type`: the class that the transforms
+    themselves return: tensors, torchvision's Image behind v2's ToImage, numpy's array behind timm's ToNumpy;
+    None: not known. `begins_with_rgb`:
     whether pictures of all modes are made RGB before anything else; `makes_rgb`: whether grey ones are
     anywhere; None: sometimes.
     """
@@ -47,7 +55,12 @@ class Lowered:
 
     @property
     def is_random(self) -> bool:
-        return any(op["op"] not in FIXED_OPS for chain in self.chains for op in chain)
+        return not all(is_fixed(op) for chain in self.chains for op in chain)
+
+    @property
+    def dtype(self) -> str:
+        """Of all views, as the engine names it."""
+        return _type_of(self.chains[0])
 
     def pipelines(self, chains: Sequence[list[dict[str, Any]]]) -> list[_core.ImagePipeline]:
         """`chains`, which may have got a step more, as the engine has them. NotLowered where an op has
@@ -64,18 +77,6 @@ class Lowered:
                 " size"
             )
         return made
-
-    @property
-    def chain(self) -> list[dict[str, Any]]:
-        """Of the only view."""
-        (chain,) = self.chains
-        return chain
-
-
-def lower_transform(transform: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """(chain, names) of lowered()."""
-    result = lowered(transform)
-    return result.chain, result.names
 
 
 def lowered(transform: Any) -> Lowered:
@@ -107,7 +108,7 @@ def _of_views(transform: Any, seen: Seen) -> Lowered:
     name = holder_name(transform)
     for line in seen.shared():
         chain = chain_of(line)
-        if chain.erasing or any(op["op"] not in FIXED_OPS for op in chain.picture):
+        if chain.noise or chain.erasing or not all(map(is_fixed, chain.picture)):
             raise NotLowered(
                 f"{name} changes the picture by chance before it makes several views of it; move that into"
                 " the transforms of the views"
@@ -131,54 +132,6 @@ def _of_views(transform: Any, seen: Seen) -> Lowered:
 
 def _type_of(chain: list[dict[str, Any]]) -> str:
     return next(op["dtype"] for op in chain if op["op"] == "to_tensor")
-
-
-def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("RandomResizedCrop", t.size)
-    op = {
-        "op": "random_resized_crop",
-        "height": height,
-        "width": width,
-        "scale": tuple(map(float, t.scale)),
-        "ratio": tuple(map(float, t.ratio)),
-    }
-    chain.resample(
-        "RandomResizedCrop", t, family, {**op, "interpolation": interpolation("RandomResizedCrop", t)}
-    )
-
-
-def _resize(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("Resize", t.size)
-    if isinstance(t.size, int) or len(t.size) == 1:
-        width = 0  # the shorter side is meant
-    op = {
-        "op": "resize",
-        "height": height,
-        "width": width,
-        "max_size": t.max_size or 0,
-        "interpolation": interpolation("Resize", t),
-    }
-    chain.resample("Resize", t, family, op)
-
-
-def _center_crop(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("CenterCrop", t.size)
-    chain.crop("CenterCrop", {"op": "center_crop", "height": height, "width": width})
-
-
-def _random_crop(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("RandomCrop", t.size)
-    op = {"op": "random_crop", "height": height, "width": width, "padding": padding(t.padding, family)}
-    op.update(
-        pad_if_needed=bool(t.pad_if_needed),
-        fill=fill("RandomCrop", t.fill),
-        padding_mode=getattr(t.padding_mode, "value", t.padding_mode),
-    )
-    chain.crop("RandomCrop", op)
-
-
-def _flip(op: str) -> Callable[[Chain, Any, str], None]:
-    return lambda chain, t, family: chain.change({"op": op, "p": float(t.p)})
 
 
 def _color_jitter(chain: Chain, t: Any, family: str) -> None:
@@ -206,34 +159,26 @@ def _grayscale(chain: Chain, t: Any, family: str) -> None:
     chain.makes_rgb = True
 
 
-def _mapped(name: str, t: Any) -> dict[str, Any]:
-    """What RandomRotation and RandomAffine share."""
-    return {
-        "degrees": (float(t.degrees[0]), float(t.degrees[1])),
-        "interpolation": interpolation(name, t),
-        "center": None if t.center is None else (float(t.center[0]), float(t.center[1])),
-        "fill": picture_fill(name, t.fill),
-    }
+def _random_photometric_distort(chain: Chain, t: Any, family: str) -> None:
+    op: dict[str, Any] = {"op": "photometric_distort", "p": float(t.p)}
+    for name in ("brightness", "contrast", "saturation", "hue"):
+        low, high = getattr(t, name)
+        op[name] = float(low), float(high)
+    chain.change_picture(op, "RandomPhotometricDistort")
 
 
-def _random_rotation(chain: Chain, t: Any, family: str) -> None:
-    if t.expand:
+def _gaussian_noise(chain: Chain, t: Any, family: str) -> None:
+    if chain.dtype is not torch.float32:
         raise NotLowered(
-            "RandomRotation(expand=True) makes pictures of any size and has no native form; leave expand out"
+            "GaussianNoise is native for tensors of float32; put ToTensor() or ToDtype(torch.float32,"
+            " scale=True) before it"
         )
-    chain.change_picture({"op": "random_rotation", **_mapped("RandomRotation", t)}, "RandomRotation")
-
-
-def _random_affine(chain: Chain, t: Any, family: str) -> None:
-    shear = [0.0] * 4 if t.shear is None else [*t.shear, 0.0, 0.0][:4]
-    op = {
-        "op": "random_affine",
-        **_mapped("RandomAffine", t),
-        "translate": None if t.translate is None else (float(t.translate[0]), float(t.translate[1])),
-        "scale": None if t.scale is None else (float(t.scale[0]), float(t.scale[1])),
-        "shear": tuple(map(float, shear)),
-    }
-    chain.change_picture(op, "RandomAffine")
+    if chain.noise:
+        raise NotLowered("GaussianNoise stands twice; keep one of them")
+    chain.noise.append(
+        {"op": "gaussian_noise", "mean": float(t.mean), "sigma": float(t.sigma), "clip": bool(t.clip)}
+    )
+    chain.noise_first = not chain.normalize
 
 
 def _gaussian_blur(chain: Chain, t: Any, family: str) -> None:
@@ -298,9 +243,10 @@ def _to_dtype(chain: Chain, t: Any, family: str) -> None:
         )
     if chain.dtype is torch.uint8 and not getattr(t, "scale", True):
         raise NotLowered("ToDtype to a float type without scale=True keeps 0..255; pass scale=True")
-    if chain.normalize:
+    if chain.normalize or chain.noise:
+        before = "Normalize" if chain.normalize else "GaussianNoise"
         raise NotLowered(
-            f"{name} follows Normalize, whose results it rounds once more; put it before Normalize"
+            f"{name} follows {before}, whose results it rounds once more; put it before {before}"
         )
     if chain.dtype is not torch.uint8 and torch.finfo(dtype).bits > torch.finfo(chain.dtype).bits:
         raise NotLowered(f"{name} widens {chain.dtype} to {dtype}; convert once")
@@ -337,21 +283,19 @@ def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
     chain.row_type = torch.Tensor
 
 
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = {"Grayscale": "Grayscale(3)"}  # by class name, where that is not all
+BESIDES = 'functions that only `return picture.convert("RGB")`; [with these limits](#what-has-no-native-form)'
 # By class name: a family's module path decides whether a class is the library's, the name which transform it
 # is.
 _LOWERED: dict[str, Rule] = {
-    "RandomResizedCrop": _random_resized_crop,
-    "Resize": _resize,
-    "CenterCrop": _center_crop,
-    "RandomCrop": _random_crop,
-    "RandomHorizontalFlip": _flip("horizontal_flip"),
-    "RandomVerticalFlip": _flip("vertical_flip"),
+    **GEOMETRY,
     "ColorJitter": _color_jitter,
     "Grayscale": _grayscale,
     "RandomGrayscale": _random_grayscale,
-    "RandomRotation": _random_rotation,
-    "RandomAffine": _random_affine,
     "GaussianBlur": _gaussian_blur,
+    "RandomPhotometricDistort": _random_photometric_distort,
+    "GaussianNoise": _gaussian_noise,
     **HOLDERS_BY_CHANCE,
     **POLICIES,
     "RandomErasing": _random_erasing,

@@ -8,7 +8,7 @@ from typing import Any
 
 from .read_source import read
 from .read_values import NotRead, Picture, leaves
-from .refusal import loaded
+from .recognising import loaded
 
 
 @dataclass(frozen=True)

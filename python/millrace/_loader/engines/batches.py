@@ -20,7 +20,7 @@ from ..._profiling.stages import COLLATE, IDLE, WAIT, during, enter, note_ready
 from ...datasets.batches import BatchDataset, BatchMaker, MakerOptions
 from ...errors import note
 from ..endings import closed_error
-from ..run_record import empty_counters
+from ..engine import empty_counters
 from .native import NativeSpec
 
 _MOST_LISTS_AHEAD = 32768

@@ -6,13 +6,22 @@ one reader, so there is no lock, and nothing to repair when a worker dies.
 
 A task: its index list lies pickled at the beginning of the slot that it brings along. An answer: its batch
 lies there instead.
+
+How a worker puts a batch into a slot, and how the training process makes it again, is the rest of the file.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import pickle
 import struct
+import threading
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
+
+import torch
 
 from ... import _core
 from ..._common.shared_memory import for_child
@@ -100,3 +109,191 @@ def pipes() -> tuple[Descriptor, Descriptor, Descriptor, Descriptor]:
         raise
     tasks_out, tasks_in, answers_out, answers_in = (Descriptor(fd) for fd in made)
     return tasks_out, tasks_in, answers_out, answers_in
+
+
+# ---------------------------------------------------------------- any value
+
+_OUT_OF_BAND_BYTES = 4096  # arrays from this size on are copied into the slot instead of into the pickle
+
+_unpacking = threading.local()  # .tensors: those of the value that this thread unpickles
+
+
+def _tensor_of_slot(number: int) -> torch.Tensor:
+    return _unpacking.tensors[number]
+
+
+def _take_large(taken: list[memoryview], buffer: pickle.PickleBuffer) -> bool:
+    """Whether the buffer stays in the pickle; else it is appended."""
+    view = buffer.raw()
+    if view.nbytes < _OUT_OF_BAND_BYTES:
+        return True
+    taken.append(view)
+    return False
+
+
+class _Packer(ForkingPickler):
+    """torch's rules for values that cross processes, but plain tensors and large arrays go into the slot."""
+
+    def __init__(self, file: _core.SlotFile) -> None:
+        self.tensors: list[torch.Tensor] = []
+        self.buffers: list[memoryview] = []
+        # Not a method of this object: it would hold itself, and with it a batch, until the next garbage
+        # collection.
+        super().__init__(file, 5, True, functools.partial(_take_large, self.buffers))
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is torch.Tensor and _core.is_plain_tensor(value):
+            self.tensors.append(value)
+            return _tensor_of_slot, (len(self.tensors) - 1,)
+        return NotImplemented
+
+
+def write_pickle(
+    sink: Any, begin: int, value: Any, pickler: Callable[[_core.SlotFile], Any]
+) -> tuple[int, Any]:
+    """Pickles into the slot that a fetchers.Sink has open, from `begin` on: (end, what `pickler` made).
+
+    Large bytes go from where they are into the slot, others by way of the pickler's 64 KiB. An end behind the
+    slot's: it did not fit.
+    """
+    file = _core.SlotFile(sink.ring, sink.slot, begin, sink.reserved)
+    made = pickler(file)
+    try:
+        made.dump(value)
+    finally:
+        sink.reserved = file.reserved  # after an error, too
+    return file.end, made
+
+
+def read_pickle(lease: _core.SlotLease, begin: int, length: int, buffers: Any = ()) -> Any:
+    """Reads a pickle where it lies: the values are copies, and nothing refers to the slot afterwards but
+    `buffers`.
+    """
+    part: Any = lease.part(begin, length)
+    return pickle.loads(part, buffers=buffers)
+
+
+def pack_value(sink: Any, value: Any) -> tuple[int, int] | None:
+    """Puts any picklable value into the sink's slot, its pickle first, then its tensors and arrays: (their
+    end, length of what says where these lie, which comes next; 0 when there are none).
+
+    None when the value is longer than a slot can be. Errors of pickling pass through.
+    """
+    ring, slot = sink.ring, sink.slot
+    end, packer = write_pickle(sink, 0, value, _Packer)
+    if end > ring.stride or not (packer.tensors or packer.buffers):
+        return None if end > ring.stride else (end, 0)
+    packed = ring.pack(slot, end, sink.reserved, packer.tensors, packer.buffers)
+    if packed is None:
+        return None
+    fields, end, sink.reserved = packed
+    places = pickle.dumps((fields, len(packer.tensors)), 5)
+    if end + len(places) > ring.stride:
+        return None
+    sink.reserved = ring.put(slot, end, places, sink.reserved)
+    return end, len(places)
+
+
+def unpack_value(lease: _core.SlotLease, end: int, length: int, copy: bool) -> Any:
+    """The value that `pack_value` put in; leases the slot to its tensors and arrays, or copies them."""
+    if not length:
+        return read_pickle(lease, 0, end)
+    fields, n_tensors = read_pickle(lease, end, length)
+    tensors = _core.BatchFields(fields, False).tensors(lease, 0, copy)
+    outer = getattr(_unpacking, "tensors", None)
+    _unpacking.tensors = tensors[:n_tensors]
+    try:
+        return read_pickle(lease, 0, end, [tensor.numpy() for tensor in tensors[n_tensors:]])
+    finally:
+        _unpacking.tensors = outer
+
+
+# ---------------------------------------------------------------- batches collated row by row
+
+Assemble = Callable[[list, Any], Any]  # (tensors, objects) -> batch
+
+
+class Layout:
+    """What `_core.RowWriter.layout()` describes, ready to make batches of."""
+
+    def __init__(self, description: tuple) -> None:
+        fields: list[tuple] = []
+        self._assemble = _assembler(description, fields)
+        self._fields = _core.BatchFields(fields, True)
+
+    def batch(self, lease: _core.SlotLease, rows: int, objects: Any, copy: bool) -> Any:
+        """What default_collate returns for these rows; leases the slot to its tensors, or copies them."""
+        return self._assemble(self._fields.tensors(lease, rows, copy), objects)
+
+
+def _assembler(node: tuple, fields: list[tuple]) -> Assemble:
+    tag = node[0]
+    if tag == "field":
+        number = len(fields)
+        fields.append(node[2:])
+        return lambda tensors, _: tensors[number]
+    if tag == "objects":
+        _, number, in_sequence = node
+        return (
+            (lambda _, objects: tuple(objects[number]))
+            if in_sequence
+            else (lambda _, objects: objects[number])
+        )
+    first = len(fields)
+    parts = [_assembler(child, fields) for child in node[-1]]
+    if all(child[0] == "field" for child in node[-1]):  # the usual flat sample
+        last = len(fields)
+        if tag == "dict":
+            keys = node[1]
+            return lambda tensors, _: dict(zip(keys, tensors[first:last]))
+        if tag != "namedtuple":
+            return lambda tensors, _: tensors[first:last]
+    if tag == "dict":
+        keys = node[1]
+        return lambda tensors, objects: {key: part(tensors, objects) for key, part in zip(keys, parts)}
+    if tag == "namedtuple":
+        cls = node[1]
+        return lambda tensors, objects: cls(*(part(tensors, objects) for part in parts))
+    return lambda tensors, objects: [part(tensors, objects) for part in parts]
+
+
+def samples_again(writer: _core.RowWriter, ring: _core.SharedRing, slot: int) -> list[Any]:
+    """The samples that the writer has taken so far, as they were: for when the batch turns out to need
+    torch's collate after all.
+    """
+    if writer.rows == 0:
+        return []
+    layout = writer.layout()
+    fields: list[tuple] = []
+    restore = _restorer(layout, fields)
+    tensors = _core.BatchFields(fields, True).copies(ring, slot, writer.rows)
+    objects = writer.objects()
+    return [restore(tensors, objects, row) for row in range(writer.rows)]
+
+
+def _restorer(node: tuple, fields: list[tuple]) -> Callable[[list, Any, int], Any]:
+    tag = node[0]
+    if tag == "field":
+        number, kind = len(fields), node[1]
+        fields.append(node[2:])
+        if kind == "tensor":
+            return lambda tensors, _, row: tensors[number][row].clone()
+        if kind == "array":
+            return lambda tensors, _, row: tensors[number][row].clone().numpy()
+        if kind in (float, int, bool):
+            return lambda tensors, _, row: tensors[number][row].item()
+        return lambda tensors, _, row: tensors[number][row].numpy()[()]  # a numpy scalar
+    if tag == "objects":
+        number = node[1]
+        return lambda _, objects, row: objects[number][row]
+    parts = [_restorer(child, fields) for child in node[-1]]
+    if tag == "dict":
+        keys = node[1]
+        return lambda tensors, objects, row: {
+            key: part(tensors, objects, row) for key, part in zip(keys, parts)
+        }
+    if tag == "namedtuple":
+        cls = node[1]
+        return lambda tensors, objects, row: cls(*(part(tensors, objects, row) for part in parts))
+    make = tuple if tag == "tuple" else list
+    return lambda tensors, objects, row: make(part(tensors, objects, row) for part in parts)

@@ -21,7 +21,7 @@ from ..._profiling.stages import collating
 from ...collate import as_shipped
 from ..states import dataset_parts, put_back
 from .backfill import Skipped, failure, is_of_sample
-from .packing import samples_again
+from .channel import samples_again
 
 
 class Rows:

@@ -1,10 +1,17 @@
-"""Pictures in files, by the C++ loader: on the CPU, or with a device's part in it."""
+"""Pictures in files, by the C++ loader: on the CPU, or with a device's part in it.
+
+Targets that are more than one int64 number each are looked up and transformed when their batch is handed out.
+The engine's labels are then positions: which row holds which sample is known only behind it, where a policy
+for errors may have put other samples into a batch.
+"""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +19,32 @@ import torch
 
 from ... import _core
 from ...datasets.pillow_decode import PillowDecoder
+from .mixing import Mixed
 from .native import NativeSpec
-from .targets import Targets
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views
+
+
+class Targets:
+    """`parts`: one for each of the datasets that follow one another: its samples' targets, and the function
+    that makes the consumer's of them, or None. Holds both; calls the function once for each sample of a
+    batch, in the batch's order.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Sequence[Any], Callable[[Any], Any] | None]]) -> None:
+        self.parts = tuple(parts)
+        self._ends = list(accumulate(len(values) for values, _ in self.parts))
+
+    def __call__(self, positions: Iterable[int]) -> list[Any]:
+        return [self._target(position) for position in positions]
+
+    def _target(self, position: int) -> Any:
+        number = bisect_right(self._ends, position)
+        values, function = self.parts[number]
+        target = values[position - (self._ends[number - 1] if number else 0)]
+        return target if function is None else function(target)
+
 
 _LARGE_BATCH_BYTES = 64 * 2**20
 
@@ -64,6 +92,7 @@ class ImageSpec(NativeSpec):
     index_maps: tuple[Sequence[int], ...]
     python_collate: Any = None
     on_error: str | None = None  # of a dataset that has a policy of its own
+    arrangement: type[list] | type[tuple] = list  # of pictures and labels
     leaves_out = counts_occurrences = True
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
@@ -87,9 +116,23 @@ class ImageSpec(NativeSpec):
             batch = [indices[i] for i in batch]
         return batch
 
-    def collated(self, made: tuple[Any, torch.Tensor]) -> list[Any]:
+    def mixes(self, core: Any, on_error: str) -> bool:
+        collate = self.python_collate
+        if collate is None or not collate.of_batch or collate.function is None or self.on_device:
+            return False
+        labelled = self.files.targets is None and self.files.labels.size > 0
+        return labelled and (self.on_error or on_error) == "raise" and core.mixes
+
+    def traced(self, rows: Any, *place: int) -> Mixed:
+        """What the collate_fn will do to the batch of these files; raises NotTraced."""
+        size = self.pipelines[0].fixed_shape
+        assert size is not None
+        labels = torch.from_numpy(self.files.labels[np.asarray(rows, dtype=np.int64)])
+        return self.python_collate.traced(labels, (len(labels), *size), *place)
+
+    def collated(self, made: tuple[Any, torch.Tensor]) -> Any:
         if self.views is None:
-            return list(made)
+            return self.arrangement(made)
         pictures, labels = made
         return [self.views.batch(pictures if isinstance(pictures, list) else [pictures]), labels]
 

@@ -17,8 +17,7 @@ from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
 from ..._tools.history.draws import watch_of
-from ..engine import Delivered, Setup
-from ..run_record import Counting, add_errors, empty_counters
+from ..engine import Counting, Delivered, Setup, add_errors, empty_counters
 from ..states import put_dataset_back, put_fetcher_back
 from .backfill import Backfill, Positions
 from .fetchers import Sink, make_fetcher

@@ -8,11 +8,11 @@ from typing import Any
 
 from ... import _core
 from ..._common.data_parallel import rank_of
-from ..._profiling.counters import thread_rows
-from ..._profiling.stages import NAMES, recorded, recording
+from ..._profiling.stages import NAMES, recorded, recording, thread_rows
 from ..._tools.history.draws import DrawWatch, watch_of
 from ..endings import closed_error
 from ..engine import Delivered, Setup
+from .mixing import Mixed, NotTraced
 
 
 class NativeSpec:
@@ -52,6 +52,10 @@ class NativeSpec:
         """What the core's next() returned, as default_collate returns it."""
         return made
 
+    def mixes(self, core: Any, on_error: str) -> bool:
+        """Whether `core` mixes the pictures of a batch, where traced() says how."""
+        return False
+
     def lists_ahead(self, batch_size: int | None) -> int:
         """Index lists that the core wants to know beforehand; 0: as many as torch would have sent."""
         return 0
@@ -78,9 +82,13 @@ class NativeEngine(MadeOnce):
         self.pins = spec.on_device
         self._spec, self.core, self._threads = spec, core, setup.threads
         self._progress, self._keys_wanted = setup.progress, spec.leaves_out
-        self._rank, self._range = rank_of(setup.loader), "wait" if setup.threads else "make"
-        # One entry per index list that is out, in order: None for one in the core, else the error it came to.
-        self._pending: deque[Exception | None] = deque()
+        self._rank = 0 if setup.loader.process_group is None else rank_of(setup.loader)
+        self._range = "wait" if setup.threads else "make"
+        # One entry per index list that is out, in order: None for one in the core, Mixed for one whose
+        # collate_fn was traced, else the error it came to.
+        self._pending: deque[Exception | Mixed | None] = deque()
+        self._mixes = bool(setup.threads) and spec.mixes(core, setup.on_error)
+        self._number = 0  # of the next batch to be submitted
         self._drained = False  # on_error="skip": the core knows how many batches there are
         self._closed = False
         self._place: tuple[int, int] = 0, 0  # seed and epoch
@@ -95,18 +103,38 @@ class NativeEngine(MadeOnce):
 
     def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
         self._pending.clear()
-        self._place, self._drained = (seed, epoch), False
+        self._place, self._drained, self._number = (seed, epoch), False, self._progress.yielded
         self.core.start_epoch(seed, epoch)
         if self._spec.counts_occurrences and (before := self._progress.indices_before()) is not None:
             self.core.skip(self._spec.rows(before))
 
     def submit(self, index: Any) -> None:
+        mixed = None
         try:
-            self.core.submit(self._spec.rows(index))
+            rows = self._spec.rows(index)
+            if self._mixes:
+                mixed = self._traced(rows)
+            if mixed is None or mixed.arguments is None:
+                self.core.submit(rows)
+            else:
+                self.core.submit_mixed(rows, *mixed.arguments)
         except Exception as error:
             self._pending.append(error.with_traceback(None))  # a traceback would hold the consumer's frames
         else:
-            self._pending.append(None)
+            self._pending.append(mixed)
+        self._number += 1
+
+    def _traced(self, rows: Any) -> Mixed | None:
+        """What the collate_fn makes of this batch, where it only mixes the pictures; None: it is called in
+        next(), where its errors belong, too.
+        """
+        try:
+            return self._spec.traced(rows, *self._place, self._number, self._rank)
+        except NotTraced:
+            self._mixes = False  # nor would it be for other batches
+        except Exception:
+            pass
+        return None
 
     def end_epoch(self) -> None:
         self.core.end_epoch()
@@ -115,7 +143,8 @@ class NativeEngine(MadeOnce):
     def next(self, timeout: float) -> Delivered | None:
         if not self._pending and not self._drained:
             return None
-        error, made = self._pending[0] if self._pending else None, None
+        ahead, made = self._pending[0] if self._pending else None, None
+        error = ahead if isinstance(ahead, Exception) else None
         if error is None:
             try:
                 made = self._made(timeout)
@@ -139,7 +168,11 @@ class NativeEngine(MadeOnce):
             self._pending.clear()
             return None
         wanted = self._keys_wanted and self._progress.log is not None
-        return self._delivered(self._spec.collated(made), self.core.keys if wanted else None)
+        rows = self.core.keys if wanted else None
+        if not isinstance(ahead, Mixed):
+            return self._delivered(self._spec.collated(made), rows)
+        batch = ahead.batch(made[0])
+        return Delivered(batch) if rows is None else Delivered(batch, rows=rows)
 
     def _made(self, timeout: float) -> Any:
         if not recording():

@@ -31,15 +31,13 @@ from torch.utils.data.dataloader import _DatasetKind
 from ... import _core
 from ..._pictures.asking import everywhere, look_around
 from ..._pictures.counts import PictureCounts
-from ..._profiling.counters import clock_on
 from ..._profiling.stacks import StackSampler
-from ..._profiling.stages import IDLE, SAMPLE, SEND, START, enter
+from ..._profiling.stages import IDLE, SAMPLE, SEND, START, clock_on, enter
 from ..._tools.history.draws import DrawWatch, put_back
 from ..._tools.history.stacks import write_stacks_to
 from . import channel
-from .channel import MESSAGE, Descriptor, RingHandle
+from .channel import MESSAGE, Descriptor, RingHandle, pack_value, write_pickle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
-from .packing import pack_value, write_pickle
 
 _GRACE_MS = 2000  # to end by itself when the parent has ended
 _PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on
@@ -53,7 +51,7 @@ def _pickler(file: Any) -> ForkingPickler:
 
 
 @dataclass
-class WorkerJob:
+class WorkerSetup:
     """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn
     travel together, so that a worker_init_fn that is a method of the dataset acts on the worker's copy.
     """
@@ -75,7 +73,7 @@ class WorkerJob:
     parent_pid: int
     state: dict[str, Any] | None = None  # to begin with
     between_epochs: bool = False  # and a new epoch begins there
-    watches: bool = False  # what the dataset draws is told along with each batch
+    watches: bool = False  # what the dataset draws is sent along with each batch
     stacks: Descriptor | None = None  # where the worker's Python stacks go when they are asked for
     draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
     pictures: bool = True  # those that the dataset opens wait until they are looked at
@@ -84,23 +82,23 @@ class WorkerJob:
     board: tuple[int, int, int] = (-1, 0, 0)
 
 
-def run_worker(job: WorkerJob) -> None:
+def run_worker(setup: WorkerSetup) -> None:
     """The process's target."""
     try:
         for fd in channel.parents_ends:
             os.close(fd)
         channel.parents_ends.clear()
-        _core.end_with_process(job.parent_pid, _GRACE_MS)
+        _core.end_with_process(setup.parent_pid, _GRACE_MS)
         _keep_freed_memory()
         _be_killed_first()
         _utils.signal_handling._set_worker_signal_handlers()
-        write_stacks_to(job.stacks)
+        write_stacks_to(setup.stacks)
         torch.multiprocessing._set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
-        clock = clock_on(job.ring.ring, *job.board)
+        clock = clock_on(setup.ring.ring, *setup.board)
         clock.attach(START)
         try:
-            _Worker(job, clock).run()
+            _Worker(setup, clock).run()
         finally:
             clock.end()
             clock.detach()
@@ -138,32 +136,32 @@ def _be_killed_first() -> None:
 
 
 class _Worker:
-    def __init__(self, job: WorkerJob, clock: _core.StageClock) -> None:
-        self._job = job
+    def __init__(self, setup: WorkerSetup, clock: _core.StageClock) -> None:
+        self._setup = setup
         self._clock = clock
-        self._dataset = job.dataset
-        self._ring = job.ring.ring
-        self._turns = None if job.turns < 0 else _core.TurnGate.on(self._ring, job.turns)
+        self._dataset = setup.dataset
+        self._ring = setup.ring.ring
+        self._turns = None if setup.turns < 0 else _core.TurnGate.on(self._ring, setup.turns)
         self._sink = Sink(self._ring)
         self._inbox: deque[tuple] = deque()
         self._layout_sent = -1
         self._state: bytes | None = None  # to send with the present batch
         self._ended = False
-        self._watch = DrawWatch() if job.watches else None
+        self._watch = DrawWatch() if setup.watches else None
         self._draws: Any = None  # before the present batch
-        self._pictures = PictureCounts() if job.pictures else None
+        self._pictures = PictureCounts() if setup.pictures else None
         self._fetcher: Any = None
         self._failure: ExceptionWrapper | None = (
             None  # of the start of the worker or its epoch, reported in place of batches
         )
-        self._where = f"in DataLoader worker process {job.worker_id}"
-        os.set_blocking(job.tasks.fd, False)
+        self._where = f"in DataLoader worker process {setup.worker_id}"
+        os.set_blocking(setup.tasks.fd, False)
         self._poll = select.poll()
-        self._poll.register(job.tasks.fd, select.POLLIN)
+        self._poll.register(setup.tasks.fd, select.POLLIN)
         self._parent: int | None = None
         self._starter = os.getppid()  # the parent, or its fork server
         try:
-            self._parent = os.pidfd_open(job.parent_pid)
+            self._parent = os.pidfd_open(setup.parent_pid)
             self._poll.register(self._parent, select.POLLIN)
         except (AttributeError, OSError):  # an old kernel, or a sandbox
             pass
@@ -174,7 +172,7 @@ class _Worker:
         self._seed()
         everywhere(self._pictures)
         self._start_user_code()
-        put_back(self._job.draws)
+        put_back(self._setup.draws)
         self._stacks = StackSampler(self._dataset, self._clock, patient=True)
         while True:
             enter(IDLE)
@@ -193,15 +191,15 @@ class _Worker:
             self._do(slot, task, length, bool(with_state), bool(turn))
 
     def _seed(self) -> None:
-        job = self._job
-        seed = job.base_seed + job.worker_id
+        setup = self._setup
+        seed = setup.base_seed + setup.worker_id
         random.seed(seed)
         torch.manual_seed(seed)
-        numpy.random.seed(_utils.worker._generate_state(job.base_seed, job.worker_id))
+        numpy.random.seed(_utils.worker._generate_state(setup.base_seed, setup.worker_id))
         self._shared_rng = torch.Generator()
-        self._reseed_pipe(job.shared_seed)
+        self._reseed_pipe(setup.shared_seed)
         _utils.worker._worker_info = _utils.worker.WorkerInfo(
-            id=job.worker_id, num_workers=job.num_workers, seed=seed, dataset=self._dataset
+            id=setup.worker_id, num_workers=setup.num_workers, seed=seed, dataset=self._dataset
         )
 
     def _reseed_pipe(self, shared_seed: int | None) -> None:
@@ -211,31 +209,31 @@ class _Worker:
 
     def _start_user_code(self) -> None:
         try:
-            if self._job.worker_init_fn is not None:
-                self._job.worker_init_fn(self._job.worker_id)
+            if self._setup.worker_init_fn is not None:
+                self._setup.worker_init_fn(self._setup.worker_id)
         except Exception:
             self._failure = self._wrapped()
         else:
             self._make_fetcher()
 
     def _make_fetcher(self) -> None:
-        job, self._failure = self._job, None
+        setup, self._failure = self._setup, None
         try:
-            self._fetcher = begin_at(job.state, job.between_epochs, self._dataset, self._new_fetcher)
-            job.state = None
+            self._fetcher = begin_at(setup.state, setup.between_epochs, self._dataset, self._new_fetcher)
+            setup.state = None
         except Exception:  # of the dataset's __iter__
             self._failure = self._wrapped()
 
     def _new_fetcher(self) -> Any:
-        job = self._job
+        setup = self._setup
         return make_fetcher(
-            job.dataset_kind,
+            setup.dataset_kind,
             self._dataset,
-            job.auto_collation,
-            job.collate_fn,
-            job.drop_last,
+            setup.auto_collation,
+            setup.collate_fn,
+            setup.drop_last,
             self._sink,
-            job.on_error,
+            setup.on_error,
         )
 
     def _resume(self, shared_seed: int | None) -> None:
@@ -248,11 +246,11 @@ class _Worker:
     def _next_message(self) -> tuple:
         while not self._inbox:
             try:
-                data = os.read(self._job.tasks.fd, 64 * MESSAGE.size)
+                data = os.read(self._setup.tasks.fd, 64 * MESSAGE.size)
             except BlockingIOError:
                 tells_in = self._stacks.tells_in()
                 if tells_in is not None and not self._poll.poll(1000 * tells_in):
-                    self._stacks.tell()
+                    self._stacks.notify()
                 if self._parent_is_gone(None if self._parent is not None else _PARENT_CHECK_MS):
                     return _STOP
                 continue
@@ -317,7 +315,7 @@ class _Worker:
             enter(SEND)
         except Exception as error:
             enter(SEND)
-            if isinstance(error, StopIteration) and self._job.dataset_kind == _DatasetKind.Iterable:
+            if isinstance(error, StopIteration) and self._setup.dataset_kind == _DatasetKind.Iterable:
                 return _END
             self._sink.samples = 0
             return self._wrapped()
@@ -339,7 +337,7 @@ class _Worker:
         keep it open here.
         """
         try:
-            state = worker_state(self._job.worker_id, self._fetcher)
+            state = worker_state(self._setup.worker_id, self._fetcher)
             return None if state is None else pickle.dumps(state, 5)
         except Exception:
             return pickle.dumps(self._wrapped(), 5)
@@ -356,25 +354,25 @@ class _Worker:
         sink, ring = self._sink, self._ring
         draws = None if self._draws is None else pickle.dumps(self._draws, 5)
         pictures = None if self._pictures is None else self._pictures.news()
-        told = sink.errors, self._state, draws, pictures
+        notes = sink.errors, self._state, draws, pictures
         if value is ROWS:
             writer: Any = sink.writer
             begin, length = writer.used_bytes, 0
             objects = writer.objects() or None
-            if writer.layout_number != self._layout_sent or objects is not None or any(told):
+            if writer.layout_number != self._layout_sent or objects is not None or any(notes):
                 layout = None if writer.layout_number == self._layout_sent else writer.layout()
-                end, _ = write_pickle(sink, begin, (layout, objects, *told), _pickler)
+                end, _ = write_pickle(sink, begin, (layout, objects, *notes), _pickler)
                 if end > ring.stride:
                     raise OverflowError(f"a batch of {end} bytes is longer than a slot of the shared ring")
                 length = end - begin
                 self._layout_sent = writer.layout_number
             self._answer(channel.ROWS, slot, task, begin, length)
             return
-        packed = pack_value(sink, (value, *told))
+        packed = pack_value(sink, (value, *notes))
         if packed is not None:
             self._answer(channel.TREE, slot, task, *packed)
             return
-        data = ForkingPickler.dumps((value, *told))  # torch's own way: tensors in files of their own
+        data = ForkingPickler.dumps((value, *notes))  # torch's own way: tensors in files of their own
         sink.reserved = ring.put(slot, 0, data, sink.reserved)
         self._answer(channel.INLINE, slot, task, 0, len(data))
 
@@ -383,6 +381,6 @@ class _Worker:
         if kind in (channel.ROWS, channel.TREE, channel.INLINE):
             self._clock.count_made()
         os.write(
-            self._job.answers.fd,
+            self._setup.answers.fd,
             MESSAGE.pack(kind, slot, task, begin, length, sink.reserved, sink.samples, 0, 0),
         )

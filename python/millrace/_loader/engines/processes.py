@@ -25,17 +25,25 @@ from torch.utils.data import IterDataPipe, MapDataPipe, _utils
 from torch.utils.data.dataloader import _sharding_worker_init_fn
 
 from ... import _core
-from ..._profiling.counters import WorkerCounters
 from ..._profiling.stacks import prepare
-from ..._profiling.stages import WAIT, during
+from ..._profiling.stages import WAIT, WorkerCounters, during
 from ..._tools.history.stacks import new_stacks, stacks_of
 from ..endings import closed_error
 from ..engine import Delivered, NeedsIndex, Setup
 from . import channel
 from .channel import MESSAGE, RingHandle
-from .process_worker import WorkerJob, run_worker
-from .slot_reader import SlotReader, state_of_worker
-from .worker_end import MOST_OUTSTANDING, Wake, WantOfMemory, WorkerEnd, end_workers, is_stopped, start
+from .process_worker import WorkerSetup, run_worker
+from .worker_end import (
+    MOST_OUTSTANDING,
+    SlotReader,
+    Wake,
+    WantOfMemory,
+    WorkerEnd,
+    end_workers,
+    is_stopped,
+    start,
+    state_of_worker,
+)
 from .workers import WorkerEngine
 
 _LEAST_SLOTS = 256  # sparse: a slot that was never used costs nothing
@@ -118,16 +126,16 @@ class ProcessEngine(WorkerEngine):
         tasks_out, tasks_in, answers_out, answers_in = channel.pipes()
         channel.parents_ends.update((tasks_in.fd, answers_out.fd))
         stacks = new_stacks()
-        job = WorkerJob(
+        setup = WorkerSetup(
             **common,
             worker_id=progress.worker_number(worker),
             tasks=tasks_out,
             answers=answers_in,
-            state=progress.places.state_of(worker),
+            state=progress.positions.state_of(worker),
             stacks=stacks,
             board=self._clocks.row_of(worker),
         )
-        process = context.Process(target=run_worker, args=(job,))
+        process = context.Process(target=run_worker, args=(setup,))
         process.daemon = True
         try:
             start(process)
@@ -315,7 +323,7 @@ class ProcessEngine(WorkerEngine):
             state = state_of_worker(ring.get(slot, 0, length)) if length else None
             ring.give_back(slot)
             if kind == channel.RESUMED:
-                self._progress.places.restarted(worker, state)
+                self._progress.positions.restarted(worker, state)
                 self._resumed += 1
             elif kind == channel.ENDED:
                 self._ended(worker, state)

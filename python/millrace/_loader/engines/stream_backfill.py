@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..._common.checksum import unsigned_state
+from ..._common.states import unsigned_state
 from ...errors import CorruptDataError
 from .stream_engine import END, Drawn, State, StreamEngine
 
@@ -40,16 +40,16 @@ class BackfillingEngine(StreamEngine):
         self._repetition = self._state.get("repetition", 0) - (given_now == 0)
 
     def _next_batch(self) -> Any:
-        job = self._spec
-        while job.most is None or self._given < job.most:
+        spec = self._spec
+        while spec.most is None or self._given < spec.most:
             rows, closed = self._gather()
-            pictures, samples = self._assemble(min(rows, job.batch_size))
-            if len(samples) == job.batch_size or (samples and job.partial):
+            pictures, samples = self._assemble(min(rows, spec.batch_size))
+            if len(samples) == spec.batch_size or (samples and spec.partial):
                 if self._state["repetition"] > self._repetition + 1:
                     break  # as in Python: data that gave nothing are not repeated
                 self._repetition = self._state["repetition"]
                 self._given += 1
-                if job.most is not None:
+                if spec.most is not None:
                     self._state = {**self._state, "given": [self._given, self._given]}
                 return self._collated(pictures, samples)
             if not closed:

@@ -24,9 +24,8 @@ import numpy as np
 import torch
 
 from ... import _core
-from ..._common.checksum import unsigned_state
-from ..._profiling.counters import thread_rows
-from ..._profiling.stages import COLLATE, WAIT, during
+from ..._common.states import unsigned_state
+from ..._profiling.stages import COLLATE, WAIT, during, thread_rows
 from ..._tools.history.recorder import Names
 from ..endings import closed_error
 from ..engine import Delivered
@@ -216,14 +215,14 @@ class StreamEngine(MadeOnce):
 
     def _take(self) -> Drawn:
         """The samples of the next batch; none at the end."""
-        job = self._spec
-        if job.in_lists:
+        spec = self._spec
+        if spec.in_lists:
             samples: list[Any] = next(self._samples, [])
         else:
-            samples = list(islice(self._samples, job.batch_size))
-            if len(samples) < job.batch_size and not job.partial:
+            samples = list(islice(self._samples, spec.batch_size))
+            if len(samples) < spec.batch_size and not spec.partial:
                 samples = []
-        return Drawn(samples, [unsigned_state(job.dataset)])
+        return Drawn(samples, [unsigned_state(spec.dataset)])
 
     def _ticket(self, picture: Any) -> int:
         if type(picture) is not Picture:

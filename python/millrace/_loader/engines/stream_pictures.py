@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _core
+from ...datasets.webdataset.decoders import IMAGE_EXTENSIONS, IMAGE_SPECS, picture
 from ...datasets.webdataset.flow import Context
-from ...datasets.webdataset.images import IMAGE_EXTENSIONS, IMAGE_SPECS, picture
 from ...datasets.webdataset.shards import ShardFlow, Shards
 
 

@@ -5,33 +5,103 @@ Each thread answers get_worker_info() for itself. The dataset is shared by the t
 is deep-copied for each, so that each has its own position). How it ends: close() tells the threads to stop;
 each finishes the sample it is in and is waited for (one that is inside torch when the interpreter is torn
 down aborts the process).
+
+The function get_worker_info() is imported by value all over the world (webdataset, timm, user code), so it
+must be that very function object that answers: its code is exchanged for one that asks the thread first. It
+stays what it is for all other threads and processes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import queue
+import random
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
-from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.recognising import NotLowered
 from ..._pictures.asking import asks, stops_asking
 from ..._pictures.counts import PictureCounts, add
-from ..._profiling.counters import clock_rows
 from ..._profiling.stacks import StackSampler
-from ..._profiling.stages import IDLE, SAMPLE, SEND, START, WAIT, during, enter
+from ..._profiling.stages import IDLE, SAMPLE, SEND, START, WAIT, clock_rows, during, enter
+from ..arguments import recognise_worker_init
 from ..endings import closed_error
 from ..engine import Setup
-from ..seeding import recognise_worker_init
 from .fetchers import Sink, begin_at, make_fetcher, worker_state, wrapped_error
-from .thread_info import as_no_worker, enter_worker
 from .workers import Answer, WorkerEngine
+
+_NAME = "_millrace_thread_worker"  # in torch's module, because its globals are what the function's code sees
+_here = threading.local()
+
+
+def _install() -> None:
+    module = _utils.worker
+    if hasattr(module, _NAME):
+        return
+
+    def get_worker_info():  # type: ignore[no-untyped-def]
+        return getattr(_millrace_thread_worker, "info", None) or _worker_info  # type: ignore[name-defined] # noqa: F821
+
+    setattr(module, _NAME, _here)
+    module.get_worker_info.__code__ = get_worker_info.__code__
+
+
+def enter_worker(worker_id: int, num_workers: int, base_seed: int, dataset: Any) -> None:
+    """Makes the calling thread a worker: get_worker_info() answers, with generators of the thread's own where
+    torch knows them.
+    """
+    _install()
+    seed = base_seed + worker_id
+    arguments: dict[str, Any] = {
+        "id": worker_id,
+        "num_workers": num_workers,
+        "seed": seed,
+        "dataset": dataset,
+    }
+    known = {field.name for field in dataclasses.fields(_utils.worker.WorkerInfo)} if _has_fields() else set()
+    if "rng" in known:
+        generators = (
+            random.Random(seed),
+            torch.Generator().manual_seed(seed),
+            _numpy_generator(base_seed, worker_id),
+        )
+        arguments["rng"] = _utils.worker._RNG(*generators)
+        arguments["worker_method"] = "thread"
+    _here.info = _utils.worker.WorkerInfo(**arguments)
+
+
+def _has_fields() -> bool:
+    return dataclasses.is_dataclass(_utils.worker.WorkerInfo)
+
+
+def _numpy_generator(base_seed: int, worker_id: int) -> Any:
+    try:
+        import numpy as np
+    except ImportError:
+        return None
+    return np.random.default_rng(_utils.worker._generate_state(base_seed, worker_id))
+
+
+@contextlib.contextmanager
+def as_no_worker() -> Iterator[None]:
+    """While entered, this thread is none: default_collate would put its batches into files of shared memory
+    for nothing.
+    """
+    info, _here.info = _here.info, None
+    try:
+        yield
+    finally:
+        _here.info = info
+
 
 _SIGNAL_SLICE_S = 0.05  # how long Ctrl-C may go unseen
 _TURN_CHECK_S = 60.0  # whoever ends the threads wakes them
@@ -59,7 +129,7 @@ class _Thread(threading.Thread):
         self.tasks: queue.SimpleQueue = queue.SimpleQueue()
         self._stopping = False
         self.doing: Any = None  # (task, index list, time.monotonic() when it began)
-        self._begin = progress.places.state_of(worker), progress.between_epochs
+        self._begin = progress.positions.state_of(worker), progress.between_epochs
         self._where = f"in DataLoader worker thread {self._number}"
         self.clock = _core.StageClock()
         self._pictures = PictureCounts() if loader.pictures == "lazy" else None
@@ -129,7 +199,7 @@ class _Thread(threading.Thread):
             if (tells_in := stacks.tells_in()) is not None:
                 with contextlib.suppress(queue.Empty):
                     return self.tasks.get(timeout=tells_in)
-                stacks.tell()
+                stacks.notify()
             return self.tasks.get()
         finally:
             enter(SAMPLE)
@@ -229,7 +299,7 @@ class ThreadEngine(WorkerEngine):
             if made is _ENDED:
                 self._ended(worker, state)
             elif made is _RESUME:
-                self._progress.places.restarted(worker, state)
+                self._progress.positions.restarted(worker, state)
             else:
                 samples, errors, batch, news = made
                 if news is not None:

@@ -5,12 +5,18 @@ its number is less than `ahead` above that of the batch which the consumer wants
 or ready. How many workers are at work at a time is decided where they are, so that none waits for the
 consumer: with `turns`, each task has the next turn, which its worker waits for (src/core/turn_gate.h).
 Batches depend on neither.
+
+The schedule has the rules of torch's loader. Lists go to the workers in turn; batches come back in the order
+of their lists, or with `in_order=False` as they arrive. A worker whose part of a stream has ended gets
+nothing more, and lists that it was given are passed over. Nothing in it waits, starts or ends anything, so it
+is tested by itself, against torch.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from torch._utils import ExceptionWrapper
@@ -18,10 +24,76 @@ from torch._utils import ExceptionWrapper
 from ... import _core
 from ..._profiling.stages import note_ready
 from ...errors import CorruptDataError
-from ..engine import Delivered, NeedsIndex, Setup
-from ..run_record import Counting, add_errors, empty_counters
-from ..schedule import END, WAIT, Schedule
+from ..engine import Counting, Delivered, NeedsIndex, Setup, add_errors, empty_counters
 from .backfill import Backfill, Positions
+
+WAIT, END = object(), object()
+
+
+class Schedule:
+    """`most`: index lists that may be out at a time, of all `workers` together."""
+
+    def __init__(self, workers: int, in_order: bool, most: int) -> None:
+        self._workers, self._in_order, self._most = workers, in_order, most
+        self.restart()
+
+    def restart(self, first: int = 0, ended: Collection[int] = ()) -> None:
+        """A new epoch; `first`: the worker of its first list; `ended`: workers that have nothing more."""
+        self.active = [worker not in ended for worker in range(self._workers)]
+        self.sent = self.wanted = 0  # lists that were assigned; the oldest that may still be delivered
+        self._next = first % self._workers
+        self._worker_of: dict[int, int] = {}  # tasks not delivered
+        self._loads = [0] * self._workers
+        self._arrived: dict[int, Any] = {}  # tasks made and not delivered
+
+    def assign(self) -> tuple[int, int] | None:
+        """(number of the task, worker) of the next index list; None: nobody takes it."""
+        for _ in range(self._workers):
+            worker, self._next = self._next, (self._next + 1) % self._workers
+            if self.active[worker] and (
+                self._in_order or self._loads[worker] < self._most // sum(self.active)
+            ):
+                break
+        else:
+            return None
+        task, self.sent = self.sent, self.sent + 1
+        self._worker_of[task] = worker
+        self._loads[worker] += 1
+        return task, worker
+
+    def arrive(self, task: int, answer: Any) -> None:
+        self._arrived[task] = answer
+
+    def take(self) -> Any:
+        """(task, worker, answer) of the batch to deliver next; WAIT: it has not arrived; END: none is
+        left.
+        """
+        while self.wanted < self.sent:
+            worker = self._worker_of.get(self.wanted)
+            if worker is not None and (self.wanted in self._arrived or self.active[worker]):
+                break
+            self._worker_of.pop(self.wanted, None)
+            self.wanted += 1
+        else:
+            return END
+        task = self.wanted if self._in_order else next(iter(self._arrived), self.wanted)
+        if task not in self._arrived:
+            return WAIT
+        worker = self._worker_of.pop(task)
+        self._loads[worker] -= 1
+        self.wanted += task == self.wanted
+        return task, worker, self._arrived.pop(task)
+
+    @property
+    def outstanding(self) -> int:
+        """Tasks that workers have not answered."""
+        return len(self._worker_of) - len(self._arrived)
+
+    @property
+    def ready(self) -> int:
+        """Batches that have arrived and wait to be delivered."""
+        return len(self._arrived)
+
 
 _EVERYBODY = 1 << 20  # more workers than there ever are
 
@@ -72,14 +144,14 @@ class WorkerEngine(Counting):
     # ---------------------------------------------------------------- index lists
 
     def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
-        places = self._progress.places
+        positions = self._progress.positions
         if self._epochs:
             while self._held:  # workers do what they would have done without limits
                 task, worker, index = self._held.popleft()
                 self._out(worker, task, index)
             # what they answer before that they have begun is of the epoch that was left
             self._resume(shared_seed)
-        self._schedule.restart(places.last + 1, places.ended)
+        self._schedule.restart(positions.last + 1, positions.ended)
         self._lists, self._positions, self._backfill, self._refetched = [], None, None, None
         self._needs_index = 0
         self._progress.starts(shared_seed if self._epochs else None)
@@ -201,7 +273,7 @@ class WorkerEngine(Counting):
     # ---------------------------------------------------------------- what workers say
 
     def _arrived(self, task: int, answer: Answer, worker: int) -> None:
-        self._progress.places.arrived(worker)
+        self._progress.positions.arrived(worker)
         if self._backfill is not None and task == self._backfill.number:
             self._refetched = answer
         else:
@@ -209,7 +281,7 @@ class WorkerEngine(Counting):
 
     def _ended(self, worker: int, state: Any) -> None:
         """Its part of a stream is used up."""
-        self._progress.places.has_ended(worker, state)
+        self._progress.positions.has_ended(worker, state)
         self._schedule.active[worker] = False
         if not self._persistent:
             self._dismiss(worker)

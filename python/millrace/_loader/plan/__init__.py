@@ -1,14 +1,13 @@
 """What of a loader the native engines can run, and why the rest cannot.
 
-`make_plan(loader)` looks at dataset, transform, sampler, collate_fn and worker_init_fn, each with the
-recogniser of one module of this package. Recognisers go by exact type or qualified name, so no optional
-library is imported, and a subclass that might behave differently is never mistaken for its base. Nothing here
-draws random numbers or touches a sample, but the first of an Arrow dataset, whose format only its own library
-knows.
+`make_plan(loader)` looks at dataset, transform, sampler, collate_fn and worker_init_fn, each with a
+recogniser. The dataset's class picks its own, so the modules of the others are not entered. Recognisers go by
+exact type or qualified name, so no optional library is imported, and a subclass that might behave differently
+is never mistaken for its base. Nothing here draws random numbers or touches a sample, but the first of an
+Arrow dataset, whose format only its own library knows.
 """
 
-from .batches import order_advice
-from .plan import Plan, Stage, make_plan
+from .plan import Plan, Stage, make_plan, order_advice
 from .streams import seen_as_inline
 
 __all__ = ["Plan", "Stage", "make_plan", "order_advice", "seen_as_inline"]

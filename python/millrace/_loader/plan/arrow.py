@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..._common.lowering.refusal import NotLowered, loaded
+from ..._common.lowering.recognising import NotLowered, loaded
 from ..._common.lowering.rows import Column, RowSet
 
 _DATASET = "datasets.arrow_dataset"

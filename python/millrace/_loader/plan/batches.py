@@ -9,20 +9,21 @@ import numpy as np
 from torch.utils.data import Subset
 from torch.utils.data._utils import collate
 
-from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.recognising import NotLowered
 from ...datasets.batches import BatchDataset
 from ...samplers import ChunkShuffle
-from ...samplers.native import inner_sampler
+from ...samplers.resumable import inner_sampler
 from ..engines.batches import BatchSource, BatchSpec
 from .collate import recognise_collate
 
 _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__")
 
 
-def is_batches(dataset: Any) -> bool:
-    while type(dataset) is Subset:
-        dataset = dataset.dataset
-    return isinstance(dataset, BatchDataset)
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = (
+    "[tokens, arrays, texts](tokens.md), [lines](lines.md), [tables](tables.md),"
+    " [HDF5 and Zarr](array_files.md)"
+)
 
 
 def recognise_batches(loader: Any) -> BatchSource:
@@ -70,20 +71,6 @@ def recognise_batch_collate(
     ):
         return f"{getattr(function, '__qualname__', type(function).__name__)}, into the batch", function
     return recognise_collate(function), None
-
-
-def order_advice(loader: Any) -> str | None:
-    """What the loader's order costs its dataset, if it is one that makes batches and there is something to
-    say.
-    """
-    dataset = loader.dataset
-    while type(dataset) is Subset:
-        dataset = dataset.dataset
-    return (
-        dataset.order_advice(inner_sampler(loader.batch_sampler or loader.sampler))
-        if isinstance(dataset, BatchDataset)
-        else None
-    )
 
 
 def batch_spec(loader: Any, source: BatchSource, collate_fn: Callable[[list], Any] | None) -> BatchSpec:

@@ -1,5 +1,5 @@
 """Datasets whose samples are rows in memory: torch's TensorDataset, StackDataset, ConcatDataset and Subset,
-of tensors, arrays, Arrow, and this package's Arrays and Tokens.
+of tensors, arrays, Arrow, and this package's Arrays, Tokens and plain Tables.
 
 A recognised dataset becomes a RowSet: its fields, each with the memory its rows lie in, and the shape of what
 default_collate makes of a batch. Only what default_collate gives back exactly is recognised, types by
@@ -19,26 +19,30 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from ... import _core
 from ..._common.lowering.memory_rows import TABLES, stacked, table_rows
-from ..._common.lowering.refusal import NotLowered, loaded
+from ..._common.lowering.recognising import NotLowered, loaded
 from ..._common.lowering.rows import Column, RowSet, row_form
 from ...datasets.arrays import Arrays
+from ...datasets.batches import BatchDataset
 from ...datasets.tokens import Tokens
 from ...datasets.tokens.windows import token_rows
 from .arrow import is_arrow, recognise_arrow
-from .tables import is_plain_table, recognise_table
+
+# What docs/native.md says of it (scripts/native_table.py).
+WORDS = (
+    'of CPU tensors and numeric numpy arrays; Hugging Face\'s Arrow datasets in the formats "torch" and'
+    ' "numpy" where their columns are numbers, or lists of numbers of one length, without nulls. Of any'
+    " strides: column by column (pandas' `.values`), sliced, transposed, expanded. Rows are copied into"
+    " the batch inside `next()` or, from 256 KiB on and out of mapped files, by the threads"
+)
 
 
-def is_in_memory(dataset: Any) -> bool:
-    """Whether recognise_rows() is the one to ask, or to say what keeps the dataset in Python."""
-    while type(dataset) is Subset:
-        dataset = dataset.dataset
-    if type(dataset) in _RECOGNISERS:
-        return True
-    return is_arrow(dataset) or _is_mapped_arrays(dataset) or is_plain_table(dataset)
+def lies_in_memory(dataset: BatchDataset) -> bool:
+    """Whether a dataset that makes batches has its rows in memory, so that recognise_rows() is asked."""
+    return _is_mapped_arrays(dataset) or is_plain_table(dataset)
 
 
 def _is_mapped_arrays(dataset: Any) -> bool:
-    # chunked files make whole batches instead (lowering/batches.py)
+    # chunked files make whole batches instead (batches.py)
     return type(dataset) is loaded("millrace.datasets.hdf5", "HDF5") and dataset.mapped_tables is not None
 
 
@@ -48,7 +52,7 @@ def recognise_rows(dataset: Any) -> RowSet:
         from ...datasets.hdf5 import mapped_rows
 
         return mapped_rows(dataset)
-    recognise = _RECOGNISERS.get(type(dataset))
+    recognise = ROWS.get(type(dataset))
     if recognise is None:
         recognise = (
             recognise_arrow if is_arrow(dataset) else recognise_table if is_plain_table(dataset) else None
@@ -208,7 +212,7 @@ def _as_array(indices: Any) -> np.ndarray:
     return array
 
 
-_RECOGNISERS: dict[type, Callable[[Any], RowSet]] = {
+ROWS: dict[type, Callable[[Any], RowSet]] = {
     **TABLES,
     TensorDataset: _tensor_dataset,
     StackDataset: _stack_dataset,
@@ -226,3 +230,19 @@ _METHODS = {
     }
     for cls in (TensorDataset, StackDataset, ConcatDataset, Subset, Arrays, Tokens)
 }
+
+
+def is_plain_table(dataset: Any) -> bool:
+    """Imports nothing: who has a Table has imported what is behind it."""
+    cls = loaded("millrace.datasets.tables.table", "Table")
+    return type(dataset) is cls and dataset.plain_tables() is not None
+
+
+def recognise_table(dataset: Any) -> RowSet:
+    """The RowSet of a Table for which is_plain_table() holds."""
+    columns = []
+    for field, tables in zip(dataset.fields, dataset.plain_tables()):
+        sample_type = torch.Tensor if field.shape else np.dtype(field.dtype).type
+        columns.append(Column(tuple(tables), sample_type, field.dtype, field.shape))
+    layout = (dict, tuple((field.name, number) for number, field in enumerate(dataset.fields)))
+    return RowSet("Table", len(dataset), tuple(columns), layout)

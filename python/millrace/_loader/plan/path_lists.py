@@ -1,7 +1,13 @@
-"""torchvision's datasets that are lists of paths and labels: DatasetFolder, Food101, and the like.
+"""Datasets that are lists of paths and labels: torchvision's DatasetFolder, Food101 and the like, and timm's.
 
 Which class it is says the module that the program has imported; what its __getitem__ does, the attributes
 that its code reads. A version of torchvision that reads others stays in Python.
+
+timm's ImageDataset over its folder reader is such a list, too, with timm's rule for pictures that cannot be
+read: the next sample comes in their place, which is the engine's policy "replace", whatever the loader's is.
+Two things differ: stats()["errors"] names them instead of a warning in timm's log, and more than ten bad ones
+behind each other are no error while there is a good one. Older versions of timm replace what is no picture,
+and raise for files that are missing or cut short; the engine replaces these, too.
 """
 
 from __future__ import annotations
@@ -19,11 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import _core
-from ..._common.lowering.refusal import NotLowered, loaded
+from ..._common.lowering.recognising import NotLowered, loaded
 from ...datasets.lazy_list import Targets as Labels
 from ...frozen_list import FrozenList
-from ..engines.images import Files
-from ..engines.targets import Targets
+from ..engines.images import Files, Targets
 from .source import Source
 
 _DATASETS = "torchvision.datasets"
@@ -57,10 +62,14 @@ class Layout:
     special: Callable[[Any], tuple[Callable[..., Listing], Any]] | None = None
     """Of a dataset whose listing() depends on more than the columns: it, and what it depends on; NotLowered:
     there is no native one."""
+    words: str = ""
+    """What docs/native.md says of it, where that is more than the class's name."""
+    opens: str = "by loader"
+    """The row of that page: "by loader", "itself", or "in any mode"."""
 
 
-def of_samples(name: str) -> Layout:
-    return Layout((name,), pairs)
+def of_samples(name: str, words: str = "", opens: str = "by loader") -> Layout:
+    return Layout((name,), pairs, words=words, opens=opens)
 
 
 def _pets(root: Any) -> tuple[Callable[..., Listing], Any]:
@@ -115,12 +124,14 @@ def _inaturalist(root: Any) -> tuple[Callable[..., Listing], Any]:
 _FILES = ("_image_files", "_labels")
 _BY_CATEGORY = frozenset({"os", "path", "join", "root"})
 LAYOUTS: dict[tuple[str, str], Layout] = {
-    ("folder", "DatasetFolder"): of_samples("samples"),
+    ("folder", "DatasetFolder"): of_samples(
+        "samples", "DatasetFolder, ImageFolder (also with `is_valid_file`), ImageNet, Country211"
+    ),
     ("eurosat", "EuroSAT"): of_samples("samples"),
     ("imagenette", "Imagenette"): of_samples("_samples"),
     ("stanford_cars", "StanfordCars"): of_samples("_samples"),
     ("rendered_sst2", "RenderedSST2"): of_samples("_samples"),
-    ("gtsrb", "GTSRB"): of_samples("_samples"),
+    ("gtsrb", "GTSRB"): of_samples("_samples", opens="itself"),
     ("places365", "Places365"): of_samples("imgs"),
     ("flowers102", "Flowers102"): Layout(_FILES),
     ("food101", "Food101"): Layout(_FILES),
@@ -133,6 +144,8 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
         ("_images", "_labels", "_bin_labels"),
         reads=frozenset({"_target_types", "append", "_segs", "len", "tuple"}),
         special=_pets,
+        words="OxfordIIITPet with `target_types` of categories",
+        opens="itself",
     ),
     ("caltech", "Caltech101"): Layout(
         ("index", "y", "categories"),
@@ -149,12 +162,17 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
             "len",
         },
         special=_caltech101,
+        words='Caltech101 with `target_type="category"`',
+        opens="in any mode",
     ),
-    ("caltech", "Caltech256"): Layout(("index", "y", "categories"), reads=_BY_CATEGORY, special=_caltech256),
+    ("caltech", "Caltech256"): Layout(
+        ("index", "y", "categories"), reads=_BY_CATEGORY, special=_caltech256, opens="in any mode"
+    ),
     ("inaturalist", "INaturalist"): Layout(
         ("index", "all_categories", "categories_map"),
         reads=_BY_CATEGORY | {"loader", "target_type", "append", "tuple", "len"},
         special=_inaturalist,
+        opens="in any mode",
     ),
 }
 
@@ -322,3 +340,55 @@ def _same_objects(known: Sequence[Any], column: Sequence[Any]) -> bool:
     if isinstance(column, FrozenList):
         return known is column
     return len(known) == len(column) and all(map(operator.is_, known, column))
+
+
+_READER = "timm.data.readers.reader_image_folder"
+_ATTRIBUTES = (
+    "reader",
+    "load_bytes",
+    "input_img_mode",
+    "transform",
+    "target_transform",
+    "additional_features",
+)
+# The names in the code of __getitem__, by generation: the newest, the one before, and that without features.
+_COMMON = {*_ATTRIBUTES, *("read", "Image", "open", "convert", "len", "_logger", "warning")}
+_COUNTING = {*("Exception", "filename", "str", "_consecutive_errors", "_ERROR_RETRY", "__getitem__")}
+_READS = (
+    _COMMON | {"range", "_max_retries", "IOError", "OSError", "RuntimeError"},
+    _COMMON | _COUNTING,
+    (_COMMON | _COUNTING) - {"additional_features"},
+)
+_READER_READS = ({"samples", "open"},)
+
+
+def recognise_timm(root: Any) -> Source:
+    """The Source of an ImageDataset; NotLowered when its samples must be made by Python."""
+    cls, base, reader = type(root), loaded("timm.data.dataset", "ImageDataset"), root.reader
+    folder = loaded(_READER, "ReaderImageFolder")
+    check_overrides(cls, base, _ATTRIBUTES)
+    if folder is None or type(reader) is not folder:
+        raise NotLowered(
+            f"timm's {cls.__name__} reads with {type(reader).__name__}, in Python; the engine reads what"
+            " ReaderImageFolder lists"
+        )
+    for owner, known in ((base, _READS), (folder, _READER_READS)):
+        if set(library_code(owner, "__getitem__").co_names) not in known:
+            raise NotLowered(f"{owner.__name__} of this timm reads samples in a way that is not known here")
+    if root.load_bytes or getattr(root, "additional_features", None) is not None:
+        raise NotLowered("load_bytes and additional_features make samples of another kind; leave them out")
+    if root.input_img_mode not in ("RGB", "", None):
+        raise NotLowered(f"input_img_mode={root.input_img_mode!r} has no native form; the engine makes RGB")
+    function = root.target_transform
+
+    def files() -> Files:
+        return known_files(root, [reader.samples], pairs, function)
+
+    return Source(
+        f"timm {cls.__name__}",
+        root.transform,
+        files,
+        any_mode=not root.input_img_mode,
+        target_transforms=() if function is None else (function,),
+        on_error="replace",
+    )

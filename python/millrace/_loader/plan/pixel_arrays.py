@@ -8,7 +8,7 @@ grey are an array whose three channels are the same memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,8 @@ import numpy as np
 import torch
 
 from ... import _core
-from ..._common.lowering.refusal import NotLowered, loaded
-from ..engines.images import Files
-from ..engines.targets import Targets
+from ..._common.lowering.recognising import NotLowered, loaded
+from ..engines.images import Files, Targets
 from .path_lists import check_overrides, library_code
 from .source import Source
 
@@ -37,13 +36,19 @@ class Layout:
     reads: frozenset[str]
     as_int: bool = True
     """Whether a target is int(label)."""
+    words: str = ""
+    """What docs/native.md says of it, where that is more than the class's name."""
 
 
 _GREY = Layout("nhw", "targets", frozenset({"int", "numpy"}))
 _TRANSPOSED = Layout("nchw", "labels", frozenset({"int", "np", "transpose"}))
 LAYOUTS: dict[tuple[str, str], Layout] = {
-    ("torchvision.datasets.cifar", "CIFAR10"): Layout("nhwc", "targets", frozenset(), as_int=False),
-    ("torchvision.datasets.mnist", "MNIST"): _GREY,
+    ("torchvision.datasets.cifar", "CIFAR10"): Layout(
+        "nhwc", "targets", frozenset(), as_int=False, words="CIFAR10 and CIFAR100"
+    ),
+    ("torchvision.datasets.mnist", "MNIST"): replace(
+        _GREY, words="MNIST and its kin (EMNIST, FashionMNIST, KMNIST)"
+    ),
     ("torchvision.datasets.mnist", "QMNIST"): Layout("nhw", "targets", frozenset({"int", "numpy", "compat"})),
     ("torchvision.datasets.svhn", "SVHN"): _TRANSPOSED,
     ("torchvision.datasets.stl10", "STL10"): _TRANSPOSED,

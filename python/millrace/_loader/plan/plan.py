@@ -6,29 +6,36 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
-from torch.utils.data import SequentialSampler, default_collate
+from torch.utils.data import ConcatDataset, SequentialSampler, Subset, default_collate
 from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
-from ..._common.lowering.holders import holder_name
-from ..._common.lowering.refusal import NotLowered
+from ..._common.lowering.recognising import NotLowered, holder_name
 from ..._common.lowering.rows import RowSet
-from ...samplers.native import inner_sampler
+from ...datasets.batches import BatchDataset
+from ...samplers import BatchSampler, RandomSampler, native
+from ...samplers.global_order import GlobalOrderSampler
+from ...samplers.resumable import inner_sampler
+from ..arguments import recognise_worker_init
 from ..engine import EngineSpec
 from ..engines.images import Files, ImageSpec
 from ..engines.rows import RowsSpec
-from ..seeding import recognise_worker_init
-from .batches import BatchSource, batch_spec, is_batches, recognise_batch_collate, recognise_batches
-from .collate import recognise_collate
+from .batches import BatchSource, batch_spec, recognise_batch_collate, recognise_batches
+from .collate import (
+    PythonCollate,
+    recognise_any_collate,
+    recognise_batch_function,
+    recognise_collate,
+    with_targets,
+)
 from .decoding import decoded_on_device
-from .grey import grey_chains
-from .in_memory import is_in_memory, recognise_rows
-from .python_collate import PythonCollate, recognise_any_collate, recognise_batch_function, with_targets
-from .samplers import has_torchs_order, is_plain, sampler_name
-from .source import Source
-from .sources import joins_pictures, recognise_source
-from .streams import Stream, is_stream, recognise_stream
+from .in_memory import ROWS, lies_in_memory, recognise_rows
+from .source import Source, grey_chains
+from .sources import IS_PYTHON, PICTURES, joins_pictures, recognise_source
+from .streams import Stream, recognise_stream
+from .timm_collate import is_fast_collate
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered
@@ -66,6 +73,7 @@ class Plan:
         return "\n".join(lines)
 
 
+_STREAM, _ARROW = "millrace.datasets.webdataset.dataset.WebDataset", "datasets.arrow_dataset.Dataset"
 _ON_GPU = {
     False: "by nvJPEG, with the transforms, what it can do",
     True: "by nvJPEG, with the transforms, a share that keeps GPU and threads busy",
@@ -95,6 +103,10 @@ class _Stages:
             return value
         return None
 
+    def ask_worker_init(self, loader: Any) -> None:
+        function, workers = loader.worker_init_fn, loader.num_workers
+        self.ask("worker_init_fn", lambda: (recognise_worker_init(function, workers), None))
+
     def refusing(self) -> list[str]:
         return [name for name, (native, _) in self.answers.items() if not native]
 
@@ -113,35 +125,37 @@ class _Stages:
         )
 
 
-def make_plan(loader: Any) -> Plan:
-    """The plan for the next iterator of `loader`, a millrace.DataLoader; draws nothing and reads no file."""
-    plan = _plan_on_the_cpu(loader)
+def make_plan(loader: Any, explained: bool = True) -> Plan:
+    """The plan for the next iterator of `loader`, a millrace.DataLoader; draws nothing and reads no file.
+    `explained`: with all stages, also where the dataset's class alone says that there is no spec.
+    """
+    plan = _plan_on_the_cpu(loader, explained)
     if loader.decode == "cpu" or loader._millrace_device is None:
         return plan
     return Plan(plan.stages, *decoded_on_device(loader, plan.spec))
 
 
-def _plan_on_the_cpu(loader: Any) -> Plan:
+def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     if loader.native == "never":
         return Plan((Stage("loader", False, 'native="never" was asked for'),), None)
-
-    if is_stream(loader.dataset):
+    kind = _kind(loader.dataset)
+    if kind == "stream":
         return _stream_plan(loader)
-    if is_batches(loader.dataset) and not is_in_memory(loader.dataset):
+    if kind == "batches":
         return _batch_plan(loader)
+    if kind == "python" and not explained:
+        return Plan((), None)
     stages = _Stages()
-    data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader))
+    data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader, kind))
     transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
     if isinstance(data, Source) and data.target_transforms:
-        stages.ask("target_transform", lambda: (_told_of_targets(data), None))
+        stages.ask("target_transform", lambda: (_targets_reason(data), None))
         stages.beside.add("target_transform")
     stages.ask("sampler", lambda: _sampler(loader))
     collate: PythonCollate | None = stages.ask("collate_fn", lambda: _collate(loader, data, transform))
     if collate is not None:
         stages.beside.add("collate_fn")
-    stages.ask(
-        "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
-    )
+    stages.ask_worker_init(loader)
     spec: EngineSpec | None = None
     if isinstance(data, RowSet) and not stages.refusing():
         spec = _rows_spec(loader, data, collate)
@@ -149,11 +163,53 @@ def _plan_on_the_cpu(loader: Any) -> Plan:
         # Last, because the table of a big folder takes a while when it is first made.
         files: Files | None = stages.ask("dataset", lambda: _files(data))
         if files is not None and transform is not None:
+            pipelines, made = transform
+            arrangement: type[list] | type[tuple] = list
             if files.targets is not None:
                 collate = with_targets(collate, files.targets)
-            pipelines, made = transform
-            spec = ImageSpec(files, tuple(pipelines), made.views, data.index_maps, collate, data.on_error)
+            elif collate is not None and made.views is None and is_fast_collate(loader, made.dtype):
+                stages.ask(
+                    "collate_fn", lambda: ("fast_collate; rows are written straight into the batch", None)
+                )
+                stages.beside.discard("collate_fn")
+                collate, arrangement = None, tuple
+            options = data.index_maps, collate, data.on_error, arrangement
+            spec = ImageSpec(files, tuple(pipelines), made.views, *options)
     return Plan(stages.finish(), spec)
+
+
+def _kind(dataset: Any) -> str:
+    """Who is asked about a dataset. Its class picks the one recogniser that can say yes, or why not; the
+    modules of the others are not entered. Goes by names where a class may not have been imported.
+    """
+    root = _root(dataset)
+    cls = type(root)
+    bases = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
+    if _STREAM in bases and root is dataset:
+        return "stream"
+    if isinstance(root, BatchDataset):
+        return "rows" if cls in ROWS or lies_in_memory(root) else "batches"
+    if cls is ConcatDataset and joins_pictures(root):
+        return "pictures"
+    if cls in ROWS or f"{cls.__module__}.{cls.__qualname__}" == _ARROW:
+        return "rows"
+    return "pictures" if bases & PICTURES or "__getitems__" in getattr(root, "__dict__", ()) else "python"
+
+
+def _root(dataset: Any) -> Any:
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    return dataset
+
+
+def order_advice(loader: Any) -> str | None:
+    """What the loader's order costs its dataset, if it is one that makes batches and there is something to
+    say.
+    """
+    root = _root(loader.dataset)
+    if not isinstance(root, BatchDataset):
+        return None
+    return root.order_advice(inner_sampler(loader.batch_sampler or loader.sampler))
 
 
 def _stream_plan(loader: Any) -> Plan:
@@ -162,9 +218,7 @@ def _stream_plan(loader: Any) -> Plan:
     transform = stages.ask("transform", lambda: _transform(stream)) if stream is not None else None
     if loader._auto_collation:
         stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
-    stages.ask(
-        "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
-    )
+    stages.ask_worker_init(loader)
     spec: StreamSpec | None = None
     if stream is not None and transform is not None and not stages.refusing():
         (pipeline,), decides = transform[0], "decides about pictures that cannot be decoded"
@@ -180,9 +234,7 @@ def _batch_plan(loader: Any) -> Plan:
     source: BatchSource | None = stages.ask("dataset", lambda: _batches(loader))
     stages.ask("sampler", lambda: _sampler(loader))
     collate = stages.ask("collate_fn", lambda: recognise_batch_collate(loader, source))
-    stages.ask(
-        "worker_init_fn", lambda: (recognise_worker_init(loader.worker_init_fn, loader.num_workers), None)
-    )
+    stages.ask_worker_init(loader)
     return Plan(
         stages.finish(), None if stages.refusing() or source is None else batch_spec(loader, source, collate)
     )
@@ -198,9 +250,11 @@ def _stream(loader: Any) -> tuple[str, Stream]:
     return f"{stream.name}, its pictures read by the engine's threads, the rest in the consumer's", stream
 
 
-def _dataset(loader: Any) -> tuple[str, Source | RowSet]:
+def _dataset(loader: Any, kind: str) -> tuple[str, Source | RowSet]:
     dataset = loader.dataset
-    if is_in_memory(dataset) and not joins_pictures(dataset):
+    if kind == "python":
+        raise NotLowered(f"{type(_root(dataset)).__name__} {IS_PYTHON}")
+    if kind == "rows":
         rows = recognise_rows(dataset)
         if loader.on_error != "raise" and rows.refuses:
             raise NotLowered(
@@ -252,6 +306,8 @@ def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]
     if not isinstance(source, Source):
         if made.views is not None:
             raise NotLowered("streams have no native form for several views of a picture; index the shards")
+        if made.row_type is np.ndarray:
+            raise NotLowered("streams make tensors, and ToNumpy arrays; use MaybePILToTensor")
         return made, made.chains, made.names
     if source.any_mode and not made.begins_with_rgb:
         raise NotLowered(
@@ -266,7 +322,7 @@ def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]
     return made, made.chains, made.names
 
 
-def _told_of_targets(source: Source) -> str:
+def _targets_reason(source: Source) -> str:
     names = dict.fromkeys(map(holder_name, source.target_transforms))
     return f"{', '.join(names)}, called in next() for each sample of the batch, in order"
 
@@ -281,12 +337,11 @@ def _sampler(loader: Any) -> tuple[str, None]:
     if not loader._auto_collation:
         raise NotLowered("batch_size=None hands out single samples; give a batch_size to batch natively")
     index_sampler = loader._index_sampler
-    if is_plain(index_sampler):
-        return (
-            (
-                f"{sampler_name(index_sampler)},"
-                f" {'torch' if has_torchs_order(index_sampler) else 'millrace'}'s order and draws"
-            ),
-            None,
-        )
-    return f"{sampler_name(index_sampler)} runs in the consumer's thread and feeds the engine", None
+    batches, name = native(index_sampler), type(index_sampler).__name__
+    if type(batches) is BatchSampler:
+        name = f"{type(batches.sampler).__name__} in batches of {batches.batch_size}"
+        if (sampler := native(batches.sampler)) is not None:
+            own = isinstance(sampler, GlobalOrderSampler)
+            computed = isinstance(sampler, RandomSampler) and sampler.is_computed()
+            return f"{name}, {'millrace' if own or computed else 'torch'}'s order and draws", None
+    return f"{name} runs in the consumer's thread and feeds the engine", None

@@ -12,7 +12,7 @@ import numpy as np
 from torch.utils.data import default_collate
 
 from ... import _core
-from ..._common.lowering.refusal import NotLowered, loaded
+from ..._common.lowering.recognising import NotLowered, loaded
 from ...datasets.webdataset import IndexedWebDataset
 from ...datasets.webdataset.collation import default_collation_fn
 from ...datasets.webdataset.flow import Stage

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import default_collate
 
 from ... import _core
-from ..._common.devices import batch_memory
-from ..._common.lowering.refusal import NotLowered, loaded
-from ..tuning.numbers import Auto
+from ..._common.lowering.recognising import NotLowered
+from ..arguments import Auto
+from ..engine import batch_memory
 
 if TYPE_CHECKING:
     from ...datasets.webdataset import WebDataset
@@ -41,12 +41,6 @@ def seen_as_inline(loader: Any) -> Any:
         _millrace_readers=readers_of(loader),
     )
     return view
-
-
-def is_stream(dataset: Any) -> bool:
-    """Imports nothing: who has a WebDataset has imported what is behind it."""
-    cls = loaded("millrace.datasets.webdataset.dataset", "WebDataset")
-    return cls is not None and isinstance(dataset, cls)
 
 
 _DECISIVE = ("__iter__", "_items", "_flow", "_source", "stages", "iterate")

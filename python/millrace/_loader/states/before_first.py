@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 
-from ..._common.generator_state import packed
-from ..._common.stateful import state_of
-from .dataset_epochs import epoch_of
-from .generators import draw_base_seed, generator_states, global_generator_at
+from ..._common.generators import draw_base_seed, generator_states, global_generator_at, packed
+from ..._common.states import state_of
+from .epochs import epoch_of
 from .index_cursor import IndexCursor
 from .progress import Progress
 from .saved import CursorStart

@@ -17,14 +17,12 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler
 
-from ..._common.checksum import unsigned_state
-from ..._common.generator_state import packed, unpacked
-from ..._common.stateful import is_stateful, state_of
+from ..._common.generators import generator_states, generators_at, global_generator_at, packed, unpacked
+from ..._common.states import is_stateful, state_of, unsigned_state
 from ..._profiling.stages import DRAW, enter, recorded, recording
 from ...samplers import native
-from ...samplers.native import inner_sampler
+from ...samplers.resumable import inner_sampler
 from ...samplers.shuffle_buffer import ShuffledSampler
-from .generators import generator_states, generators_at, global_generator_at
 from .index_lists import (
     DRAWS_ANEW,
     DRAWS_NOTHING,
@@ -39,7 +37,7 @@ from .saved import CursorStart
 _END = object()
 
 
-_Place = tuple[int, int, Any]
+_Position = tuple[int, int, Any]
 """Behind an index list that was drawn: lists, samples, and what `states_of` makes the samplers' states of, or
 None. A plain tuple, as each list has one.
 """
@@ -98,10 +96,10 @@ class IndexCursor:
         self._packed: dict[str, str | None] = {}  # the same as text, as far as it was asked for
         self._again = list(self._start.again)  # lists that come again after the last one
         # of what was drawn, and handed out
-        self._last: _Place = (self._start.lists, self._start.samples, None)
+        self._last: _Position = (self._start.lists, self._start.samples, None)
         self._at = self._last
         # between the two, and their lists, without keep_items
-        self.ahead: deque[tuple[_Place, Any]] = deque()
+        self.ahead: deque[tuple[_Position, Any]] = deque()
         # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the
         # highest handed out.
         self._items: dict[int, Any] = {}

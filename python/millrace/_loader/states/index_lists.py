@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+import torch
 from torch.utils.data import (
     BatchSampler,
     DistributedSampler,
@@ -19,13 +20,11 @@ from torch.utils.data import (
 )
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
-from ..._common.checksum import unsigned_state
-from ..._common.state_fields import REMEDY, Fields
-from ..._common.stateful import is_stateful, put_back, state_of
+from ..._common.states import REMEDY, Fields, is_stateful, put_back, state_of, unsigned_state
 from ...errors import StateError
 from ...samplers import BatchSampler as OurBatchSampler
 from ...samplers import native
-from ...samplers.native import inner_sampler
+from ...samplers.resumable import inner_sampler
 from .saved import CursorStart
 
 DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
@@ -89,10 +88,10 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
         else:
             known.load_state_dict(start.iterator_state)
     lists = known.arrays() if as_arrays and type(known) is OurBatchSampler else iter(known)
-    if not hasattr(lists, "place"):
+    if not hasattr(lists, "state_at"):
         return Lists(lists, lambda: (None, unsigned_state(lists)), begins_anew=begins_anew)
     # A position for each list, and a state for the one that is asked for.
-    return Lists(lists, lists.place, lambda place, _: (None, lists.state_at(place)), begins_anew=begins_anew)
+    return Lists(lists, lists.position, lambda at, _: (None, lists.state_at(at)), begins_anew=begins_anew)
 
 
 def _of_batches(batches: BatchSampler, start: CursorStart) -> Lists:
@@ -170,3 +169,14 @@ def _skip(iterator: Iterator[Any], count: int, what: str) -> None:
         raise StateError(
             f"the state is from behind {count} {what}, and the sampler gives only {given}: {REMEDY}"
         )
+
+
+def own_generators(loader: Any) -> dict[str, torch.Generator]:
+    """Generators that were given to the loader and to its sampler, each once."""
+    inner = getattr(inner_sampler(loader._index_sampler), "generator", None)
+    generators = {"loader": loader.generator}
+    if inner is not loader.generator:
+        generators["sampler"] = inner
+    return {
+        name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)
+    }

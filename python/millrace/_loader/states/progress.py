@@ -1,9 +1,9 @@
 """How far a loader's latest iterator has come, kept where the loader can be asked for it after the iterator
 has gone.
 
-Told by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` after them, `cursor`
-at the start of each epoch, `turn` for each batch that goes to the consumer (or ends in an error), `finish`
-after the last.
+Notified by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` after them,
+`cursor` at the start of each epoch, `deliver` for each batch that goes to the consumer (or ends in an error),
+`finish` after the last.
 """
 
 from __future__ import annotations
@@ -18,18 +18,14 @@ import torch
 from torch.utils.data.dataloader import _DatasetKind
 
 from ..._common.data_parallel import agreed_steps, part_of, shared_seed
-from ..._common.generator_state import packed, unpacked
-from ..._common.stateful import is_stateful
+from ..._common.generators import EarlyDraws, draw_base_seed, global_generator_at, packed, unpacked
+from ..._common.states import is_stateful
 from ...errors import UnavailableError
-from .dataset_epochs import declared_steps, own_steps, tell_workers
-from .dataset_parts import dataset_parts
-from .generators import EarlyDraws, draw_base_seed, global_generator_at, own_generators
+from .epochs import SamplerEpochs, WorkerPositions, declared_steps, notify_workers, own_steps
 from .index_cursor import IndexCursor, Steps
-from .index_lists import draws_unknown
-from .remembering import Remembering
-from .sampler_epochs import SamplerEpochs
+from .index_lists import draws_unknown, own_generators
 from .saved import CursorStart, SavedState
-from .worker_places import WorkerPlaces
+from .written import Written, dataset_parts
 
 if TYPE_CHECKING:
     from ..engine import Delivered
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Progress(Remembering):
+class Progress(Written):
     """One iterator's position in its data; `state()` is what DataLoader.state_dict returns."""
 
     _loader_epochs: SamplerEpochs
@@ -79,7 +75,7 @@ class Progress(Remembering):
         self._behind: dict[str, Any] | None = None  # the cursor's state after the epoch
         self._snapshot: dict[str, Any] | None = None  # the last one, where not every step has one
         left, ended = (None, ()) if saved is None else (saved.workers, saved.ended_workers)
-        self.places = WorkerPlaces(self.workers, self.streams, left, ended)
+        self.positions = WorkerPositions(self.workers, self.streams, left, ended)
         self._inline: Callable[[], Any] = _nothing
         self._parts: tuple[Any, Any] = (None, None)
         self._held: Any = None  # batches that wait elsewhere to be delivered; see hold()
@@ -94,11 +90,11 @@ class Progress(Remembering):
             if saved.workers_then != self.workers:
                 saved.last_worker = -1
 
-    # ---------------------------------------------------------------- told by iterators
+    # ---------------------------------------------------------------- notified by iterators
 
     def workers_begin(self, dataset: Any, resumes: bool) -> None:
         """Before workers begin an epoch."""
-        self._dataset_epoch = tell_workers(dataset, self.saved if resumes else None)
+        self._dataset_epoch = notify_workers(dataset, self.saved if resumes else None)
 
     def prepare(self) -> None:
         """Before torch's draws. A state from after an epoch becomes the start of the next one."""
@@ -116,7 +112,7 @@ class Progress(Remembering):
             self.epoch += 1
         else:
             self._base_seed = None  # drawn below or by torch
-            self.places.forget()
+            self.positions.forget()
         self._shared_seed = None  # torch draws one for each epoch
         if saved.cursor.drew_when_made:
             return
@@ -172,7 +168,7 @@ class Progress(Remembering):
             start is not None and not self.saved.finished and not (self.streams and self.saved.reads_again)
         )
         self._yielded = self._resumed_at = self.saved.yielded if goes_on else 0
-        self.places.start_epoch(self.saved.last_worker if goes_on else -1, goes_on)
+        self.positions.start_epoch(self.saved.last_worker if goes_on else -1, goes_on)
         self.finished, self._behind = False, None
         self._held = self._left_out_then = None
         self._left_out_before_epoch = self.left_out()
@@ -209,18 +205,18 @@ class Progress(Remembering):
         self._shared_seed = self._shared_seed if shared_seed is None else shared_seed
         self._snapshot = None if self._every == 1 else self._now()
 
-    def turn(self, delivered: Delivered) -> None:
+    def deliver(self, delivered: Delivered) -> None:
         """A batch goes to the consumer, or the error that it came to."""
         if self.log is not None:
             self.log.made += 1
         if self._held is None:
-            self._turn(delivered)
+            self._deliver(delivered)
             return
         # The batch belongs to who asked for it, who may drop it before its turn.
         kept, parts, left_out = delivered.without_batch(), self._live_parts(), self.left_out()
-        self._held.append(lambda: self._turn(kept, parts, left_out))
+        self._held.append(lambda: self._deliver(kept, parts, left_out))
 
-    def _turn(self, delivered: Delivered, parts: Any = None, left_out: int | None = None) -> None:
+    def _deliver(self, delivered: Delivered, parts: Any = None, left_out: int | None = None) -> None:
         if parts is not None:
             self._parts = parts
         self._left_out_then = left_out
@@ -229,7 +225,7 @@ class Progress(Remembering):
             self.remember_start()  # where the samplers stood when the first list was drawn
         item, worker = self._cursor.handed_out(delivered.number), delivered.worker
         if worker is not None:
-            self.places.handed_out(worker, delivered.state)
+            self.positions.handed_out(worker, delivered.state)
         self._yielded += 1
         if log is not None:
             if delivered.rows is not None or self.streams:
@@ -240,7 +236,7 @@ class Progress(Remembering):
 
     def hold(self, most: int) -> None:
         """From now on, in this epoch, batches wait elsewhere until the consumer takes them: as many as
-        `most`, which says take_turns().
+        `most`, which says take_delivered().
         """
         self._held, self._most_held = deque(), most
         if (parts := self._live_parts()) is not None:
@@ -250,8 +246,8 @@ class Progress(Remembering):
     def held(self) -> int:
         return len(self._held or ())
 
-    def take_turns(self, count: int | None) -> None:
-        """The consumer takes the oldest of the batches that wait, `count` turns of them; None: what is left,
+    def take_delivered(self, count: int | None) -> None:
+        """The consumer takes the oldest of the batches that wait, `count` of them; None: what is left,
         the epoch's end too.
         """
         for _ in range(self.held if count is None else min(count, self.held)):

@@ -1,16 +1,17 @@
-"""A state that was loaded, looked at and understood: what the next iterator begins with."""
+"""A state that was loaded, looked at and understood; and one state made of all ranks'."""
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..._common.checksum import verified
-from ..._common.state_fields import REMEDY, Fields
+from ..._common.ranks import gathered
+from ..._common.states import KEY, REMEDY, Fields, signed, verified
 from ...errors import StateError, WorkersError
-from ...samplers.native import inner_sampler
+from ...samplers.resumable import inner_sampler
 
 VERSION = 1
 _INLINE_KEY, _WORKERS_KEY, _LAST_KEY = "_num_yielded", "_snapshot", "_last_yielded_worker_id"
@@ -118,7 +119,7 @@ class SavedState:
         at_a_start = self.finished or not (self.yielded or self.replay)
         if self.workers_then == workers or not (self.holds_dataset or (streams and not at_a_start)):
             return
-        whose = "a place in an iterable dataset" if streams else "the state of a Stateful dataset"
+        whose = "a position in an iterable dataset" if streams else "the state of a Stateful dataset"
         raise WorkersError(
             f"this state was saved with num_workers={self.workers_then}, and the loader has {workers}:"
             f" {whose} belongs to the worker that runs it. Load the state with"
@@ -268,3 +269,85 @@ def fingerprint(loader: Any) -> dict[str, Any]:
         "batch_size": loader.batch_size,
         "drop_last": loader.drop_last,
     }
+
+
+def gather_state(loader: Any) -> dict[str, Any]:
+    """The state of all ranks' loaders as one, the same on each rank: merge_states() of every rank's
+    `loader.state_dict()`.
+
+    A collective call where torch.distributed is initialised: all ranks make it, at the same step.
+    """
+    return merge_states(gathered(loader.state_dict()))
+
+
+def merge_states(states: Sequence[dict[str, Any]], verify: bool = True) -> dict[str, Any]:
+    """One state for any number of ranks, workers and any batch size, from the states of all ranks, in order
+    of rank.
+
+    Loaded by each of the new ranks, the rest of the epoch is the same samples in the same global order. For
+    map-style datasets whose order is known to all ranks: torch's DistributedSampler, the samplers of
+    millrace.samplers, or a single rank. StateError when the states are not of one step of one run, or hold
+    what belongs to one worker (the state of a Stateful dataset, an iterable dataset), or when one is damaged;
+    `verify=False` takes states that were changed on purpose.
+    """
+    if isinstance(states, dict):
+        raise TypeError(
+            "merge_states() takes the states of all ranks in a list; of a single rank: merge_states([state])"
+        )
+    if not states:
+        raise ValueError("merge_states([]): there is no state to merge")
+    for rank, state in enumerate(states):
+        if isinstance(state, dict) and "millrace" not in state:
+            raise StateError(
+                f"the state of rank {rank} is not from millrace.DataLoader; only its states can be merged"
+            )
+    read = [SavedState.read(state, verify) for state in states]
+    first = read[0]
+    for rank, saved in enumerate(read):
+        for what, ours, theirs in (
+            ("dataset, sampler or batch size", first.fingerprint, saved.fingerprint),
+            ("number of batches", first.yielded, saved.yielded),
+            ("end of epoch", first.finished, saved.finished),
+            ("position in the order", _position_of(first), _position_of(saved)),
+        ):
+            if ours != theirs:
+                raise StateError(
+                    f"ranks 0 and {rank} differ in {what}: {ours} and {theirs}; take the states of all ranks"
+                    " at the same step of one run"
+                )
+        if saved.workers or saved.dataset_state is not None or saved.fetcher_state is not None:
+            raise StateError(
+                f"the state of rank {rank} holds a dataset's own state, which belongs to one rank and worker;"
+                " load each rank's state into that rank instead"
+            )
+        if saved.replay:
+            raise StateError(
+                f"the state of rank {rank} was not taken at this step; use snapshot_every_n_steps=1"
+            )
+    return _merged(states, first)
+
+
+def _merged(states: Sequence[dict[str, Any]], first: SavedState) -> dict[str, Any]:
+    merged = copy.deepcopy(states[0])
+    order = merged["millrace"]["order"]
+    ranks = order.get("ranks", 1)
+    if ranks == 1 < len(states):
+        sampler = (first.fingerprint or {}).get("sampler", "this sampler")
+        raise StateError(
+            f"{sampler} has no order that its {len(states)} ranks share, so their states cannot be merged;"
+            " use torch's DistributedSampler or one of millrace.samplers, or load each rank's state into"
+            " that rank"
+        )
+    if ranks != len(states):
+        raise StateError(
+            f"the states are of {ranks} ranks, and {len(states)} were given; give one of each rank, in order"
+        )
+    merged["millrace"]["elastic"] = True
+    merged.pop(KEY, None)
+    return signed(merged)
+
+
+def _position_of(saved: SavedState) -> Any:
+    state = saved.cursor.iterator_state
+    state = state.get("sampler", state) if isinstance(state, dict) else {}
+    return state.get("position", saved.cursor.samples)

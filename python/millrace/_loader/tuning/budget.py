@@ -3,31 +3,28 @@
 The ranks of a node share it: CPUs and memory are divided by LOCAL_WORLD_SIZE, which torchrun and others set.
 Memory is that which may still be taken when the first iterator is made: the smallest of what the machine has
 and what each cgroup leaves.
+
+CpuUse says how many threads may work at once, so that together they use no more CPU time than the budget
+has.
+
+A thread that waits, for a disk, a server, or asleep, takes no CPU from anybody. So the budget's CPUs bound
+not how many work, but what they use: of `busy` seconds of wall time that workers spent on batches, `cpu` were
+on a CPU, so each of them takes cpu / busy of one. A thread that waits for a CPU counts as waiting, too, and
+that is right: what all of them use is still what they were seen to use.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 from ... import _core
+from ..._profiling.stages import IDLE
 
 DEFAULT_SHARE = 0.1  # of the memory that may be taken
 PINNED_SHARE = 0.5  # of the budget: page-locked memory is lost to the page cache and to everybody else
-
-
-def checked_memory(budget: None | int | float) -> None | int | float:
-    """The argument `memory_budget`: None, bytes, or a share of what is available."""
-    if budget is None or isinstance(budget, float) and 0.0 < budget < 1.0:
-        return budget
-    if isinstance(budget, (bool, float)) or not isinstance(budget, Integral) or budget < 1:
-        raise ValueError(
-            f"memory_budget={budget!r} is neither a number of bytes nor a share between 0 and 1; 2**30 is a"
-            " GiB, 0.25 a quarter of the memory that may be taken"
-        )
-    return int(budget)
 
 
 def ranks_of_node() -> int:
@@ -75,3 +72,52 @@ def slots_within(bytes_: int, batch_bytes: int | None, most: int, least: int = 2
     if batch_bytes is None:
         return least
     return min(most, max(least, bytes_ // max(1, batch_bytes)))
+
+
+LOOK_SECONDS = 0.5
+LOOK_BATCHES = 3  # and so many of each thread: a clock knows the CPU time of a stretch at its end
+_LEAST_BUSY_SECONDS = 0.05  # below which a look says nothing
+_NEW = 0.5  # weight of the latest look
+_ROOM = 1.25  # more is allowed where it is clearly more
+_EXCESS = 1.1  # and less where they would use so many times the budget
+
+
+class CpuUse:
+    """`cpus`: the budget; `fewest`: what is allowed in any case; `most`: how many there are; `allowed`: how
+    many may work at once.
+    """
+
+    def __init__(self, cpus: float, fewest: int, most: int, known: int = 0) -> None:
+        self._cpus, self._fewest, self._most = cpus, min(fewest, most), most
+        self.allowed = min(most, max(self._fewest, known))
+        self.share: float | None = None  # of a CPU, that one at work takes
+        self.used = 0.0  # CPUs, by all of them, in the latest look
+        self._before: tuple[float, int, int] | None = None
+
+    def restart(self) -> None:
+        """Other threads: their times begin anew."""
+        self._before = None
+
+    def look(self, now: float, readings: list[Any]) -> bool:
+        """`readings` of their clocks (counters.Reading) at `now`, in seconds. Whether `allowed` has
+        changed.
+        """
+        busy = sum(sum(reading[3][:IDLE]) for reading in readings)
+        cpu = sum(sum(reading[4][:IDLE]) for reading in readings)
+        before, self._before = self._before, (now, busy, cpu)
+        if before is None or now <= before[0]:
+            return False
+        spent, used = (busy - before[1]) * 1e-9, max(0.0, (cpu - before[2]) * 1e-9)
+        self.used = used / (now - before[0])
+        if spent < _LEAST_BUSY_SECONDS:
+            return False
+        share = min(1.0, used / spent)
+        self.share = share if self.share is None else _NEW * share + (1 - _NEW) * self.share
+        fit = math.floor(self._cpus / self.share) if self.share * self._most > self._cpus else self._most
+        fit = min(self._most, max(self._fewest, fit))
+        if fit >= _ROOM * self.allowed or (
+            fit < self.allowed and self.allowed * self.share > _EXCESS * self._cpus
+        ):
+            self.allowed = fit
+            return True
+        return False

@@ -30,8 +30,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from .bounds import Bounds, Setting
-from .windows import Meter, Noise, Window
+from .windows import Bounds, Meter, Noise, Setting, Window
 
 WAITS = 0.02  # share of time, from which on the loader is the limit
 MORE_GAIN = 0.02

@@ -24,9 +24,8 @@ import torch
 from torch.utils.data import Subset
 
 from ... import _core
-from ..._common.regular_files import open_regular
-from ..._common.whole_file import write_whole
-from .bounds import Setting
+from ..._common.regular_files import open_regular, write_whole
+from .windows import Setting
 
 VERSION = 1
 VARIABLE = "MILLRACE_TUNE_FILE"

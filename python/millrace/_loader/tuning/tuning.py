@@ -1,5 +1,5 @@
 """Tuning: one loader's, over all its iterators: what may be chosen, the budget, the controller, and the file
-that remembers.
+that remembers; and what of a loader can be tuned, from its arguments and its plan.
 
 Life. Until the first batch has been seen, all threads work on as few batches as can be (two, or one more than
 threads where each makes whole batches), because what a batch takes is not known. Then its bytes bound the
@@ -19,15 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
 from ..._common.batch_tree import leaves
-from ..run_record import RunRecord
-from .bounds import Bounds, Setting
-from .budget import Budget, slots_within
+from ..arguments import Auto, checked_memory
+from ..engine import RunRecord, batch_memory
+from .budget import LOOK_BATCHES, LOOK_SECONDS, Budget, CpuUse, slots_within
 from .controller import Controller
-from .cpu_use import LOOK_BATCHES, LOOK_SECONDS, CpuUse
-from .tune_file import read_choice, write_choice
+from .tune_file import description, read_choice, tune_path, write_choice
+from .windows import Bounds, Setting
 
 _logger = logging.getLogger("millrace.tuning")
 
@@ -84,7 +85,7 @@ class Tuning:
         )
         self._readings: Callable[[], list[Any]] | None = None
         self._look_at, self._look_behind = 0.0, 0
-        self._told = False
+        self._notified = False
         self._batches = 0
         self._apply: Apply | None = None
         self._owner = 0
@@ -197,8 +198,8 @@ class Tuning:
         controller = self.controller
         assert controller is not None
         self._kept = controller.setting
-        if not self._told:
-            self._told = True
+        if not self._notified:
+            self._notified = True
             _logger.debug("tuned: %s", self.sentence())
         if self.path is not None and os.environ.get("LOCAL_RANK", "0") in ("", "0"):
             if not write_choice(self.path, self.what, controller.setting, self.batch_bytes, controller.rate):
@@ -264,3 +265,73 @@ class Tuning:
 
 def _size(bytes_: int) -> str:
     return f"{bytes_ / 2**20:,.0f} MiB" if bytes_ >= 10 * 2**20 else f"{bytes_ / 2**10:,.0f} KiB"
+
+
+_MOST_SLOTS = 64
+
+
+def tuning_of(loader: Any, plan: Any, engine: str) -> Tuning | None:
+    """For an iterator that runs `plan` on `engine`, which goes on from what the loader has; None: nothing can
+    be "auto".
+    """
+    room = _room(loader, plan.spec, engine)
+    if room is None:
+        return None
+    what, path = description(loader, engine, plan.spec is not None), tune_path(loader.tune_file)
+    old: Tuning | None = loader._millrace_tuning
+    if old is not None and (old.room, old.what) == (room, what):
+        return old
+    return Tuning(room, Budget.of_machine(checked_memory(loader.memory_budget)), what, path)
+
+
+def tuning_lines(loader: Any, plan: Any, engine: str) -> list[str]:
+    """For explain(), of a loader of which something is "auto"."""
+    tuning = tuning_of(loader, plan, engine)
+    return [
+        f"tuning: {'fixed — ' + _why_not(loader, plan.spec, engine) if tuning is None else tuning.sentence()}"
+    ]
+
+
+def _why_not(loader: Any, spec: Any, engine: str) -> str:
+    if engine == "inline":
+        return "without workers there is nothing to choose"
+    if spec is not None:
+        return "the device's decoder and the threads share the work by decode="
+    if loader.on_error == "skip":
+        return 'on_error="skip" asks for batches anew, and in which order must not depend on speed'
+    return "in_order=False hands out what is ready first"
+
+
+def _room(loader: Any, spec: Any, engine: str) -> Room | None:
+    workers = loader.num_workers
+    if engine == "inline":
+        return None
+    batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or 1
+    cpus = min(int(workers), _core.cpu_budget()["threads"]) if isinstance(workers, Auto) else int(workers)
+    lists = workers * (loader.prefetch_factor or 2)
+    tunes_slots = isinstance(loader.prefetch_factor, Auto)
+    if spec is None:
+        if loader.on_error == "skip" or not loader.in_order:
+            return None
+        usual, most, rows = (2 * cpus if tunes_slots else lists) + 1, lists + 1, 1
+        per_thread = lists // workers
+    else:
+        if spec.on_device:
+            return None
+        all_slots, fewer = (spec.usual_slots(number, loader.batch_size) for number in (workers, cpus))
+        usual = fewer if tunes_slots else all_slots
+        most = min(_MOST_SLOTS, max(lists, all_slots)) if spec.grows else all_slots
+        rows = batch_size if spec.shares_batches else 1
+        per_thread = (all_slots - fewer) // max(1, workers - cpus)
+    counts = spec is not None or loader._dataset_kind == _DatasetKind.Map
+    return Room(
+        workers=int(workers),
+        cpus=cpus,
+        slots=int(most),
+        usual_slots=int(usual),
+        slots_per_thread=int(per_thread),
+        rows=int(rows),
+        tunes_threads=isinstance(workers, Auto) and counts,
+        tunes_slots=tunes_slots,
+        pinned=batch_memory(loader) != "system",
+    )

@@ -20,8 +20,12 @@ _SMALL_LOSS = 0.05
 
 
 class Advice(list[Suggestion]):
-    """Suggestions, the most promising first. `line` says all in one; `samples_per_second`: now, without the
-    start and the first batch.
+    """The `Suggestion`s for a loader, the most promising first: a list.
+
+    line: all in one line.
+    samples_per_second: now, without the start and the first batch.
+    lost: the share of the epoch, 0..1, that a loader which costs nothing would save.
+    suggestions: what the list holds.
     """
 
     def __init__(

@@ -19,8 +19,12 @@ _ANSWER_S = 0.0004  # the consumer's part of a batch from a worker, when none ha
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One change. `samples_per_second` is foretold; `at_most`: it is what would be if the change cost
-    nothing, not what it will be.
+    """One change to a loader.
+
+    what: "3 more workers". code: to paste. why: what it follows from.
+    samples_per_second: what is foretold; gain: that over the present rate.
+    at_most: it is what would be if the change cost nothing, not what it will be.
+    arguments: of the loader, where the change is just these.
     """
 
     what: str  # "3 more workers"

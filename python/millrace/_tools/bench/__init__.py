@@ -10,8 +10,8 @@ from typing import Any
 
 from ... import _core
 from .client import Client
-from .options import BUDGET_S, Options
-from .progress import Progress
+from .configurations import BUDGET_S, Options
+from .measurements import Progress
 from .result import BenchResult
 from .search import Search
 from .targets import Target
@@ -58,8 +58,9 @@ def bench(
         batch_size: default: the loader's, else 64. collate_fn: the same. shuffle: each epoch in random order.
         workers, prefetch, pin, methods: what is tried; methods of "native", "process", "thread". Default:
         what fits the CPUs.
-        step_seconds: what the training loop does between two batches takes so long: on a "gpu" (the loop
-            sleeps) or the "cpu" (busy).
+        step_seconds: what the training loop does between two batches takes so long; step_on: on a "gpu" (the
+            loop sleeps) or the "cpu" (busy).
+        with_torch: whether torch's loader is measured, too.
         steps, seconds: how long each point is measured; default: what the budget allows, up to 3 s.
         repeats: of the final. budget: seconds that all measurements together take, about.
         on_error: "skip", "replace": as the loader's; then torch's, which cannot, is not measured.

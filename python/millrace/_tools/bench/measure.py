@@ -1,5 +1,5 @@
 """One measurement of one configuration, in a process of its own: a loop that takes batches and does nothing
-with them, or a step.
+with them, or a step; and what Linux knows of that process and its descendants.
 
 Timed apart: the first batch, from `iter()`. Then batches that fill the queues are taken without being
 counted, then comes the window. Epochs follow each other; what it costs to begin one is part of the time.
@@ -17,9 +17,66 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..measured_rate import is_batched, samples_in
-from . import processes
 from .configurations import Configuration, make_loader
 from .targets import Source
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def tree(pid: int) -> list[int]:
+    """`pid` and its living descendants."""
+    found, open_ends = [], [pid]
+    while open_ends:
+        pid = open_ends.pop()
+        found.append(pid)
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/children") as file:
+                    open_ends += map(int, file.read().split())
+        except OSError:  # it ended meanwhile
+            pass
+    return found
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of `pid`, its living descendants and those already waited for; in hundredths of a
+    second.
+    """
+    ticks = 0
+    for process in tree(pid):
+        try:
+            with open(f"/proc/{process}/stat") as file:
+                ticks += sum(map(int, file.read().rpartition(")")[2].split()[11:15]))
+        except OSError:
+            pass
+    return ticks / _TICK
+
+
+def memory_bytes(pid: int) -> int:
+    """Memory of the tree, where pages that n processes share count once (proportional set size). Takes
+    milliseconds per process.
+    """
+    return sum(_field(process, "smaps_rollup", "Pss:") for process in tree(pid))
+
+
+def given_back_bytes(pid: int) -> int:
+    """By how much the processes of the tree had more memory at their peaks, summed: what they took for a
+    while.
+    """
+    return sum(
+        max(0, _field(process, "status", "VmHWM:") - _field(process, "status", "VmRSS:"))
+        for process in tree(pid)
+    )
+
+
+def _field(pid: int, file_name: str, name: str) -> int:
+    """Bytes; 0 for a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/{file_name}") as file:
+            return 1024 * next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
+    except OSError:
+        return 0
+
 
 _KEPT = 2000  # times of single batches that a record has
 _BUSY = bytes(1 << 16)
@@ -122,7 +179,7 @@ def measure(
     samples, step_cpu, first_epoch = 0, 0.0, epoch
     # Worker processes deliver in turns: windows of whole turns are all alike.
     together = max(1, configuration.workers)
-    cpu, begin = processes.cpu_seconds(os.getpid()), clock()
+    cpu, begin = cpu_seconds(os.getpid()), clock()
     while True:
         before = own()
         step()
@@ -137,7 +194,7 @@ def measure(
         enough = end - begin >= task.seconds and turns if task.steps is None else len(waits) >= task.steps
         if enough or end >= deadline:
             break
-    cpu = max(0.0, processes.cpu_seconds(os.getpid()) - cpu - step_cpu * task.step_busy)
+    cpu = max(0.0, cpu_seconds(os.getpid()) - cpu - step_cpu * task.step_busy)
     stats = loader.stats() if hasattr(loader, "stats") else {}
     errors = stats.get("errors", [])[:_MOST_ERRORS]
     send(
@@ -149,7 +206,7 @@ def measure(
             "wait_seconds": sum(waits),
             "first_seconds": first,
             "cpu_seconds": cpu,
-            "memory_bytes": processes.memory_bytes(root) + processes.given_back_bytes(os.getpid()),
+            "memory_bytes": memory_bytes(root) + given_back_bytes(os.getpid()),
             "epochs": epoch - first_epoch + 1,
             "engine": stats.get("engine", ""),
             "waits": waits[:_KEPT],

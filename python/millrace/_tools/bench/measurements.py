@@ -1,17 +1,65 @@
-"""What has been measured, and how one more measurement is made within the budget."""
+"""What has been measured, and how one more measurement is made within the budget; on stderr, what is best so
+far: a bar in a terminal, else a line for each measurement.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from .client import Client, Failed
-from .configurations import Configuration
+from .configurations import Configuration, Options
 from .measure import Task
-from .options import Options
-from .progress import Progress
 from .survey import SURVEY_S, survey_text
+
+_TOLD_BY_POINTS = ("warm-up", "grid", "around the best", "final")
+_WIDTH = 24
+
+
+class Progress:
+    """`budget`: seconds that all takes, about. Without a stream it says nothing."""
+
+    def __init__(self, budget: float = 0.0, stream: TextIO | None = None) -> None:
+        self._budget, self._stream = budget, stream
+        self._bar = stream is not None and stream.isatty()
+        self._start, self._phase, self._best = time.monotonic(), "", ""
+
+    def begin(self) -> None:
+        """The budget counts from now."""
+        self._start = time.monotonic()
+
+    def phase(self, name: str) -> None:
+        """What the next measurements are for."""
+        self._phase = name
+        if self._bar or name not in _TOLD_BY_POINTS:
+            self._say(name)
+
+    def measuring(self, what: str) -> None:
+        """Before a measurement."""
+        if self._bar:
+            self._say(f"{self._phase}: {what}")
+
+    def measured(self, what: str, rate: float | None, best: str) -> None:
+        """After it: samples/s, None where it failed; the best so far in words, "" before there is one."""
+        self._best = f"; best so far {best}" if best else ""
+        result = "failed" if rate is None else f"{rate:,.0f} samples/s"
+        self._say(f"{self._phase}: {what}: {result}")
+
+    def _say(self, text: str) -> None:
+        if self._stream is None:
+            return
+        elapsed = time.monotonic() - self._start
+        line = f"[{elapsed:4.0f} s of {self._budget:.0f}] {text}{self._best}\n"
+        if self._bar:
+            done = round(_WIDTH * min(1.0, elapsed / self._budget))
+            line = f"\r[{'#' * done}{'.' * (_WIDTH - done)}] {text}{self._best}\033[K"
+        print(line, end="", file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Nothing is shown any more."""
+        if self._bar:
+            print("\r\033[K", end="", file=self._stream, flush=True)
 
 
 class DatasetFails(RuntimeError):
@@ -72,7 +120,7 @@ class Measurements:
         try:
             record = self.client.measure(configuration, task, self.facts)
         except Failed as failure:
-            self.failures[configuration] = told(failure)
+            self.failures[configuration] = described(failure)
             self._silent += failure.kind == "silent"
             self.progress.measured(name, None, self._best_text())
             if failure.kind not in ("silent", "died"):
@@ -93,7 +141,7 @@ class Measurements:
         try:
             found = self.client.survey(min(SURVEY_S, self.options.budget))
         except Failed as failure:
-            self.notes.append(f"reading samples one by one failed, too: {told(failure)}")
+            self.notes.append(f"reading samples one by one failed, too: {described(failure)}")
             return
         if found["failed"]:
             raise DatasetFails(survey_text(found, self.facts["iterable"]), found)
@@ -140,7 +188,7 @@ def spread(values: list[float]) -> float:
     return (max(values) - min(values)) / statistics.median(values)
 
 
-def told(failure: Failed) -> str:
+def described(failure: Failed) -> str:
     """In short: of what a worker process raised its last line, since the trace before it leads through torch
     and millrace.
     """

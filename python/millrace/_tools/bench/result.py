@@ -7,9 +7,8 @@ from typing import Any
 
 from ..report.scales import amount
 from ..texts import aligned, count_text
-from .configurations import Configuration, plain
+from .configurations import Configuration, Options, plain
 from .measurements import spread
-from .options import Options
 from .search import LEAST_NOISE, Search
 
 _PHASES = ("final", "around", "grid")  # the best that a configuration has been measured in counts

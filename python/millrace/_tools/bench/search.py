@@ -15,10 +15,8 @@ from dataclasses import replace
 
 from ..report.scales import amount
 from .client import Client, Failed
-from .configurations import METHODS, MOST_WORKERS_PER_CPU, Configuration, grid
-from .measurements import DatasetFails, Measurements, NothingMeasured, spread, told
-from .options import Options
-from .progress import Progress
+from .configurations import METHODS, MOST_WORKERS_PER_CPU, Configuration, Options, grid
+from .measurements import DatasetFails, Measurements, NothingMeasured, Progress, described, spread
 
 __all__ = ["DatasetFails", "NothingMeasured", "Search"]
 
@@ -69,7 +67,7 @@ class Search(Measurements):
         try:
             self.facts = facts = self.client.probe(min(1.0, 0.02 * options.budget), options.budget)
         except Failed as failure:
-            raise NothingMeasured(told(failure)) from None
+            raise NothingMeasured(described(failure)) from None
         if self.client.alone_because:
             self.notes.append(f"each measurement loads the dataset anew, since {self.client.alone_because}")
         if facts["failed"] and facts["on_error"] == "raise":

@@ -24,8 +24,9 @@ def main(arguments: list[str]) -> int:
     """
     given = parsed("bench", _WHAT, _OPTIONS, arguments)
     from millrace._tools.bench import Stopped, pages, run_bench
-    from millrace._tools.bench.options import Options
     from millrace._tools.bench.targets import Target
+
+    from ..bench.configurations import Options
 
     options = Options(
         workers=given.workers,

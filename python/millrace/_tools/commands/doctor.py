@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _path_and_url(places: list[str]) -> tuple[str | None, str | None]:
-    from millrace.stores.locations import locate
+    from ...stores.settings import locate
 
     urls = [place for place in places if locate(place).local is None]
     paths = [place for place in places if place not in urls]

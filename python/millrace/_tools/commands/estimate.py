@@ -95,7 +95,8 @@ def _rate(given: argparse.Namespace) -> Any | None:
 
 def _measured(name: str, given: argparse.Namespace) -> Any:
     from millrace._tools.measured_rate import loader_of, measure
-    from millrace._tools.pack.progress import Progress
+
+    from ..texts import Progress
 
     if not 0 < given.seconds <= 3600:
         raise ValueError(f"--seconds={given.seconds:g} should be more than 0, and an hour at most")
@@ -105,8 +106,8 @@ def _measured(name: str, given: argparse.Namespace) -> Any:
         loader = thing if given.loader is not None else loader_of(thing, int(given.batch_size))
         return measure(loader, given.seconds, progress.add)
     except Exception as error:
-        told = explained(error)
-        raise _Failed(told if told.startswith(f"{name}: ") else f"{name}: {told}") from error
+        reason = explained(error)
+        raise _Failed(reason if reason.startswith(f"{name}: ") else f"{name}: {reason}") from error
     finally:
         progress.close()
 

@@ -29,9 +29,10 @@ def main(arguments: list[str]) -> int:
     Ctrl-C.
     """
     given = parsed("inspect", _WHAT, _OPTIONS, arguments)
-    from millrace._tools.pack.progress import Progress
     from millrace._tools.pack.survey import survey
     from millrace.datasets.webdataset.urls import expand_urls
+
+    from ..texts import Progress
 
     progress = Progress("reading", None) if not given.json else None
     try:

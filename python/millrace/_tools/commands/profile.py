@@ -18,8 +18,9 @@ def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
     given = parsed("profile", _WHAT, _OPTIONS, arguments)
     from millrace._tools.drift import DriftOptions, DriftProfile
-    from millrace._tools.drift.guess import batches_of
-    from millrace._tools.pack.progress import Progress
+
+    from ..named import batches_of
+    from ..texts import Progress
 
     progress: Any = None
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..texts import count_text, size_text
-from .photos import USUAL_BYTES
+from .batches import USUAL_BYTES
 
 KINDS = ("jpeg224", "tokens", "rows")
 _ROW_BYTES, _LENGTH = 4096, 1024
@@ -42,7 +42,14 @@ def need_of(
     batch_size: int | None = None,
     length: int | None = None,
 ) -> Need:
-    """ValueError for an unknown kind, for numbers that are not positive and finite, and for a step time
+    """What `examine()` compares a machine with: one rank's samples, and how many of them a second.
+
+    kind: "jpeg224" (224 x 224 float32 of photos), "tokens" or "rows".
+    sample_bytes: of a stored sample; None: what is usual, or the files' own size.
+    rate: samples a second that the model needs; or step_ms and batch_size, from which it follows.
+    length: tokens of a sample, for kind "tokens".
+
+    ValueError for an unknown kind, for numbers that are not positive and finite, and for a step time
     without its batch size.
     """
     if kind not in KINDS:

@@ -12,12 +12,11 @@ from typing import Any
 
 from millrace import _core
 
-from ...stores.locations import locate
-from . import batches, copies, disk, network, photos
+from ...stores.settings import locate
+from . import batches, copies, disk
 from .attainable import Need, resources, tightest
 from .findings import findings
-from .machine import file_system, machine
-from .software import software
+from .machine import file_system, machine, software
 from .system_files import SystemFiles
 from .timing import explained, within
 
@@ -44,6 +43,7 @@ def examine(
         path: a file, or the folder of a dataset, whose files are read; else a file of our own in `tmp`, or
             the folder for temporary files.
         url: an object of a store, at least some MB of it. root: where /proc, /sys, /dev/shm are looked for.
+        store_options: for the store of `url`: credentials, endpoint, region, ...
         say: called with what comes next.
 
     Returns JSON types: machine, software, disk, store, batches, memory_copy, gpus (measurements; rates per
@@ -98,13 +98,13 @@ def examine(
             need = need.of_size(found["disk"]["random_bytes"])
     if url is not None:
         say("the store")
-        found["store"] = network.time_store(url, 1.0 if quick else 2.0, store_options)
+        found["store"] = copies.time_store(url, 1.0 if quick else 2.0, store_options)
     say("batches")
     try:
         if need.kind == "jpeg224":
-            own = photos.own_photos(listing.files, rng)
+            own = batches.own_photos(listing.files, rng)
             need = need.of_size(round(own.mean_bytes)) if own.data else need
-            used = own if own.data else photos.made_photos(need.sample_bytes)
+            used = own if own.data else batches.made_photos(need.sample_bytes)
             made = {**batches.time_pictures(used, threads, 2 * seconds), "damaged": own.damaged}
         elif need.kind == "tokens":
             made = batches.time_tokens(need.length, threads, 2 * seconds, buffers)

@@ -1,5 +1,5 @@
-"""What this process may use of the machine, from the kernel's files: CPUs, memory, limits, NUMA nodes.
-Nothing is timed here.
+"""What this process may use of the machine, from the kernel's files (CPUs, memory, limits, NUMA nodes), and
+what was built how (torch, millrace, libjpeg, Python, the environment's settings). Nothing is timed here.
 
 Every function takes SystemFiles, so tests show them other machines, and returns plain values; None where the
 kernel does not say.
@@ -7,12 +7,63 @@ kernel does not say.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import platform
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
+from ... import _core
 from .system_files import SystemFiles, cpu_list, groups, whole
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def software(files: SystemFiles) -> dict[str, Any]:
+    """JSON types. torch_cuda: the version of CUDA that torch was built with, None without; millrace_cuda: ""
+    when this build can use a CUDA device, else why not, with the remedy; missing_in_torch: what this
+    torch lacks, and what follows; gil: False on interpreters without one; libjpeg: the path of the library
+    that the codecs use, None when it is part of ours; simd_is_off: by an environment variable of
+    libjpeg-turbo's.
+    """
+    mapped = [line.rpartition(" ")[2] for line in files.text("/proc/self/maps").splitlines()]
+    return {
+        "python": platform.python_version(),
+        "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
+        "start_method": multiprocessing.get_start_method(allow_none=True)
+        or multiprocessing.get_all_start_methods()[0],
+        "torch": torch.__version__,
+        "torch_cuda": torch.version.cuda or torch.version.hip,
+        "torch_threads": torch.get_num_threads(),
+        "millrace": _core.__version__,
+        "missing_in_torch": _core.missing_in_torch(),
+        "millrace_cuda": _core.cuda_missing_reason(),
+        "nvtx": _has_nvtx(),
+        "libjpeg": next(
+            (
+                name
+                for name in mapped
+                if os.path.basename(name).startswith("libjpeg.so") and "pillow" not in name.lower()
+            ),
+            None,
+        ),
+        "simd_is_off": os.environ.get("JSIMD_FORCENONE") == "1",
+        "threads_environment": {name: whole(os.environ[name]) for name in _THREADS if name in os.environ},
+    }
+
+
+def _has_nvtx() -> bool:
+    try:
+        _core.nvtx(True)
+    except RuntimeError:
+        return False
+    _core.nvtx(False)
+    return True
+
 
 _CPUS = "/sys/devices/system/cpu"
 _NODES = "/sys/devices/system/node"

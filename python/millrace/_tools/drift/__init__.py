@@ -6,7 +6,7 @@ docs/drift.md explains both.
 """
 
 from .alarms import DriftAlarm, DriftError, DriftWarning
-from .options import DriftOptions
+from .fields import DriftOptions
 from .profile import DriftProfile
 from .watch import WatchedLoader, watch
 

@@ -30,7 +30,7 @@ class DriftAlarm:
     expected, seen: the mean without extremes (mean, lengths), a ratio of standard deviations (spread), else
     shares. since: the number of the first batch of the window that shows it best; step: of the latest;
     numbers count from 0 over all epochs. samples: looked at in the window. log_probability: natural logarithm
-    of the bound on its being chance. ended: it had been reported, and is over.
+    of the bound on its being chance. ended: it had been reported, and is over. message: the sentence.
     """
 
     field: str

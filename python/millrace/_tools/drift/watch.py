@@ -17,10 +17,9 @@ from typing import Any, Generic, Literal, TypeVar, Union
 import torch
 
 from ... import _core
-from ..._common.around import Around
+from ..._common.batch_tree import Around
 from .alarms import DriftAlarm, DriftError, DriftWarning, alarm_of
-from .fields import Field, fields_of
-from .options import DriftOptions
+from .fields import DriftOptions, Field, fields_of
 from .profile import DriftProfile, Path, chosen
 
 T_co = TypeVar("T_co", covariant=True)
@@ -190,7 +189,7 @@ class _Watch:
         if self._options.every == "auto":
             self._adapt(step, now)
         self.next = self._next_after(step)
-        self._tell()
+        self._notify()
 
     def end_epoch(self) -> None:
         if self.process != os.getpid():
@@ -198,7 +197,7 @@ class _Watch:
         self._send_copied(wait=True)
         self._examiner.finish()
         self._begun = None  # what is done between epochs is not the loop's time
-        self._tell()
+        self._notify()
 
     def profile(self) -> DriftProfile:
         self._send_copied(wait=True)
@@ -260,7 +259,7 @@ class _Watch:
             self._every = every
             self._changes.append([step, every])
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         new = [
             alarm_of(native, self._reference.get(native["field"]) if self._reference else None)  # fmt: skip
             for native in self._examiner.take_alarms()

@@ -1,17 +1,23 @@
-"""What a loader and all that work for it are doing at this moment, as a dict of JSON's types.
+"""What a loader and all that work for it are doing at this moment: a dict of JSON's types, text for people,
+whose first lines answer "why does nothing come"; and warnings of samples that take too long.
 
 Asked from any thread, also while the training loop hangs in next(): nothing here waits for the consumer, and
 what is read without its knowledge may be a moment old.
+
+BatchHistory(stuck_after=seconds) warns: one daemon thread in a process looks at all loaders that asked for
+it, four times in the shortest of their times; it disturbs nobody, and ends when none of them is left.
+Warnings go to the logger "millrace", once for each sample.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import os
 import sys
 import threading
 import time
-import weakref
 from types import CodeType
 from typing import Any
 
@@ -19,30 +25,81 @@ import numpy as np
 
 from ... import _core
 from ..._common.signed_urls import unsigned
-from .watch import watch
+from .recorder import LOADERS
+
+_logger = logging.getLogger("millrace")
+_LEAST_S, _MOST_S = 0.05, 10.0
+_lock = threading.Lock()
+_thread: tuple[int, threading.Thread] | None = None  # and its process
+
+
+def watch() -> None:
+    """Some loader wants to be looked at: its history has `stuck_after`."""
+    global _thread
+    with _lock:
+        if _thread is None or _thread[0] != os.getpid() or not _thread[1].is_alive():
+            _thread = os.getpid(), threading.Thread(target=_run, name="millrace-watch", daemon=True)
+            _thread[1].start()
+
+
+def _after_fork() -> None:
+    global _lock, _thread
+    _lock, _thread = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _run() -> None:
+    warned: set[Any] = set()
+    while (pause := _look(warned)) is not None:
+        time.sleep(pause)
+
+
+def _look(warned: set[Any]) -> float | None:
+    """How long to wait before the next look; None: nobody is to be looked at any more."""
+    global _thread
+    found = []
+    for loader in known_loaders():
+        if not getattr(loader.history, "stuck_after", None):
+            continue
+        found.append(loader.history.stuck_after)
+        for worker in snapshot_of(loader, stacks=False).get("workers", ()):
+            _judge(loader, worker, loader.history.stuck_after, warned)
+    with _lock:
+        if not found:
+            _thread = None
+            return None
+    return min(_MOST_S, max(_LEAST_S, min(found) / 4))
+
+
+def _judge(loader: Any, worker: dict[str, Any], most: float, warned: set[Any]) -> None:
+    taken = worker.get("sample_seconds", worker.get("seconds", 0.0))
+    if worker["doing"] == "idle" if "doing" in worker else True:
+        return
+    what = worker.get("index", worker.get("task"))
+    key = id(loader), worker["name"], what, round(time.monotonic() - taken, 1)
+    if taken <= most or key in warned:
+        return
+    warned.add(key)
+    which = (
+        f"index {worker['index']}" if "index" in worker else f"samples {worker.get('indices', '')}".rstrip()
+    )
+    if worker.get("path"):
+        which += f" ({worker['path']})"
+    _logger.warning(
+        "%s of %s works on %s for %.1f s (%s); loader.dump_state() says what everybody does", worker["name"],
+        type(loader.dataset).__name__, which, taken, worker["doing"],
+    )  # fmt: skip
+
 
 _MOST_INDICES = 64  # of one index list
-# that have been iterated over, by id
-_loaders: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-
-
-def known(loader: Any) -> None:
-    """It has an iterator now."""
-    _loaders[id(loader)] = loader
-    if getattr(loader.history, "stuck_after", None):
-        watch(_ask)
-
-
-def _ask() -> list[tuple[Any, dict[str, Any]]]:
-    """For watch(): the loaders that want to be looked at, each with what its workers are doing."""
-    wanted = [loader for loader in known_loaders() if getattr(loader.history, "stuck_after", None)]
-    return [(loader, snapshot_of(loader, stacks=False)) for loader in wanted]
 
 
 def known_loaders() -> list[Any]:
     """Those that dump_on_signal() speaks of, in the order in which they were first used."""
     with contextlib.suppress(RuntimeError):  # one went meanwhile
-        return list(_loaders.values())
+        return list(LOADERS.values())
     return known_loaders()
 
 
@@ -173,10 +230,90 @@ def dumped(loader: Any, file: Any) -> dict[str, Any]:
     moment = snapshot_of_process([loader])
     if file is None:
         return moment
-    from .dump_text import as_text, written
 
     if hasattr(file, "write"):
         file.write(as_text(moment))
     else:
         written(moment, os.fspath(file))
     return moment
+
+
+_FACTS = {
+    "task": " task {}",
+    "index": " index {}",
+    "path": " ({})",
+    "indices": " of samples {}",
+    "samples": " of {} samples",
+}
+
+
+def as_text(moment: dict[str, Any]) -> str:
+    """Lines of plain text."""
+    lines = [f"millrace: state of process {moment['pid']}"]
+    for number, loader in enumerate(moment["loaders"]):
+        lines += _loader(number, loader)
+    for transfer in moment["transfers"]:
+        lines.append("  transfer " + ", ".join(f"{key} {value}" for key, value in transfer.items()))
+    for thread in moment["python_threads"]:
+        lines += [f"Python thread {thread['name']} (most recent call first)", *thread["stack"]]
+    return "\n".join(lines) + "\n"
+
+
+def written(moment: dict[str, Any], path: str) -> None:
+    """As JSON where the name ends in .json, else as text; appears whole or not at all."""
+    text = json.dumps(moment, indent=1, default=repr) + "\n" if path.endswith(".json") else as_text(moment)
+    temporary = f"{path}.{os.getpid()}.new"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def _loader(number: int, loader: dict[str, Any]) -> list[str]:
+    head = f"loader {number}: {loader['dataset']}, engine {loader['engine']}, {loader['num_workers']} workers"
+    head += f", iterator {loader['iterator']}"
+    if "step" in loader:
+        head += f", epoch {loader['epoch']}, {loader['step']} batches handed out"
+    if "seconds_since_last_batch" in loader:
+        head += f", the last one {loader['seconds_since_last_batch']:.1f} s ago"
+    lines = [head]
+    if "error" in loader:
+        lines.append(f"  not all could be found out: {loader['error']}")
+    if "indices" in loader:
+        lines.append(f"  in the training process: samples {loader['indices']}")
+    if "queue" in loader:
+        lines.append("  queue: " + ", ".join(f"{key} {value}" for key, value in loader["queue"].items()))
+    if loader.get("on_their_way_to_the_device"):
+        lines.append(
+            f"  {loader['on_their_way_to_the_device']} batches on their way to the device, or there and not"
+            " handed out"
+        )
+    for worker in loader.get("workers", ()):
+        lines += _worker(worker)
+    return lines
+
+
+def _worker(worker: dict[str, Any]) -> list[str]:
+    if worker.get("alive") is False:
+        return [
+            f"  {worker['name']}: dead"
+            + (f", exit code {worker['exitcode']}" if "exitcode" in worker else "")
+        ]
+    line = f"  {worker['name']}: {worker['doing']}"
+    for key, form in _FACTS.items():
+        if worker.get(key) not in (None, ""):
+            line += form.format(worker[key])
+    if worker.get("doing") != "idle":
+        line += f", for {worker.get('sample_seconds', worker.get('seconds', 0.0)):.1f} s"
+    if worker.get("waiting_tasks"):
+        line += f", {worker['waiting_tasks']} more waiting"
+    if worker.get("system"):
+        line += f" [{worker['system']}]"
+    lines = [line]
+    if "stack" in worker:
+        stack = worker["stack"]
+        lines += (
+            [f"    {call}" for call in stack]
+            if stack
+            else ["    no Python stack: it did not answer, or is still starting"]
+        )
+    return lines

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import weakref
 from array import array
 from collections import deque
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ import numpy as np
 from .draws import DrawWatch, size_of
 from .hashes import BatchHash
 
+# All that have been iterated over, by id: dump_state() and dump_on_signal() speak of them.
+LOADERS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 _LISTS = frozenset((int, array, np.ndarray))  # whose size stays as it is
 _MOST_EPOCHS = 512  # whose beginnings are remembered
 _MOST_STATES = 128  # of one epoch; more are thinned out
@@ -252,7 +255,9 @@ class BatchHistory:
             return
         if self._file is None or self._file[0] != os.getpid():
             self._file = os.getpid(), open(self.file, "a", buffering=1, encoding="utf-8")
-        self._file[1].write(json.dumps({"time": time.time(), **told(log, number, step)}, default=repr) + "\n")
+        self._file[1].write(
+            json.dumps({"time": time.time(), **described(log, number, step)}, default=repr) + "\n"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or one in another process, remembers nothing of this one's past."""
@@ -271,7 +276,7 @@ class BatchHistory:
         self.__init__(**state["settings"])  # type: ignore[misc]
 
 
-def told(log: EpochLog, number: int, step: Step) -> dict[str, Any]:
+def described(log: EpochLog, number: int, step: Step) -> dict[str, Any]:
     """What is known of a step, of JSON's types if the sampler's indices are."""
     result: dict[str, Any] = {"epoch": log.number, "step": number}
     if step.names is not None:

@@ -19,19 +19,18 @@ import numpy as np
 import torch
 
 from ..._common.data_parallel import rank_of
+from ..._loader.engine import RunRecord
 from ..._loader.engines.python import PYTHON
 from ..._loader.iterator import iterator_over
 from ..._loader.plan import make_plan
-from ..._loader.run_record import RunRecord
 from ..._loader.states.saved import SavedState, fingerprint
-from ...datasets.webdataset.epoch_board import OWN_PLACE
+from ...datasets.webdataset.split import OWN_PLACE
 from ...errors import UnavailableError
 from ...prefetch import prefetched
 from .draws import put_back
 from .hashes import BatchHash
-from .lists_again import lists_again
-from .recorder import BatchHistory, EpochLog, Step, told
-from .shadow import PastProgress, copied_order, dataset_of_epoch, undisturbed, view, view_of_list
+from .recorder import BatchHistory, EpochLog, Step, described
+from .shadow import PastProgress, copied_order, dataset_of_epoch, lists_again, undisturbed, view, view_of_list
 
 
 def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
@@ -48,7 +47,7 @@ def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
     saved = SavedState.read(state)
     saved.check_fingerprint(fingerprint(loader))
     number = _checked(step)
-    if saved.finished or _has_place(loader):
+    if saved.finished or _has_position(loader):
         return _on_device(loader, _run_again(loader, state, number))
     log = EpochLog(BatchHistory(0), saved.number, _Seeds(saved), saved.base_seed or 0, 0, loader.dataset)
     log.dataset_epoch, log.workers, log.start = None, saved.workers_then, state
@@ -88,7 +87,7 @@ def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> str | N
     """Why the batch may be another one; None where there is no sign of it."""
     spec = make_plan(loader).spec
     drawn_natively = getattr(spec, "python_collate", None) is None or loader.num_workers > 0
-    if (spec is not None and drawn_natively) or _has_place(loader):
+    if (spec is not None and drawn_natively) or _has_position(loader):
         return None
     if step.draws is not None and (loader.num_workers == 0 or not loader._in_threads()):
         return None
@@ -108,12 +107,12 @@ def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, An
     log, number = _find(loader, step, epoch)
     known = log.step(number)
     exact = known is not None and known.exact
-    if known is None and not _has_place(loader):
+    if known is None and not _has_position(loader):
         with undisturbed():
             known = Step(_list(loader, log, number))
     if known is None:
         return {"epoch": log.number, "step": number, "worker": -1, "seed": log.base_seed, "hash": None}
-    result = told(log, number, known)
+    result = described(log, number, known)
     if (why := _approximate(loader, log, number, known)) is not None:
         result["approximate"] = why
     spec = make_plan(loader).spec
@@ -170,7 +169,7 @@ def _find(loader: Any, step: Any, epoch: int | None) -> tuple[EpochLog, int]:
     return log, number
 
 
-def _has_place(loader: Any) -> bool:
+def _has_position(loader: Any) -> bool:
     """Whether a batch depends on those before it, beyond the order of indices."""
     from ..._loader.states.progress import Progress  # not above: it asks this package for the recorder
 
@@ -181,7 +180,7 @@ def _has_place(loader: Any) -> bool:
 
 
 def _made_again(loader: Any, log: EpochLog, number: int, known: Step | None) -> Any:
-    if _has_place(loader):
+    if _has_position(loader):
         before = {at: state for at, state in log.nearest_states.items() if at <= number}
         if not before:
             raise UnavailableError(
@@ -384,7 +383,7 @@ def _own_dataset(loader: Any) -> Any:
         if (
             loader.num_workers > 0
             and not loader._in_threads()
-            and not hasattr(loader.dataset, "_tell_workers")
+            and not hasattr(loader.dataset, "_notify_workers")
         ):
             return loader.dataset  # each worker process has its own
         raise UnavailableError(

@@ -18,8 +18,7 @@ import traceback
 from typing import Any
 
 from ... import _core
-from .dump import known_loaders, snapshot_of_process
-from .dump_text import as_text, written
+from .dump import as_text, known_loaders, snapshot_of_process, written
 
 _installed: dict[int, _Watcher] = {}
 
@@ -56,6 +55,7 @@ def dump_on_signal(signum: int = signal.SIGUSR1, file: None | str | os.PathLike[
     """From now on, `kill -USR1 <pid of the training process>` writes what every worker of every loader is
     doing.
 
+    signum: the signal's number.
     file: None: standard error, as text. A path: the whole dump is written there at each signal, in place of
         the one before, as JSON if it ends in .json, else as text; the stacks of this process' threads go to
         standard error besides.

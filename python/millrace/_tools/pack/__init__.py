@@ -2,10 +2,10 @@
 alone.
 """
 
+from .journal import verify
 from .packer import pack
 from .pictures import transcode_jpeg
 from .shard_writer import index_path
 from .sources import Source
-from .verify import verify
 
 __all__ = ["Source", "index_path", "pack", "transcode_jpeg", "verify"]

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .dataset_source import dataset_source
-from .parquet_source import ParquetSource
+from .dataset_source import ParquetSource, dataset_source
 from .shard_source import shard_source
 from .sources import FolderSource, Source
 

@@ -20,11 +20,11 @@ def transcode_jpeg(data: bytes, segment_pixels: int = SEGMENT_PIXELS, own_tables
     """The same picture as a JPEG whose parts can be decoded alone, to the last bit: nothing is decoded to
     pixels and encoded again.
 
-    Progressive and arithmetic files become baseline ones. A restart marker is put behind every
-    `segment_pixels` pixels of a row of blocks (0: none), so that millrace decodes a crop from the parts it
-    lies in; every other decoder reads the file as ever. EXIF, ICC profile and all other APPn and COM segments
-    are kept. `own_tables`: Huffman tables made for this picture, 3.5 % fewer bytes, about a tenth more time
-    for each decode of a photo. Releases the GIL.
+    `data`: the bytes of a JPEG. Progressive and arithmetic files become baseline ones. A restart marker is
+    put behind every `segment_pixels` pixels of a row of blocks (0: none), so that millrace decodes a crop
+    from the parts it lies in; every other decoder reads the file as ever. EXIF, ICC profile and all other
+    APPn and COM segments are kept. `own_tables`: Huffman tables made for this picture, 3.5 % fewer bytes,
+    about a tenth more time for each decode of a photo. Releases the GIL.
 
     Raises CorruptDataError when the file is damaged, even where decoders would patch it up, and ValueError
     for negative pixels.

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from millrace import _core
-from millrace._common.file_version import FileVersion
-from millrace.datasets.webdataset.indexes import index_of
 from millrace.datasets.webdataset.open_shards import is_local, opened_shards
 from millrace.datasets.webdataset.urls import expand_urls
 from millrace.errors import UnavailableError
 
+from ..._common.regular_files import FileVersion
+from ...datasets.webdataset.indexed import index_of
 from .sources import Source, digest
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from millrace import _core
-from millrace.datasets.webdataset.indexes import SUFFIX
+
+from ...datasets.webdataset.indexed import SUFFIX
 
 PART = ".part"  # ending of a shard that is not complete
 _BLOCK = 512

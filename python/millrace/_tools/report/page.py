@@ -24,8 +24,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ..._common.whole_file import write_whole
-from .colours import STYLE
+from ..._common.regular_files import write_whole
+from .scales import STYLE
 
 _HERE = Path(__file__).parent
 

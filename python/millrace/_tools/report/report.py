@@ -1,22 +1,107 @@
-"""What `loader.report()` returns: a profile that prints itself, and that can be saved as a page, a trace or
-numbers.
+"""What `loader.report()` returns: a profile that prints itself as plain lines, and that can be saved as a
+page, a trace or numbers.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Union
 
-from ..._common.whole_file import write_whole
-from . import text
-from .colours import STYLE
+from ..._common.regular_files import write_whole
 from .loader_page import loader_page, notebook_block
 from .metrics import scalars
-from .summary import Summary, profile_of
+from .scales import STYLE, amount
+from .summary import MEANING, Summary, profile_of
 from .trace import trace_events
+
+_BAR = 28
+_MOST_WORKERS, _MOST_HOT = 16, 10
+
+Row = tuple[str, float, float, str]  # name, seconds, share, what it is
+
+
+def blocks(summary: Summary) -> Iterator[tuple[str, list[Row]]]:
+    """(heading, rows) of each table there is something for."""
+    wall = summary.wall or 1.0
+    if summary.consumer:
+        yield (
+            "training loop",
+            [(name, s, s / wall, MEANING.get(name, "")) for name, s in summary.consumer.items()],
+        )
+    if summary.blame and summary.lost:
+        lost = summary.lost
+        yield "lost to", [(name, s, s / lost, MEANING.get(name, "")) for name, s in _by_size(summary.blame)]
+    if summary.stages_wall:
+        whole = summary.worker_seconds or sum(summary.stages_wall.values())
+        rows = [
+            (
+                stage,
+                s,
+                s / whole,
+                f"{amount(summary.stages_cpu.get(stage, 0.0), 's')} of CPU; {MEANING.get(stage, '')}",
+            )
+            for stage, s in summary.stages_wall.items()
+        ]
+        if summary.idle:
+            rows.append(("idle", summary.idle, summary.idle / whole, MEANING["idle"]))
+        yield f"stages, of {amount(whole, 's')} of worker time", rows
+    if len(summary.workers) > 1:
+        rows = [
+            (
+                name,
+                sum(parts.values()) - parts.get("idle", 0.0),
+                1 - parts.get("idle", 0.0) / (sum(parts.values()) or 1.0),
+                "",
+            )
+            for name, parts in list(summary.workers.items())[:_MOST_WORKERS]
+        ]
+        yield "busy", rows
+
+
+def _by_size(seconds: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(seconds.items(), key=lambda item: -item[1])
+
+
+def notes(summary: Summary) -> list[str]:
+    found = []
+    if summary.batches:
+        found.append(f"the first batch took {amount(summary.first_wait, 's')}")
+    if len(summary.workers) > _MOST_WORKERS:
+        found.append(f"{len(summary.workers) - _MOST_WORKERS} more workers are not listed")
+    if overflow := summary.queue.get("overflow_slots"):
+        found.append(
+            f"{overflow:,} batches found all {summary.queue.get('slots', 0)} slots taken, and got memory of"
+            " their own"
+        )
+    return found
+
+
+def plain(summary: Summary, advice: str | None) -> str:
+    lines = [summary.headline(), *(advice or summary.verdict()).splitlines()]
+    for heading, rows in blocks(summary):
+        lines += ["", heading]
+        for name, seconds, share, meaning in rows:
+            lines.append(
+                f"  {name:<12} {amount(seconds, 's'):>9} {share:>7.1%}  "
+                f"{_bar(share):<{_BAR}}  {meaning}".rstrip()
+            )
+    if summary.hot:
+        lines += ["", "hot lines of your code"]
+        lines += [
+            f"  {entry['share']:>6.1%}  {entry['stage']:<10} {entry['where']}"
+            for entry in summary.hot[:_MOST_HOT]
+        ]
+    if more := notes(summary):
+        lines += ["", *more]
+    return "\n".join(lines)
+
+
+def _bar(share: float) -> str:
+    return "#" * round(_BAR * min(1.0, max(0.0, share)))
+
 
 PathLike = Union[str, os.PathLike[str]]
 
@@ -35,7 +120,7 @@ class Report:
         self.summary = Summary(profile)
 
     def __str__(self) -> str:
-        return text.plain(self.summary, self.advice)
+        return plain(self.summary, self.advice)
 
     __repr__ = __str__
 

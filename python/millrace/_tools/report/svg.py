@@ -12,8 +12,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from .colours import colour
-from .scales import Axis, Scale, amount
+from .scales import Axis, Scale, amount, colour
 
 __all__ = ["Axis", "Points", "amount", "escape", "histogram", "on_paper", "scatter", "stacked_bars"]
 

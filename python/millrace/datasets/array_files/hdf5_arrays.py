@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.file_version import FileVersion
 from ..._common.optional import optional
 from ..._common.per_process import PerProcess
+from ..._common.regular_files import FileVersion
 from ..._core import ChunkedArray, open_local_file
 from ...errors import corrupt_data, damage_named
 from .sources import ArraySource, Fields, Range, box_shape, named_fields, plain_dtype, slices

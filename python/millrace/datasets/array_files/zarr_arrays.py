@@ -23,7 +23,7 @@ from ..._common.regular_files import check_regular
 from ..._core import cpu_budget
 from ...errors import UnavailableError, corrupt_data
 from ...stores.clients import client_for
-from ...stores.locations import OBJECT_STORES, locate, shown
+from ...stores.settings import OBJECT_STORES, locate, shown
 from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
 
 _forked_from_tensorstore = False

@@ -19,8 +19,8 @@ from typing import Any, Union
 import numpy as np
 
 from millrace import _core
-from millrace._common.file_version import FileVersion
 
+from ..._common.regular_files import FileVersion
 from ..kept import FirstVersions, Version, changed, kept_index, kept_path
 from ..webdataset.open_shards import StoreOptions, is_local, local_path, remote_object
 

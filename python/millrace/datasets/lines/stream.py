@@ -32,8 +32,8 @@ class JSONLStream(Chain):
     .with_epoch(), ...) append stages; the same seed gives the same order, and state_dict() is a place in it,
     exact to the line.
 
-    >>> JSONLStream("part-{00..31}.jsonl.zst", {"text": str, "label": int},
-    shuffle_files=True).shuffle(10_000)
+    >>> lines = JSONLStream("part-{00..31}.jsonl.zst", {"text": str, "label": int}, shuffle_files=True)
+    >>> lines = lines.shuffle(10_000)
 
     Args:
         paths, fields, max_line_bytes, cache_dir, cache_size, memory, store_options: as in JSONL.

@@ -1,7 +1,6 @@
 """Documents of tokens in rows of one length, and texts as tokens."""
 
-from .layout import PackLayout
-from .masks import cu_seqlens, document_mask, document_mask_mod
+from .layout import PackLayout, cu_seqlens, document_mask, document_mask_mod
 from .packed import PackedSequences
 from .packed_stream import PackedStream
 from .tokenized import Tokenized

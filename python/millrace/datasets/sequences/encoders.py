@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.lowering.refusal import loaded
+from ..._common.lowering.recognising import loaded
 from ..._common.per_process import PerProcess
 
 

@@ -11,11 +11,10 @@ from torch.utils.data import default_collate
 
 from ... import _core
 from ...samplers.global_order import checked_number
-from ...samplers.plain import SEED_BITS
+from ...samplers.readers import SEED_BITS
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from .documents import token_arrays
-from .layout import PackLayout
-from .masks import cu_seqlens
+from .layout import PackLayout, cu_seqlens
 
 
 class PackedSequences(BatchDataset):

@@ -11,12 +11,10 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _core
-from ..._common.checksum import signing, verified
-from ..._common.state_fields import Fields
-from ..._common.stateful import is_stateful, put_back, state_of
+from ..._common.states import Fields, is_stateful, put_back, signing, state_of, verified
 from ...errors import StateError
 from ...samplers.global_order import checked_number
-from ...samplers.plain import SEED_BITS
+from ...samplers.readers import SEED_BITS
 from .documents import concatenated, integers
 from .layout import PackLayout
 
@@ -39,9 +37,9 @@ class PackedStream(IterableDataset):
         depends on it.
     seed: rows of a window come in a random order, as a function of (seed, epoch, window); None: as they were
         begun.
-    The others: as PackedSequences'; samples are the same.
+    length, separator, layout and the others: as those of `PackedSequences`; samples are the same.
 
-    state_dict() is the place behind the last sample that was given: the source's own state at the window's
+    state_dict() is the position behind the last sample that was given: the source's own state at the window's
     beginning, if it has one, else how many documents of it to pass over; the few tokens that came from the
     window before; how many rows were given. A DataLoader's state has it for each worker.
 
@@ -78,10 +76,10 @@ class PackedStream(IterableDataset):
         self._pending: dict[str, Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        # How a loader tells copies in workers which epoch begins (state/dataset_epochs.py), of a source that
+        # How a loader tells copies in workers which epoch begins (_loader/states/epochs.py), of a source that
         # counts them.
-        if name == "_tell_workers" and hasattr(self.__dict__.get("source"), name):
-            return self.source._tell_workers  # type: ignore[attr-defined]
+        if name == "_notify_workers" and hasattr(self.__dict__.get("source"), name):
+            return self.source._notify_workers  # type: ignore[attr-defined]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
 
     @property
@@ -128,11 +126,11 @@ class PackedStream(IterableDataset):
                 " arguments"
             )
         state = verified(state, "the PackedStream's state", verify)
-        place = Fields(state)
+        fields = Fields(state)
         for key in ("epoch", "taken", "window", "given"):
-            place.number(key)
-        place.entries("carried")
-        put_back(self.source, place.any("source"))
+            fields.number(key)
+        fields.entries("carried")
+        put_back(self.source, fields.any("source"))
         self._epoch = state["epoch"]
         self._pending, self._run = dict(state), None
 

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import Subset
 
 from ... import _core
-from ..._common.lowering.refusal import loaded
+from ..._common.lowering.recognising import loaded
 from ..._common.per_process import PerProcess
 from ..._profiling.stages import FETCH, TRANSFORM, during
 from ...collate import Pad

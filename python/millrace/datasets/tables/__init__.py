@@ -3,8 +3,8 @@
 - tabular.py: chunks of an Arrow schema become samples
 - parquet.py, arrow_file.py, table.py: where they come from
 - mapping.py: one reader for each column, by its type
-- numbers.py, values.py: what it makes of Arrow's buffers
-- rules.py: what the user says about columns
+- numbers.py: what it makes of Arrow's buffers
+- rules.py: what the user says about columns; those of Python's values
 - filtering.py, table_files.py: which rows, which files, their bytes
 """
 

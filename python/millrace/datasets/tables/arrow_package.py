@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from millrace._common.optional import optional
+from ..._common.optional import optional
 
 
 def _module(name: str) -> Any:

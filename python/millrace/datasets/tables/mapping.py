@@ -23,8 +23,7 @@ from .numbers import (
     read_lists,
     valid_rows,
 )
-from .rules import NullRule, Rules
-from .values import PythonValues, Ragged
+from .rules import NullRule, PythonValues, Ragged, Rules
 
 Place = tuple[str, str]  # a file, and the place in it, for messages
 

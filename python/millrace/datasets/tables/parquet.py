@@ -43,24 +43,27 @@ class Parquet(TableFiles):
 
     What becomes of Arrow's types:
 
-    ==============================
-    ==================================================================================== int8 to int64, uint8
-    to uint32  the same dtype. uint64: int64, ValueError for what that does not hold halffloat, float, double
-    float16, float32, float64 bool                            bool
-    date32, date64                  int64: days since 1970; milliseconds (Parquet has days alone: date64 comes
-    back as date32) time, timestamp, duration       int64 in the unit of the type; timestamps in UTC since
-    1970, their time zone is dropped decimal                         float64; with decimals="scaled" int64,
-    counting the last digit (12.30 of scale 2 is 1230) string, binary and their kinds  str, bytes
-    dictionary                      int64 codes, numbers of `ds.categories[column]`; with categories=[] as its
-    values fixed-size list of numbers      a tensor of that shape, nested ones of several dimensions
-    list of numbers                 a tensor [elements] of any length, for millrace.Pad; with
-    fixed_lists={column: sizes} of that shape struct                          a dict of its members, to any
-    depth null                            float64 NaN with nulls="nan", or the number given; else ValueError
-    extension types, run lengths    as their storage type
-    other lists, maps               lists, as pyarrow's to_pylist() has them
-    union, interval                 ValueError; leave them out
-    ==============================
-    ====================================================================================
+        int8 to int64, uint8 to uint32  the same dtype
+        uint64                          int64; ValueError for what that does not hold
+        halffloat, float, double        float16, float32, float64
+        bool                            bool
+        date32, date64                  int64: days or milliseconds since 1970 (Parquet has days alone, so
+                                        date64 comes back as date32)
+        time, timestamp, duration       int64 in the unit of the type; timestamps in UTC since 1970, their
+                                        time zone is dropped
+        decimal                         float64; with decimals="scaled" int64 that counts the last digit:
+                                        12.30 of scale 2 is 1230
+        string, binary and their kinds  str, bytes
+        dictionary                      int64 codes, numbers of ds.categories[column]; with categories=[] as
+                                        its values
+        fixed-size list of numbers      a tensor of that shape, nested ones of several dimensions
+        list of numbers                 a tensor [elements] of any length, for millrace.Pad; with
+                                        fixed_lists={column: sizes} of that shape
+        struct                          a dict of its members, to any depth
+        null                            float64 NaN with nulls="nan", or the number given; else ValueError
+        extension types, run lengths    as their storage type
+        other lists, maps               lists, as pyarrow's to_pylist() has them
+        union, interval                 ValueError; leave them out
 
     Args:
         paths: files, URLs (http, s3, gs, az, and whatever fsspec reads), globs, folders, or a list of these;

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.lowering.refusal import loaded
+from ..._common.lowering.recognising import loaded
 from .arrow_package import arrow
 from .mapping import FixedNumbers, plain, plain_type
 from .numbers import read_lists

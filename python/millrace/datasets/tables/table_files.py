@@ -16,9 +16,9 @@ from typing import Any, Union
 from urllib.parse import unquote
 
 from millrace import stores
-from millrace.stores.locations import locate, shown
 
 from ..._common.per_process import PerProcess
+from ...stores.settings import locate, shown
 from ..kept import FirstVersions
 from ..source_file import SourceFile
 from ..webdataset.urls import expand_braces

@@ -2,11 +2,10 @@
 shards that divide themselves.
 
 - urls.py: "train-{000..127}.tar"; open_shards.py: what a URL stands for; split.py: who reads which shards
-- draws.py: randomness as a function of a position
-- flow.py: what a stage at work is, and the rule of its position
+- flow.py: what a stage at work is, and the rule of its position; randomness as a function of one
 - chain.py: pipelines and their epochs; run.py: one iterator's way, and its state
 - shards.py: the source; dataset.py: WebDataset; mix.py: Mixture; fluent.py: the methods
-- stages.py: decode, map, to_tuple, ...; decoders.py, images.py
+- stages.py: decode, map, to_tuple, ...; decoders.py
 - holding.py: shuffle, batched, ...; collation.py
 - pipeline.py, compat.py: DataPipeline, WebLoader
 - missing.py: what `import webdataset as wds` had, and is not here

@@ -11,21 +11,23 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from millrace._common.optional import optional
 from millrace.errors import UnavailableError
 
+from ..._common.optional import optional
 from . import tenbin
 from .decoders import (
+    IMAGE_EXTENSIONS,
+    IMAGE_SPECS,
     PICKLED,
     PLAIN,
     BasicHandlers,
     Continue,
     DecodingError,
+    ImageHandler,
     SampleDecoder,
     gzfilter,
     read_field,
 )
-from .images import IMAGE_EXTENSIONS, IMAGE_SPECS, ImageHandler
 
 Decoder = SampleDecoder
 imagehandler = ImageHandler

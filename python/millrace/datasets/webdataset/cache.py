@@ -18,10 +18,9 @@ from typing import Any
 
 from millrace._common.regular_files import open_regular
 
-from .commands import is_command
 from .gopen import gopen
 from .handlers import Handler, reraise_exception
-from .open_shards import is_local, local_path
+from .open_shards import is_command, is_local, local_path
 
 # schemes of which the path names the object
 _PATHS = frozenset(("", "file", "http", "https", "ftp", "ftps", "gs", "s3", "ais"))

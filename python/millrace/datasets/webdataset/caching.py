@@ -6,8 +6,7 @@ import pickle
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from millrace._common.optional import optional
-
+from ..._common.optional import optional
 from . import utils
 from .utils import PipelineStage
 

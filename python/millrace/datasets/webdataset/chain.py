@@ -4,9 +4,9 @@
 A pipeline is never changed: each method returns another one with one more stage. What changes is the place of
 its latest iterator:
 
-    iter() makes an iterator, which begins at its first next(): at the place that was loaded, or else at the
-    start of an epoch the epoch is the one that set_epoch() named, once; then always the next one
-    state_dict() is the place of the iterator that was made last
+    iter() makes an iterator, which begins at its first next(): at the position that was loaded, or else at
+    the start of an epoch the epoch is the one that set_epoch() named, once; then always the next one
+    state_dict() is the position of the iterator that was made last
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from millrace._common.checksum import signing
 from millrace._common.ranks import world
 from millrace.errors import StateError
 
+from ..._common.states import signing
 from . import utils
-from .divided import is_divided_by_accelerate
-from .epoch_board import EpochBoard
-from .flow import Context, Flow, Place, Stage, as_stage, build
+from .flow import Context, Flow, Position, Stage, as_stage, build
 from .fluent import Fluent
 from .holding import RandomSample, Shuffle
 from .missing import no_method
 from .run import VERSION, Run, checked_state
-from .split import Reader
+from .split import EpochBoard, Reader, is_divided_by_accelerate
 
 ENDLESS = sys.maxsize  # samples or repetitions
 
@@ -57,7 +55,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         self._board = EpochBoard()
         self._seen = 0  # how often the epoch had been set when it was last looked at
         self._last = -1  # the latest epoch that began
-        self._told: tuple[int, int] | None = (
+        self._notified: tuple[int, int] | None = (
             None  # how often it had been set when this process told its workers, and the process
         )
         self._began_in = 0  # the process
@@ -71,7 +69,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         raise NotImplementedError
 
     def _facts(self) -> list[str]:
-        """What a place in the source depends on."""
+        """What a position in the source depends on."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------- the pipeline
@@ -200,7 +198,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         if self._pending is not None:
             return self._pending["epoch"]
         epoch, times = self._board.read()
-        is_new = times != self._seen and self._told != (times, os.getpid())
+        is_new = times != self._seen and self._notified != (times, os.getpid())
         return epoch if is_new else self._last + 1
 
     def set_epoch(self, epoch: int) -> None:
@@ -216,21 +214,21 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         """Of each reader, where that is declared."""
         return self._most if self._repetitions == ENDLESS else None
 
-    def _tell_workers(self, saved_epoch: int | None) -> int:
+    def _notify_workers(self, saved_epoch: int | None) -> int:
         """Called by a DataLoader before its workers begin an epoch: they all take this one."""
         epoch = self.epoch if saved_epoch is None else saved_epoch
         self._board.set(epoch)
-        self._told, self._last = (self._board.read()[1], os.getpid()), epoch
+        self._notified, self._last = (self._board.read()[1], os.getpid()), epoch
         if self._pending is not None and "places" not in self._pending:
             self._pending = None  # it named the epoch that begins now
         return epoch
 
     def _begin(self, run: Run) -> list[Any] | None:
-        """The entries of the place at which the run begins; None at the start of the epoch."""
+        """The entries of the position at which the run begins; None at the start of the epoch."""
         pending, run.reader = self._pending, Reader.here(self._world)
         if self._undivided or is_divided_by_accelerate(self):
             run.reader = replace(run.reader, rank=0, ranks=1)
-        run.epoch, places = self.epoch, None
+        run.epoch, positions = self.epoch, None
         worker = get_worker_info()
         if (
             worker is not None
@@ -242,10 +240,10 @@ class Chain(Fluent, utils.Closing, IterableDataset):
             self._board.warn_of_repetition()
         self._began_in = os.getpid()
         if pending is not None and "places" in pending:
-            places = run.go_on(pending)
+            positions = run.go_on(pending)
         self._pending, self._last, self._seen = None, run.epoch, self._board.read()[1]
         run.begun = True
-        return places
+        return positions
 
     @property
     def _shuffles(self) -> bool:
@@ -260,7 +258,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
 
     def iterate(self, source: Any, stages: tuple[Stage, ...], most: int | None) -> Iterator[Any]:
         """iter(), with another source, `source(context, own)`, and other stages: the same samples in another
-        form, so the same places.
+        form, so the same positions.
 
         `most` is instead of with_epoch()'s number. None where that is the caller's business, who says end()
         when it is there.
@@ -273,11 +271,11 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         self._latest.ended, self._latest.flow = True, None  # type: ignore[union-attr]
 
     def _items(self, run: Run) -> Iterator[Any]:
-        places = self._begin(run)
+        positions = self._begin(run)
         most = ENDLESS if run.most is None else run.most
         while run.repetition < self._repetitions and run.given < most:
-            run.flow = self._flow(run, Context(self.seed, run.epoch, run.repetition, run.reader), places)
-            places = None
+            run.flow = self._flow(run, Context(self.seed, run.epoch, run.repetition, run.reader), positions)
+            positions = None
             if most == ENDLESS and self._repetitions == 1:
                 yield from run.flow  # counted by nobody, as nobody asks
                 break
@@ -293,21 +291,21 @@ class Chain(Fluent, utils.Closing, IterableDataset):
                 run.repetition, run.given_now = run.repetition + 1, 0
         run.ended, run.flow = True, None
 
-    def _flow(self, run: Run, context: Context, places: Place | None) -> Flow:
+    def _flow(self, run: Run, context: Context, positions: Position | None) -> Flow:
         stages = self._stages if run.stages is None else run.stages
         try:
-            source = (run.source or self._source)(context, None if places is None else places[0])
-            return build(source, stages, context, None if places is None else places[1:])
+            source = (run.source or self._source)(context, None if positions is None else positions[0])
+            return build(source, stages, context, None if positions is None else positions[1:])
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            if places is None or isinstance(error, StateError):
+            if positions is None or isinstance(error, StateError):
                 raise
             raise StateError(
-                f"the state's place {places} is none in this pipeline ({error!r}): it is damaged; load"
+                f"the state's position {positions} is none in this pipeline ({error!r}): it is damaged; load"
                 " another one"
             ) from error
 
     def close(self) -> None:
-        """Lets go of what the iterator that was made last has read ahead; its place is forgotten."""
+        """Lets go of what the iterator that was made last has read ahead; its position is forgotten."""
         self._latest = None
 
     # ---------------------------------------------------------------- state
@@ -334,7 +332,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         self._latest = None
 
     def _described(self) -> list[str]:
-        """All that a place depends on."""
+        """All that a position depends on."""
         return [*self._facts(), *(str(stage) for stage in self._stages if stage.counts)]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -343,7 +341,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         """
         sent = {
             "_latest": None,
-            "_told": None,
+            "_notified": None,
             "_world": world(),
             "_undivided": is_divided_by_accelerate(self),
         }

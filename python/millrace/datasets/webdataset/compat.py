@@ -15,9 +15,9 @@ class WebLoader(Mixture):
     """millrace.DataLoader(...), whose batches go through further stages:
     `.unbatched().shuffle(1000).batched(64).with_epoch(500)`.
 
-    The arguments are the loader's. Stages behind it run in the consumer's thread. Without any,
-    millrace.DataLoader does the same, and has len(), stats() and explain(), which are `loader`'s here.
-    state_dict() has the loader's; what is held behind it is read again.
+    The arguments (`args`, `kw`) are those of `DataLoader`. Stages behind it run in the consumer's thread.
+    Without any, millrace.DataLoader does the same, and has len(), stats() and explain(), which are `loader`'s
+    here. state_dict() has the loader's; what is held behind it is read again.
     """
 
     def __init__(self, *args: Any, **kw: Any) -> None:

@@ -63,8 +63,8 @@ class WebDataset(Chain):
 
     An IterableDataset; fluent methods (fluent.py) append stages, each making a new dataset:
 
-    >>> WebDataset("train-{000..127}.tar", shardshuffle=True).shuffle(1000).decode("pil").to_tuple("jpg;png",
-    "cls").batched(64)
+    >>> shards = WebDataset("train-{000..127}.tar", shardshuffle=True).shuffle(1000)
+    >>> shards = shards.decode("pil").to_tuple("jpg;png", "cls").batched(64)
 
     Differences to the webdataset package: ranks and workers divide the shards by themselves, and when there
     are fewer shards than readers, the samples (describe_split()). All random choices depend on (seed, epoch),
@@ -85,6 +85,7 @@ class WebDataset(Chain):
             ranks.
         cache_size: bytes that the shards in cache_dir may have; -1: all but a tenth of the disk.
         cache_dir: a folder where shards from elsewhere are kept, shared by all processes of the machine.
+        url_to_name: ValueError unless None: the cache names its files itself.
         detshuffle: no effect, as shuffles are deterministic.
         nodesplitter, workersplitter: who reads which shards (split.py). "auto" divides shards, or samples
             where there are too few; "shards", "samples": these only. None: everybody reads all. Or a function

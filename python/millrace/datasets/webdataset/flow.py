@@ -1,15 +1,16 @@
-"""Flows: streams of samples that can say where they are, and be made again at that place.
+"""Flows: streams of samples that can say where they are, and be made again at that position; and the random
+numbers that they draw: functions of a key and a position, of which nothing has to be saved.
 
 A flow is one stage of a pipeline at work. The invariant, on which resuming rests: between two of its items,
 
-    `place()` is a short list of numbers, and a flow that is made anew with it gives exactly the items that
+    `position()` is a short list of numbers, and a flow that is made anew with it gives exactly the items that
     are still to come.
 
-A flow that passes samples on one by one has its source's place. One that holds samples (shuffle, batched,
-unbatched) has the place that its source had before the oldest of them, and numbers of its own by which it
-knows what of the samples behind that place it had given already. So no sample is ever part of a state: what
-was held is read again, and never more of it than was held. An error that leaves a flow ends it, as generators
-end; its place is then before the samples it had taken and not given.
+A flow that passes samples on one by one has its source's position. One that holds samples (shuffle, batched,
+unbatched) has the position that its source had before the oldest of them, and numbers of its own by which it
+knows what of the samples behind that position it had given already. So no sample is ever part of a state:
+what was held is read again, and never more of it than was held. An error that leaves a flow ends it, as
+generators end; its position is then before the samples it had taken and not given.
 """
 
 from __future__ import annotations
@@ -17,12 +18,45 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, Protocol
 
-from .draws import Draws
+import numpy as np
+
 from .split import Reader
 
-Place = list[Any]  # of numbers and lists of them: JSON's types
+_WORDS = 1024  # made at a time
+_PER_BLOCK = 4  # 64-bit words that one step of Philox's counter gives
+
+
+class Draws:
+    """`word(i)` is random in 0 .. 2^64-1. The key is any tuple of numbers and strings; other keys give other
+    numbers.
+    """
+
+    def __init__(self, *key: object) -> None:
+        self._key = int.from_bytes(blake2b(repr(key).encode(), digest_size=16).digest(), "little")
+        self._chunk = -1
+        self._words: list[int] = []
+
+    def word(self, position: int) -> int:
+        """Cheap for positions that rise."""
+        chunk, offset = divmod(position, _WORDS)
+        if chunk != self._chunk:
+            philox = np.random.Philox(key=self._key, counter=chunk * (_WORDS // _PER_BLOCK))
+            self._words, self._chunk = philox.random_raw(_WORDS).tolist(), chunk
+        return self._words[offset]
+
+    def below(self, position: int, end: int) -> int:
+        """A number in 0 .. end-1."""
+        return self.word(position) * end >> 64
+
+    def uniform(self, position: int) -> float:
+        """A number in [0, 1)."""
+        return (self.word(position) >> 11) * 2.0**-53
+
+
+Position = list[Any]  # of numbers and lists of them: JSON's types
 
 
 @dataclass(frozen=True)
@@ -56,11 +90,11 @@ class Context:
 
 
 class Flow(Protocol):
-    """Iterated over once. `place()` is asked between two items."""
+    """Iterated over once. `position()` is asked between two items."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
-    def place(self) -> Place: ...
+    def position(self) -> Position: ...
 
 
 class Through:
@@ -72,19 +106,19 @@ class Through:
     def __iter__(self) -> Iterator[Any]:
         return self._generate(iter(self._source))
 
-    def place(self) -> Place:
-        return self._source.place()
+    def position(self) -> Position:
+        return self._source.position()
 
 
 class Stage:
     """One step of a pipeline, as data: what a fluent method appends. Subclasses are dataclasses, compared by
     their fields.
 
-    `has_place`: its flow adds an entry to the place. `counts`: places behind it depend on it. `label`: how it
-    is shown, and what is kept of it in a state.
+    `has_position`: its flow adds an entry to the position. `counts`: positions behind it depend on it.
+    `label`: how it is shown, and what is kept of it in a state.
     """
 
-    has_place = counts = False
+    has_position = counts = False
     label = ""
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
@@ -94,7 +128,7 @@ class Stage:
         return Through(source, self.generate)
 
     def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
-        """Of stages without a place of their own: what they give, sample by sample."""
+        """Of stages without a position of their own: what they give, sample by sample."""
         raise NotImplementedError
 
     def __call__(self, items: Iterable[Any]) -> Iterator[Any]:
@@ -117,15 +151,17 @@ class Items:
     def __iter__(self) -> Iterator[Any]:
         return iter(self._items)
 
-    def place(self) -> Place:
+    def position(self) -> Position:
         return []
 
 
-def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Place | None) -> Flow:
+def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Position | None) -> Flow:
     """The whole pipeline. `own`: the entries of the stages that have one, in order; None at the beginning."""
     entries = iter(own or ())
     for number, stage in enumerate(stages, 1):
-        source = stage.run(source, context.of_stage(number), next(entries, None) if stage.has_place else None)
+        source = stage.run(
+            source, context.of_stage(number), next(entries, None) if stage.has_position else None
+        )
     return source
 
 
@@ -135,7 +171,7 @@ class Opaque:
     """
 
     def __init__(self, source: Flow, function: Callable[[Iterator[Any]], Iterator[Any]], own: Any) -> None:
-        self._first = source.place()
+        self._first = source.position()
         self._source, self._function, self._given = source, function, 0
         self._skip = own or 0
 
@@ -145,7 +181,7 @@ class Opaque:
             if self._given > self._skip:
                 yield item
 
-    def place(self) -> Place:
+    def position(self) -> Position:
         return [*self._first, max(self._given, self._skip)]
 
 
@@ -156,7 +192,7 @@ class Composed(Stage):
     """
 
     function: Any
-    has_place = counts = True
+    has_position = counts = True
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
         return Opaque(source, getattr(self.function, "run", self.function), own)

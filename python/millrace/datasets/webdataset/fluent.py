@@ -54,7 +54,7 @@ class Fluent:
         """Fields decoded by their extensions: txt, cls, id, json, npy, npz, pth, ten, msgpack, cbor, and
         within .gz. Others stay bytes.
 
-        args: "pil", "rgb8", "torchrgb" and the like decode pictures (images.py has the names); functions of
+        args: "pil", "rgb8", "torchrgb" and the like decode pictures (decoders.py has the names); functions of
             (".extension", bytes) decode what they return something other than None for. Tried in this order,
             between those of `pre` and `post`.
         only: names of fields, a list or separated by spaces; the others stay as they are.

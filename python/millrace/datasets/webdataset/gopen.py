@@ -17,8 +17,7 @@ from millrace.errors import UnavailableError
 
 from ..source_file import SourceFile
 from . import utils
-from .commands import Pipe, is_command, opened
-from .open_shards import is_local, local_path
+from .open_shards import Pipe, is_command, is_local, local_path, opened
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _STANDARD = {"rb": "stdin", "wb": "stdout"}

@@ -15,27 +15,27 @@ Handler = Callable[[Exception], bool]
 
 
 def reraise_exception(error: Exception) -> NoReturn:
-    """Raises the error where the sample would have come."""
+    """Raises `error` where the sample would have come."""
     raise error
 
 
 def ignore_and_continue(error: Exception) -> bool:
-    """Goes on behind it, silently."""
+    """Goes on behind the `error`, silently."""
     return True
 
 
 def warn_and_continue(error: Exception) -> bool:
-    """Goes on behind it, with a warning."""
+    """Goes on behind the `error`, with a warning."""
     warnings.warn(f"{type(error).__name__}: {error}", stacklevel=2)
     return True
 
 
 def ignore_and_stop(error: Exception) -> bool:
-    """Ends the stream there, silently."""
+    """Ends the stream at the `error`, silently."""
     return False
 
 
 def warn_and_stop(error: Exception) -> bool:
-    """Ends the stream there, with a warning."""
+    """Ends the stream at the `error`, with a warning."""
     warnings.warn(f"{type(error).__name__}: {error}", stacklevel=2)
     return False

@@ -11,8 +11,7 @@ from itertools import islice
 from typing import Any
 
 from .collation import default_collation_fn
-from .draws import Draws
-from .flow import Context, Flow, Place, Stage
+from .flow import Context, Draws, Flow, Position, Stage
 
 # ---------------------------------------------------------------- shuffle
 
@@ -31,7 +30,7 @@ class Shuffle(Stage):
     size: int
     initial: int = 100
     seed: int | None = None
-    has_place = counts = True
+    has_position = counts = True
     label = "shuffle({0.size}, initial={0.initial}, seed={0.seed})"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
@@ -58,7 +57,7 @@ class DetShuffle(Shuffle):
 
 class ShuffleFlow:
     """Its own entry: [outputs given, length of the source or None, number of the sample at which the source's
-    place was noted].
+    position was noted].
 
     Places are noted a few times per `size` samples and forgotten when nothing is held that is so old.
     """
@@ -69,7 +68,7 @@ class ShuffleFlow:
         self._given, self._total, self._read = own or (0, None, 0)
         self._resumed = own is not None
         self._every = max(1, self._size // 8)
-        self._marks: deque[tuple[int, Place]] = deque([(self._read, source.place())])
+        self._marks: deque[tuple[int, Position]] = deque([(self._read, source.position())])
         self._numbers: list[int] = []  # of the samples in the buffer
         self._held: list[Any] = []
 
@@ -95,16 +94,16 @@ class ShuffleFlow:
 
     def _take(self) -> Any:
         numbers, held = self._numbers, self._held
-        place = self._draws.below(self._given, len(held))
-        given, held[place], numbers[place] = held[place], held[-1], numbers[-1]
+        at = self._draws.below(self._given, len(held))
+        given, held[at], numbers[at] = held[at], held[-1], numbers[-1]
         held.pop()
         numbers.pop()
         self._given += 1
         return given
 
-    def place(self) -> Place:
-        number, place = self._marks[0]
-        return [*place, [self._given, self._total, number]]
+    def position(self) -> Position:
+        number, position = self._marks[0]
+        return [*position, [self._given, self._total, number]]
 
     def _wanted(self, given: int) -> int:
         """Samples that are read before output `given`."""
@@ -113,13 +112,13 @@ class ShuffleFlow:
     def _mark(self) -> None:
         """Notes where the source stands before sample `_read`."""
         if self._read > self._marks[-1][0]:
-            self._marks.append((self._read, self._source.place()))
+            self._marks.append((self._read, self._source.position()))
         oldest = min(self._numbers, default=self._read)
         while len(self._marks) > 1 and self._marks[1][0] <= oldest:
             self._marks.popleft()
 
     def _refill(self, items: Iterator[Any]) -> None:
-        """What the buffer held, from the noted place on. Reads as far as it had read when it last gave
+        """What the buffer held, from the noted position on. Reads as far as it had read when it last gave
         something.
         """
         self._resumed = False
@@ -134,7 +133,7 @@ class ShuffleFlow:
         found: dict[int, Any] = dict.fromkeys(numbers)
         for number in range(self._read, end):
             if number % self._every == 0 and number > self._marks[-1][0]:
-                self._marks.append((number, self._source.place()))
+                self._marks.append((number, self._source.position()))
             try:
                 item = next(items)
             except StopIteration:
@@ -158,8 +157,8 @@ class ShuffleFlow:
             wanted = min(self._wanted(given), end)
             numbers.extend(range(read, wanted))
             read = max(read, wanted)
-            place = below(given, len(numbers))
-            numbers[place] = numbers[-1]
+            at = below(given, len(numbers))
+            numbers[at] = numbers[-1]
             numbers.pop()
         return numbers
 
@@ -190,12 +189,12 @@ class BatchedFlow:
 
     def __init__(self, source: Flow, stage: Batched) -> None:
         self._source, self._stage = source, stage
-        self._before: Place | None = None  # the first sample of the batch that is being made
+        self._before: Position | None = None  # the first sample of the batch that is being made
 
     def __iter__(self) -> Iterator[Any]:
         items, size, collate = iter(self._source), self._stage.batchsize, self._stage.collation_fn
         while True:
-            self._before = self._source.place()
+            self._before = self._source.position()
             batch = list(islice(items, size))
             if not batch or (len(batch) < size and not self._stage.partial):
                 self._before = None
@@ -204,15 +203,15 @@ class BatchedFlow:
             self._before = None
             yield made
 
-    def place(self) -> Place:
-        return self._source.place() if self._before is None else self._before
+    def position(self) -> Position:
+        return self._source.position() if self._before is None else self._before
 
 
 @dataclass(frozen=True)
 class Unbatched(Stage):
     """The samples of batches: tuples of fields that have a length, or dicts of them."""
 
-    has_place = counts = True
+    has_position = counts = True
     label = "unbatched()"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
@@ -223,7 +222,7 @@ class Unbatched(Stage):
 class Unlisted(Stage):
     """The elements of lists."""
 
-    has_place = counts = True
+    has_position = counts = True
     label = "unlisted()"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
@@ -235,7 +234,7 @@ class UnpackedFlow:
 
     def __init__(self, source: Flow, unpack: Callable[[Any], Iterator[Any]], own: Any) -> None:
         self._source, self._unpack, self._given = source, unpack, own or 0
-        self._before = source.place()
+        self._before = source.position()
 
     def __iter__(self) -> Iterator[Any]:
         for batch in iter(self._source):
@@ -243,9 +242,9 @@ class UnpackedFlow:
             for row in islice(self._unpack(batch), first, None):
                 self._given += 1
                 yield row
-            self._given, self._before = 0, self._source.place()
+            self._given, self._before = 0, self._source.position()
 
-    def place(self) -> Place:
+    def position(self) -> Position:
         return [*self._before, self._given]
 
 
@@ -280,7 +279,7 @@ class Slice(Stage):
     start: int
     stop: int | None
     step: int = 1
-    has_place = counts = True
+    has_position = counts = True
     label = "slice({0.start}, {0.stop}, {0.step})"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
@@ -304,7 +303,7 @@ class RandomSample(Stage):
     """
 
     p: float = 0.5
-    has_place = counts = True
+    has_position = counts = True
     label = "rsample({0.p})"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
@@ -334,5 +333,5 @@ class CountedFlow:
     def __iter__(self) -> Iterator[Any]:
         return self._select(iter(self._source), self)
 
-    def place(self) -> Place:
-        return [*self._source.place(), self.count]
+    def position(self) -> Position:
+        return [*self._source.position(), self.count]

@@ -1,4 +1,7 @@
-"""IndexedWebDataset: plain tar shards as a map-style dataset, any sample of which is one read away."""
+"""IndexedWebDataset: plain tar shards as a map-style dataset, any sample of which is one read away; and the
+indexes of shards: beside the shard, `shard.tar.index`, where `millrace pack` puts them, or in this user's
+cache (kept.py).
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,40 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from millrace import _core
-from millrace._common.file_version import FileVersion
 
-from ..kept import FirstVersions
+from ..._common.regular_files import FileVersion
+from ..kept import FirstVersions, Version, kept_index
 from ..row_samples import checked_index
 from .flow import Stage
 from .handlers import reraise_exception
-from .indexes import index_of
 from .open_shards import StoreOptions, is_local, local_path, remote_object
 from .stages import LEFT_OUT, Each
+
+SUFFIX = ".index"
+
+
+def index_of(
+    url: str, source: _core.ByteSource, path: str | None, folder: str | None, version: Version
+) -> _core.TarIndex:
+    """The index of a shard: loaded, or made and kept for the next time. `path`: of a local shard. `version`:
+    what the shard had before it was opened. `folder`: in place of the user's cache.
+
+    UnavailableError: the shard is packed. CorruptDataError: it is damaged.
+    """
+    return kept_index(
+        "tar-indexes",
+        SUFFIX,
+        url,
+        source,
+        path,
+        folder,
+        version,
+        beside=SUFFIX,
+        load=_core.TarIndex.load,
+        fits=lambda index: index.shard_bytes == source.size,
+        build=lambda: _core.TarIndex.build(source),
+    )
+
 
 _BUILDERS = 8  # shards whose index is made at once: one that waits for a disk or a store lets others go on
 _MEMORY = 1 << 30  # of all remote shards that are open; at least 4 MiB of each
@@ -42,9 +70,11 @@ class IndexedWebDataset(Dataset):
     Sample i is that of the shards in the order of `urls`, whatever the shards' dataset said of shuffling,
     splitting and repeating: those are the sampler's.
 
-    The shards' indexes are made, or loaded, at the first question; a walk over the headers costs about 3 ms
-    per 1,000 samples. Of shards in stores at most 256 are open at once, fewer where RLIMIT_NOFILE is low (a
-    twentieth of it); those read longest ago are closed, and opened again without asking the store.
+    `stages`: the chain's steps; `index_dir`: where indexes are kept that do not lie beside their shards,
+    None: in the user's cache folder; `stores`: how remote shards are read. The shards' indexes are made, or
+    loaded, at the first question; a walk over the headers costs about 3 ms per 1,000 samples. Of shards in
+    stores at most 256 are open at once, fewer where RLIMIT_NOFILE is low (a twentieth of it); those read
+    longest ago are closed, and opened again without asking the store.
 
     Raises what shards raise: FileNotFoundError, CorruptDataError, UnavailableError for gzip or zstd shards.
     """

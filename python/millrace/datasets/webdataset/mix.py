@@ -6,11 +6,9 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from millrace._common.checksum import unsigned_state
-from millrace._common.stateful import is_stateful
-
+from ..._common.states import is_stateful, unsigned_state
 from .chain import Chain, seed_of
-from .flow import Context, Flow, Place
+from .flow import Context, Flow, Position
 
 
 class Mixture(Chain):
@@ -77,7 +75,7 @@ class Mixture(Chain):
 
 
 class MixtureFlow:
-    """Its place: [[draws so far, whose turn it is, [for each stream: [its state or None, samples it gave,
+    """Its position: [[draws so far, whose turn it is, [for each stream: [its state or None, samples it gave,
     whether it has ended]]]].
     """
 
@@ -104,8 +102,8 @@ class MixtureFlow:
             else:
                 yield sample
 
-    def place(self) -> Place:
-        return [[self._drawn, self._turn, [stream.place() for stream in self._streams]]]
+    def position(self) -> Position:
+        return [[self._drawn, self._turn, [stream.position() for stream in self._streams]]]
 
     def _next(self, alive: list[int]) -> int:
         if self._weights is None:
@@ -138,7 +136,7 @@ class _Stream:
         self._items = iter(dataset)
         self._to_skip = 0 if self._stateful else self._given
         self._own, self._ahead = own, []
-        # begun now: a loader begins at a loaded place until something was taken
+        # begun now: a loader begins at a loaded position until something was taken
         if state is not None and not isinstance(dataset, Chain):
             self._ahead.append(next(self._items, _END))
 
@@ -153,7 +151,7 @@ class _Stream:
             self._given += 1
         return sample
 
-    def place(self) -> list[Any]:
+    def position(self) -> list[Any]:
         if self._ahead:
             return copy.deepcopy(list(self._own))
         untouched = self._given == 0 or self.ended or not self._stateful

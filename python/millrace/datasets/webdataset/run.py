@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace._common.checksum import verified
 from millrace.errors import StateError
 
-from .flow import Flow, Place, Stage
+from ..._common.states import verified
+from .flow import Flow, Position, Stage
 from .split import Reader
 
 VERSION = 1
@@ -39,12 +39,12 @@ class Run:
             "epoch": self.epoch,
             "repetition": self.repetition,
             "given": [self.given, self.given_now],
-            "places": [] if self.flow is None else self.flow.place(),
+            "places": [] if self.flow is None else self.flow.position(),
             "reader": [reader.rank, reader.ranks, reader.worker, reader.workers],
         }
 
-    def go_on(self, state: Mapping[str, Any]) -> Place:
-        """Takes up such a state; the entries of its place. StateError for another reader's."""
+    def go_on(self, state: Mapping[str, Any]) -> Position:
+        """Takes up such a state; the entries of its position. StateError for another reader's."""
         then, now = Reader(*state["reader"]), self.reader
         if then != now:
             raise StateError(
@@ -77,14 +77,14 @@ def checked_state(state: Any, name: str, described: list[str], verify: bool) -> 
 
 
 def _check_types(state: Mapping[str, Any], name: str) -> None:
-    """StateError unless it has the numbers of a place, all of them or, at the start of an epoch, none but the
-    epoch's.
+    """StateError unless it has the numbers of a position, all of them or, at the start of an epoch, none but
+    the epoch's.
     """
-    of_place = {"repetition": 1, "given": 2, "places": None, "reader": 4, "pipeline": None}
-    missing = [key for key in of_place if key not in state]
-    if missing and len(missing) < len(of_place):
+    of_position = {"repetition": 1, "given": 2, "places": None, "reader": 4, "pipeline": None}
+    missing = [key for key in of_position if key not in state]
+    if missing and len(missing) < len(of_position):
         raise StateError(f"the state of a {name} lacks {', '.join(missing)}: it is damaged; load another one")
-    for key, count in {"epoch": 1, **({} if missing else of_place)}.items():
+    for key, count in {"epoch": 1, **({} if missing else of_position)}.items():
         value = state.get(key)
         numbers = [value] if count == 1 else value
         fits = isinstance(numbers, (list, tuple)) and count in (None, len(numbers))

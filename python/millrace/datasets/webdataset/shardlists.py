@@ -20,8 +20,7 @@ from typing import Any
 from torch.utils.data import IterableDataset
 
 from . import utils
-from .draws import Draws
-from .flow import Context, Flow, Opaque, Stage
+from .flow import Context, Draws, Flow, Opaque, Stage
 from .handlers import Handler, reraise_exception
 from .open_shards import opened_shards
 from .shards import ShardFlow, Shards
@@ -254,7 +253,7 @@ class TarfileToSamples(Stage):
     handler: Handler = reraise_exception
     select_files: Callable[[str], bool] | None = None
     rename_files: Callable[[str], str] | None = None
-    has_place = counts = True
+    has_position = counts = True
     label = "tarfile_to_samples()"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:

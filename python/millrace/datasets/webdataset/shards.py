@@ -14,10 +14,9 @@ import numpy as np
 
 from millrace import _core
 from millrace._common.signed_urls import unsigned
-from millrace.samplers.plain import SEED_BITS
 
-from .draws import Draws
-from .flow import Context, Flow, Place
+from ...samplers.readers import SEED_BITS
+from .flow import Context, Draws, Flow, Position
 from .handlers import Handler, reraise_exception
 from .open_shards import Command, StoreOptions, cached_path, is_local, opened_shards
 from .split import Share, Splitter, share_of
@@ -71,7 +70,7 @@ class Shards:
 
 
 class ShardFlow:
-    """The samples of one reader. Its place: [[shards behind it, samples behind it in the present shard]].
+    """The samples of one reader. Its position: [[shards behind it, samples behind it in the present shard]].
 
     Samples are counted with those that other readers take, so the count is where the shard's reader starts.
     """
@@ -121,7 +120,7 @@ class ShardFlow:
                 " empty_check=False)"
             )
 
-    def place(self) -> Place:
+    def position(self) -> Position:
         return [[self._shard, self._sample]]
 
     def _opened(self, urls: Iterator[str]) -> Iterator[tuple[str, Any]]:

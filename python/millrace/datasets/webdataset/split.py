@@ -1,21 +1,75 @@
-"""Who reads which shards.
+"""Who reads which shards, in which epoch; and whether somebody else divides a stream among the ranks.
 
 One rule, at two levels: first the ranks divide the shards, then the workers of a rank divide the rank's.
 Whoever divides takes every n-th shard when there is at least one for each, in the order of the epoch;
 otherwise all of them read all these shards, and each takes every n-th sample. So nothing is read twice,
 nothing is left out, and no reader starves for want of shards.
+
+Accelerate's prepare() makes loaders that take an IterableDataset to be the same on all ranks: rank 0 reads
+and sends each rank its part (dispatch_batches, its default for streams), or every rank reads and keeps its
+part (IterableDatasetShard). A stream that had divided itself already would lose what the other ranks' parts
+were. While such a loader is at work, it is in Accelerate's GradientState, in forked workers too; with what is
+sent to others goes the answer that was right here.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Union
 
+import torch
 from torch.utils.data import get_worker_info
 
 from millrace._common.ranks import world
+
+OWN_PLACE = "epochs of its own"  # in a memo of copy.deepcopy(): the copy is no reader of the same run
+
+
+class EpochBoard:
+    """The epoch that was set, where copies of a dataset in other processes and threads see it.
+
+    [epoch, how often it was set, how often that was when a worker process began with it, whether a second one
+    that did has warned]
+    """
+
+    def __init__(self) -> None:
+        self._numbers = torch.tensor([0, 0, -1, 0]).share_memory_()
+
+    def set(self, epoch: int) -> None:
+        self._numbers[0] = epoch
+        self._numbers[1] += 1
+
+    def read(self) -> tuple[int, int]:
+        epoch, times, _, _ = self._numbers.tolist()
+        return epoch, times
+
+    def warn_of_repetition(self) -> None:
+        """Called by the first worker, in a new process, when it begins an epoch: warns once when one before
+        it began the same.
+        """
+        epoch, times, begun, warned = self._numbers.tolist()
+        self._numbers[2] = times
+        if begun == times and not warned:
+            self._numbers[3] = 1
+            warnings.warn(
+                f"epoch {epoch} of this WebDataset begins once more, with the order that it had: torch's"
+                " DataLoader starts new workers, which do not know of the epoch before. Call"
+                " set_epoch(epoch) on the data set before each epoch, give the loader"
+                " persistent_workers=True, or use millrace.DataLoader, which counts epochs",
+                stacklevel=2,
+            )
+
+    def __deepcopy__(self, memo: Any) -> EpochBoard:
+        if OWN_PLACE not in memo:
+            return self
+        twin = EpochBoard()
+        twin._numbers.copy_(self._numbers)
+        return twin
+
 
 Splitter = Union[None, str, Callable[[Iterator[dict[str, str]]], Iterable[dict[str, str]]]]
 
@@ -125,19 +179,19 @@ def _as_chosen(splitter: Callable[..., Any], shards: list[int], urls: list[str])
 
 
 def split_by_node(source: Iterable[Any]) -> Iterator[Any]:
-    """Every n-th entry for each of n ranks. As a nodesplitter: "shards"."""
+    """Every n-th entry of `source` for each of n ranks. As a nodesplitter: "shards"."""
     reader = Reader.here()
     return islice(source, reader.rank, None, reader.ranks)
 
 
 def split_by_worker(source: Iterable[Any]) -> Iterator[Any]:
-    """Every n-th entry for each of n workers. As a workersplitter: "shards"."""
+    """Every n-th entry of `source` for each of n workers. As a workersplitter: "shards"."""
     reader = Reader.here()
     return islice(source, reader.worker, None, reader.workers)
 
 
 def single_node_only(source: Iterable[Any]) -> Iterator[Any]:
-    """All entries. ValueError where there are several ranks."""
+    """All entries of `source`. ValueError where there are several ranks."""
     reader = Reader.here()
     if reader.ranks > 1:
         raise ValueError(
@@ -156,3 +210,21 @@ def non_empty(source: Iterable[Any]) -> Iterator[Any]:
         raise ValueError(
             "there is nothing in this stream; look whether the shards are empty, or fewer than readers"
         )
+
+
+def is_divided_by_accelerate(dataset: Any) -> bool:
+    """A loader that Accelerate prepared is being iterated, reads `dataset`, and gives each rank a part of
+    it.
+    """
+    state, loaders = sys.modules.get("accelerate.state"), sys.modules.get("accelerate.data_loader")
+    if state is None or loaders is None or not state.GradientState._shared_state:
+        return False
+    for loader in state.GradientState().dataloader_references:
+        read = getattr(loader, "dataset", None)
+        if isinstance(read, loaders.IterableDatasetShard):
+            read = read.dataset
+        elif not isinstance(loader, loaders.DataLoaderDispatcher):
+            continue
+        if read is dataset:
+            return True
+    return False

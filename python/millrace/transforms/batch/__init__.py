@@ -4,8 +4,7 @@ parameters of its own.
 >>> from millrace.transforms import batch
 >>> normalize = batch.Normalize(mean, std, dtype=torch.float16)
 >>> augment = batch.Compose([batch.RandomHorizontalFlip(), batch.ColorJitter(0.4, 0.4, 0.4), normalize])
->>> images = augment(images)                      # (n, 3, h, w) uint8 -> float16, on the device where they
-are
+>>> images = augment(images)                      # (n, 3, h, w) uint8 -> float16, on their device
 
 Names, arguments and meaning are torchvision's v2, applied to tensors; where torchvision draws once for a
 batch, these draw for each sample. Images are (n, c, h, w) tensors with c 1 or 3, contiguous or channels_last

@@ -29,7 +29,7 @@ class BatchTransform(torch.nn.Module):
     """One step on a batch: images (n, c, h, w), or images and labels, which only MixUp and CutMix change.
 
     To write your own, override `draw(rng, images)`, which returns the parameters of all samples, and
-    `apply(images, params)`.
+    `apply(images, params)`. `generator`: a CPU one that draws in the place of torch's global one.
     """
 
     def __init__(self, *, generator: torch.Generator | None = None) -> None:

@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike
 
 from ... import _core
 
+__all__ = ["affine", "color_jitter", "erase", "horizontal_flip", "mix", "normalize"]
+
 DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 NO_ORDER = 4  # in `order`: no operation
 Numbers = Union[float, Sequence[float]]
@@ -113,8 +115,8 @@ def horizontal_flip(images: torch.Tensor, flipped: ArrayLike) -> torch.Tensor:
 def affine(
     images: torch.Tensor, inverse: ArrayLike, interpolation: str = "nearest", fill: Numbers = 0
 ) -> torch.Tensor:
-    """Each output pixel (x, y) from the input's (a x + b y + c, d x + e y + f), `inverse` (n, 6); centres are
-    at 0.5, 1.5, ...
+    """Each output pixel (x, y) of `images` from the input's (a x + b y + c, d x + e y + f), `inverse` (n, 6);
+    centres are at 0.5, 1.5, ...
 
     `interpolation`: "nearest" or "bilinear"; `fill`: value outside, or one per channel.
     """
@@ -128,8 +130,8 @@ def affine(
 def color_jitter(
     images: torch.Tensor, order: ArrayLike, factors: ArrayLike, to_grey: ArrayLike | None = None
 ) -> torch.Tensor:
-    """Colours changed in the order of `order` (n, 4): 0 brightness, 1 contrast, 2 saturation, 3 hue, 4
-    nothing.
+    """Colours of `images` changed in the order of `order` (n, 4): 0 brightness, 1 contrast, 2 saturation, 3
+    hue, 4 nothing.
 
     `factors` (n, 4): by operation, as torchvision's adjust_*; `to_grey` (n bools): grey in all channels, at
     last. uint8 results are within one level of torchvision's for each operation, float32 within 1e-5.
@@ -144,8 +146,8 @@ def color_jitter(
 def erase(
     images: torch.Tensor, boxes: ArrayLike, value: Numbers | None = 0, seed: int = 0, inplace: bool = False
 ) -> torch.Tensor:
-    """Sets the boxes (n, 4; left, top, width, height; 0 wide: none) to `value` (one, or one per channel), or
-    to normal noise if None.
+    """Sets the boxes (n, 4; left, top, width, height; 0 wide: none) of `images` to `value` (one, or one per
+    channel), or to normal noise of `seed` if None. `inplace`: in the images' own memory.
     """
     dense = check_images(images)
     out = dense if inplace and dense is images else empty_like(dense)
@@ -157,10 +159,10 @@ def erase(
 def mix(
     images: torch.Tensor, partners: ArrayLike, shares: ArrayLike, boxes: ArrayLike | None = None
 ) -> torch.Tensor:
-    """share * image + (1 - share) * partner, and the partner alone inside the box (n, 4; left, top, width,
-    height).
+    """share * image + (1 - share) * partner for `images` (n, c, h, w), and the partner alone inside the box
+    of `boxes` (n, 4; left, top, width, height).
 
-    `partners`: n positions in the batch. Shares other than 1 need a float type.
+    `partners`: n positions in the batch. `shares`: n numbers; others than 1 need a float type.
     """
     images = check_images(images)
     boxes = np.zeros((len(images), 4), np.int32) if boxes is None else np.asarray(boxes, np.int32)

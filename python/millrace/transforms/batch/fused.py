@@ -18,8 +18,8 @@ class Augmentation:
 
     `crop`: (left, top, width, height) of the picture, None for all of it. `size`: (height, width) that the
     crop is resized to, antialiased; None for the batch's. `offset`: (top, left) of the batch's rectangle in
-    that; what lies outside is black. Flips. `order` and `factors`: colour jitter as in
-    `functional.color_jitter`. `grayscale`: grey in all channels.
+    that; what lies outside is black. `flip_horizontal`, `flip_vertical`: bool. `order` and `factors`: colour
+    jitter as in `functional.color_jitter`. `grayscale`: grey in all channels.
     """
 
     crop: tuple[int, int, int, int] | None = None
@@ -37,7 +37,7 @@ class Augmentation:
         return [*crop, width, height, self.offset[1], self.offset[0]]
 
 
-def _check_pictures(pictures: Sequence[torch.Tensor]) -> torch.device:
+def _check_pictures(pictures: Sequence[torch.Tensor]) -> None:
     if not pictures:
         raise ValueError("a batch needs at least one picture")
     for i, picture in enumerate(pictures):
@@ -62,7 +62,6 @@ def _check_pictures(pictures: Sequence[torch.Tensor]) -> torch.device:
             )
     if pictures[0].device.type not in ("cpu", "cuda"):
         raise ValueError(f"pictures must be on the CPU or a CUDA device, not on {pictures[0].device}")
-    return pictures[0].device
 
 
 def augment(
@@ -79,11 +78,12 @@ def augment(
     """A batch (n, 3, height, width) of `dtype` from n uint8 pictures (h, w, 3) or (h, w, 4; the fourth is
     ignored), each of its own size.
 
-    `size`: (height, width). Float types: (v / 255 - mean) / std, or v / 255 without them; uint8: 0..255.
+    `augmentations`: one for each picture. `channels_last`: the result's memory format. `size`: (height,
+    width). Float types: (v / 255 - mean) / std, or v / 255 without them; uint8: 0..255.
     `interpolation`: "bilinear" or "bicubic". Pixels are those that Pillow's resize and colour operations
         give.
     """
-    device = _check_pictures(pictures)
+    _check_pictures(pictures)
     if len(augmentations) != len(pictures):
         raise ValueError(
             f"{len(augmentations)} augmentations were given for {len(pictures)} pictures; give one for each"
@@ -99,6 +99,40 @@ def augment(
         np.array([a.order for a in augmentations], np.uint8),
         np.array([a.factors for a in augmentations], np.float64),
     )
+    return _batch(plan, pictures, size, mean, std, dtype, channels_last)
+
+
+def by_pipeline(
+    pictures: Sequence[torch.Tensor],
+    pipeline: _core.ImagePipeline,
+    seed: int,
+    *,
+    mean: Sequence[float] = (),
+    std: Sequence[float] = (),
+    dtype: torch.dtype = torch.uint8,
+    channels_last: bool = False,
+) -> torch.Tensor:
+    """As `augment`, with what the chain of `pipeline`, of one output size, decides for the pictures: picture
+    i is `pipeline.apply(pictures[i], seed, 0, i)`. Raises UnavailableError where the device cannot make one.
+    """
+    _check_pictures(pictures)
+    shape = pipeline.fixed_shape
+    if shape is None:
+        raise ValueError("the chain must end in one size")
+    plan = _core.FusedPlan.of_pipeline(pipeline, [(p.shape[1], p.shape[0]) for p in pictures], seed)
+    return _batch(plan, pictures, (shape[1], shape[2]), mean, std, dtype, channels_last)
+
+
+def _batch(
+    plan: _core.FusedPlan,
+    pictures: Sequence[torch.Tensor],
+    size: tuple[int, int],
+    mean: Sequence[float],
+    std: Sequence[float],
+    dtype: torch.dtype,
+    channels_last: bool,
+) -> torch.Tensor:
+    device = pictures[0].device
     layout = torch.channels_last if channels_last else torch.contiguous_format
     out = torch.empty((len(pictures), 3, *size), dtype=dtype, device=device, memory_format=layout)
     workspace = torch.empty(plan.workspace_bytes(*size), dtype=torch.uint8, device=device)

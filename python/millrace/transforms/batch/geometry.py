@@ -79,7 +79,7 @@ class RandomAffine(BatchTransform):
 
     `degrees`: number or (min, max); `translate`: largest shares (of width, of height); `scale`: (min, max);
     `shear`: in degrees, number, (min, max) of x, or (min, max, min, max) of x and y; `interpolation`:
-        "nearest" or "bilinear"; `center`: (x, y) in pixels.
+        "nearest" or "bilinear"; `center`: (x, y) in pixels; `fill`: a number, or one per channel.
     """
 
     def __init__(
@@ -119,7 +119,9 @@ class RandomAffine(BatchTransform):
 
 
 class RandomRotation(RandomAffine):
-    """Turns each image anticlockwise by an angle of `degrees` (number or (min, max)); its size stays."""
+    """Turns each image anticlockwise by an angle of `degrees` (number or (min, max)); its size
+    stays, so `expand=True` is a ValueError. Other arguments: see `RandomAffine`.
+    """
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class RandomErasing(BatchTransform):
     """Erases a box of each image with probability `p`; arguments as torchvision's RandomErasing.
 
     `scale`: share of the area, `ratio`: height to width, `value`: number, one per channel, or "random"
-        (normal noise; float images).
+        (normal noise; float images). `inplace`: in the images' own memory.
     """
 
     TRIES = 10

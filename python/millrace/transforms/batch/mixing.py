@@ -71,7 +71,8 @@ class _Mixing(BatchTransform):
 
 class MixUp(_Mixing):
     """Images and labels as weighted sums with those of the sample before. Float images; (images, labels) ->
-    (images, soft labels).
+    (images, soft labels). `alpha`: of the Beta distribution that the share is drawn from. `num_classes`:
+    classes of integer labels; None if labels are (n, classes) probabilities already.
     """
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
@@ -83,7 +84,7 @@ class MixUp(_Mixing):
 
 class CutMix(_Mixing):
     """A box of each image from the sample before, and labels by the box's share of the area; (images, labels)
-    -> (images, soft labels).
+    -> (images, soft labels). Arguments: see `MixUp`.
     """
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:

@@ -10,14 +10,22 @@ A picture is one of three things, and comes back as the same thing unless a func
 Boxes are (top, left, height, width) in pixels, sizes (height, width), borders [left, top, right, bottom].
 """
 
-from .color import adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation, rgb_to_grayscale
+from .color import (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_hue,
+    adjust_saturation,
+    permute_channels,
+    rgb_to_grayscale,
+)
+from .corners import five_crop, ten_crop
 from .geometry import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
 from .interpolation import InterpolationMode
-from .neighbours import erase, gaussian_blur
+from .neighbours import erase, gaussian_blur, gaussian_noise
 from .operations import adjust_sharpness, autocontrast, equalize, invert, posterize, solarize
 from .picture import get_dimensions, get_size
 from .values import convert_image_dtype, normalize, pil_to_tensor, to_dtype, to_image, to_tensor
-from .warp import affine, rotate
+from .warp import affine, perspective, rotate
 
 __all__ = [
     "InterpolationMode",
@@ -33,13 +41,17 @@ __all__ = [
     "crop",
     "equalize",
     "erase",
+    "five_crop",
     "gaussian_blur",
+    "gaussian_noise",
     "get_dimensions",
     "get_size",
     "horizontal_flip",
     "invert",
     "normalize",
     "pad",
+    "permute_channels",
+    "perspective",
     "pil_to_tensor",
     "posterize",
     "resize",
@@ -47,6 +59,7 @@ __all__ = [
     "rgb_to_grayscale",
     "rotate",
     "solarize",
+    "ten_crop",
     "to_dtype",
     "to_image",
     "to_tensor",

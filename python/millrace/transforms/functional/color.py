@@ -4,10 +4,12 @@ arrays torchvision's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from PIL import Image, ImageEnhance
 
-from .picture import P, by_torchvision
+from .picture import P, by_torchvision, get_dimensions, on_tensor
 
 
 def adjust_brightness(picture: P, brightness_factor: float) -> P:
@@ -52,3 +54,23 @@ def adjust_hue(picture: P, hue_factor: float) -> P:
     hue, saturation, value = picture.convert("HSV").split()
     shifted = np.asarray(hue) + np.uint8(int(hue_factor * 255) % 256)
     return Image.merge("HSV", (Image.fromarray(shifted), saturation, value)).convert(picture.mode)
+
+
+def permute_channels(picture: P, permutation: Sequence[int]) -> P:
+    """The channels in another order: `permutation` has for each channel the number of the one it shows.
+    ValueError unless it has one for each.
+    """
+    if isinstance(picture, Image.Image):
+        bands = picture.split()
+        _require_channels(permutation, len(bands))
+        order = [bands[number] for number in permutation]
+        return order[0] if len(order) == 1 else Image.merge(picture.mode, order)
+    _require_channels(permutation, get_dimensions(picture)[0])
+    return on_tensor(lambda tensor: tensor[..., list(permutation), :, :], picture)
+
+
+def _require_channels(permutation: Sequence[int], channels: int) -> None:
+    if len(permutation) != channels:
+        raise ValueError(
+            f"Length of permutation does not match number of channels: {len(permutation)} != {channels}"
+        )

@@ -1,4 +1,4 @@
-"""Blurring and erasing."""
+"""Blurring, erasing and noise."""
 
 from __future__ import annotations
 
@@ -78,3 +78,26 @@ def erase(picture: P, i: int, j: int, h: int, w: int, v: torch.Tensor, inplace: 
     if isinstance(picture, Image.Image):
         return _to_picture(replace(pil_to_tensor(picture)), picture.mode)
     return on_tensor(replace, picture)
+
+
+def gaussian_noise(picture: P, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> P:
+    """With normal noise of torch's global generator added. `mean` and `sigma` are in units of floats from 0
+    to 1, where `clip` cuts off; for bytes all are times 255. ValueError for a PIL image, for other dtypes
+    and a negative sigma.
+    """
+    if isinstance(picture, Image.Image):
+        raise ValueError("Gaussian Noise is not implemented for PIL images.")
+    if sigma < 0:
+        raise ValueError(f"sigma shouldn't be negative. Got {sigma}")
+    return on_tensor(lambda image: _noisy(image, mean, sigma, clip), picture)
+
+
+def _noisy(image: torch.Tensor, mean: float, sigma: float, clip: bool) -> torch.Tensor:
+    if image.is_floating_point():
+        noisy = image + (mean + torch.randn_like(image) * sigma)
+        return noisy.clamp(0, 1) if clip else noisy
+    if image.dtype is not torch.uint8:
+        raise ValueError(f"Input tensor is expected to be in uint8 or float dtype, got dtype={image.dtype}")
+    steps = mean * 255 + torch.randn_like(image, dtype=torch.float32) * (sigma * 255)
+    noisy = image + steps.to(torch.int16)
+    return (noisy.clamp(0, 255) if clip else noisy).to(torch.uint8)

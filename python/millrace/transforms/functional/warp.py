@@ -1,5 +1,5 @@
-"""Rotation and affine maps: of PIL images by Pillow (nearest, bilinear, bicubic), of tensors and arrays by
-torchvision (nearest, bilinear).
+"""Rotation, affine maps and perspective: of PIL images by Pillow (nearest, bilinear, bicubic), of tensors
+and arrays by torchvision (nearest, bilinear).
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
 from PIL import Image
 
 from .geometry import Fill, pillow_fill
@@ -78,6 +79,70 @@ def affine(
         fill=fill,
         center=center,
     )
+
+
+def perspective(
+    picture: P,
+    startpoints: Sequence[Sequence[int]] | None,
+    endpoints: Sequence[Sequence[int]] | None,
+    interpolation: Interpolation = InterpolationMode.BILINEAR,
+    fill: Fill = None,
+    coefficients: Sequence[float] | None = None,
+) -> P:
+    """Four points (x, y) of the picture moved to four others, and everything else with them.
+
+    `coefficients`, in place of the points: eight numbers a to h, with which the centre (x, y) of a pixel
+    shows the place (a x + b y + c, d x + e y + f) / (g x + h y + 1).
+    """
+    mode = interpolation_mode(interpolation)
+    if coefficients is None:
+        if startpoints is None or endpoints is None:
+            raise ValueError(
+                "Either the startpoints/endpoints or the coefficients must have non `None` values."
+            )
+        coefficients = perspective_coefficients(startpoints, endpoints)
+    elif startpoints is not None and endpoints is not None:
+        raise ValueError("The startpoints/endpoints and the coefficients shouldn't be defined concurrently.")
+    if len(coefficients) != 8:
+        raise ValueError("Argument coefficients should have 8 float values")
+    if isinstance(picture, Image.Image):
+        return picture.transform(
+            picture.size,
+            Image.Transform.PERSPECTIVE,
+            coefficients,
+            pillow_resampling(mode),
+            fillcolor=pillow_fill(picture, fill),
+        )
+    return by_torchvision(
+        "perspective",
+        picture,
+        startpoints=None,
+        endpoints=None,
+        interpolation=mode,
+        fill=fill,
+        coefficients=list(coefficients),
+    )
+
+
+def perspective_coefficients(
+    startpoints: Sequence[Sequence[int]], endpoints: Sequence[Sequence[int]]
+) -> list[float]:
+    """perspective()'s eight numbers, by least squares in float64, then rounded to float32, as torchvision has
+    them. torch's LinAlgError where three points lie on a line.
+    """
+    if len(startpoints) != 4 or len(endpoints) != 4:
+        raise ValueError(
+            f"Please provide exactly four corners, got {len(startpoints)} startpoints and"
+            f" {len(endpoints)} endpoints."
+        )
+    rows = []
+    for (x, y), (to_x, to_y) in zip(endpoints, startpoints):
+        rows.append([x, y, 1, 0, 0, 0, -to_x * x, -to_x * y])
+        rows.append([0, 0, 0, x, y, 1, -to_y * x, -to_y * y])
+    equations = torch.tensor(rows, dtype=torch.float64)
+    wanted = torch.tensor([list(point) for point in startpoints], dtype=torch.float64).reshape(8)
+    solved = torch.linalg.lstsq(equations, wanted, driver="gels").solution
+    return solved.to(torch.float32).tolist()
 
 
 def affine_matrix(

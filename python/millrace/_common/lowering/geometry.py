@@ -1,0 +1,190 @@
+"""Rules of the transforms that say where a picture's pixels go: resizes, crops, borders, flips and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .chain import Chain, Rule
+from .recognising import V1, NotLowered, fill, interpolation, map_interpolation, padding, pair, picture_fill
+
+
+def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
+    height, width = pair("RandomResizedCrop", t.size)
+    op = {
+        "op": "random_resized_crop",
+        "height": height,
+        "width": width,
+        "scale": tuple(map(float, t.scale)),
+        "ratio": tuple(map(float, t.ratio)),
+    }
+    chain.resample(
+        "RandomResizedCrop", t, family, {**op, "interpolation": interpolation("RandomResizedCrop", t)}
+    )
+
+
+def _resize(chain: Chain, t: Any, family: str) -> None:
+    if t.size is None:
+        height = width = 0  # max_size is the longer side
+    else:
+        height, width = pair("Resize", t.size)
+        if isinstance(t.size, int) or len(t.size) == 1:
+            width = 0  # the shorter side is meant
+    op = {
+        "op": "resize",
+        "height": height,
+        "width": width,
+        "max_size": t.max_size or 0,
+        "interpolation": interpolation("Resize", t),
+    }
+    chain.resample("Resize", t, family, op)
+
+
+def _center_crop(chain: Chain, t: Any, family: str) -> None:
+    height, width = pair("CenterCrop", t.size)
+    chain.crop("CenterCrop", {"op": "center_crop", "height": height, "width": width})
+
+
+def _random_crop(chain: Chain, t: Any, family: str) -> None:
+    height, width = pair("RandomCrop", t.size)
+    op = {"op": "random_crop", "height": height, "width": width, "padding": padding(t.padding, family)}
+    op.update(
+        pad_if_needed=bool(t.pad_if_needed),
+        fill=fill("RandomCrop", t.fill),
+        padding_mode=getattr(t.padding_mode, "value", t.padding_mode),
+    )
+    chain.crop("RandomCrop", op)
+
+
+def _flip(op: str) -> Callable[[Chain, Any, str], None]:
+    return lambda chain, t, family: chain.change({"op": op, "p": float(t.p)})
+
+
+def _frame(chain: Chain, name: str, kind: str, t: Any, **arguments: Any) -> None:
+    """`t`: has fill and padding_mode."""
+    if chain.dtype is None:
+        colour = picture_fill(name, t.fill)
+    else:
+        colour = fill(name, t.fill)
+    mode = getattr(t, "padding_mode", "constant")
+    op = {"op": "frame", "kind": kind, "fill": colour, "padding_mode": getattr(mode, "value", mode)}
+    chain.crop(name, op | arguments)
+
+
+def _pad(chain: Chain, t: Any, family: str) -> None:
+    sides = [t.padding] if isinstance(t.padding, int) else t.padding
+    if not isinstance(sides, Sequence) or not all(isinstance(side, int) for side in sides):
+        raise NotLowered(f"Pad(padding={t.padding!r}) are no whole numbers")
+    _frame(
+        chain, "Pad", "pad", t, padding=padding(t.padding, V1)
+    )  # all families keep torchvision's v1's order
+
+
+def _random_zoom_out(chain: Chain, t: Any, family: str) -> None:
+    low, high = t.side_range
+    _frame(chain, "RandomZoomOut", "zoom_out", t, side_range=(float(low), float(high)), p=float(t.p))
+
+
+def framed(name: str, kind: str) -> Rule:
+    """timm's CenterCropOrPad and RandomCropOrPad."""
+
+    def lower(chain: Chain, t: Any, family: str) -> None:
+        height, width = pair(name, t.size)
+        _frame(chain, name, kind, t, height=height, width=width)
+
+    return lower
+
+
+# -- sizes that depend on the picture
+
+
+def _drawn_resize(chain: Chain, t: Any, family: str, name: str, **arguments: Any) -> None:
+    mode = interpolation(name, t)
+    op = {"op": "drawn_resize", "interpolation": mode, "interpolations": [mode]}
+    chain.resample(name, t, family, op | arguments)
+
+
+def _random_shortest_size(chain: Chain, t: Any, family: str) -> None:
+    sizes = [_whole("RandomShortestSize", size) for size in t.min_size]
+    most = 0 if t.max_size is None else _whole("RandomShortestSize", t.max_size)
+    _drawn_resize(chain, t, family, "RandomShortestSize", kind="shortest", sizes=sizes, max_size=most)
+
+
+def _scale_jitter(chain: Chain, t: Any, family: str) -> None:
+    height, width = pair("ScaleJitter", t.target_size)
+    low, high = t.scale_range
+    where = {"height": height, "width": width, "scale": (float(low), float(high))}
+    _drawn_resize(chain, t, family, "ScaleJitter", kind="jitter", **where)
+
+
+def _random_resize(chain: Chain, t: Any, family: str) -> None:
+    sizes = [_whole("RandomResize", t.min_size), _whole("RandomResize", t.max_size)]
+    _drawn_resize(chain, t, family, "RandomResize", kind="between", sizes=sizes)
+
+
+def _whole(name: str, size: Any) -> int:
+    if not isinstance(size, int):
+        raise NotLowered(f"{name} of {size!r} is no whole number")
+    return size
+
+
+# -- maps
+
+
+def _random_perspective(chain: Chain, t: Any, family: str) -> None:
+    op = {
+        "op": "random_perspective",
+        "distortion_scale": float(t.distortion_scale),
+        "p": float(t.p),
+        "interpolation": map_interpolation("RandomPerspective", t.interpolation),
+        "fill": picture_fill("RandomPerspective", t.fill),
+    }
+    chain.change_picture(op, "RandomPerspective")
+
+
+def _mapped(name: str, t: Any) -> dict[str, Any]:
+    """What RandomRotation and RandomAffine share."""
+    return {
+        "degrees": (float(t.degrees[0]), float(t.degrees[1])),
+        "interpolation": map_interpolation(name, t.interpolation),
+        "center": None if t.center is None else (float(t.center[0]), float(t.center[1])),
+        "fill": picture_fill(name, t.fill),
+    }
+
+
+def _random_rotation(chain: Chain, t: Any, family: str) -> None:
+    if t.expand:
+        raise NotLowered(
+            "RandomRotation(expand=True) makes pictures of any size and has no native form; leave expand out"
+        )
+    chain.change_picture({"op": "random_rotation", **_mapped("RandomRotation", t)}, "RandomRotation")
+
+
+def _random_affine(chain: Chain, t: Any, family: str) -> None:
+    shear = [0.0] * 4 if t.shear is None else [*t.shear, 0.0, 0.0][:4]
+    op = {
+        "op": "random_affine",
+        **_mapped("RandomAffine", t),
+        "translate": None if t.translate is None else (float(t.translate[0]), float(t.translate[1])),
+        "scale": None if t.scale is None else (float(t.scale[0]), float(t.scale[1])),
+        "shear": tuple(map(float, shear)),
+    }
+    chain.change_picture(op, "RandomAffine")
+
+
+GEOMETRY: dict[str, Rule] = {
+    "RandomResizedCrop": _random_resized_crop,
+    "Resize": _resize,
+    "CenterCrop": _center_crop,
+    "RandomCrop": _random_crop,
+    "Pad": _pad,
+    "RandomZoomOut": _random_zoom_out,
+    "RandomShortestSize": _random_shortest_size,
+    "ScaleJitter": _scale_jitter,
+    "RandomResize": _random_resize,
+    "RandomHorizontalFlip": _flip("horizontal_flip"),
+    "RandomVerticalFlip": _flip("vertical_flip"),
+    "RandomRotation": _random_rotation,
+    "RandomAffine": _random_affine,
+    "RandomPerspective": _random_perspective,
+}

@@ -1,0 +1,222 @@
+"""What recognisers have in common: how they say no, what transforms hold, and the arguments of transforms.
+
+Callables may only hold transforms: torchvision's presets, a user's class around a Compose, partials, bound
+methods, lambdas. Nothing is called to find out: same_code.py shows that such an object does nothing but call
+what it holds, one after the other. Arguments are given as the engine's chain has them; what it does not know
+is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .same_code import called
+
+
+class NotLowered(Exception):
+    """A stage stays in Python; the text says why and what to change. Caught by the planner, never seen by
+    users.
+    """
+
+
+def loaded(module: str, name: str) -> Any:
+    """`module.name` if that module was imported already, else None: recognisers must not import optional
+    libraries.
+    """
+    return getattr(sys.modules.get(module), name, None)
+
+
+OURS, V1, V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
+V1_POLICIES, TIMM = "torchvision.transforms.autoaugment", "timm.data"
+# By torchvision's values and Pillow's numbers. Of pictures, "nearest-exact" is Pillow's nearest, too.
+_INTERPOLATIONS = {
+    "nearest": "nearest",
+    "nearest-exact": "nearest",
+    "bilinear": "bilinear",
+    "bicubic": "bicubic",
+    "lanczos": "lanczos",
+    "box": "box",
+    "hamming": "hamming",
+    0: "nearest",
+    1: "lanczos",
+    2: "bilinear",
+    3: "bicubic",
+    4: "box",
+    5: "hamming",
+}
+_OF_MAPS = ("nearest", "bilinear", "bicubic")
+
+
+def pair(name: str, size: Any) -> tuple[int, int]:
+    values = [size] if isinstance(size, int) else list(size) if isinstance(size, Sequence) else []
+    if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
+        raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
+    return values[0], values[-1]
+
+
+def interpolation(name: str, transform: Any) -> str:
+    return interpolation_name(name, transform.interpolation)
+
+
+def interpolation_name(name: str, mode: Any) -> str:
+    """`mode`: an enum's member, its value, or Pillow's number."""
+    value = getattr(mode, "value", mode)
+    if value not in _INTERPOLATIONS:
+        raise NotLowered(f"{name}(interpolation={mode!r}) is none of {', '.join(_names())}")
+    return _INTERPOLATIONS[value]
+
+
+def map_interpolation(name: str, mode: Any) -> str:
+    """As interpolation_name(), of what turns and tilts pictures."""
+    found = interpolation_name(name, mode)
+    if found not in _OF_MAPS:
+        raise NotLowered(f"{name} with {found} interpolation is none of {', '.join(_OF_MAPS)}")
+    return found
+
+
+def _names() -> list[str]:
+    return [name for name in _INTERPOLATIONS if isinstance(name, str)]
+
+
+def padding(padding: Any, family: str) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) from None, one, two or four ints."""
+    if padding is None:
+        return 0, 0, 0, 0
+    borders = [padding] if isinstance(padding, int) else list(padding)
+    if len(borders) == 4 and family != V1:
+        left, right, top, bottom = borders  # v2, and we with it, keep torch's order of borders
+    elif len(borders) == 4:
+        left, top, right, bottom = borders
+    else:
+        left, top, right, bottom = borders[0], borders[-1], borders[0], borders[-1]
+    return left, top, right, bottom
+
+
+def fill(name: str, fill: Any) -> tuple[int, int, int]:
+    values = (
+        [0]
+        if fill is None
+        else [fill]
+        if isinstance(fill, (int, float))
+        else list(fill)
+        if isinstance(fill, Sequence)
+        else []
+    )
+    if len(values) not in (1, 3) or any(v != int(v) or not 0 <= v <= 255 for v in values):
+        raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
+    values = [int(v) for v in values]
+    return (values * 3)[0], (values * 3)[1], (values * 3)[2]
+
+
+def picture_fill(name: str, value: Any) -> tuple[int, int, int]:
+    """As fill(), of what only runs on PIL images, for which v2's dicts may have an entry of their own."""
+    if isinstance(value, dict):
+        value = value.get(loaded("PIL.Image", "Image"), value.get("others"))
+    return fill(name, value)
+
+
+def floats(values: Any) -> list[float]:
+    return torch.as_tensor(values, dtype=torch.float64).reshape(-1).tolist()
+
+
+# What is called first comes last in nested calls.
+_IN_ORDER = (
+    "return F(B)",
+    "B = F(B); return B",
+    "L = F(B); return L",
+    "B = F(B); return G(B)",
+    "B = F(B); B = G(B); return B",
+    "L = F(B); return G(L)",
+    "L = F(B); L = G(L); return L",
+    "B = F(B); B = G(B); return H(B)",
+    "B = F(B); B = G(B); B = H(B); return B",
+)
+_NESTED = ("return F(G(B))", "return F(G(H(B)))")
+_EACH = ("for L in F: B = L(B); return B",)
+# What docs/native.md says of callables that hold transforms (scripts/native_table.py).
+HOLDERS = (
+    "Compose, `nn.Sequential`, torchvision's presets (`Weights.DEFAULT.transforms()`), and [any"
+    " callable that only holds known ones](#presets-and-other-holders); transforms that make [several"
+    " views](#several-views-of-a-picture)"
+)
+
+
+def held_directly(transform: Any) -> Sequence[Any] | None:
+    """What calling `transform` is another way to call; None: it is a callable of its own."""
+    if type(transform) is functools.partial and not transform.args and not transform.keywords:
+        return [transform.func]
+    if isinstance(transform, types.MethodType) and _is_call(transform):
+        return [transform.__self__]
+    if type(transform) is loaded("torchvision.transforms._presets", "ImageClassification"):
+        return _image_classification(transform)
+    return None
+
+
+def held_transforms(transform: Any) -> Sequence[Any] | None:
+    """What `transform` applies to its argument, one after the other, and does nothing else; None: it may do
+    anything. Needs no source.
+    """
+    for template in _IN_ORDER:
+        if (parts := called(transform, template)) is not None:
+            return parts
+    for template in _NESTED:
+        if (parts := called(transform, template)) is not None:
+            return parts[::-1]
+    for template in _EACH:
+        if (parts := called(transform, template)) is not None and type(parts[0]) in (
+            list,
+            tuple,
+            torch.nn.ModuleList,
+        ):
+            return list(parts[0])
+    return None
+
+
+def shadowed_method(transform: Any) -> str | None:
+    """A method of its class that an object has replaced by one of its own."""
+    own = getattr(transform, "__dict__", {})
+    return next(
+        (name for name in own if isinstance(getattr(type(transform), name, None), types.FunctionType)), None
+    )
+
+
+def holder_name(transform: Any) -> str:
+    while type(transform) is functools.partial:
+        transform = transform.func
+    if isinstance(transform, types.MethodType):
+        return f"{type(transform.__self__).__name__}.{transform.__name__}"
+    return getattr(transform, "__name__", None) or type(transform).__name__
+
+
+def _is_call(method: types.MethodType) -> bool:
+    """Whether it is what calling its object would call. A module's forward is not, where that has hooks."""
+    owner = method.__self__
+    if method.__func__ is type(owner).__call__:
+        return True
+    is_module = isinstance(owner, torch.nn.Module) and type(owner).__call__ is torch.nn.Module.__call__
+    return (
+        is_module
+        and method.__func__ is type(owner).forward
+        and not (owner._forward_hooks or owner._forward_pre_hooks)
+    )
+
+
+def _image_classification(preset: Any) -> Sequence[Any]:
+    """Of `Weights.transforms()`, for PIL images: torchvision's functions in its forward, as the transforms
+    that call them.
+    """
+    from torchvision.transforms import transforms as v1  # loaded: the preset's module imports it
+
+    return [
+        v1.Resize(preset.resize_size, interpolation=preset.interpolation, antialias=preset.antialias),
+        v1.CenterCrop(preset.crop_size),
+        v1.PILToTensor(),
+        v1.ConvertImageDtype(torch.float),
+        v1.Normalize(mean=preset.mean, std=preset.std),
+    ]

@@ -1,0 +1,324 @@
+"""torch's samplers, with torch's arguments, errors, indices and draws: SequentialSampler, RandomSampler,
+SubsetRandomSampler, BatchSampler and DistributedSampler. weighted.py has the weighted one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils import data
+from torch.utils.data import distributed
+
+from .. import _core
+from .._common.states import signing, unsigned_state
+from ..errors import StateError
+from .readers import (
+    SEED_BITS,
+    BlockReader,
+    Indices,
+    Order,
+    OrderReader,
+    Origin,
+    in_order,
+    own_generator,
+    steps_left,
+)
+from .resumable import Resumable, ResumableEpochs, ResumableIterator, SamplerIterator, known, native
+
+
+@known(data.SequentialSampler)
+class SequentialSampler(Resumable, data.SequentialSampler):
+    """torch's: 0, 1, ..., len(data_source) - 1."""
+
+    seekable = True
+
+    def __iter__(self) -> SamplerIterator:
+        start, _ = self._resume()
+        length = len(self.data_source)
+        return self._follow(OrderReader(lambda: (in_order, length, max(length - start, 0)), start))
+
+    def _facts(self) -> dict[str, Any]:
+        return {"length": len(self.data_source)}
+
+
+@known(data.RandomSampler)
+class RandomSampler(Resumable, data.RandomSampler):
+    """torch's, with its draws at its moments: from the global generator 64 bits at the first index, from a
+    generator of its own a permutation at each round's first index and one behind the last, or with
+    replacement 32 numbers at a time.
+
+    From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per
+    sample, and the first index comes at once. Resuming a sampler with a generator of its own puts the
+    generator back, too. `num_samples`: of an epoch; None: as many as `data_source` has.
+
+    One difference: more than 2^31 samples, or more than the data source has as `computed_shuffle_above`, are
+    shuffled without replacement by a keyed permutation, in no memory (torch would hold 8 bytes for each, and
+    a Python int). Its seed is drawn as torch's.
+    """
+
+    _draws_from_torch = True
+    seekable = True
+    _COMPUTED_ABOVE = 2**31
+
+    def is_computed(self) -> bool:
+        """Whether the order is not torch's, because there are so many samples."""
+        return not self.replacement and self.num_samples == len(self.data_source) > getattr(
+            self.data_source, "computed_shuffle_above", self._COMPUTED_ABOVE
+        )
+
+    def __iter__(self) -> SamplerIterator:
+        start, state = self._resume()
+        origin = Origin(state, self.generator)
+        reader = (
+            BlockReader(lambda: self._blocks(origin), start)
+            if self.replacement or (self.generator is not None and not self.is_computed())
+            else OrderReader(lambda: self._order(origin, start), start)
+        )
+        return self._follow(reader, origin.state)
+
+    def _order(self, origin: Origin, start: int) -> tuple[Order, int, int]:
+        n = len(self.data_source)
+        key = origin.seed() & SEED_BITS
+        length = self.num_samples
+        if length and not n:
+            # torch's, for a data source that has become empty
+            raise ZeroDivisionError("integer division or modulo by zero")
+        order = _core.KeyedPermutation(n, key, 0) if self.is_computed() else _core.RandomPermutation(n, key)
+        return order.at, length, max(length - start, 0)
+
+    def _blocks(self, origin: Origin) -> Iterator[Indices]:
+        n = len(self.data_source)
+        if self.generator is not None:
+            generator, block = origin.own_generator(), 32
+        else:
+            # Nobody sees this generator, so it may draw ahead: the numbers are the same.
+            generator, block = torch.Generator(), 1024
+            generator.manual_seed(origin.seed())
+
+        def drawn(count: int) -> Indices:
+            if self.replacement:
+                return torch.randint(high=n, size=(count,), dtype=torch.int64, generator=generator).numpy()
+            return torch.randperm(n, generator=generator).numpy()[:count]
+
+        length, size = self.num_samples, block if self.replacement else n
+        for _ in range(length // size):
+            yield drawn(size)
+        yield drawn(length % size)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "length": self.num_samples,
+            "samples": len(self.data_source),
+            "replacement": self.replacement,
+            **own_generator(self),
+        }
+
+
+def _are_ints(indices: Any) -> bool:
+    """Whether these are a list of plain ints, which as numbers are what they were."""
+    return type(indices) in (list, tuple) and set(map(type, indices)) <= {int}
+
+
+@known(data.SubsetRandomSampler)
+class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
+    """torch's: a permutation of `indices`, drawn at the first index, from `generator` if there is one. next()
+    gives the elements of `indices` as they are.
+    """
+
+    _draws_from_torch = True
+    seekable = True
+
+    def __iter__(self) -> SamplerIterator:
+        start, state = self._resume()
+        origin = Origin(state, self.generator)
+
+        numbers = _core.int64_array(self.indices) if _are_ints(self.indices) else None
+
+        def begin() -> tuple[Order, int, int]:
+            length = len(self.indices)
+            order = origin.draw(lambda generator: torch.randperm(length, generator=generator)).numpy()
+            chosen = order.__getitem__ if numbers is None else lambda positions: numbers[order[positions]]
+            return chosen, length, max(length - start, 0)
+
+        return self._follow(
+            OrderReader(begin, start), origin.state, self.indices.__getitem__ if numbers is None else None
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        return {"length": len(self.indices), **own_generator(self)}
+
+
+class BatchIterator:
+    """The next indices of a sampler, whose iterator is made for the first batch, as torch's BatchSampler
+    does: lists, or int64 arrays where `arrays` is set and the sampler makes numbers.
+    """
+
+    def __init__(self, sampler: BatchSampler, state: dict[str, Any], arrays: bool) -> None:
+        self._head, self._position = sampler._head(), state.get("position", 0)
+        self._inner = state.get("sampler")
+        # positions of all ranks together; else of this one
+        self._counts_all = isinstance(sampler.indices(), Resumable)
+        self._sampler: BatchSampler | None = sampler  # until the first batch
+        self._arrays = arrays
+        self._indices: Any = None
+        self._take: Callable[[int], Any] | None = None  # gives arrays
+        self._inners: Callable[[], Any] | None = None  # says where `_indices` stand
+
+    def __iter__(self) -> BatchIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if self._sampler is not None:
+            sampler, self._sampler = self._sampler, None
+            self._begin(sampler)
+        size = self._batch_size
+        batch = [*islice(self._indices, size)] if self._take is None else self._take(size)
+        count = len(batch)
+        if count < size and (not count or self._drop_last):
+            raise StopIteration
+        self._position += count
+        return batch
+
+    @signing
+    def state_dict(self) -> dict[str, Any]:
+        """Where the next batch comes from: "position", in the sampler's global order, and its state when it
+        has one.
+        """
+        return self.state_at(self.position())
+
+    def position(self) -> tuple[int, Any]:
+        """What state_at() needs to make the state of here, in a fraction of its time."""
+        return self._position, self._inner if self._inners is None else self._inners()
+
+    def state_at(self, at: tuple[int, Any]) -> dict[str, Any]:
+        """What state_dict() would have given at that position."""
+        position, inner = at
+        if isinstance(inner, tuple):
+            inner = self._indices.state_at(inner)
+        if inner is None:
+            return {**self._head, "position": position}
+        return {
+            **self._head,
+            "position": inner["position"] if self._counts_all else position,
+            "sampler": inner,
+        }
+
+    def _begin(self, sampler: BatchSampler) -> None:
+        self._batch_size, self._drop_last = sampler.batch_size, sampler.drop_last
+        inner = sampler.indices()
+        if self._inner is not None:
+            inner.load_state_dict(self._inner)
+        self._indices = iter(inner)
+        if self._inner is None:
+            given = sum(1 for _ in islice(self._indices, self._position))
+            if given < self._position:
+                raise StateError(
+                    f"the state is from behind {self._position} indices, and the sampler gives only {given}"
+                )
+        if self._arrays and getattr(self._indices, "gives_numbers", False):
+            self._take = self._indices.take
+        if isinstance(self._indices, ResumableIterator):
+            self._inners = self._indices.position
+        elif hasattr(self._indices, "state_dict"):
+            self._inners = functools.partial(unsigned_state, self._indices)
+
+
+@known(data.BatchSampler)
+class BatchSampler(Resumable, data.BatchSampler):
+    """torch's: lists of `batch_size` indices of `sampler`, which may be any iterable. `drop_last`: without
+    the last list where it is shorter.
+
+    A state holds that of `sampler`, so it loads under another batch size, and where `sampler` allows it under
+    another number of ranks. When `sampler` has none, resuming draws and drops what came before.
+    """
+
+    _state_is_json = False  # `sampler` may be of anybody's making
+    _ends_at_length = False  # positions are those of `sampler`, which looks at them, too
+
+    def __iter__(self) -> BatchIterator:  # type: ignore[override]
+        return self._is_latest(BatchIterator(self, self._resume()[1], arrays=False))
+
+    def arrays(self) -> BatchIterator:
+        """iter() with int64 arrays of shape [rows] instead of lists, where the sampler is one that `native`
+        knows.
+        """
+        return self._is_latest(BatchIterator(self, self._resume()[1], arrays=True))
+
+    def indices(self) -> Any:
+        """What gives the indices: `sampler`, run natively if it can be."""
+        sampler = native(self.sampler)
+        return self.sampler if sampler is None else sampler
+
+    def _checked(self, state: Any) -> dict[str, Any]:
+        state = super()._checked(state)
+        sampler, inner = self.indices(), state.get("sampler")
+        if inner is not None and not hasattr(sampler, "load_state_dict"):
+            kind = inner.get("kind") if isinstance(inner, Mapping) else type(inner).__name__
+            raise StateError(
+                f"the state is of batches of a {kind}; {type(sampler).__name__} has no load_state_dict"
+            )
+        if inner is not None and isinstance(sampler, Resumable):
+            sampler._checked(inner)
+        return state
+
+    def _facts(self) -> dict[str, Any]:
+        sampler = self.indices()
+        if isinstance(sampler, Resumable):  # of its global order, whatever the number of ranks
+            return {"length": sampler._facts()["length"]}
+        try:
+            return {"length": len(self.sampler)}  # type: ignore[arg-type]
+        except (
+            TypeError,
+            AttributeError,
+            NotImplementedError,
+        ):  # torch asks for the length only when it is asked
+            return {"length": None}
+
+
+@known(distributed.DistributedSampler)
+class DistributedSampler(ResumableEpochs, distributed.DistributedSampler):
+    """torch's: every num_replicas-th index of an order that (seed + epoch) shuffles, from `rank` on; at the
+    end, from the beginning (drop_last=False) or not at all. `dataset` gives the length; `shuffle=False`: the
+    indices in their order.
+
+    A state counts indices of all ranks together, so it loads under another num_replicas: what was left of the
+    order comes, each once, and only behind its end is the beginning repeated until all ranks have as many.
+    """
+
+    seekable = True
+
+    def __iter__(self) -> SamplerIterator:  # type: ignore[override]
+        start, _ = self._resume()
+        length = len(self.dataset)  # type: ignore[arg-type]
+        self._check_length(length)
+        steps = self.num_samples
+        if start:
+            steps = steps_left(length, start, self.num_replicas, self.drop_last)
+        seed, shuffle = self.seed + self.epoch, self.shuffle
+
+        def begin() -> tuple[Order, int, int]:
+            return (
+                _core.RandomPermutation(length, seed & SEED_BITS).at if shuffle else in_order,
+                length,
+                steps,
+            )
+
+        return self._follow(OrderReader(begin, start, self.rank, self.num_replicas))
+
+    def _check_length(self, length: int) -> None:
+        """The errors that torch's iterator raises when the dataset has changed its length since this was
+        made.
+        """
+        total = self.total_size
+        if length == 0 and total > 0 and not self.drop_last:
+            raise ZeroDivisionError("division by zero")
+        if (length < total) if self.drop_last else (length > total):
+            taken = length if self.drop_last else 2 * length - max(length - total, 0)
+            raise AssertionError(f"Number of indices ({taken}) does not match total_size ({total})")
+
+    def _facts(self) -> dict[str, Any]:
+        return {"length": len(self.dataset), "seed": self.seed, "shuffle": self.shuffle}  # type: ignore[arg-type]

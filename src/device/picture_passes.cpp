@@ -1,0 +1,279 @@
+#include "device/picture_passes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "transforms/box_blur.h"
+#include "transforms/color_rows.h"
+
+namespace millrace::device {
+namespace {
+
+using transforms::ColorChange;
+using transforms::InverseAffine;
+using transforms::PictureSize;
+
+uint32_t packed_fill(const std::array<uint8_t, 3>& fill) { return packed({fill[0], fill[1], fill[2]}); }
+
+int64_t pixels_of(PictureSize size) { return int64_t{size.width} * size.height; }
+
+class Compiler {
+ public:
+  explicit Compiler(PictureSize first) : size_(first) { made_.slot_pixels = pixels_of(first); }
+
+  // Steps from the picture in `slot`; the result is the slot that they end in.
+  uint8_t apply(std::span<const PictureStep> steps, uint8_t slot) {
+    slot_ = slot;
+    for (const PictureStep& step : steps) std::visit(*this, step);
+    return slot_;
+  }
+  PicturePasses finish() {
+    made_.result = slot_;
+    return std::move(made_);
+  }
+
+  void operator()(const MoveStep& t) {
+    const Pass::Move move{t.box.left, t.box.top, t.flip_horizontal, t.flip_vertical, t.mode};
+    add(PassKind::move, {t.box.width, t.box.height}, [&](Pass& p) {
+      p.fill = packed_fill(t.fill);
+      p.move = move;
+    });
+  }
+
+  // As the CPU's plan chooses: maps to nearest pixels that only scale and move are looked up along the axes.
+  void operator()(const MapStep& t) {
+    const InverseAffine& m = t.inverse;
+    const bool nearest = t.interpolation == Interpolation::nearest;
+    const bool scales = nearest && m[1] == 0 && m[3] == 0;
+    add(scales                                       ? PassKind::scale
+        : nearest                                    ? PassKind::nearest
+        : t.interpolation == Interpolation::bilinear ? PassKind::bilinear
+                                                     : PassKind::bicubic,
+        size_, [&](Pass& p) {
+          p.fill = packed_fill(t.fill);
+          if (scales)
+            p.scale = {m[2] + m[0] * 0.5, m[0], m[5] + m[4] * 0.5, m[4]};
+          else if (nearest)
+            p.nearest = transforms::nearest_map(m);
+          else
+            std::copy(m.begin(), m.end(), p.inverse);
+        });
+  }
+
+  void operator()(const RecolorStep& t) {
+    const auto factor = static_cast<float>(t.value);
+    switch (t.change) {
+      case ColorChange::brightness: return recolor({Change::Kind::brightness, factor});
+      case ColorChange::saturation: return recolor({Change::Kind::saturation, factor});
+      case ColorChange::hue:  // torchvision adds int(value * 255) modulo 256
+        return recolor({Change::Kind::hue, 0, static_cast<uint8_t>(static_cast<int>(t.value * 255))});
+      case ColorChange::posterize:
+        return recolor({Change::Kind::posterize, 0, transforms::posterize_mask(t.value)});
+      case ColorChange::solarize:
+        return recolor({Change::Kind::solarize, 0, transforms::solarize_from(t.value)});
+      case ColorChange::solarize_add:
+        return recolor({Change::Kind::solarize_add, 0, static_cast<int32_t>(t.value)});
+      case ColorChange::contrast: return look_up(PassKind::count_grey, PassKind::contrast_table, factor);
+      case ColorChange::autocontrast:
+        return look_up(PassKind::count_channels, PassKind::autocontrast_table, 0);
+      case ColorChange::equalize: return look_up(PassKind::count_channels, PassKind::equalize_table, 0);
+      case ColorChange::sharpness: return add(PassKind::sharpen, size_, [&](Pass& p) { p.factor = factor; });
+      case ColorChange::gaussian_blur: {
+        const transforms::Box box = transforms::box_of(t.value);
+        for (const PassKind kind : {PassKind::box_across, PassKind::box_down})
+          for (int pass = 0; pass < transforms::kBoxPasses; ++pass)
+            add(kind, size_, [&](Pass& p) { p.box = box; });
+        return;
+      }
+      case ColorChange::table:
+      case ColorChange::permute:
+      case ColorChange::mix: return;  // not of a RecolorStep
+    }
+  }
+
+  void operator()(const BlurStep& t) {
+    made_.sums = true;
+    weigh(PassKind::weigh_down, t.y, slot_);
+    weigh(PassKind::weigh_across, t.x, other_slot());
+  }
+
+  void operator()(const MixStep& t) {
+    const uint8_t picture = slot_;
+    keep(picture);
+    uint8_t result = picture;
+    for (size_t i = 0; i < t.params.copies.size(); ++i) {
+      const auto& copy = t.params.copies[i];
+      slot_ = picture;
+      for (const transforms::AugmentStep& step : copy.steps)
+        if (const auto made = step_of(step, t.fill)) std::visit(*this, *made);
+      if (!t.blended) {
+        made_.sums = true;
+        add_pass(PassKind::add_share, slot_, size_, [&](Pass& p) {
+          p.factor = copy.share;
+          p.first = i == 0;
+        });
+        continue;
+      }
+      // Where a result is already, it changes in place.
+      const uint8_t to = result == picture ? other_slot() : result;
+      const uint8_t from = slot_;
+      add_pass(PassKind::blend, to, size_, [&](Pass& p) {
+        p.from = from;
+        p.other = result;
+        p.factor = copy.share;
+      });
+      if (result == picture) keep(to);
+      result = to;
+    }
+    if (!t.blended) {
+      slot_ = picture;
+      result = other_slot();
+      add_pass(PassKind::blend_sums, result, size_, [&](Pass& p) {
+        p.other = picture;
+        p.factor = t.params.share;
+      });
+    }
+    kept_ = 0;
+    slot_ = result;
+  }
+
+  static std::optional<PictureStep> step_of(const transforms::AugmentStep& step,
+                                            const std::array<uint8_t, 3>& fill) {
+    if (is_map(step.kind)) {
+      if (step.inverse == InverseAffine{1, 0, 0, 0, 1, 0}) return std::nullopt;
+      return MapStep{step.inverse, step.interpolation, fill};
+    }
+    const auto color = transforms::color_step(step);
+    if (!color) return std::nullopt;
+    return RecolorStep{color->change, color->value};
+  }
+
+ private:
+  void keep(uint8_t slot) { kept_ |= uint32_t{1} << slot; }
+  bool kept(uint8_t slot) const { return kept_ >> slot & 1; }
+
+  // The first slot that neither is kept nor holds the picture.
+  uint8_t other_slot() {
+    uint8_t slot = 0;
+    while (slot == slot_ || kept(slot)) ++slot;
+    made_.slots = std::max<int32_t>(made_.slots, slot + 1);
+    return slot;
+  }
+
+  // A pass from the picture to `to`, which is not where the next one begins.
+  template <class Set>
+  PicturePasses::Planned& add_pass(PassKind kind, uint8_t to, PictureSize out, Set&& set) {
+    PicturePasses::Planned& planned = made_.passes.emplace_back();
+    Pass& p = planned.pass;
+    p.kind = kind;
+    p.from = slot_;
+    p.to = to;
+    p.in_width = size_.width, p.in_height = size_.height;
+    p.width = out.width, p.height = out.height;
+    made_.slot_pixels = std::max(made_.slot_pixels, pixels_of(out));
+    set(p);
+    return planned;
+  }
+  template <class Set>
+  void add(PassKind kind, PictureSize out, Set&& set) {
+    const uint8_t to = other_slot();
+    add_pass(kind, to, out, set);
+    size_ = out;
+    slot_ = to;
+  }
+
+  void weigh(PassKind kind, const std::vector<float>& weights, uint8_t to) {
+    PicturePasses::Planned& planned =
+        add_pass(kind, to, size_, [&](Pass& p) { p.taps = static_cast<int32_t>(weights.size()); });
+    planned.weights = std::ssize(made_.weights);
+    made_.weights.insert(made_.weights.end(), weights.begin(), weights.end());
+    slot_ = to;
+  }
+
+  // Joins the pass before it where that has changes of colour, too, and room.
+  void recolor(Change change, int32_t levels = -1) {
+    if (!made_.passes.empty()) {
+      PicturePasses::Planned& before = made_.passes.back();
+      if (before.pass.kind == PassKind::recolor && before.pass.to == slot_ && !kept(slot_) &&
+          (levels < 0 || before.levels < 0)) {
+        const auto room = std::find_if(before.pass.changes, before.pass.changes + kMostChanges,
+                                       [](const Change& c) { return c.kind == Change::Kind::none; });
+        if (room != before.pass.changes + kMostChanges) {
+          *room = change;
+          if (levels >= 0) before.levels = levels;
+          return;
+        }
+      }
+    }
+    add(PassKind::recolor, size_, [&](Pass& p) {
+      std::fill(p.changes, p.changes + kMostChanges, Change{});
+      p.changes[0] = change;
+    });
+    made_.passes.back().levels = levels;
+  }
+
+  void look_up(PassKind count, PassKind table, float factor) {
+    const int32_t levels = made_.levels++;
+    for (const PassKind kind : {count, table})
+      add_pass(kind, slot_, size_, [&](Pass& p) { p.factor = factor; }).levels = levels;
+    recolor({Change::Kind::look_up}, levels);
+  }
+
+  PicturePasses made_;
+  PictureSize size_;
+  uint8_t slot_ = 0;
+  uint32_t kept_ = 0;
+};
+
+std::string text_of(PictureSize size) {
+  return std::to_string(size.height) + " x " + std::to_string(size.width) + " pixels (height x width)";
+}
+
+}  // namespace
+
+std::optional<PictureStep> picture_step(const transforms::AugmentStep& step,
+                                        const std::array<uint8_t, 3>& fill) {
+  return Compiler::step_of(step, fill);
+}
+
+PictureSize size_behind(const PictureStep& step, PictureSize in) {
+  if (const auto* move = std::get_if<MoveStep>(&step)) return {move->box.width, move->box.height};
+  return in;
+}
+
+PicturePasses passes_of(PictureSize first, std::span<const PictureStep> steps) {
+  Compiler compiler(first);
+  compiler.apply(steps, 0);
+  return compiler.finish();
+}
+
+std::string why_not_steps(PictureSize first, std::span<const PictureStep> steps, PictureSize out) {
+  PictureSize size = first;
+  const auto too_large = [&] {
+    return pixels_of(size) > kMostGrowth * pixels_of(out)
+               ? "a picture of " + text_of(size) + " between two steps is too large for a result of " +
+                     text_of(out)
+               : std::string();
+  };
+  std::string problem = too_large();
+  for (const PictureStep& step : steps) {
+    if (const auto* blur = std::get_if<BlurStep>(&step))
+      if (blur->x.size() % 2 == 0 || blur->y.size() % 2 == 0 || std::ssize(blur->x) / 2 >= size.width ||
+          std::ssize(blur->y) / 2 >= size.height)
+        return "a blur has an odd number of weights, of which half fit its picture of " + text_of(size);
+    if (const auto* map = std::get_if<MapStep>(&step))
+      if (map->interpolation > Interpolation::bicubic) return "maps are nearest, bilinear or bicubic";
+    if (const auto* mix = std::get_if<MixStep>(&step))
+      if (mix->params.copies.empty()) return "a mix has one copy or more";
+    size = size_behind(step, size);
+    if (size.width <= 0 || size.height <= 0) return "a step leaves nothing of its picture";
+    if (problem.empty()) problem = too_large();
+  }
+  if (!problem.empty()) return problem;
+  if (size != out) return "the steps make a picture of " + text_of(size) + ", not of " + text_of(out);
+  if (std::ssize(passes_of(first, steps).passes) > kMostPasses)
+    return "the steps take more than " + std::to_string(kMostPasses) + " passes";
+  return "";
+}
+
+}  // namespace millrace::device

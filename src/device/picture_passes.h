@@ -1,0 +1,41 @@
+// passes_of(): the steps of one picture as passes, in order, with what memory they need. Pure, any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/pass.h"
+#include "device/picture_steps.h"
+
+namespace millrace::device {
+
+// Pictures between two steps have at most so many times the pixels of the result, and there are at most so
+// many passes: bounds of memory and time. What is beyond is the CPU's.
+inline constexpr int64_t kMostGrowth = 8, kMostPasses = 256;
+
+struct PicturePasses {
+  // Pointers are empty; `levels` and `weights` say which of the picture's are meant.
+  struct Planned {
+    Pass pass;
+    int32_t levels = -1;
+    int64_t weights = -1;
+  };
+  std::vector<Planned> passes;  // each needs the one before it
+  std::vector<float> weights;
+  int32_t slots = 1, levels = 0;
+  uint8_t result = 0;       // slot
+  int64_t slot_pixels = 0;  // of the largest picture
+  bool sums = false;
+};
+
+// The first picture, of size `first`, lies in slot 0.
+PicturePasses passes_of(transforms::PictureSize first, std::span<const PictureStep> steps);
+
+// Empty when a picture of size `first` goes through the steps to one of size `out`, within the bounds; else
+// why not, as the end of a sentence.
+std::string why_not_steps(transforms::PictureSize first, std::span<const PictureStep> steps,
+                          transforms::PictureSize out);
+
+}  // namespace millrace::device

@@ -1,0 +1,106 @@
+"""What scripts/setup.sh does without a network: the command it leaves, and which torchvision it asks pip for.
+And the versions of tools, which are named twice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repo_tree import ROOT
+
+SETUP = (ROOT / "scripts/setup.sh").read_text()
+
+#: Around the function of setup.sh: a pip that says what it is asked for, and has what HAS names.
+STAGE = """set -euo pipefail
+cpu_wheels=https://wheels.example/cpu
+say() { :; }
+stop() { echo "stopped: $*"; exit 1; }
+not_installed() { [ "${INSTALLED:-}" = yes ] || echo "$1 "; }
+pip_install() { echo "$@"; case "$*" in *+cpu*) [ "${HAS:-cpu}" = cpu ];; esac; }
+venv=fake_python
+fake_python() { echo "torchvision==0.28 0 ${BUILD-cpu}"; }
+%s
+install_torchvision
+"""
+
+
+def asked_of_pip(**environment: str) -> list[str]:
+    function = re.search(r"^install_torchvision\(\) \{\n.*?^\}", SETUP, re.DOTALL | re.MULTILINE)
+    assert function
+    script = STAGE % function[0].replace('"$venv" -c', "fake_python -c")
+    # Without what this very run was set up with: .ci/run asks for TORCHVISION=any.
+    inherited = {name: value for name, value in os.environ.items() if name not in ("TORCH", "TORCHVISION")}
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True, env={**inherited, **environment}
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_cpu_build_of_torch_gets_that_of_torchvision() -> None:
+    assert asked_of_pip() == ["-q --no-deps torchvision==0.28.0+cpu"]
+
+
+def test_pypis_torchvision_does_not_come_beside_it() -> None:
+    *asked, said = asked_of_pip(HAS="nothing")
+    assert asked == [
+        "-q --no-deps torchvision==0.28.0+cpu",
+        "-q --no-deps torchvision==0.28.0+cpu --extra-index-url https://wheels.example/cpu",
+    ]
+    assert "left out" in said
+
+
+@pytest.mark.parametrize(
+    ("environment", "asked"),
+    [
+        ({"BUILD": "cu130"}, ["-q --no-deps torchvision==0.28.*"]),
+        ({"BUILD": ""}, ["-q --no-deps torchvision==0.28.*"]),
+        ({"TORCHVISION": "none"}, []),
+        ({"INSTALLED": "yes"}, []),
+        ({"TORCHVISION": "torchvision==0.28.1 --pre"}, ["-q --no-deps torchvision==0.28.1 --pre"]),
+    ],
+)
+def test_other_builds_and_wishes(environment: dict[str, str], asked: list[str]) -> None:
+    assert asked_of_pip(**environment) == asked
+
+
+def test_any_torchvision_will_do_where_it_is_said() -> None:
+    assert asked_of_pip(TORCHVISION="any", HAS="nothing")[-1] == "-q --no-deps torchvision==0.28.*"
+
+
+def test_setup_leaves_a_command(tmp_path: Path) -> None:
+    found = re.search(
+        r"^cat > \.venv/bin/millrace <<LAUNCHER\n(.*?)^LAUNCHER\nchmod \+x", SETUP, re.DOTALL | re.MULTILINE
+    )
+    assert found
+    command = tmp_path / "millrace"
+    command.write_text(found[1].replace("$venv", sys.executable))
+    command.chmod(0o755)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run(
+        [command, "--version"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0 and "millrace" in done.stdout, done.stderr
+    wrong = subprocess.run([command, "nothing"], capture_output=True, text=True, env=environment, check=False)
+    assert wrong.returncode == 2
+
+
+def test_hooks_have_the_versions_of_the_makefile() -> None:
+    tools = re.search(r"^LINT_TOOLS = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert tools
+    pinned = set(re.findall(r"[\w-]+==[\d.]+", (ROOT / ".pre-commit-config.yaml").read_text()))
+    assert pinned == {tool for tool in tools[1].split() if not tool.startswith("mypy")}, (
+        "mypy is that of .venv"
+    )
+
+
+def test_the_change_log_has_the_version() -> None:
+    version = re.search(r'^version = "([\d.]+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version
+    package = (ROOT / "python/millrace/__init__.py").read_text()
+    assert f'__version__ = "{version[1]}"' in package
+    assert f"## [{version[1]}]" in (ROOT / "CHANGELOG.md").read_text()
