@@ -131,7 +131,8 @@ bool SampleTree::build(Node& node, PyObject* value, bool in_sequence, int depth)
 
 bool SampleTree::write_tensor(Node& node, PyObject* value) {
   TensorView view;
-  if (!read_plain(value, view) || view.type != node.element || !view.has_sizes(node.sizes)) return false;
+  if (!read_plain_again(value, view) || view.type != node.element || !view.has_sizes(node.sizes))
+    return false;
   if (view.is_contiguous())
     put_row(node, view.data, value);
   else

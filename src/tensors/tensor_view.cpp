@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "collate/strided_row.h"
 #include "millrace/error.h"
+#include "tensors/tensor_fields.h"
 #include "tensors/torch_api.h"
 
 namespace millrace::tensors {
@@ -173,12 +174,22 @@ bool read_tensor(PyObject* tensor, TensorView& view) {
 bool read_plain(PyObject* value, TensorView& view) {
   const TorchApi& torch = torch_api();
   if (!Py_IS_TYPE(value, torch.tensor) || !read_tensor(value, view)) return false;
+  return (!has_gradients_or_signs(view.type) || !torch.requires_grad(value)) && holds_values(value, view);
+}
+
+bool read_plain_again(PyObject* value, TensorView& view) {
+  const TorchApi& torch = torch_api();
+  if (!torch.fields) return read_plain(value, view);
+  return Py_IS_TYPE(value, torch.tensor) && torch.fields->read(value, view);
+}
+
+bool holds_values(PyObject* tensor, const TensorView& view) {
   if (!has_gradients_or_signs(view.type)) return true;
-  if (torch.requires_grad(value) || (base::dtype_kind(view.type) == 'c' && torch.is_conj(value)))
-    return false;
+  const TorchApi& torch = torch_api();
+  if (base::dtype_kind(view.type) == 'c' && torch.is_conj(tensor)) return false;
   // A sign that is turned lazily is that of a conjugate's imaginary part, whose values lie two apart. So most
   // tensors need not be asked.
-  return (view.is_contiguous() && view.elements() > 1) || !torch.is_neg(value);
+  return (view.is_contiguous() && view.elements() > 1) || !torch.is_neg(tensor);
 }
 
 PyObject* make_tensor(void* data, std::span<const int64_t> sizes, std::span<const int64_t> strides,

@@ -38,6 +38,14 @@ bool read_tensor(_object* tensor, TensorView& view);
 // may ask for gradients or have their sign turned lazily, twice that.
 bool read_plain(_object* value, TensorView& view);
 
+// The same in some 30 ns, where torch lets it (tensor_fields.h); of a value that follows others like it, of
+// which read_plain() has read one.
+bool read_plain_again(_object* value, TensorView& view);
+
+// Of a tensor without gradients: whether its memory holds the values as they are, with no sign to be turned
+// or number to be conjugated.
+bool holds_values(_object* tensor, const TensorView& view);
+
 // A new reference to a tensor over `data`; `strides` in elements, none for row-major. The keeper ends with
 // the tensor's memory: on any thread, with the GIL or without. Throws pybind11::error_already_set.
 _object* make_tensor(void* data, std::span<const int64_t> sizes, std::span<const int64_t> strides,

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include "tensors/sample_collator.h"
+#include "tensors/tensor_fields.h"
 #include "tensors/tensor_memory.h"
 #include "tensors/torch_blocks.h"
 
@@ -75,6 +76,7 @@ void connect_to_torch() {
   api.dispatch_modes = kept(internal.attr("_len_torch_dispatch_stack"));
   api.function_modes = kept(internal.attr("_len_torch_function_stack"));
   the_api = api;
+  if (auto fields = TensorFields::of_torch()) the_api.fields = new TensorFields(*fields);  // for ever
 }
 
 const TorchApi& torch_api() { return the_api; }
@@ -94,6 +96,9 @@ std::vector<std::string> missing_in_torch() {
         "a second owner for a tensor's memory, so the training loop's thread copies rows of tensors");
   if (!has_torch_blocks())
     missing.push_back("blocks of its own memory, so copies to a GPU wait for each batch");
+  if (the_api.fields == nullptr)
+    missing.push_back(
+        "its functions for compiled models as they were, so small tensors are read more slowly");
   if (!knows_who_listens()) missing.push_back("whether a profiler listens, so each batch is announced to it");
   return missing;
 }

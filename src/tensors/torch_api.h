@@ -27,12 +27,15 @@ class TensorFlag {
   PyObject* descriptor_;
 };
 
+class TensorFields;
+
 struct TorchApi {
   const dlpack::ExchangeApi* exchange = nullptr;
   PyTypeObject* tensor = nullptr;  // torch.Tensor
   TensorFlag requires_grad, is_neg, is_conj;
   PyObject *torch = nullptr, *stack = nullptr, *dispatch_modes = nullptr,
-           *function_modes = nullptr;  // functions: how many are active
+           *function_modes = nullptr;    // functions: how many are active
+  const TensorFields* fields = nullptr;  // null: this torch's tensors are read by `exchange` alone
 };
 
 // Imports torch and fills what torch_api() gives; once, when a module that uses it is imported. Throws

@@ -13,6 +13,7 @@ NAMES = (
     b"_ZN3c1035newStorageImplFromRefcountedDataPtr",
     b"aoti_torch_empty_strided_pinned",
     b"_ZN2at12hasCallbacksEv",
+    b"aoti_torch_get_strides",
 )
 
 SCRIPT = """
@@ -21,7 +22,7 @@ from millrace import _core
 from millrace._loader import iterator
 from torch.utils.data import Subset, TensorDataset
 
-assert len(_core.missing_in_torch()) == 3 and _core.ranges_are_heard()
+assert len(_core.missing_in_torch()) == 4 and _core.ranges_are_heard()
 
 def rows(loader):
     return torch.cat([batch[0] for batch in loader])
