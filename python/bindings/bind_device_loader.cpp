@@ -1,8 +1,4 @@
 // DeviceLoader: image batches made on a device, as tensors there.
-#include <pybind11/pybind11.h>  // before torch's header, so that both see this pybind11
-
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,8 +9,7 @@
 #include "image_engine.h"
 #include "interruptible.h"
 #include "loader/device_loader.h"
-#include "torch_bridge/scalar_type.h"
-#include "torch_bridge/tensor_device.h"
+#include "tensors/tensor_device.h"
 
 namespace millrace::python {
 namespace {
@@ -34,7 +29,7 @@ loader::DeviceDecoding decoding_of(const py::object& decoding, int device) {
 }
 
 struct Loader : ImageEngine<loader::DeviceLoader> {
-  std::shared_ptr<torch_bridge::TensorDevice> device;
+  std::shared_ptr<tensors::TensorDevice> device;
 
   Loader(const py::object& images, int threads, int slots, const std::string& on_error, bool drop_last,
          const std::string& memory, const py::object& where, const py::object& decoding, bool balances,
@@ -46,7 +41,7 @@ struct Loader : ImageEngine<loader::DeviceLoader> {
     options.ahead = ahead;
     dataset = native_dataset(images);
     native = std::make_unique<loader::DeviceLoader>(dataset, options, device,
-                                                    decoding_of(decoding, device->where().index()));
+                                                    decoding_of(decoding, device->where().index));
   }
   py::object next(double timeout) {
     loader::DeviceBatch batch;
@@ -57,10 +52,10 @@ struct Loader : ImageEngine<loader::DeviceLoader> {
     const transforms::OutputShape& shape = batch.shape;
     const auto tensor = [this](const device::DeviceBlock& block, base::DType type,
                                std::vector<int64_t> sizes) {
-      torch_bridge::TensorField field;
-      field.type = static_cast<int8_t>(torch_bridge::scalar_type(type));
+      tensors::TensorField field;
+      field.type = type;
       field.sizes = std::move(sizes);
-      return py::reinterpret_steal<py::object>(THPVariable_Wrap(device->tensor(block, field)));
+      return py::reinterpret_steal<py::object>(device->tensor(block, field));
     };
     return py::make_tuple(
         tensor(batch.images, batch.type, {batch.rows, shape.channels, shape.height, shape.width}),

@@ -13,7 +13,7 @@
 #include "collate/row_gather.h"
 #include "gather_field.h"
 #include "interruptible.h"
-#include "torch_bridge/tensor.h"
+#include "tensors/tensor.h"
 #include "trace/stage_times.h"
 
 namespace millrace::python {
@@ -115,7 +115,7 @@ class RowGather {
       const GatherField& field = *fields_[i];
       const size_t row_bytes = field.made_bytes();
       const bool mapped = field.mapped && threads_ > 0;
-      if (mapped || row_bytes * batch.rows >= kLargeFieldBytes) {
+      if (field.stays() && (mapped || row_bytes * batch.rows >= kLargeFieldBytes)) {
         batch.large.push_back(i);
         copies.push_back({i, row_bytes, std::exchange(addresses_[i], {})});
         copies.back().maker = field.maker();
@@ -125,7 +125,7 @@ class RowGather {
       }
       void* data = nullptr;
       batch.tensors[i] = py::reinterpret_steal<py::object>(
-          torch_bridge::new_tensor(field.batch_shape(batch.rows), field.type, &data));
+          tensors::new_tensor(field.batch_shape(batch.rows), field.type, &data));
       field.write(addresses_[i],
                   static_cast<uint8_t*>(data));  // with the GIL: asking for it again may take longer
     }
@@ -231,9 +231,9 @@ class RowGather {
   static PyObject* batch_tensor(const GatherField& field, size_t rows, core::Lease& lease) {
     const size_t bytes = field.made_bytes() * rows;
     if (bytes >= core::kSmallFieldBytes)
-      return torch_bridge::tensor_from_lease(std::move(lease), field.batch_shape(rows), field.type);
+      return tensors::tensor_from_lease(std::move(lease), field.batch_shape(rows), field.type);
     void* data = nullptr;
-    PyObject* tensor = torch_bridge::new_tensor(field.batch_shape(rows), field.type, &data);
+    PyObject* tensor = tensors::new_tensor(field.batch_shape(rows), field.type, &data);
     std::memcpy(data, lease.data(), bytes);
     lease = {};
     return tensor;

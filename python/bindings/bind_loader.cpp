@@ -8,7 +8,8 @@
 #include "image_engine.h"
 #include "interruptible.h"
 #include "loader/data_loader.h"
-#include "torch_bridge/tensor.h"
+#include "tensors/tensor.h"
+#include "tensors/torch_blocks.h"
 
 namespace millrace::python {
 namespace {
@@ -20,8 +21,8 @@ py::object images_of(loader::Batch& batch) {
   };
   if (batch.parts.empty())
     return py::reinterpret_steal<py::object>(
-        torch_bridge::tensor_from_lease(std::move(batch.images), sizes(batch.shape), batch.type));
-  std::vector<torch_bridge::LeasePart> parts;
+        tensors::tensor_from_lease(std::move(batch.images), sizes(batch.shape), batch.type));
+  std::vector<tensors::LeasePart> parts;
   size_t offset = 0;
   for (const transforms::OutputShape& part : batch.parts) {
     parts.push_back({offset, sizes(part)});
@@ -29,7 +30,7 @@ py::object images_of(loader::Batch& batch) {
               static_cast<size_t>(part.width) * base::dtype_bytes(batch.type);
   }
   py::list views;
-  for (PyObject* tensor : torch_bridge::tensors_from_lease(std::move(batch.images), parts, batch.type))
+  for (PyObject* tensor : tensors::tensors_from_lease(std::move(batch.images), parts, batch.type))
     views.append(py::reinterpret_steal<py::object>(tensor));
   return views;
 }
@@ -54,7 +55,7 @@ struct Loader : ImageEngine<loader::DataLoader> {
     py::object images = images_of(batch);
     void* data = nullptr;
     auto labels =
-        py::reinterpret_steal<py::object>(torch_bridge::new_tensor({batch.rows}, base::DType::i64, &data));
+        py::reinterpret_steal<py::object>(tensors::new_tensor({batch.rows}, base::DType::i64, &data));
     std::memcpy(data, batch.labels.data(), batch.labels.size() * sizeof(int64_t));
     return py::make_tuple(std::move(images), std::move(labels));
   }
@@ -118,10 +119,8 @@ py::dict to_dict(const loader::LoaderStats& s) {
 core::BlockSource block_source(const std::string& memory) {
   constexpr std::string_view kNode = "page-locked on node ";
   if (memory == "system") return {};
-  if (memory == "torch" || memory == "page-locked")
-    return torch_bridge::torch_blocks(memory == "page-locked", -1);
-  if (memory.starts_with(kNode))
-    return torch_bridge::torch_blocks(true, std::atoi(memory.c_str() + kNode.size()));
+  if (memory == "torch" || memory == "page-locked") return tensors::torch_blocks(memory == "page-locked", -1);
+  if (memory.starts_with(kNode)) return tensors::torch_blocks(true, std::atoi(memory.c_str() + kNode.size()));
   throw py::value_error("memory='" + memory +
                         "' is unknown; use 'system', 'torch', 'page-locked' or 'page-locked on node N'");
 }

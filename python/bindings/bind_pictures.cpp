@@ -6,7 +6,7 @@
 
 #include "bindings.h"
 #include "pictures/recorded_picture.h"
-#include "torch_bridge/tensor.h"
+#include "tensors/tensor.h"
 #include "transforms/kernels.h"
 #include "transforms/value_table.h"
 

@@ -4,7 +4,7 @@
 #include "bindings.h"
 #include "chain_dicts.h"
 #include "millrace/error.h"
-#include "torch_bridge/tensor.h"
+#include "tensors/tensor.h"
 
 namespace millrace::python {
 namespace {
@@ -232,7 +232,7 @@ py::list to_dicts(const transforms::SampleParams& params) {
 
 py::object new_row_tensor(const transforms::OutputShape& shape, base::DType type, void** data) {
   return py::reinterpret_steal<py::object>(
-      torch_bridge::new_tensor({shape.channels, shape.height, shape.width}, type, data));
+      tensors::new_tensor({shape.channels, shape.height, shape.width}, type, data));
 }
 
 base::SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence) {

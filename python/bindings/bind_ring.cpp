@@ -13,8 +13,8 @@
 #include "core/turn_gate.h"
 #include "device/host_pages.h"
 #include "millrace/error.h"
-#include "torch_bridge/row_writer.h"
-#include "torch_bridge/tensor.h"
+#include "tensors/row_writer.h"
+#include "tensors/tensor.h"
 
 namespace millrace::python {
 namespace {
@@ -88,12 +88,12 @@ class SlotFile {
 // None when it is too short.
 py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved, const py::list& tensors,
                 const py::list& buffers) {
-  std::vector<torch_bridge::TensorSpan> spans;
+  std::vector<tensors::TensorSpan> spans;
   for (const py::handle tensor : tensors) spans.emplace_back(tensor.ptr());
   std::vector<std::unique_ptr<Buffer>> raw;
   for (const py::handle buffer : buffers) raw.push_back(std::make_unique<Buffer>(buffer));
   size_t end = core::aligned_field(begin);
-  for (torch_bridge::TensorSpan& span : spans)
+  for (tensors::TensorSpan& span : spans)
     span.field().offset =
         std::exchange(end, core::aligned_field(base::checked_add(end, span.size_bytes(), "batch")));
   std::vector<size_t> starts;
@@ -108,14 +108,16 @@ py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved,
     fields.append(py::make_tuple(offset, type, sizes, strides));
   };
   uint8_t* base = ring.data(slot);
-  for (const torch_bridge::TensorSpan& span : spans) {
-    const torch_bridge::TensorField& field = span.field();
+  for (const tensors::TensorSpan& span : spans) {
+    const tensors::TensorField& field = span.field();
     core::copy_row(base + field.offset, span.data(), span.size_bytes(), end);
-    add_field(field.offset, field.type, py::tuple(py::cast(field.sizes)), py::tuple(py::cast(field.strides)));
+    add_field(field.offset, static_cast<int>(field.type), py::tuple(py::cast(field.sizes)),
+              py::tuple(py::cast(field.strides)));
   }
   for (size_t i = 0; i < raw.size(); ++i) {
     std::memcpy(base + starts[i], raw[i]->data(), raw[i]->size_bytes());
-    add_field(starts[i], 0, py::make_tuple(raw[i]->size_bytes()), py::tuple());  // bytes
+    add_field(starts[i], static_cast<int>(base::DType::u8), py::make_tuple(raw[i]->size_bytes()),
+              py::tuple());  // bytes
   }
   return py::make_tuple(fields, end, reserved);
 }
@@ -142,14 +144,16 @@ SlotPart part_of(const SlotLease& lease, size_t offset, size_t bytes) {
 
 // Where the tensors of a batch lie in its slot; their first size is the number of rows when `by_rows`.
 struct BatchFields {
-  std::vector<torch_bridge::TensorField> fields;
+  std::vector<tensors::TensorField> fields;
   bool by_rows;
 
   BatchFields(const py::list& list, bool rows) : by_rows(rows) {
     for (const py::handle item : list) {
       const auto tuple = item.cast<py::tuple>();
-      torch_bridge::TensorField field{
-          tuple[0].cast<size_t>(), tuple[1].cast<int8_t>(), tuple[2].cast<std::vector<int64_t>>(), {}};
+      tensors::TensorField field{tuple[0].cast<size_t>(),
+                                 static_cast<base::DType>(tuple[1].cast<uint8_t>()),
+                                 tuple[2].cast<std::vector<int64_t>>(),
+                                 {}};
       if (tuple.size() > 3) field.strides = tuple[3].cast<std::vector<int64_t>>();
       if (by_rows) field.sizes.insert(field.sizes.begin(), 0);
       fields.push_back(std::move(field));
@@ -171,7 +175,7 @@ struct BatchFields {
     py::list result(fields.size());
     for (size_t i = 0; i < fields.size(); ++i) {
       if (by_rows) fields[i].sizes[0] = rows;
-      result[i] = py::reinterpret_steal<py::object>(torch_bridge::tensor_over(lease, base, fields[i], copy));
+      result[i] = py::reinterpret_steal<py::object>(tensors::tensor_over(lease, base, fields[i], copy));
     }
     return result;
   }
@@ -187,12 +191,12 @@ core::TurnGate gate_on(const std::shared_ptr<core::SharedRing>& ring, int slot) 
 
 struct Writer {
   py::object ring;  // kept alive
-  torch_bridge::RowWriter rows;
+  tensors::RowWriter rows;
   explicit Writer(const py::object& shared) : ring(shared), rows(shared.cast<core::SharedRing&>()) {}
   bool add(const py::handle& sample) {
     try {
       return rows.add(sample.ptr());
-    } catch (const torch_bridge::PythonError&) {
+    } catch (const tensors::PythonError&) {
       throw py::error_already_set();
     }
   }
@@ -213,7 +217,7 @@ void bind_ring(py::module_& m) {
       },
       py::arg("proc") = "/proc");
   m.def(
-      "is_plain_tensor", [](const py::handle& value) { return torch_bridge::is_plain_tensor(value.ptr()); },
+      "is_plain_tensor", [](const py::handle& value) { return tensors::is_plain_tensor(value.ptr()); },
       py::arg("value"));
   py::class_<core::SharedRing, std::shared_ptr<core::SharedRing>>(m, "SharedRing")
       .def(py::init<int, int, int>(), py::arg("slots"), py::arg("warm"), py::arg("files") = 1)

@@ -11,7 +11,7 @@
 #include "sequences/pack_builder.h"
 #include "sequences/pad_rows.h"
 #include "sequences/sequence_packing.h"
-#include "torch_bridge/tensor.h"
+#include "tensors/tensor.h"
 
 namespace millrace::python {
 namespace {
@@ -130,7 +130,7 @@ class Builder {
           "a batch has at most 2^31 - 1 tokens, which is what cu_seqlens can count; use fewer packs");
     const auto memory = [&](const py::object& tensor, int64_t item) -> uint8_t* {
       if (tensor.is_none()) return nullptr;
-      const collate::RowTable table = torch_bridge::tensor_rows(tensor.ptr());
+      const collate::RowTable table = tensors::tensor_rows(tensor.ptr());
       if (table.rows != static_cast<int64_t>(rows) || table.stride_bytes != length * item)
         throw py::value_error("an output should be a dense tensor of a row per pack, of the packs' length");
       return const_cast<uint8_t*>(table.base);
@@ -185,7 +185,7 @@ class RaggedRows {
         check(array.shape(0), array.strides(0), item_bytes);
         rows_.push_back({static_cast<const uint8_t*>(array.data()), array.shape(0)});
       } else {
-        const collate::RowTable table = torch_bridge::tensor_rows(row.ptr());
+        const collate::RowTable table = tensors::tensor_rows(row.ptr());
         check(table.rows, table.stride_bytes, item_bytes);
         rows_.push_back({table.base, table.rows});
       }
@@ -223,8 +223,7 @@ constexpr size_t kReleaseBytes = size_t{32}
 
 void pad(const py::sequence& rows, const py::object& value, const py::object& out, const py::object& mask,
          bool left) {
-  const collate::RowTable one = torch_bridge::tensor_rows(value.ptr()),
-                          block = torch_bridge::tensor_rows(out.ptr());
+  const collate::RowTable one = tensors::tensor_rows(value.ptr()), block = tensors::tensor_rows(out.ptr());
   const auto length = py::cast<int64_t>(out.attr("size")(1));
   const size_t row_bytes =
       block.rows > 0 ? py::cast<size_t>(out.attr("nbytes")) / static_cast<size_t>(block.rows) : 0;
@@ -242,7 +241,7 @@ void pad(const py::sequence& rows, const py::object& value, const py::object& ou
     throw py::value_error("pad_rows() needs a dense block with a row for each of the rows");
   int64_t* marks = nullptr;
   if (!mask.is_none()) {
-    const collate::RowTable table = torch_bridge::tensor_rows(mask.ptr());
+    const collate::RowTable table = tensors::tensor_rows(mask.ptr());
     if (table.rows != block.rows || (table.rows > 1 && length > 0 && table.stride_bytes != length * 8))
       throw py::value_error("pad_rows() needs a dense mask of 64-bit numbers, as large as the block");
     marks = reinterpret_cast<int64_t*>(const_cast<uint8_t*>(table.base));

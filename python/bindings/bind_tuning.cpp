@@ -8,8 +8,8 @@
 #include "bindings.h"
 #include "drift_dicts.h"
 #include "millrace/error.h"
-#include "torch_bridge/tensor.h"
-#include "torch_bridge/tensor_memory.h"
+#include "tensors/tensor.h"
+#include "tensors/tensor_memory.h"
 #include "tuning/drift_examiner.h"
 
 namespace millrace::python {
@@ -34,7 +34,7 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
 tuning::ExamJob job_of(int64_t step, bool new_epoch, const std::vector<FieldTuple>& fields) {
   // The thread reads while the user may resize the tensors, or give them other memory.
   struct Held {
-    std::vector<torch_bridge::TensorSpan> spans;
+    std::vector<tensors::TensorSpan> spans;
     std::vector<std::shared_ptr<const void>> memory;
   };
   auto held = std::make_shared<Held>();
@@ -46,8 +46,12 @@ tuning::ExamJob job_of(int64_t step, bool new_epoch, const std::vector<FieldTupl
     field.name = name;
     field.is_lengths = kind == "lengths";
     for (const py::object& tensor : tensors) {
-      const torch_bridge::TensorSpan& span = held->spans.emplace_back(tensor.ptr());
-      held->memory.push_back(torch_bridge::hold_memory(tensor.ptr()));
+      tensors::TensorSpan& span = held->spans.emplace_back(tensor.ptr());
+      if (!span.is_copy()) {
+        tensors::HeldMemory memory = tensors::hold_memory(tensor.ptr());
+        if (!memory.stays) span.copy();
+        held->memory.push_back(std::move(memory.keeper));
+      }
       tuning::BatchView& view = field.views.emplace_back();
       view.data = static_cast<const uint8_t*>(span.data());
       view.type = type_named(dtype);

@@ -20,7 +20,7 @@
 #include "loader/image_dataset.h"
 #include "transforms/image_pipeline.h"
 
-namespace millrace::torch_bridge {
+namespace millrace::tensors {
 class TensorDevice;
 }
 
@@ -80,7 +80,7 @@ struct Pipeline {
 };
 // A torch device by its name, or a device of somebody else's making: a capsule over a
 // shared_ptr<TensorDevice>.
-std::shared_ptr<torch_bridge::TensorDevice> tensor_device_of(const py::object& device);
+std::shared_ptr<tensors::TensorDevice> tensor_device_of(const py::object& device);
 py::list to_dicts(const transforms::SampleParams& params);
 py::object new_row_tensor(const transforms::OutputShape& shape, base::DType type, void** data);
 

@@ -22,7 +22,11 @@ base::DType known_type(const std::string& name) {
 
 // Where the rows of a tensor or array lie now.
 collate::RowTable rows_now(const py::object& owner) {
-  if (!py::isinstance<py::array>(owner)) return torch_bridge::tensor_rows(owner.ptr());
+  if (!py::isinstance<py::array>(owner)) {
+    collate::RowTable table = tensors::tensor_rows(owner.ptr());
+    if (tensors::is_cut_short(owner.ptr())) table.base = nullptr;
+    return table;
+  }
   const auto array = py::reinterpret_borrow<py::array>(owner);
   return {static_cast<const uint8_t*>(array.data()), array.shape(0), array.strides(0)};
 }
@@ -73,7 +77,7 @@ void advise(const io::MappedFile& file, const std::string& access) {
 GatherField::Owner GatherField::owner_of(py::object object) {
   Owner owner;
   if (!is_array(object)) {
-    owner.form = torch_bridge::form_of(object.ptr());
+    owner.form = tensors::form_of(object.ptr());
   } else {
     const auto array = py::reinterpret_borrow<py::array>(object);
     owner.form.sizes.assign(array.shape(), array.shape() + array.ndim());
@@ -128,6 +132,7 @@ GatherField::GatherField(const py::tuple& parts, io::FileMappings& mappings) {
   if (!map.is_none()) {
     map_ = py::cast<Int64Array>(map);
     hold(*map_);
+    if (!stays_) map_ = py::cast<Int64Array>(map_->attr("copy")());
     native.map = std::span(map_->data(), static_cast<size_t>(map_->size()));
   }
   maker.highest = given<int64_t>(options, "highest");
@@ -149,9 +154,11 @@ bool GatherField::hold(py::object memory) {
     if (is_array(memory)) {
       kept_.push_back(py::weakref(memory));
       memory = memory.attr("base");
-    } else if (torch_bridge::is_tensor(memory.ptr())) {
-      held_.push_back(torch_bridge::hold_memory(memory.ptr()));
-      return torch_bridge::may_be_mapped(memory.ptr());
+    } else if (tensors::is_tensor(memory.ptr())) {
+      tensors::HeldMemory held = tensors::hold_memory(memory.ptr());
+      stays_ = stays_ && held.stays;
+      held_.push_back(std::move(held.keeper));
+      return tensors::may_be_mapped(memory.ptr());
     } else if (PyObject_CheckBuffer(memory.ptr())) {
       kept_.push_back(py::reinterpret_steal<py::object>(PyMemoryView_FromObject(memory.ptr())));
       if (!kept_.back()) throw py::error_already_set();
@@ -212,25 +219,20 @@ void GatherField::add_files(const py::dict& options, io::FileMappings& mappings,
   }
 }
 
-bool GatherField::has_its_form(const Owner& owner) {
-  if (!is_array(owner.object)) return torch_bridge::has_form(owner.object.ptr(), owner.form);
+bool GatherField::is_in_place(const Owner& owner, const collate::RowTable& rows) const {
+  if (!is_array(owner.object)) return tensors::is_in_place(owner.object.ptr(), owner.form, rows);
   const auto array = py::reinterpret_borrow<py::array>(owner.object);
   const auto& sizes = owner.form.sizes;
   const auto& strides = owner.form.strides;
   return array.dtype().is(owner.dtype) &&
          std::equal(sizes.begin(), sizes.end(), array.shape(), array.shape() + array.ndim()) &&
-         std::equal(strides.begin(), strides.end(), array.strides(), array.strides() + array.ndim());
+         std::equal(strides.begin(), strides.end(), array.strides(), array.strides() + array.ndim()) &&
+         rows_now(owner.object) == rows && (rows.base != nullptr || empty(rows));
 }
 
 bool GatherField::in_place() const {
-  for (size_t i = 0; i < owners_.size(); ++i) {
-    const Owner& owner = owners_[i];
-    if (!owner.movable) continue;
-    if (!has_its_form(owner)) return false;
-    if (const collate::RowTable now = rows_now(owner.object);
-        now != native.tables[i] || (now.base == nullptr && !empty(now)))
-      return false;
-  }
+  for (size_t i = 0; i < owners_.size(); ++i)
+    if (owners_[i].movable && !is_in_place(owners_[i], native.tables[i])) return false;
   return true;
 }
 

@@ -13,8 +13,8 @@
 #include "collate/row_gather.h"
 #include "collate/row_maker.h"
 #include "io/file_mapping.h"
-#include "torch_bridge/tensor.h"
-#include "torch_bridge/tensor_memory.h"
+#include "tensors/tensor.h"
+#include "tensors/tensor_memory.h"
 
 namespace millrace::python {
 
@@ -33,6 +33,8 @@ class GatherField {
   size_t made_bytes() const {
     return maker_ ? maker_->made_bytes() : native.row_bytes;
   }  // of a row of the batch
+  // False: only a thread that has the GIL, and has asked in_place(), may read the rows.
+  bool stays() const { return stays_; }
   const collate::RowMaker* maker() const { return maker_ ? &*maker_ : nullptr; }
   void write(std::span<const uint8_t* const> rows, uint8_t* out) const;
   // Asks the system to read the rows from disk, without waiting.
@@ -53,16 +55,16 @@ class GatherField {
   // A table: whose rows they are, and what form they had.
   struct Owner {
     py::object object;
-    torch_bridge::TensorField form;  // strides in elements for a tensor; in bytes for an array, whose type is
-    py::object dtype;                // this one
-    bool movable = true;             // may be given other memory
-    bool may_be_mapped = true;       // from a file
+    tensors::TensorField form;  // strides in elements for a tensor; in bytes for an array, whose type is
+    py::object dtype;           // this one
+    bool movable = true;        // may be given other memory
+    bool may_be_mapped = true;  // from a file
   };
 
   bool empty(const collate::RowTable& table) const { return table.rows == 0 || native.row_bytes == 0; }
   static Owner owner_of(py::object object);
   collate::StridedRow strided_row(const Owner& owner, size_t item_bytes) const;
-  static bool has_its_form(const Owner& owner);
+  bool is_in_place(const Owner& owner, const collate::RowTable& rows) const;
   // What a tensor or array lies in stays while this lives. Returns whether it may be a mapped file.
   bool hold(py::object memory);
   void add_files(const py::dict& options, io::FileMappings& mappings, collate::RowMakerOptions& maker);
@@ -74,6 +76,7 @@ class GatherField {
   // references, which make resize() an error; and buffers are exported, which makes an error of closing or
   // resizing a map, a bytearray or a memoryview.
   std::vector<std::shared_ptr<const void>> held_;
+  bool stays_ = true;
   std::vector<py::object> kept_;  // weak references and exports; files, and arrays of borders
   std::vector<int64_t> row_shape_;
   int64_t row_begin_ = 0, row_end_ = 0;  // the bytes of a row, from its address on

@@ -5,7 +5,7 @@
 
 #include "base/dtype.h"
 #include "json/json_reader.h"
-#include "torch_bridge/tensor.h"
+#include "tensors/tensor.h"
 
 namespace millrace::python {
 namespace {
@@ -27,7 +27,7 @@ struct NotUtf8 {};
 
 py::object tensor_of(const std::vector<int64_t>& sizes, base::DType type, const uint8_t* bytes, size_t size) {
   void* data = nullptr;
-  py::object tensor = owned(torch_bridge::new_tensor(sizes, type, &data));
+  py::object tensor = owned(tensors::new_tensor(sizes, type, &data));
   if (size > 0) std::memcpy(data, bytes, size);
   return tensor;
 }

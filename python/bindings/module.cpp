@@ -1,12 +1,12 @@
 // millrace._core: the native half of millrace. Its functions are documented in python/millrace/_core.pyi.
 #include "bindings.h"
+#include "tensors/torch_api.h"
 
 PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   namespace py = pybind11;
   using namespace millrace::python;
-  py::module_::import("torch");  // loads the libraries this module was linked against
+  millrace::tensors::connect_to_torch();
   m.attr("__version__") = MILLRACE_VERSION;
-  m.attr("built_for_torch") = MILLRACE_TORCH_VERSION;
   bind_errors(m);
   bind_io(m);
   bind_sources(m);

@@ -15,7 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 __version__: str
-built_for_torch: str
+
+def missing_in_torch() -> list[str]:
+    """What this torch lacks of what is asked for by name, and what follows, a sentence each."""
 
 class CorruptDataError(OSError):
     """A file's bytes are damaged or not what they should be. `path`: the file; `offset`: byte of the damage,
@@ -938,7 +940,7 @@ def collate_samples(samples: Any) -> Any:
     """The batch that torch's default_collate makes of a list of samples, or NotImplemented for what it is to
     be asked about itself.
 
-    src/torch_bridge/sample_collator.h has the rules.
+    src/tensors/sample_collator.h has the rules.
     """
 
 def sample_converter(others: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -1191,7 +1193,7 @@ class RowWriter:
         """Changes when layout() does."""
 
     def layout(self) -> tuple[Any, ...]:
-        """The batch's tree; src/torch_bridge/row_writer.h describes it."""
+        """The batch's tree; src/tensors/row_writer.h describes it."""
 
     def objects(self) -> list[list[Any]]:
         """The strings of each leaf of strings."""

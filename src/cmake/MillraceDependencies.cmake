@@ -40,6 +40,48 @@ millrace_require(WEBP "libwebp 1.0 or newer with its demuxer" "libwebp-dev or li
 millrace_require(ZSTD "zstd 1.4 or newer" "libzstd-dev or libzstd-devel" "libzstd>=1.4")
 millrace_require(SIMDJSON "simdjson 3.0 or newer" "libsimdjson-dev or simdjson-devel" "simdjson>=3.0")
 
+# millrace_take_in(<target> <entry point> <name> ...): links the archives lib<name>.a in the place of the target's shared libraries, if
+# they can be part of a shared object. Distributions build some without position-independent code: these stay shared, and auditwheel
+# puts them beside the module.
+function(millrace_take_in target entry)
+  set(archives "")
+  foreach(name IN LISTS ARGN)
+    find_library(millrace_archive_${name} lib${name}.a)
+    if(NOT millrace_archive_${name})
+      return()
+    endif()
+    list(APPEND archives ${millrace_archive_${name}})
+  endforeach()
+  execute_process(
+    COMMAND ${CMAKE_CXX_COMPILER} -shared -o ${CMAKE_CURRENT_BINARY_DIR}/taken_in.so -Wl,-u,${entry} -Wl,-z,text -Wl,--exclude-libs,ALL
+      -Wl,--start-group ${archives} -Wl,--end-group -lm -lpthread
+    RESULT_VARIABLE refused OUTPUT_QUIET ERROR_QUIET)
+  file(REMOVE ${CMAKE_CURRENT_BINARY_DIR}/taken_in.so)
+  if(refused)
+    return()
+  endif()
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    set_property(TARGET ${target} PROPERTY INTERFACE_LINK_LIBRARIES ${archives} Threads::Threads)
+  else()
+    foreach(build IN ITEMS "" _RELEASE _DEBUG)
+      set_property(TARGET ${target} PROPERTY IMPORTED_LOCATION${build} ${archives})
+    endforeach()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY millrace_taken_in ${ARGN})
+endfunction()
+
+if(NOT MILLRACE_SYSTEM_LIBRARIES)
+  millrace_take_in(JPEG::JPEG jpeg_std_error jpeg)
+  millrace_take_in(ZLIB::ZLIB inflate z)
+  millrace_take_in(PkgConfig::HWY _ZN3hwy15GetChosenTargetEv hwy)
+  millrace_take_in(PkgConfig::DEFLATE libdeflate_zlib_decompress_ex deflate)
+  millrace_take_in(PkgConfig::WEBP WebPDemuxInternal webpdemux webp)
+  millrace_take_in(PkgConfig::ZSTD ZSTD_decompressStream zstd)
+  millrace_take_in(PkgConfig::SIMDJSON _ZN8simdjson25get_active_implementationEv simdjson)
+endif()
+get_property(MILLRACE_TAKEN_IN GLOBAL PROPERTY millrace_taken_in)
+
 # Machine code for data centre GPUs, and PTX from which drivers make it for all others and for those to come.
 set(MILLRACE_HAVE_CUDA OFF)
 if(NOT MILLRACE_CUDA STREQUAL "OFF")
@@ -76,32 +118,8 @@ endif()
 
 if(MILLRACE_PYTHON)
   find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
-  # The interpreter's own pybind11 comes first: a distribution's may be older than torch's headers allow.
+  # The interpreter's own pybind11 comes first: a distribution's may be older.
   execute_process(COMMAND ${Python_EXECUTABLE} -m pybind11 --cmakedir
     OUTPUT_VARIABLE pybind11_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   find_package(pybind11 2.13 CONFIG REQUIRED HINTS ${pybind11_folder})
-  # torch's own CMake package would look for a whole CUDA toolkit when torch was built with CUDA; headers and three libraries are
-  # all we use, so ask the installed package where they are.
-  execute_process(
-    COMMAND ${Python_EXECUTABLE} -c "
-import os, torch
-print(os.path.dirname(torch.__file__), torch.__version__, int(torch._C._GLIBCXX_USE_CXX11_ABI), sep=';')"
-    OUTPUT_VARIABLE torch_facts OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE torch_missing)
-  if(torch_missing)
-    message(FATAL_ERROR "millrace needs an installed torch, 2.11 or newer, in ${Python_EXECUTABLE}; "
-      "build with pip's --no-build-isolation")
-  endif()
-  list(GET torch_facts 0 torch_root)
-  list(GET torch_facts 1 Torch_VERSION)
-  list(GET torch_facts 2 torch_abi)
-  if(Torch_VERSION VERSION_LESS 2.11)
-    message(FATAL_ERROR "millrace needs torch 2.11 or newer, but ${Python_EXECUTABLE} has ${Torch_VERSION}")
-  endif()
-  add_library(millrace_torch INTERFACE)
-  target_include_directories(millrace_torch SYSTEM INTERFACE ${torch_root}/include ${torch_root}/include/torch/csrc/api/include)
-  target_compile_definitions(millrace_torch INTERFACE _GLIBCXX_USE_CXX11_ABI=${torch_abi})
-  foreach(library IN ITEMS torch_python torch_cpu c10)
-    find_library(millrace_lib_${library} ${library} PATHS ${torch_root}/lib NO_DEFAULT_PATH NO_CACHE REQUIRED)
-    target_link_libraries(millrace_torch INTERFACE ${millrace_lib_${library}})
-  endforeach()
 endif()

@@ -1,8 +1,9 @@
 # The build's switches, in one place and printed at the end of configuring.
-option(MILLRACE_PYTHON "Build the Python module (needs Python, pybind11, torch)" ON)
+option(MILLRACE_PYTHON "Build the Python module (needs Python, pybind11)" ON)
 option(MILLRACE_TESTS "Build the C++ tests (needs GoogleTest)" OFF)
 option(MILLRACE_BENCHMARKS "Build the native micro-benchmarks" OFF)
 option(MILLRACE_DEVELOPER "Warnings are errors" OFF)
+option(MILLRACE_SYSTEM_LIBRARIES "Shared libraries of the system; OFF: static ones inside of what is built, where they can be (wheels)" ON)
 set(MILLRACE_CUDA "AUTO" CACHE STRING "GPU code: AUTO (when nvcc is there), ON or OFF")
 set_property(CACHE MILLRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(MILLRACE_SANITIZE "" CACHE STRING "Sanitizer for everything: address, thread, undefined, or a comma list; empty for none")
@@ -32,13 +33,15 @@ function(millrace_print_options)
   else()
     set(cuda "not found (only GPU tensors need it)")
   endif()
+  list(JOIN MILLRACE_TAKEN_IN " " taken_in)
   message(STATUS "millrace ${PROJECT_VERSION}")
   foreach(row
       "build type|${CMAKE_BUILD_TYPE}" "compiler|${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
       "MILLRACE_PYTHON|${MILLRACE_PYTHON}" "MILLRACE_TESTS|${MILLRACE_TESTS}" "MILLRACE_BENCHMARKS|${MILLRACE_BENCHMARKS}"
-      "MILLRACE_DEVELOPER|${MILLRACE_DEVELOPER}" "MILLRACE_SANITIZE|${MILLRACE_SANITIZE}" "MILLRACE_CUDA|${MILLRACE_CUDA}"
+      "MILLRACE_DEVELOPER|${MILLRACE_DEVELOPER}" "MILLRACE_SYSTEM_LIBRARIES|${MILLRACE_SYSTEM_LIBRARIES}"
+      "MILLRACE_SANITIZE|${MILLRACE_SANITIZE}" "MILLRACE_CUDA|${MILLRACE_CUDA}"
       "libjpeg|${JPEG_VERSION} ${JPEG_LIBRARIES}" "highway|${HWY_VERSION}" "libdeflate|${DEFLATE_VERSION}"
-      "libwebp|${WEBP_libwebp_VERSION}" "torch|${Torch_VERSION}" "CUDA Toolkit|${cuda}")
+      "libwebp|${WEBP_libwebp_VERSION}" "taken in|${taken_in}" "CUDA Toolkit|${cuda}")
     string(REPLACE "|" ";" cells "${row}")
     list(GET cells 0 name)
     list(LENGTH cells count)
@@ -47,7 +50,7 @@ function(millrace_print_options)
       list(GET cells 1 value)
     endif()
     string(LENGTH "${name}" width)
-    math(EXPR pad "22 - ${width}")
+    math(EXPR pad "28 - ${width}")
     string(REPEAT " " ${pad} space)
     message(STATUS "  ${name}${space}${value}")
   endforeach()

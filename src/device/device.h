@@ -4,7 +4,7 @@
 // The rules are CUDA's. Work queued on one stream runs in order; streams run in any order but for waits on
 // events. Calls return when the work is queued, not when it is done. Memory that is freed may be given at
 // once to an allocation on the stream that it was allocated for, whose work comes later; every other stream
-// that used it must have been named by used_on(). Implementations: torch_bridge/torch_device.h, for every
+// that used it must have been named by used_on(). Implementations: tensors/torch_device.h, for every
 // accelerator torch knows; a fake one in tests/cpp/device, whose copies come late. Any thread may call;
 // memory belongs to one thread at a time, and so does an event while it is recorded; once it is, any number
 // of threads may wait for it.

@@ -60,7 +60,7 @@ def healthy(tmp_path):
         "no_gpu": "",
         "millrace_threads": {"threads": 8},
         "software": {
-            "built_for_torch": "2.13.0+cpu",
+            "missing_in_torch": [],
             "torch": "2.13.0",
             "millrace_cuda": "",
             "threads_environment": {},
@@ -212,7 +212,7 @@ def test_what_is_wrong_is_said_with_what_to_do(healthy, tmp_path):
         (("memory_error",), "no memory", "broken", "no memory", ""),
         (("no_gpu",), "built without CUDA", None, "", ""),
         (("software", "millrace_cuda"), "no nvcc at the build", "note", "no nvcc at the build", ""),
-        (("software", "built_for_torch"), "2.12.1", "broken", "was built for torch 2.12.1", "pip install"),
+        (("software", "missing_in_torch"), ["blocks, so"], "slow", "does not give blocks", "pip install"),
         (
             ("software", "threads_environment"),
             {"OMP_NUM_THREADS": 64},

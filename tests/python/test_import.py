@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,25 @@ PUBLIC = {
     """,
     "millrace.stores": "DiskCache Settings ShardStream open_shards open_source",
 }
+
+
+def test_the_module_is_linked_to_no_torch():
+    """One build runs under every version; what else it is linked to is there."""
+    from millrace import _core
+
+    shared = {
+        name: run_tool(tool, _core.__file__)
+        for name, tool in (("needed", ["readelf", "-d"]), ("found", ["ldd"]))
+    }
+    assert "NEEDED" in shared["needed"] and "libc.so" in shared["found"]
+    assert not re.search(r"libtorch|libc10|libpython", shared["needed"])
+    assert "not found" not in shared["found"]
+
+
+def run_tool(tool: list[str], path: str) -> str:
+    if shutil.which(tool[0]) is None:
+        pytest.skip(f"there is no {tool[0]}")
+    return subprocess.run([*tool, path], capture_output=True, text=True, check=True).stdout
 
 
 def fresh(code: str) -> list[str]:

@@ -3,36 +3,38 @@
 // host wait.
 #include <pybind11/pybind11.h>
 
-#include <ATen/ops/from_blob.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
-
 #include <deque>
 #include <unordered_map>
 #include <vector>
 
 #include "fake_decoder.h"
 #include "fake_device.h"
-#include "torch_bridge/tensor_device.h"
+#include "tensors/tensor_device.h"
+#include "tensors/tensor_view.h"
+#include "tensors/torch_api.h"
 
 namespace py = pybind11;
 
 namespace millrace::device {
 namespace {
 
-class FakeTensorDevice final : public torch_bridge::TensorDevice {
+class FakeTensorDevice final : public tensors::TensorDevice {
  public:
   explicit FakeTensorDevice(FakeDevice::Options options) : fake(std::make_shared<FakeDevice>(options)) {}
 
-  at::Device where() const override { return at::kCPU; }
-  at::Tensor tensor(const DeviceBlock& block, const torch_bridge::TensorField& field) override {
-    const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(field.type));
-    const auto keep = [memory = block.memory](void*) {};
-    known_[block.data()] = block.memory;
-    return field.strides.empty() ? at::from_blob(block.data(), field.sizes, keep, options)
-                                 : at::from_blob(block.data(), field.sizes, field.strides, keep, options);
+  Place where() const override { return {0, -1}; }
+  bool holds(PyObject* tensor) const override {
+    tensors::TensorView view;
+    return tensors::read_tensor(tensor, view);
   }
-  void used_on(const at::Tensor& tensor, StreamId stream) override {
-    const auto found = known_.find(tensor.const_data_ptr());
+  PyObject* tensor(const DeviceBlock& block, const tensors::TensorField& field) override {
+    known_[block.data()] = block.memory;
+    return tensors::make_tensor(block.data(), field.sizes, field.strides, field.type, block.memory);
+  }
+  void used_on(PyObject* tensor, StreamId stream) override {
+    tensors::TensorView view;
+    if (!tensors::read_tensor(tensor, view)) return;
+    const auto found = known_.find(view.data);
     if (found == known_.end()) return;
     if (const auto memory = found->second.lock()) fake->used_on(*memory, stream), ++marked;
   }
@@ -78,43 +80,25 @@ class FakeTensorDevice final : public torch_bridge::TensorDevice {
   std::deque<std::vector<uint8_t>> read_;
 };
 
-// Of an accelerator of torch's no more than a pool of streams, as CUDA has one: it gives a different one each
-// time, 32 in turn.
-struct StreamPool final : c10::impl::DeviceGuardImplInterface {
-  at::DeviceType type() const override { return at::kPrivateUse1; }
-  at::Device exchangeDevice(at::Device) const override { return getDevice(); }
-  at::Device getDevice() const override { return {at::kPrivateUse1, 0}; }
-  void setDevice(at::Device) const override {}
-  void uncheckedSetDevice(at::Device) const noexcept override {}
-  at::Stream getStream(at::Device device) const override { return at::Stream(at::Stream::UNSAFE, device, 0); }
-  at::Stream exchangeStream(at::Stream stream) const override { return stream; }
-  at::DeviceIndex deviceCount() const noexcept override { return 1; }
-  at::Stream getStreamFromGlobalPool(at::Device device, bool) const override {
-    static int64_t given = 0;
-    return at::Stream(at::Stream::UNSAFE, device, 1 + given++ % 32);
-  }
-};
-
 }  // namespace
 }  // namespace millrace::device
 
 PYBIND11_MODULE(_fake_device, m) {
   using millrace::device::FakeTensorDevice;
-  py::module_::import("torch");
+  millrace::tensors::connect_to_torch();
   py::class_<FakeTensorDevice, std::shared_ptr<FakeTensorDevice>>(m, "FakeDevice")
       .def(py::init([](uint32_t seed, size_t memory_bytes) {
              return std::make_shared<FakeTensorDevice>(millrace::device::FakeDevice::Options{
                  .seed = seed, .threads = false, .memory_bytes = memory_bytes, .host_bytes = SIZE_MAX});
            }),
            py::arg("seed") = 1, py::arg("memory_bytes") = SIZE_MAX)
-      .def_property_readonly(
-          "capsule",
-          [](const std::shared_ptr<FakeTensorDevice>& device) {
-            return py::capsule(
-                new std::shared_ptr<millrace::torch_bridge::TensorDevice>(device), [](void* p) {
-                  delete static_cast<std::shared_ptr<millrace::torch_bridge::TensorDevice>*>(p);
-                });
-          })
+      .def_property_readonly("capsule",
+                             [](const std::shared_ptr<FakeTensorDevice>& device) {
+                               return py::capsule(
+                                   new std::shared_ptr<millrace::tensors::TensorDevice>(device), [](void* p) {
+                                     delete static_cast<std::shared_ptr<millrace::tensors::TensorDevice>*>(p);
+                                   });
+                             })
       .def("read_later", [](FakeTensorDevice& d, size_t address,
                             size_t bytes) { d.read_later(reinterpret_cast<const void*>(address), bytes); })
       // refuses: of this many files each, the decoder takes all but one; 0: all
@@ -144,7 +128,4 @@ PYBIND11_MODULE(_fake_device, m) {
       .def_property_readonly("copies", [](FakeTensorDevice& d) { return d.fake->copies(); })
       .def_readonly("marked", &FakeTensorDevice::marked)
       .def_readwrite("lock_failure", &FakeTensorDevice::failure);
-  m.def("register_stream_pool", [] {  // as torch's "privateuseone:0", for as long as the process lives
-    c10::impl::DeviceGuardImplRegistrar(at::kPrivateUse1, new millrace::device::StreamPool);
-  });
 }

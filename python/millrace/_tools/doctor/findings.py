@@ -286,14 +286,16 @@ def _rules_of_one_gpu(gpu: dict[str, Any], machine: dict[str, Any]) -> list[Rule
 def _software_rules(found: dict[str, Any]) -> list[Rule]:
     software, cpus = found["software"], max(1, found["machine"]["cpu"]["cpus"])
     variables, fewer = software["threads_environment"], f"={int(cpus)}"
-    built, running = (software[name].partition("+")[0] for name in ("built_for_torch", "torch"))
     return [
-        (
-            built != running,
-            "broken",
-            "build",
-            f"millrace was built for torch {software['built_for_torch']}, and this is {software['torch']}",
-            "pip install --no-build-isolation --force-reinstall --no-deps millrace",
+        *(
+            (
+                True,
+                "slow",
+                "torch",
+                f"torch {software['torch']} does not give {missing}",
+                "pip install -U millrace",
+            )
+            for missing in software["missing_in_torch"]
         ),
         (
             software["simd_is_off"],

@@ -25,8 +25,8 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 def software(files: SystemFiles) -> dict[str, Any]:
     """JSON types. torch_cuda: the version of CUDA that torch was built with, None without; millrace_cuda: ""
-    when this build can use a CUDA device, else why not, with the remedy; built_for_torch: the torch that
-    millrace was compiled against; gil: False on interpreters without one; libjpeg: the path of the library
+    when this build can use a CUDA device, else why not, with the remedy; missing_in_torch: what this
+    torch lacks, and what follows; gil: False on interpreters without one; libjpeg: the path of the library
     that the codecs use, None when it is part of ours; simd_is_off: by an environment variable of
     libjpeg-turbo's.
     """
@@ -40,7 +40,7 @@ def software(files: SystemFiles) -> dict[str, Any]:
         "torch_cuda": torch.version.cuda or torch.version.hip,
         "torch_threads": torch.get_num_threads(),
         "millrace": _core.__version__,
-        "built_for_torch": _core.built_for_torch,
+        "missing_in_torch": _core.missing_in_torch(),
         "millrace_cuda": _core.cuda_missing_reason(),
         "nvtx": _has_nvtx(),
         "libjpeg": next(

@@ -161,7 +161,6 @@ def _machine(found: dict[str, Any]) -> _Rows:
             "millrace",
             _joined(
                 software["millrace"],
-                f"for torch {software['built_for_torch']}",
                 f"no CUDA: {no_cuda}" if no_cuda else "CUDA",
                 "NVTX" if software["nvtx"] else "no NVTX",
                 f"libjpeg {software['libjpeg'] or 'inside'}",

@@ -1,31 +1,24 @@
 // One pass over a sample: first to see what it is, then, as for every other sample, to put its leaves into
 // their rows.
-#include <pybind11/numpy.h>  // before torch's headers, so that both see this pybind11
-#include <pybind11/pybind11.h>
+#include "tensors/sample_tree.h"
 
-#include "torch_bridge/sample_tree.h"
-
-#include <ATen/ops/from_blob.h>
-#include <torch/csrc/autograd/python_variable.h>
+#include <pybind11/numpy.h>
 
 #include <cstring>
+#include <optional>
 #include <vector>
 
-#include "torch_bridge/scalar_type.h"
-#include "torch_bridge/tensor.h"
-
-namespace millrace::torch_bridge {
+namespace millrace::tensors {
 namespace {
 
 namespace py = pybind11;
 
 constexpr int kMaxDepth = 32;
 
-// The element type of what torch.as_tensor makes of such an array; Undefined for what it refuses.
-at::ScalarType element_of(const py::dtype& type) {
-  if (const char order = type.byteorder(); order != '=' && order != '|') return at::ScalarType::Undefined;
-  const auto known = base::dtype_of(type.kind(), static_cast<size_t>(type.itemsize()));
-  return known ? scalar_type(*known) : at::ScalarType::Undefined;
+// The element type of what torch.as_tensor makes of such an array; none for what it refuses.
+std::optional<base::DType> element_of(const py::dtype& type) {
+  if (const char order = type.byteorder(); order != '=' && order != '|') return std::nullopt;
+  return base::dtype_of(type.kind(), static_cast<size_t>(type.itemsize()));
 }
 
 const py::object& numpy_type(const char* name) {
@@ -63,8 +56,9 @@ bool SampleTree::learn(PyObject* sample) {
 bool SampleTree::build_array(Node& node, Kind kind, const py::object& object) {
   const auto array = py::reinterpret_borrow<py::array>(object);
   node.kind = kind;
-  node.element = element_of(array.dtype());
-  if (node.element == at::ScalarType::Undefined) return false;
+  const auto element = element_of(array.dtype());
+  if (!element) return false;
+  node.element = *element;
   node.sizes.assign(array.shape(), array.shape() + array.ndim());
   for (int d = 0; d < array.ndim(); ++d)
     if (array.strides(d) < 0) return false;  // torch refuses these
@@ -85,20 +79,19 @@ bool SampleTree::build_children(Node& node, PyObject* value, int depth) {
 
 bool SampleTree::build(Node& node, PyObject* value, bool in_sequence, int depth) {
   if (depth > kMaxDepth) return false;
-  const auto number = [&node](Kind kind, at::ScalarType element, size_t bytes) {
+  const auto number = [&node](Kind kind, base::DType element, size_t bytes) {
     node.kind = kind;
     node.element = element;
     node.row_bytes = bytes;
     return true;
   };
-  if (is_plain_tensor(value)) {
-    const at::Tensor& tensor = THPVariable_Unpack(value);
-    node.sizes = tensor.sizes().vec();
-    return number(Kind::tensor, tensor.scalar_type(), tensor.nbytes());
+  if (TensorView view; read_plain(value, view)) {
+    node.sizes.assign(view.sizes.begin(), view.sizes.end());
+    return number(Kind::tensor, view.type, view.bytes());
   }
-  if (PyFloat_CheckExact(value)) return number(Kind::python_float, at::kDouble, sizeof(double));
-  if (PyBool_Check(value)) return number(Kind::python_bool, at::kBool, 1);
-  if (PyLong_CheckExact(value)) return number(Kind::python_int, at::kLong, sizeof(int64_t));
+  if (PyFloat_CheckExact(value)) return number(Kind::python_float, base::DType::f64, sizeof(double));
+  if (PyBool_Check(value)) return number(Kind::python_bool, base::DType::b8, 1);
+  if (PyLong_CheckExact(value)) return number(Kind::python_int, base::DType::i64, sizeof(int64_t));
   if (is_exactly(value, numpy_type("ndarray"))) return build_array(node, Kind::array, as_array(value));
   if (PyUnicode_CheckExact(value) || PyBytes_CheckExact(value)) {
     node.kind = Kind::object;
@@ -137,10 +130,13 @@ bool SampleTree::build(Node& node, PyObject* value, bool in_sequence, int depth)
 // ---- every sample
 
 bool SampleTree::write_tensor(Node& node, PyObject* value) {
-  if (!is_plain_tensor(value)) return false;
-  const at::Tensor& tensor = THPVariable_Unpack(value);
-  if (tensor.scalar_type() != node.element || tensor.sizes() != at::IntArrayRef(node.sizes)) return false;
-  put_tensor(node, tensor, value);
+  TensorView view;
+  if (!read_plain_again(value, view) || view.type != node.element || !view.has_sizes(node.sizes))
+    return false;
+  if (view.is_contiguous())
+    put_row(node, view.data, value);
+  else
+    put_strided(node, view, value);
   return true;
 }
 
@@ -162,8 +158,9 @@ bool SampleTree::write_array(Node& node, const py::object& object) {
     if (array.strides(static_cast<py::ssize_t>(d)) % array.itemsize() != 0) return false;
     strides.push_back(array.strides(static_cast<py::ssize_t>(d)) / array.itemsize());
   }
-  const auto options = at::TensorOptions().dtype(node.element);
-  put_tensor(node, at::from_blob(const_cast<void*>(array.data()), node.sizes, strides, options), array.ptr());
+  put_strided(node,
+              {static_cast<uint8_t*>(const_cast<void*>(array.data())), node.sizes, strides, node.element},
+              array.ptr());
   return true;
 }
 
@@ -236,4 +233,4 @@ bool SampleTree::write(Node& node, PyObject* value, bool exact_keys) {
   return false;
 }
 
-}  // namespace millrace::torch_bridge
+}  // namespace millrace::tensors

@@ -1,9 +1,7 @@
-#include "torch_bridge/row_writer.h"
+#include "tensors/row_writer.h"
 
-#include <pybind11/pybind11.h>  // before torch's headers, so that both see this pybind11
+#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-
-#include <ATen/ops/from_blob.h>
 
 #include <string>
 #include <utility>
@@ -12,10 +10,10 @@
 #include "base/checked.h"
 #include "core/memory_budget.h"
 #include "core/stream_copy.h"
-#include "torch_bridge/sample_tree.h"
+#include "tensors/sample_tree.h"
 #include "trace/stage_clock.h"
 
-namespace millrace::torch_bridge {
+namespace millrace::tensors {
 namespace {
 
 namespace py = pybind11;
@@ -45,7 +43,7 @@ struct RowWriter::Impl final : SampleTree {
   }
   uint8_t* row(Node& node) override { return ring.data(slot) + row_offset(node); }
   void put_row(Node& node, const void* row_major, PyObject* owner) override;
-  void put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) override;
+  void put_strided(Node& node, const TensorView& values, PyObject* owner) override;
 
   bool brings_memory(const Node& node) const { return fresh && node.row_bytes >= kLargeRow; }
   void place(Node& node, size_t& end);
@@ -84,11 +82,11 @@ void RowWriter::Impl::put_row(Node& node, const void* row_major, PyObject* /*own
     core::copy_row(row(node), row_major, node.row_bytes, used);
 }
 
-void RowWriter::Impl::put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) {
-  if (tensor.is_contiguous() || brings_memory(node))
-    put_row(node, tensor.contiguous().const_data_ptr(), owner);
-  else
-    at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
+void RowWriter::Impl::put_strided(Node& node, const TensorView& values, PyObject* owner) {
+  if (!brings_memory(node)) return values.copy_to(row(node));
+  const std::unique_ptr<uint8_t[]> row_major(new uint8_t[node.row_bytes]);
+  values.copy_to(row_major.get());
+  put_row(node, row_major.get(), owner);
 }
 
 // The batch's first sample: like the last batch's, or a new layout.
@@ -193,4 +191,4 @@ PyObject* RowWriter::objects() const {
   return all.release().ptr();
 }
 
-}  // namespace millrace::torch_bridge
+}  // namespace millrace::tensors

@@ -1,4 +1,4 @@
-// TensorCopier: BatchCopier for torch tensors, as Python objects; libtorch stays behind this header.
+// TensorCopier: BatchCopier for torch tensors, as Python objects.
 //
 // One thread at a time, holding the GIL but where it says otherwise. Ends: close() or the destructor wait for
 // the copies under way; in a forked child these and wait_for() do nothing, because its parent's device cannot
@@ -14,7 +14,7 @@
 
 struct _object;  // PyObject
 
-namespace millrace::torch_bridge {
+namespace millrace::tensors {
 
 class TensorDevice;
 
@@ -53,4 +53,4 @@ class TensorCopier {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace millrace::torch_bridge
+}  // namespace millrace::tensors

@@ -4,21 +4,20 @@
 // What torch's default_collate takes without asking its user's types anything. Leaves: dense CPU tensors,
 // numpy arrays and scalars of number types, float, int, bool; str and bytes are kept as Python objects.
 // Containers: dict, tuple, list, namedtuples of these very types, up to 32 deep. Who derives from it says
-// where rows lie. For the files of this folder only: it includes libtorch's headers. All calls need the GIL;
-// one thread. Errors of Python are left set and reported by throwing PythonError.
+// where rows lie. For the files of this folder only. All calls need the GIL; one thread. Errors of Python are
+// left set and reported by throwing PythonError.
 #pragma once
 
 #include <pybind11/pybind11.h>
-
-#include <ATen/core/Tensor.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "torch_bridge/row_writer.h"
+#include "tensors/row_writer.h"
+#include "tensors/tensor_view.h"
 
-namespace millrace::torch_bridge {
+namespace millrace::tensors {
 
 struct SampleNode {
   enum class Kind : uint8_t {
@@ -38,16 +37,16 @@ struct SampleNode {
   pybind11::object type;               // numpy_scalar, named: the class; object: str or bytes
   std::vector<pybind11::object> keys;  // dict
   std::vector<SampleNode> children;
-  at::ScalarType element = at::kByte;
+  base::DType element = base::DType::u8;
   std::vector<int64_t> sizes;  // of one row
   size_t row_bytes = 0;
   size_t objects = 0;        // object: which list
   bool in_sequence = false;  // object: torch's transposition makes a tuple of these, not a list
 
-  size_t offset = 0;                 // RowWriter: of row 0 in the slot
-  uint8_t* rows = nullptr;           // SampleCollator: row 0,
-  at::Tensor batch{};                // in this tensor;
-  std::vector<at::Tensor> pieces{};  // or what torch is to stack
+  size_t offset = 0;          // RowWriter: of row 0 in the slot
+  uint8_t* rows = nullptr;    // SampleCollator: row 0,
+  pybind11::object batch{};   // in this tensor;
+  pybind11::object pieces{};  // or the list of tensors that torch is to stack
 };
 
 class SampleTree {
@@ -65,10 +64,10 @@ class SampleTree {
   bool write(Node& node, PyObject* value, bool exact_keys);
 
   virtual uint8_t* row(Node& node) = 0;  // where the present sample's number goes
-  // A leaf that is an array; `owner` keeps its memory: one of node.row_bytes, row-major, or a tensor of any
-  // strides.
+  // A leaf that is an array, of node.row_bytes and row-major, or of any strides; `owner`, a tensor or numpy
+  // array, keeps its memory.
   virtual void put_row(Node& node, const void* row_major, PyObject* owner) = 0;
-  virtual void put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) = 0;
+  virtual void put_strided(Node& node, const TensorView& values, PyObject* owner) = 0;
 
   Node root{};
   std::vector<pybind11::object> objects{};  // Python lists
@@ -83,4 +82,4 @@ class SampleTree {
   bool write_array(Node& node, const pybind11::object& array);
 };
 
-}  // namespace millrace::torch_bridge
+}  // namespace millrace::tensors

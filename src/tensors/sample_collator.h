@@ -2,13 +2,13 @@
 //
 // Batches are those of torch to the last bit and stride: the same tree as the first sample's, each leaf a
 // tensor of torch's own memory with one row per sample. default_collate goes through the list once for each
-// leaf, and makes a tensor of each number. Samples that torch_bridge/sample_tree.h takes, all alike. Need the
+// leaf, and makes a tensor of each number. Samples that tensors/sample_tree.h takes, all alike. Need the
 // GIL, which is released while large rows are copied, by as many threads as torch would take.
 #pragma once
 
 struct _object;  // PyObject
 
-namespace millrace::torch_bridge {
+namespace millrace::tensors {
 
 // A new reference, or null without an error: default_collate is to be asked, for the batch or for what is
 // wrong with it. So it is while a mode of torch's is active (set_default_device() is one), which may make
@@ -19,7 +19,9 @@ _object* collate_samples(_object* samples);
 // is asked about every leaf that it might change. A new reference. Throws PythonError.
 _object* convert_sample(_object* sample, _object* others);
 
-// Whether a profiler, or whoever else, listens to the ranges that torch's record_function() tells of.
+// Whether a profiler, or whoever else, listens to the ranges that torch's record_function() tells of. True
+// where this torch does not say.
 bool ranges_are_heard();
+bool knows_who_listens();
 
-}  // namespace millrace::torch_bridge
+}  // namespace millrace::tensors

@@ -3,7 +3,7 @@
 // What torch's default_collate makes of a list of samples, made without the list: the first sample says how
 // the batch looks (its tree of dicts, tuples and lists; each leaf's element type and shape), every leaf gets
 // an array of `capacity` rows in the slot, and each sample is copied into its row. The sample can go at once,
-// so its memory is used again for the next one. Leaves and containers: those of torch_bridge/sample_tree.h.
+// so its memory is used again for the next one. Leaves and containers: those of tensors/sample_tree.h.
 // add() answers false for a sample that is anything else or not like the first; then nothing is lost: torch's
 // own collate can be asked with what layout() describes as samples again. All calls need the GIL. Owned by
 // one thread. Errors of Python are left set, and reported by throwing PythonError.
@@ -17,7 +17,7 @@
 
 struct _object;  // PyObject
 
-namespace millrace::torch_bridge {
+namespace millrace::tensors {
 
 struct PythonError {};  // a Python exception is set
 
@@ -39,7 +39,7 @@ class RowWriter {
   int64_t layout_number() const;
   // New references. layout(): nested tuples ("dict", keys, children), ("tuple" or "list", children),
   // ("namedtuple", type, children),
-  // ("field", kind, offset, element type as torch's number, sizes of a row) with kind "tensor", "array", a
+  // ("field", kind, offset, number of the element type, sizes of a row) with kind "tensor", "array", a
   // numpy scalar type, float, int or bool, and ("objects", n, sequence: bool). objects(): the list of lists
   // that "objects" leaves number.
   _object* layout() const;
@@ -50,4 +50,4 @@ class RowWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace millrace::torch_bridge
+}  // namespace millrace::tensors

@@ -1,5 +1,4 @@
-// torch tensors over millrace's memory, and millrace's view of theirs, as Python objects; libtorch stays
-// behind this header.
+// torch tensors over millrace's memory, and millrace's view of theirs, as Python objects.
 //
 // All need the GIL. The first two return a new reference to a torch.Tensor on the CPU, dense and row-major,
 // at about 1 us.
@@ -15,7 +14,7 @@
 
 struct _object;  // PyObject
 
-namespace millrace::torch_bridge {
+namespace millrace::tensors {
 
 // The tensor lives in the lease's memory; the lease ends when the tensor's last view dies, on whatever thread
 // that is. Throws Error(invalid_argument) when the lease is smaller than the sizes need.
@@ -30,18 +29,11 @@ struct LeasePart {
 std::vector<_object*> tensors_from_lease(core::Lease lease, const std::vector<LeasePart>& parts,
                                          base::DType type);
 
-// Blocks that are tensors' memory, from torch's allocator, page-locked or not; a lease of one becomes that
-// tensor itself, so that torch's own copies to a device keep its memory from being used again too early, as
-// they do for pin_memory(). Page-locked memory that cannot be had is ordinary memory instead. `node`: the
-// NUMA node that it should lie on; -1: any.
-core::BlockSource torch_blocks(bool page_locked, int node);
-
-// A field of a batch in memory that `keeper` keeps; `type` is torch's number of the element type
-// (c10::ScalarType), `strides` are in elements, none for row-major. With `copy`, or when it is small
-// (kSmallFieldBytes), the tensor is a copy in memory of its own.
+// A field of a batch in memory that `keeper` keeps; `strides` are in elements, none for row-major. With
+// `copy`, or when it is small (kSmallFieldBytes), the tensor is a copy in memory of its own.
 struct TensorField {
   size_t offset = 0;  // bytes from `base`
-  int8_t type = 0;
+  base::DType type = base::DType::u8;
   std::vector<int64_t> sizes, strides;
 };
 _object* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, const TensorField& field,
@@ -49,34 +41,36 @@ _object* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, c
 
 // What of a tensor has to be copied for it to be made again by tensor_over(): its elements and the gaps
 // between them, so that its strides stay what they are. A tensor that uses less than a sixteenth of that span
-// becomes row-major. Throws Error(invalid_argument) for what is no plain dense CPU tensor (see
-// is_plain_tensor()).
+// becomes row-major, in memory that belongs to this. Else the memory is the tensor's. Throws
+// Error(invalid_argument) for what is no plain dense CPU tensor (see is_plain_tensor()).
 class TensorSpan {
  public:
   explicit TensorSpan(_object* tensor);
-  ~TensorSpan();
-  TensorSpan(TensorSpan&&) noexcept;
   const TensorField& field() const { return field_; }  // the offset is the caller's to choose
   TensorField& field() { return field_; }
   const void* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
+  // Gives this memory of its own, for whoever cannot keep the tensor's.
+  void copy();
+  bool is_copy() const { return copy_ != nullptr; }
 
  private:
   TensorField field_;
   const void* data_ = nullptr;
   size_t size_bytes_ = 0;
-  std::unique_ptr<class HeldTensor> held_;
+  std::unique_ptr<uint8_t[]> copy_;
 };
 
 // Whether a Python object is torch.Tensor itself, dense, on the CPU, without gradients, of an ordinary
 // element type.
 bool is_plain_tensor(_object* value);
 
-// Memory of torch's own; `*data` is where to write, valid while the tensor lives.
+// Memory of the tensor's own; `*data` is where to write, valid while the tensor lives.
 _object* new_tensor(const std::vector<int64_t>& sizes, base::DType type, void** data);
 
 // Where the rows (along the first dimension) of a strided CPU tensor lie at this moment: its owner may resize
-// it or give it other memory. `base` is null when its memory ends before its last row does.
+// it or give it other memory. `base` is null when it has none. Throws Error(invalid_argument) for other
+// tensors.
 collate::RowTable tensor_rows(_object* tensor);
 
-}  // namespace millrace::torch_bridge
+}  // namespace millrace::tensors

@@ -1,25 +1,17 @@
 // Leaves of few bytes are copied here, one sample after the other; large ones are given to torch.stack().
-#include <pybind11/pybind11.h>  // before torch's headers, so that both see this pybind11
+#include "tensors/sample_collator.h"
 
-#include "torch_bridge/sample_collator.h"
-
-#include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/stack.h>
-#include <ATen/record_function.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <c10/util/Exception.h>
-#include <torch/csrc/autograd/python_variable.h>
+#include <pybind11/pybind11.h>
 
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "torch_bridge/sample_tree.h"
+#include "tensors/sample_tree.h"
+#include "tensors/torch_api.h"
 
-namespace millrace::torch_bridge {
+namespace millrace::tensors {
 namespace {
 
 namespace py = pybind11;
@@ -46,39 +38,44 @@ class SampleCollator final : SampleTree {
     if (row_ == 0) {
       std::vector<int64_t> sizes{count_};
       sizes.insert(sizes.end(), node.sizes.begin(), node.sizes.end());
-      node.batch = at::empty(sizes, at::TensorOptions().dtype(node.element));
-      node.rows = static_cast<uint8_t*>(node.batch.mutable_data_ptr());
+      void* data = nullptr;
+      node.batch = py::reinterpret_steal<py::object>(make_tensor(sizes, node.element, &data));
+      node.rows = static_cast<uint8_t*>(data);
     }
     return node.rows + static_cast<size_t>(row_) * node.row_bytes;
   }
 
   void put_row(Node& node, const void* row_major, PyObject* owner) override {
     if (stacks(node)) {
-      const auto options = at::TensorOptions().dtype(node.element);
-      stack_later(node, at::from_blob(const_cast<void*>(row_major), node.sizes, options), owner);
+      const auto data = static_cast<uint8_t*>(const_cast<void*>(row_major));
+      stack_later(node, {data, node.sizes, {}, node.element}, owner);
     } else if (uint8_t* into = row(node); node.row_bytes > 0) {
       std::memcpy(into, row_major, node.row_bytes);
     }
   }
 
   // torch.stack() gives rows that are not row-major strides of its own choice.
-  void put_tensor(Node& node, const at::Tensor& tensor, PyObject* owner) override {
-    if (stacks(node) || (row_ == 0 && !tensor.is_contiguous()))
-      stack_later(node, tensor, owner);
-    else if (tensor.is_contiguous())
-      put_row(node, tensor.const_data_ptr(), owner);
+  void put_strided(Node& node, const TensorView& values, PyObject* owner) override {
+    if (stacks(node) || row_ == 0)
+      stack_later(node, values, owner);
     else
-      at::from_blob(row(node), node.sizes, tensor.options()).copy_(tensor);
+      values.copy_to(row(node));
   }
 
   bool stacks(const Node& node) const {
-    return !node.pieces.empty() ||
+    return node.pieces ||
            (node.row_bytes >= kLargeRow && node.row_bytes * static_cast<size_t>(count_) >= kLargeBatch);
   }
 
-  void stack_later(Node& node, const at::Tensor& tensor, PyObject* owner) {
-    node.pieces.push_back(tensor);
-    owners_.push_back(py::reinterpret_borrow<py::object>(owner));
+  void stack_later(Node& node, const TensorView& values, PyObject* owner) {
+    if (!node.pieces) node.pieces = py::list();
+    auto piece = py::reinterpret_borrow<py::object>(owner);
+    if (!Py_IS_TYPE(owner, torch_api().tensor)) {
+      owners_.push_back(piece);
+      piece = py::reinterpret_steal<py::object>(
+          make_tensor(values.data, values.sizes, values.strides, values.type, nullptr));
+    }
+    if (PyList_Append(node.pieces.ptr(), piece.ptr()) != 0) throw py::error_already_set();
   }
 
   py::object assembled(Node& node) {
@@ -106,11 +103,13 @@ class SampleCollator final : SampleTree {
       }
       default: break;
     }
-    if (!node.pieces.empty()) {
-      const py::gil_scoped_release release;
-      node.batch = at::stack(node.pieces, 0);
+    if (!node.pieces) return node.batch;
+    try {
+      return py::handle(torch_api().stack)(node.pieces);
+    } catch (py::error_already_set& error) {
+      if (!error.matches(PyExc_Exception)) throw;
+      throw Error(ErrorKind::system, "torch.stack()");  // asked again, torch says it in its own words
     }
-    return py::reinterpret_steal<py::object>(THPVariable_Wrap(node.batch));
   }
 
   int64_t count_ = 0, row_ = 0;
@@ -118,20 +117,26 @@ class SampleCollator final : SampleTree {
 };
 
 bool a_mode_is_active() {
-  return at::impl::PythonTorchFunctionTLS::stack_len() > 0 ||
-         c10::impl::TorchDispatchModeTLS::any_modes_set();
+  for (PyObject* modes : {torch_api().function_modes, torch_api().dispatch_modes}) {
+    const auto count = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(modes));
+    if (!count) throw py::error_already_set();
+    if (PyLong_AsLong(count.ptr()) != 0) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 PyObject* collate_samples(PyObject* samples) {
-  if (!PyList_CheckExact(samples) || a_mode_is_active()) return nullptr;
+  if (!PyList_CheckExact(samples)) return nullptr;
   try {
-    return SampleCollator().collate(py::reinterpret_borrow<py::list>(samples)).release().ptr();
+    return a_mode_is_active()
+               ? nullptr
+               : SampleCollator().collate(py::reinterpret_borrow<py::list>(samples)).release().ptr();
   } catch (py::error_already_set& error) {
     error.restore();
     throw PythonError{};
-  } catch (const c10::Error&) {  // no memory: torch says it in its own words
+  } catch (const Error&) {  // no memory
     return nullptr;
   }
 }
@@ -141,7 +146,7 @@ namespace {
 bool is_left_alone(PyObject* value) {
   return value == Py_None || PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) ||
          PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
-         reinterpret_cast<PyObject*>(Py_TYPE(value)) == THPVariableClass;
+         Py_IS_TYPE(value, torch_api().tensor);
 }
 
 py::object converted(PyObject* value, const py::object& others) {
@@ -179,6 +184,19 @@ PyObject* convert_sample(PyObject* sample, PyObject* others) {
   }
 }
 
-bool ranges_are_heard() { return at::hasCallbacks(); }
+namespace {
 
-}  // namespace millrace::torch_bridge
+// at::hasCallbacks(). Python has a name only for the profiler, which is one of those that listen.
+using HasCallbacks = bool (*)();
+HasCallbacks has_callbacks() {
+  static const auto found =
+      reinterpret_cast<HasCallbacks>(torch_symbol("libtorch_cpu.so", "_ZN2at12hasCallbacksEv"));
+  return found;
+}
+
+}  // namespace
+
+bool knows_who_listens() { return has_callbacks() != nullptr; }
+bool ranges_are_heard() { return !knows_who_listens() || has_callbacks()(); }
+
+}  // namespace millrace::tensors

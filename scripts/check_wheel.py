@@ -1,0 +1,50 @@
+"""Whether a wheel can be given away: it loads without torch's libraries, has its own inside, and is small.
+
+    python scripts/check_wheel.py WHEEL ...
+
+The first thing that is wrong with a wheel is the last line, and the exit status is 1. Needs readelf.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+MOST_BYTES = 15 << 20  # of the module with all that lies beside it
+# What every system has that the tag names, or Python brings.
+EVERYWHERE = r"lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+"
+
+
+def needed(library: Path) -> list[str]:
+    told = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"\(NEEDED\).*\[(.+)\]", told)
+
+
+def wrong_with(wheel: Path) -> str:
+    """ "" when nothing is."""
+    if "manylinux" not in wheel.name:
+        return "its tag names no systems: auditwheel has not repaired it"
+    with tempfile.TemporaryDirectory() as folder:
+        zipfile.ZipFile(wheel).extractall(folder)
+        libraries = [path for path in Path(folder).rglob("*") if re.search(r"\.so(\.\d+)*$", path.name)]
+        if not any(path.name.startswith("_core.") for path in libraries):
+            return "it has no millrace._core"
+        own = {path.name for path in libraries}
+        for library in libraries:
+            for name in needed(library):
+                if name not in own and not re.fullmatch(EVERYWHERE, name):
+                    return f"{library.name} needs {name}, which is not in it"
+        if (total := sum(path.stat().st_size for path in libraries)) > MOST_BYTES:
+            return f"its libraries are {total / 2**20:.1f} MiB, more than {MOST_BYTES >> 20}"
+        print(f"{wheel.name}: {total / 2**20:.1f} MiB in {', '.join(sorted(own))}")
+    return ""
+
+
+if __name__ == "__main__":
+    for path in map(Path, sys.argv[1:]):
+        if wrong := wrong_with(path):
+            sys.exit(f"{path.name}: {wrong}")
