@@ -40,7 +40,7 @@ from ._tools.history.dump import watch
 from ._tools.history.methods import Recorded
 from ._tools.history.recorder import LOADERS, BatchHistory, recorder_of
 from .errors import UnavailableError
-from .installation import Replaceable
+from .installation import Replaceable, TorchDataLoader
 from .prefetch import prefetched
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader[T_co], Recorded, Generic[T_co], metaclass=Replaceable):
+class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Replaceable):
     """`torch.utils.data.DataLoader`, with a native engine for the datasets and transforms it knows.
 
     Every argument of torch's class means what it means there. Each `iter(loader)` looks at the dataset, its

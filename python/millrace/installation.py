@@ -12,12 +12,26 @@ import multiprocessing.process
 import sys
 from abc import ABCMeta
 from collections.abc import Iterator
-from types import ModuleType
-from typing import Any
+from types import GenericAlias, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import torch.utils.data
 
 from ._pictures import asking as pictures
 
 _PACKAGE = __name__.partition(".")[0]
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader as TorchDataLoader
+else:
+
+    class _AnyTypes:
+        """torch's class, of however many types it is generic: of one up to torch 2.15, then of two."""
+
+        def __getitem__(self, types: Any) -> type:
+            return torch.utils.data.DataLoader
+
+    TorchDataLoader = _AnyTypes()
 
 
 class Replaceable(ABCMeta):
@@ -26,6 +40,13 @@ class Replaceable(ABCMeta):
 
     It derives from ABCMeta, because `class Mine(DataLoader, ABC)` must go on working.
     """
+
+    def __getitem__(cls, types: Any) -> Any:
+        """`DataLoader[int]`, and what a torch whose class is generic of more types allows of that."""
+        try:
+            return cls.__class_getitem__(types)  # type: ignore[attr-defined]
+        except TypeError:
+            return GenericAlias(cls, types)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         replaced = _replaced_by(cls)
