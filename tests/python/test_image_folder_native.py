@@ -135,14 +135,17 @@ def test_draws_have_torchvisions_distribution(jpeg_folder):
         ({"transform": None}, "transform"),
         ({"transform": lambda image: image.rotate(1)}, "no native form"),
         ({"transform": transforms.Compose([transforms.Resize(8)])}, "PIL images"),
-        ({"transform": transforms.Resize(8, interpolation="lanczos")}, "lanczos"),
+        (
+            {"transform": transforms.Compose([transforms.ToImage(), transforms.Resize(8, "lanczos")])},
+            "bilinear or bicubic",
+        ),
         (
             {"transform": transforms.Compose([transforms.Normalize([0.5], [0.5]), transforms.ToTensor()])},
             "Normalize",
         ),
         ({"transform": transforms.ToTensor(), "loader": Image.open}, "loader"),
     ],
-    ids=["none", "function", "pil", "lanczos", "order", "loader"],
+    ids=["none", "function", "pil", "filter", "order", "loader"],
 )
 def test_python_chains_say_why_they_have_no_keys(jpeg_folder, options, reason):
     data = ImageFolder(jpeg_folder, **options)

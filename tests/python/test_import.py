@@ -38,12 +38,13 @@ PUBLIC = {
         weights_from_labels
     """,
     "millrace.transforms": """
-        AutoAugment AutoAugmentPolicy CenterCrop ColorJitter Compose ConvertImageDtype GaussianBlur Grayscale
-        InterpolationMode MultiView Normalize PILToTensor RandAugment RandomAdjustSharpness RandomAffine
-        RandomApply RandomAutocontrast RandomChoice RandomCrop RandomEqualize RandomErasing RandomGrayscale
-        RandomHorizontalFlip RandomInvert RandomOrder RandomPosterize RandomResizedCrop RandomRotation
-        RandomSolarize RandomVerticalFlip Resize ToDtype ToImage ToTensor Transform TrivialAugmentWide batch
-        functional
+        AutoAugment AutoAugmentPolicy CenterCrop ColorJitter Compose ConvertImageDtype FiveCrop GaussianBlur
+        GaussianNoise Grayscale InterpolationMode MultiView Normalize PILToTensor Pad RandAugment
+        RandomAdjustSharpness RandomAffine RandomApply RandomAutocontrast RandomChoice RandomCrop
+        RandomEqualize RandomErasing RandomGrayscale RandomHorizontalFlip RandomInvert RandomOrder
+        RandomPerspective RandomPhotometricDistort RandomPosterize RandomResize RandomResizedCrop
+        RandomRotation RandomShortestSize RandomSolarize RandomVerticalFlip RandomZoomOut Resize ScaleJitter
+        TenCrop ToDtype ToImage ToTensor Transform TrivialAugmentWide batch functional
     """,
     "millrace.transforms.batch": """
         Augmentation BatchTransform ColorJitter Compose CutMix MixUp Normalize RandomAffine RandomErasing

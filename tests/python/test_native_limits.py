@@ -56,21 +56,6 @@ def erasing():
 HALF = ([0.5] * 3, [0.5] * 3)
 # First words of the row: (chains, the reason of each contains this)
 LIMITS = {
-    "Resize(8, LANCZOS)": [
-        (
-            lambda v1, v2: [v1.Resize(8, v1.InterpolationMode.LANCZOS), v1.ToTensor()],
-            "lanczos interpolation has no native form",
-        ),
-        (
-            lambda v1, v2: [v1.RandomResizedCrop(8, interpolation=v1.InterpolationMode.BOX), v1.ToTensor()],
-            "box interpolation",
-        ),
-        (lambda v1, v2: [v1.Resize(8, v1.InterpolationMode.HAMMING), v1.ToTensor()], "hamming interpolation"),
-        (
-            lambda v1, v2: [v2.Resize(8, v1.InterpolationMode.NEAREST_EXACT), v2.ToImage()],
-            "nearest-exact interpolation",
-        ),
-    ],
     "Resize(8, antialias=False)": [
         (
             lambda v1, v2: [v2.ToImage(), v2.Resize(8, antialias=False)],
@@ -91,8 +76,40 @@ LIMITS = {
             "Resize of floats",
         ),
     ],
+    "LANCZOS": [
+        (
+            lambda v1, v2, name=name: [v2.ToImage(), v2.Resize(8, v1.InterpolationMode[name])],
+            "native only with antialias=True and bilinear or bicubic; put it before the conversion",
+        )
+        for name in ("LANCZOS", "BOX", "HAMMING")
+    ],
     "RandomRotation(9, expand=True)": [
         (lambda v1, v2: [v1.RandomRotation(9, expand=True), v1.ToTensor()], "leave expand out"),
+    ],
+    'Pad(-2, padding_mode="reflect")': [
+        (
+            lambda v1, v2: [v2.Pad(-2, padding_mode="reflect"), v2.ToImage()],
+            "padding must be >= 0 in this padding_mode; cut borders off in a step before",
+        ),
+    ],
+    "GaussianNoise": [
+        (
+            lambda v1, v2: [v2.ToImage(), v2.GaussianNoise()],
+            "GaussianNoise is native for tensors of float32; put",
+        ),
+        (
+            lambda v1, v2: [v2.ToImage(), v2.ToDtype(torch.float16, scale=True), v2.GaussianNoise()],
+            "GaussianNoise is native for tensors of float32",
+        ),
+        (
+            lambda v1, v2: [
+                v2.ToImage(),
+                v2.ToDtype(torch.float32, scale=True),
+                v2.GaussianNoise(),
+                v2.CenterCrop(8),
+            ],
+            "put it before GaussianNoise",
+        ),
     ],
     "Grayscale(1)": [
         (lambda v1, v2: [v1.Grayscale(1), v1.ToTensor()], "pass num_output_channels=3"),
@@ -112,6 +129,8 @@ LIMITS = {
             "RandAugment": lambda t: t.RandAugment(),
             "TrivialAugmentWide": lambda t: t.TrivialAugmentWide(),
             "AutoAugment": lambda t: t.AutoAugment(),
+            "RandomPerspective": lambda t: t.RandomPerspective(),
+            "RandomPhotometricDistort": lambda t: t.RandomPhotometricDistort(),
             "RandomInvert": lambda t: t.RandomInvert(),
             "RandomEqualize": lambda t: t.RandomEqualize(),
         }.items()
@@ -129,6 +148,11 @@ LIMITS = {
             lambda v1, v2: [v2.ToImage(), v2.RandomCrop(8, 2, fill=9)],
             "put it before the conversion to a tensor",
         ),
+        (
+            lambda v1, v2: [v1.ToTensor(), v1.Normalize(*HALF), v1.Pad(2, fill=1)],
+            "put it before Normalize",
+        ),
+        (lambda v1, v2: [v2.ToImage(), v2.Pad(2, fill=9)], "put it before the conversion to a tensor"),
     ],
     "ToDtype(torch.float32)": [(lambda v1, v2: [v2.ToImage(), v2.ToDtype(torch.float32)], "pass scale=True")],
     "ConvertImageDtype(torch.float64)": [
@@ -164,59 +188,32 @@ LIMITS = {
         (lambda v1, v2: [v2.ToImage(), v2.RandomErasing()], "RandomErasing is native for float tensors; put"),
         (lambda v1, v2: [v1.ToTensor(), v1.RandomErasing(), v1.Normalize(*HALF)], "put RandomErasing last"),
     ],
-    "RandomApply([ColorJitter(hue=0.1), Grayscale(3)])": [
+    "RandomOrder": [
         (
-            lambda v1, v2: [v1.RandomApply([v1.ColorJitter(hue=0.1), v1.Grayscale(3)]), v1.ToTensor()],
-            "the engine knows it around one .*: ColorJitter changes hues",
-        ),
-        (
-            lambda v1, v2: [v1.RandomApply([v1.CenterCrop(9)]), v1.ToTensor()],
-            "the engine knows it around one",
-        ),
-        (
-            lambda v1, v2: [v2.RandomApply([v2.RandAugment(), v2.RandomInvert()]), v2.ToImage()],
-            "RandAugment draws 2 operations",
-        ),
-        (
-            lambda v1, v2: [v1.RandomChoice([v1.RandomHorizontalFlip(), v1.CenterCrop(9)]), v1.ToTensor()],
-            "horizontal_flip is not among them",
-        ),
-        (
-            lambda v1, v2: [v2.RandomOrder([v2.GaussianBlur(3), v2.RandomInvert()]), v2.ToImage()],
-            "gaussian_blur is not among them",
+            lambda v1, v2: [
+                v2.RandomOrder([v2.GaussianBlur(3), v2.RandomInvert(), *(v2.CenterCrop(9),) * 3]),
+                v2.ToImage(),
+            ],
+            "knows it around 4 transforms",
         ),
     ],
     "timm": [
         (lambda v1, v2, make=make, last=last: [make(timm()), *last(timm())], reason)
         for make, last, reason in (
-            (
-                lambda t: t.ResizeKeepRatio(9),
-                lambda t: [t.MaybeToTensor()],
-                "ResizeKeepRatio .*no native form",
-            ),
-            (lambda t: t.TrimBorder(9), lambda t: [t.MaybeToTensor()], "TrimBorder .*no native form"),
             (lambda t: t.RandomPad((9, 9)), lambda t: [t.MaybeToTensor()], "RandomPad .*no native form"),
             (lambda t: t.ToTensor(), lambda t: [], "ToTensor .*no native form"),
-            (lambda t: t.CenterCropOrPad(9, fill=9), lambda t: [t.MaybeToTensor()], "black borders"),
-            (
-                lambda t: t.MaybeToTensor(),
-                lambda t: [erasing().RandomErasing(max_count=3, device="cpu")],
-                "1 to 3 rectangles",
-            ),
         )
     ],
-    "AugMix": [
+    "FiveCrop": [
         (
             lambda v1, v2, name=name, args=args: [getattr(v2, name)(*args), v2.ToImage()],
             rf"{name} \(of torchvision.* has no native form",
         )
         for name, args in {
-            "AugMix": (),
-            "Pad": (3,),
-            "RandomPerspective": (),
             "FiveCrop": (8,),
+            "TenCrop": (8,),
+            "AugMix": (),
             "ElasticTransform": (),
-            "ScaleJitter": ((8, 8),),
             "RandomChannelPermutation": (),
         }.items()
     ],
@@ -247,14 +244,22 @@ NATIVE = {
     "Resize": (8,),
     "CenterCrop": (8,),
     "RandomCrop": (8,),
+    "Pad": (3,),
+    "RandomZoomOut": (),
+    "RandomShortestSize": (8,),
+    "ScaleJitter": ((8, 8),),
+    "RandomResize": (8, 12),
     "RandomHorizontalFlip": (),
     "RandomVerticalFlip": (),
+    "RandomPerspective": (),
     "ColorJitter": (0.3,),
     "RandomGrayscale": (),
     "Grayscale": (3,),
     "RandomRotation": (9,),
     "RandomAffine": (9,),
     "GaussianBlur": (3,),
+    "RandomPhotometricDistort": (),
+    "GaussianNoise": (),
     "RandomApply": ([],),
     "RandomChoice": ([],),
     "RandomOrder": ([],),
@@ -308,6 +313,7 @@ def test_what_the_page_calls_native_is(v1, v2, family, name):
         "ToImage": [],
         "Normalize": [t.ToTensor()],
         "RandomErasing": [t.ToTensor()],
+        "GaussianNoise": [t.ToTensor()],
     }
     before = conversion.get(
         name, [t.PILToTensor()] if name in ("ToDtype", "ConvertImageDtype", "ToPureTensor") else []

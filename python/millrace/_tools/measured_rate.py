@@ -46,28 +46,30 @@ def measure(
     """Iterates for about so many seconds, epoch after epoch, and keeps nothing. `step(samples, bytes)` is
     called for each batch.
 
-    Starting the workers and making an epoch's first batch do not count, unless epochs have one batch only.
-    ValueError for a loader that gives no batch; what the dataset raises is passed on.
+    Starting the workers and the first batch of each of them do not count in any epoch (in a short one, at
+    most half of its batches): when the first batch is given, every worker has made one. Epochs of one batch
+    count whole. ValueError for a loader that gives no batch; what the dataset raises is passed on.
     """
+    workers = getattr(loader, "num_workers", 1)
+    heads = max(workers, 1) if isinstance(workers, int) else 1
     counted, counted_seconds, total, largest = 0, 0.0, 0, 0
     begin = now = time.perf_counter()
     while now < begin + seconds:
-        first, before = None, total
+        given: list[tuple[int, float]] = []  # samples in the epoch so far, and when
         for batch in loader:
             now = time.perf_counter()
             samples = samples_in(batch, is_batched(loader))
             step(samples, sum(leaf.nbytes for leaf in leaves(batch, []) if isinstance(leaf, torch.Tensor)))
-            total, largest = total + samples, max(largest, samples)
-            if first is None:
-                first = now
-            else:
-                counted += samples
+            given.append(((given[-1][0] if given else 0) + samples, now))
+            largest = max(largest, samples)
             if now >= begin + seconds:
                 break
-        if first is None or total == before:
+        if not given or given[-1][0] == 0:
             when = " in an epoch behind the first" if total else ""
             raise ValueError(f"the {type(loader).__name__} gave no samples{when}")
-        counted_seconds += now - first
+        before, since = given[max(min(heads, len(given) // 2) - 1, 0)]
+        total += given[-1][0]
+        counted, counted_seconds = counted + given[-1][0] - before, counted_seconds + now - since
     rate = counted / counted_seconds if counted and counted_seconds > 0 else total / max(now - begin, 1e-9)
     what = f"{total:,} samples in {now - begin:.1f} s, alone on this machine"
     return MeasuredRate(rate, what, largest, overlaps=getattr(loader, "num_workers", 1) != 0)

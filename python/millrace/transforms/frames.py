@@ -74,8 +74,8 @@ class FiveCrop(Transform):
 
 
 class TenCrop(Transform):
-    """A tuple of ten pictures: FiveCrop's of the picture, and those of the picture with left and right
-    exchanged, or top and bottom, if `vertical_flip`. It has no native form.
+    """A tuple of ten pictures, `size` large: FiveCrop's of the picture, and those of the picture with left
+    and right exchanged, or top and bottom, if `vertical_flip`. It has no native form.
     """
 
     def __init__(self, size: Size, vertical_flip: bool = False) -> None:

@@ -98,7 +98,8 @@ class RandomAffine(Transform):
 class RandomPerspective(RandomApplyTransform):
     """Tilts the picture at random, with probability `p`; the size stays.
 
-    Each corner moves inwards by up to `distortion_scale` (0 to 1) of half a side. `fill`: see RandomRotation.
+    Each corner moves inwards by up to `distortion_scale` (0 to 1) of half a side. `interpolation`, `fill`:
+    see RandomRotation.
     """
 
     def __init__(

@@ -1,63 +1,14 @@
-"""Rules of the transforms that say where a picture's pixels go: resizes, crops, borders, flips and maps."""
+"""Rules of the transforms that say where a picture's pixels go, beyond crops and flips: borders, sizes that
+are drawn, and maps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .chain import Chain, Rule
 from .recognising import V1, NotLowered, fill, interpolation, map_interpolation, padding, pair, picture_fill
-
-
-def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("RandomResizedCrop", t.size)
-    op = {
-        "op": "random_resized_crop",
-        "height": height,
-        "width": width,
-        "scale": tuple(map(float, t.scale)),
-        "ratio": tuple(map(float, t.ratio)),
-    }
-    chain.resample(
-        "RandomResizedCrop", t, family, {**op, "interpolation": interpolation("RandomResizedCrop", t)}
-    )
-
-
-def _resize(chain: Chain, t: Any, family: str) -> None:
-    if t.size is None:
-        height = width = 0  # max_size is the longer side
-    else:
-        height, width = pair("Resize", t.size)
-        if isinstance(t.size, int) or len(t.size) == 1:
-            width = 0  # the shorter side is meant
-    op = {
-        "op": "resize",
-        "height": height,
-        "width": width,
-        "max_size": t.max_size or 0,
-        "interpolation": interpolation("Resize", t),
-    }
-    chain.resample("Resize", t, family, op)
-
-
-def _center_crop(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("CenterCrop", t.size)
-    chain.crop("CenterCrop", {"op": "center_crop", "height": height, "width": width})
-
-
-def _random_crop(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("RandomCrop", t.size)
-    op = {"op": "random_crop", "height": height, "width": width, "padding": padding(t.padding, family)}
-    op.update(
-        pad_if_needed=bool(t.pad_if_needed),
-        fill=fill("RandomCrop", t.fill),
-        padding_mode=getattr(t.padding_mode, "value", t.padding_mode),
-    )
-    chain.crop("RandomCrop", op)
-
-
-def _flip(op: str) -> Callable[[Chain, Any, str], None]:
-    return lambda chain, t, family: chain.change({"op": op, "p": float(t.p)})
 
 
 def _frame(chain: Chain, name: str, kind: str, t: Any, **arguments: Any) -> None:
@@ -173,17 +124,11 @@ def _random_affine(chain: Chain, t: Any, family: str) -> None:
 
 
 GEOMETRY: dict[str, Rule] = {
-    "RandomResizedCrop": _random_resized_crop,
-    "Resize": _resize,
-    "CenterCrop": _center_crop,
-    "RandomCrop": _random_crop,
     "Pad": _pad,
     "RandomZoomOut": _random_zoom_out,
     "RandomShortestSize": _random_shortest_size,
     "ScaleJitter": _scale_jitter,
     "RandomResize": _random_resize,
-    "RandomHorizontalFlip": _flip("horizontal_flip"),
-    "RandomVerticalFlip": _flip("vertical_flip"),
     "RandomRotation": _random_rotation,
     "RandomAffine": _random_affine,
     "RandomPerspective": _random_perspective,

@@ -9,7 +9,7 @@ values is refused. Sizes are pixels.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,18 @@ from .chain import FLOATS, Chain, Rule
 from .geometry import GEOMETRY
 from .policies import POLICIES
 from .read_values import Picture
-from .recognising import V1, V2, NotLowered, floats, holder_name, loaded, pair
+from .recognising import (
+    V1,
+    V2,
+    NotLowered,
+    fill,
+    floats,
+    holder_name,
+    interpolation,
+    loaded,
+    padding,
+    pair,
+)
 from .views import Seen, Views, seen_views
 
 _FIXED = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
@@ -132,6 +143,57 @@ def _of_views(transform: Any, seen: Seen) -> Lowered:
 
 def _type_of(chain: list[dict[str, Any]]) -> str:
     return next(op["dtype"] for op in chain if op["op"] == "to_tensor")
+
+
+def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
+    height, width = pair("RandomResizedCrop", t.size)
+    op = {
+        "op": "random_resized_crop",
+        "height": height,
+        "width": width,
+        "scale": tuple(map(float, t.scale)),
+        "ratio": tuple(map(float, t.ratio)),
+    }
+    chain.resample(
+        "RandomResizedCrop", t, family, {**op, "interpolation": interpolation("RandomResizedCrop", t)}
+    )
+
+
+def _resize(chain: Chain, t: Any, family: str) -> None:
+    if t.size is None:
+        height = width = 0  # max_size is the longer side
+    else:
+        height, width = pair("Resize", t.size)
+        if isinstance(t.size, int) or len(t.size) == 1:
+            width = 0  # the shorter side is meant
+    op = {
+        "op": "resize",
+        "height": height,
+        "width": width,
+        "max_size": t.max_size or 0,
+        "interpolation": interpolation("Resize", t),
+    }
+    chain.resample("Resize", t, family, op)
+
+
+def _center_crop(chain: Chain, t: Any, family: str) -> None:
+    height, width = pair("CenterCrop", t.size)
+    chain.crop("CenterCrop", {"op": "center_crop", "height": height, "width": width})
+
+
+def _random_crop(chain: Chain, t: Any, family: str) -> None:
+    height, width = pair("RandomCrop", t.size)
+    op = {"op": "random_crop", "height": height, "width": width, "padding": padding(t.padding, family)}
+    op.update(
+        pad_if_needed=bool(t.pad_if_needed),
+        fill=fill("RandomCrop", t.fill),
+        padding_mode=getattr(t.padding_mode, "value", t.padding_mode),
+    )
+    chain.crop("RandomCrop", op)
+
+
+def _flip(op: str) -> Callable[[Chain, Any, str], None]:
+    return lambda chain, t, family: chain.change({"op": op, "p": float(t.p)})
 
 
 def _color_jitter(chain: Chain, t: Any, family: str) -> None:
@@ -289,6 +351,12 @@ BESIDES = 'functions that only `return picture.convert("RGB")`; [with these limi
 # By class name: a family's module path decides whether a class is the library's, the name which transform it
 # is.
 _LOWERED: dict[str, Rule] = {
+    "RandomResizedCrop": _random_resized_crop,
+    "Resize": _resize,
+    "CenterCrop": _center_crop,
+    "RandomCrop": _random_crop,
+    "RandomHorizontalFlip": _flip("horizontal_flip"),
+    "RandomVerticalFlip": _flip("vertical_flip"),
     **GEOMETRY,
     "ColorJitter": _color_jitter,
     "Grayscale": _grayscale,
