@@ -1,4 +1,5 @@
-"""Whether a wheel can be given away: it loads without torch's libraries, has its own inside, and is small.
+"""Whether a wheel can be given away: it loads without torch's libraries, has its own inside with their
+licences, and is small.
 
     python scripts/check_wheel.py WHEEL ...
 
@@ -18,6 +19,24 @@ MOST_BYTES = 15 << 20  # of the module with all that lies beside it
 # What every system has that the tag names, or Python brings.
 EVERYWHERE = r"lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+"
 
+# Of what is linked statically, or lies beside the module; "cuda-runtime" where GPU code is in it.
+LICENCES = (
+    "LICENSE",
+    *(
+        f"{name}.txt"
+        for name in (
+            "libjpeg-turbo",
+            "zlib",
+            "highway",
+            "libdeflate",
+            "libwebp",
+            "zstd",
+            "simdjson",
+            "pybind11",
+        )
+    ),
+)
+
 
 def needed(library: Path) -> list[str]:
     told = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
@@ -33,6 +52,9 @@ def wrong_with(wheel: Path) -> str:
         libraries = [path for path in Path(folder).rglob("*") if re.search(r"\.so(\.\d+)*$", path.name)]
         if not any(path.name.startswith("_core.") for path in libraries):
             return "it has no millrace._core"
+        texts = {path.name for path in Path(folder).glob("*.dist-info/licenses/*") if path.stat().st_size}
+        if missing := sorted(set(LICENCES) - texts):
+            return f"it lacks the licences of {', '.join(missing)}"
         own = {path.name for path in libraries}
         for library in libraries:
             for name in needed(library):
