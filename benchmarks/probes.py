@@ -8,7 +8,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -112,17 +112,17 @@ def machine() -> dict:
 
 class Epoch:
     """Wall time, CPU time of this process tree, and the share of `cpus` that others took, from construction
-    to stop().
+    to stop(). `spent` says the CPU seconds since then, where tree_cpu_seconds() does not see all of them.
     """
 
-    def __init__(self, cpus: list[int]) -> None:
-        self._cpus = cpus
+    def __init__(self, cpus: list[int], spent: Callable[[], float] | None = None) -> None:
+        self._cpus, self._spent = cpus, spent
         self._cpu, self._busy = tree_cpu_seconds(os.getpid()), busy_cpu_seconds(cpus)
         self._start = time.perf_counter()
 
     def stop(self) -> dict:
         seconds = time.perf_counter() - self._start
-        cpu = tree_cpu_seconds(os.getpid()) - self._cpu
+        cpu = self._spent() if self._spent else tree_cpu_seconds(os.getpid()) - self._cpu
         others = busy_cpu_seconds(self._cpus) - self._busy - cpu
         return {
             "seconds": seconds,

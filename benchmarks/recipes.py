@@ -31,6 +31,7 @@ from benchmarks.picture_datasets import PACKAGES, class_folders
 from benchmarks.runs import Sides, rows_in_turns
 
 BATCH = 32
+BATCHES = {"mixup_128": 128}  # as recipes with MixUp have it; what the function itself takes is one batch's
 
 # ------------------------------------------------------------------ classes as scripts have them
 
@@ -120,7 +121,7 @@ def _jittered(t: Any, strength: float, p: float) -> list[Any]:
     return [t.RandomHorizontalFlip(), t.RandomApply([jitter], p=p), t.RandomGrayscale(0.2)]
 
 
-def _dino() -> Any:
+def dino() -> Any:
     from torchvision import transforms as t
 
     def crop(size: int, scale: tuple[float, float], *more: Any) -> Any:
@@ -154,6 +155,7 @@ def _mixup() -> Callable[[Any], Any]:
 SCENARIOS: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, str]] = {
     "plain": (lambda: _supervised(lambda t: []), None, "torchvision"),
     "mixup": (lambda: _supervised(lambda t: []), _mixup, "torchvision"),
+    "mixup_128": (lambda: _supervised(lambda t: []), _mixup, "torchvision"),
     "rand_augment": (lambda: _supervised(lambda t: [t.RandAugment()]), None, "torchvision"),
     "auto_augment": (lambda: _supervised(lambda t: [t.AutoAugment()]), None, "torchvision"),
     "trivial_augment": (lambda: _supervised(lambda t: [t.TrivialAugmentWide()]), None, "torchvision"),
@@ -161,7 +163,7 @@ SCENARIOS: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, str]] = 
     "timm_auto_augment": (lambda: _timm("original-mstd0.5"), None, "timm"),
     "timm_augmix": (lambda: _timm("augmix-m5-w4-d2"), None, "timm"),
     "simclr": (_simclr, None, "torchvision"),
-    "dino": (_dino, None, "torchvision"),
+    "dino": (dino, None, "torchvision"),
 }
 
 # ------------------------------------------------------------------ loaders
@@ -173,7 +175,7 @@ def loaders(root: Path, scenario: str) -> dict[str, Iterable]:
     make, collate, _ = SCENARIOS[scenario]
     dataset = import_torchvision().datasets.ImageFolder(root, make())
     options: dict[str, Any] = {
-        "batch_size": BATCH,
+        "batch_size": BATCHES.get(scenario, BATCH),
         "num_workers": WORKERS,
         "shuffle": True,
         "persistent_workers": True,

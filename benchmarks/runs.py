@@ -38,9 +38,16 @@ def stored(records: Iterable[dict], out: str) -> list[dict]:
     return kept
 
 
-def timed_epoch(batches: Iterable, cpus: list[int], rows_of: Callable[[Any], int] = len) -> dict:
-    """What probes.Epoch tells of it, its rows and batches, and the seconds to its first batch."""
-    timer, rows, count = probes.Epoch(cpus), 0, 0
+def timed_epoch(
+    batches: Iterable,
+    cpus: list[int],
+    rows_of: Callable[[Any], int] = len,
+    spent: Callable[[], float] | None = None,
+) -> dict:
+    """What probes.Epoch, which has `spent`, tells of it, its rows and batches, and the seconds to its first
+    batch.
+    """
+    timer, rows, count = probes.Epoch(cpus, spent), 0, 0
     start, first = time.perf_counter(), None
     for batch in batches:
         first = first or time.perf_counter() - start

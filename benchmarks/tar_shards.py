@@ -71,7 +71,7 @@ class RawSide(SideProcess):
     """A tar_raw.py process."""
 
     def __init__(self, name: str, shards: list[str], cpus: list[int]) -> None:
-        self._start(name, sys.executable, "benchmarks.tar_raw")
+        self._start(name, [sys.executable, "-m", "benchmarks.tar_raw"])
         self._send({"side": name, "shards": shards, "cpus": cpus})
         self.answer()
 

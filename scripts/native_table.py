@@ -26,7 +26,7 @@ def names(classes: Iterable[str], words: dict[str, str] | None = None) -> str:
 def what_runs() -> Rows:
     from millrace._common.lowering import recognising, transforms
     from millrace._loader import arguments
-    from millrace._loader.plan import batches, collate, in_memory, sources
+    from millrace._loader.plan import batches, in_memory, recognisers
 
     ours = names(transforms._LOWERED, transforms.WORDS)
     timms = names(transforms._timm_rules())
@@ -34,14 +34,14 @@ def what_runs() -> Rows:
     seeding_functions = names(f"`{module}.{name}`" for module, name in arguments._SEEDING_FUNCTIONS)
     return [
         ("", "what runs natively"),
-        ("pictures", sources.WORDS),
+        ("pictures", recognisers.DATASET_WORDS),
         (
             "transforms, millrace's or torchvision's (v1 and v2)",
             f"{ours}; [of timm](#augmentation-policies) {timms}; {transforms.BESIDES}",
         ),
         ("what holds them", recognising.HOLDERS),
         ("samplers", "torch's, [millrace's](samplers.md), and any other of integers"),
-        ("collate functions", collate.WORDS),
+        ("collate functions", recognisers.COLLATE_WORDS),
         (
             "worker_init_fn",
             f"none, any with `num_workers=0`, or one of these, which only seed: {seeding_functions}",

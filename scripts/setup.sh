@@ -9,8 +9,9 @@
 #                     expects a torch with CUDA, and beside the CPU build of torch `import torchvision` fails. "any": else PyPI's,
 #                     whose transforms the tests can use all the same (benchmarks/loaders/_torchvision.py)
 # CLIENTS=1           also the frameworks that tests/clients drives millrace with, nginx and an S3 server for the tests of
-#                     stores, Chromium for those of pages, what builds the documentation and runs notebooks, and the libraries of
-#                     formats that millrace reads through them or is compared with (Parquet, HDF5, Zarr, tokenizers, ...); without
+#                     stores, Chromium for those of pages, Clang for those of C++ headers, what builds the documentation and
+#                     runs notebooks, and the libraries of formats that millrace reads through them or is compared
+#                     with (Parquet, HDF5, Zarr, tokenizers, ...); without
 #                     them these tests are skipped
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,9 +21,10 @@ oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
 python_packages="numpy pillow pybind11 scikit-build-core"
 test_packages="pytest pytest-xdist hypothesis psutil"
-client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] rich prometheus-client"
+client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] ray rich prometheus-client"
 notebook_packages="nbclient nbformat ipykernel"
 format_packages="pyarrow h5py zarr tensorstore tokenizers xarray dask[array] polars duckdb matplotlib"
+picture_packages="opencv-python-headless albumentations lmdb imageio"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 store_packages="obstore"                    # what it depends on comes with torch
 
@@ -214,7 +216,7 @@ for name in ("torch", "torchvision", "numpy", "pillow"):
     except PackageNotFoundError:
         pass
 PY
-  for client in $client_packages $format_packages $notebook_packages; do
+  for client in $client_packages $format_packages $picture_packages $notebook_packages; do
     [ -n "$(not_installed "$client")" ] || continue
     if [ "$client" = timm ] && [ -n "$(not_installed torchvision)" ]; then  # it would bring PyPI's torchvision
       echo "    timm needs torchvision: its tests will be skipped"
@@ -240,6 +242,7 @@ PY
   }
   install_program nginx nginx-light
   install_program chromium chromium fonts-dejavu-core
+  install_program clang++ clang
 fi
 echo "$wanted" > $stamp
 say "set-up complete: $("$venv" -c 'import sys, torch; print("Python", sys.version.split()[0] + ", torch", torch.__version__)')"

@@ -1,4 +1,5 @@
-"""Tests marked `alone` run while no other test does (pytest -n 2), and again when their claim failed.
+"""Tests marked `alone` run while no other test does (pytest -n 2), and again when their claim failed. And
+gc.collect() as all tests have it.
 
 Two files and the kernel's locks: a test holds `turns`, shared with the others or, marked `alone`, by itself.
 Who waits for it holds `gate`, which everybody passes first, so those that share it cannot keep out for ever
@@ -9,7 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
+import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -48,6 +52,44 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
                 held(str(folder / "turns"), fcntl.LOCK_EX if is_alone(item) else fcntl.LOCK_SH)
             )
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Imports and what is collected stay until the process ends: up to 900,000 objects, through which the
+    garbage collector would go each time that a test calls it, for half a second. It looks at later ones.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
+class _Knot:
+    """Garbage that only the collector frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def patient_collect(generation: int = 2, most_s: float = 10.0) -> int:
+    """gc.collect() does nothing while another thread collects, and that thread may be in a finalizer which
+    waits for threads of a loader: one that has begun is waited for.
+    """
+    knot = _Knot()
+    alive = weakref.ref(knot)
+    del knot
+    found, until = pythons_collect(generation), time.monotonic() + most_s
+    while generation == 2 and alive() is not None and time.monotonic() < until:
+        time.sleep(0.001)
+        found += pythons_collect(generation)
+    return found
+
+
+pythons_collect, gc.collect = gc.collect, patient_collect
 
 
 class Again:

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "millrace/export.h"
+
 namespace millrace {
 
 enum class ErrorKind : uint8_t {
@@ -23,7 +25,7 @@ enum class ErrorKind : uint8_t {
   shape_mismatch,    // RuntimeError, as torch.stack's
 };
 
-class Error : public std::runtime_error {
+class MILLRACE_API Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
   Error(ErrorKind kind, const std::string& message, std::string path, int64_t offset = -1, int code = 0)

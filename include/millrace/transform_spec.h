@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -178,11 +180,24 @@ struct RandomChoice {
   std::shared_ptr<const ChoiceBranches> branches;
 };
 
-using TransformSpec =
+using TransformVariant =
     std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, Frame, HorizontalFlip, VerticalFlip,
                  ExifTranspose, DrawnResize, ColorJitter, PhotometricDistort, Grayscale, RandomGrayscale,
                  RandomRotation, RandomAffine, RandomPerspective, GaussianBlur, AugmentPolicy, AugMix,
                  RandomChoice, ToTensor, GaussianNoise, Normalize, RandomErasing>;
+
+template <class T, class Variant>
+inline constexpr bool kIsOneOf = false;
+template <class T, class... Types>
+inline constexpr bool kIsOneOf<T, std::variant<Types...>> = (std::is_same_v<T, Types> || ...);
+
+// Any one of them. Made of exactly these types: std::variant's own constructor would try each struct's
+// members for what they could be made of, with which GCC spends minutes and gigabytes on a list of three.
+struct TransformSpec : TransformVariant {
+  template <class T>
+    requires kIsOneOf<T, TransformVariant>
+  TransformSpec(T transform) : TransformVariant(std::in_place_type<T>, std::move(transform)) {}
+};
 
 struct ChoiceBranches {
   std::vector<std::vector<TransformSpec>> lists;

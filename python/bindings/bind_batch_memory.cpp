@@ -1,6 +1,7 @@
 // BatchMemory: slots for batches that Python puts together. copy_rows: rows of chunks to their places in such
-// batches.
+// batches. copy_field: a whole field of one.
 #include <bit>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "bindings.h"
 #include "collate/chunk_rows.h"
 #include "collate/chunk_shares.h"
+#include "collate/streamed_copy.h"
 #include "core/batch_ring.h"
 #include "tensors/tensor.h"
 
@@ -186,6 +188,21 @@ void copy_rows(const std::vector<std::tuple<const collate::ChunkShares*, size_t,
   copy();
 }
 
+void copy_field(const py::array& from, py::array& to) {
+  if (from.nbytes() != to.nbytes()) throw py::value_error("a field is copied to one of as many bytes");
+  for (const py::array& array : {from, py::array(to)})
+    if (!(array.flags() & py::array::c_style)) throw py::value_error("a field is copied without gaps");
+  const auto bytes = static_cast<size_t>(from.nbytes());
+  const void* const source = from.data();
+  void* const target = to.mutable_data();  // raises for one that is read-only
+  if (bytes < kReleaseBytes) {
+    if (bytes > 0) std::memcpy(target, source, bytes);
+    return;
+  }
+  py::gil_scoped_release release;
+  collate::streamed_copy(source, bytes, target);
+}
+
 // A view of one of the vectors of `shares`.
 template <std::vector<int64_t> collate::ChunkShares::* kMember>
 Int64Array view_of(const py::object& shares) {
@@ -235,6 +252,7 @@ void bind_batch_memory(py::module_& m) {
            py::arg("in_any_order") = false)
       .def_property_readonly("arrays", &ChunkTable::arrays);
   m.def("copy_rows", &copy_rows, py::arg("batches"));
+  m.def("copy_field", &copy_field, py::arg("source"), py::arg("target"));
 }
 
 }  // namespace millrace::python

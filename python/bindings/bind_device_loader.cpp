@@ -49,7 +49,6 @@ struct Loader : ImageEngine<loader::DeviceLoader> {
         wait_interruptibly(timeout, [&](int slice_ms) { return native->next(batch, slice_ms); });
     if (status == loader::DeviceLoader::Status::end) return py::none();
     keys = std::move(batch.keys);
-    const transforms::OutputShape& shape = batch.shape;
     const auto tensor = [this](const device::DeviceBlock& block, base::DType type,
                                std::vector<int64_t> sizes) {
       tensors::TensorField field;
@@ -57,9 +56,12 @@ struct Loader : ImageEngine<loader::DeviceLoader> {
       field.sizes = std::move(sizes);
       return py::reinterpret_steal<py::object>(device->tensor(block, field));
     };
-    return py::make_tuple(
-        tensor(batch.images, batch.type, {batch.rows, shape.channels, shape.height, shape.width}),
-        tensor(batch.labels, base::DType::i64, {batch.rows}));
+    py::list views;
+    for (const auto& [shape, images] : batch.views)
+      views.append(tensor(images, batch.type, {batch.rows, shape.channels, shape.height, shape.width}));
+    const py::object labels = tensor(batch.labels, base::DType::i64, {batch.rows});
+    if (views.size() == 1) return py::make_tuple(views[0], labels);
+    return py::make_tuple(views, labels);
   }
 
   py::dict stats() const {

@@ -102,6 +102,13 @@ class RowGather {
     throw_if_closed();
     const trace::StageTimer timer(&made_, trace::Stage::collate);
     if (!read_indices(indices, indices_) || indices_.empty()) return false;
+    const auto waits_for_disk = [&](const GatherField& field) { return field.mapped && threads_ > 0; };
+    const auto is_for_threads = [&](const GatherField& field) {
+      return waits_for_disk(field) || field.made_bytes() * indices_.size() >= kLargeFieldBytes;
+    };
+    // First: it may run Python, and from the first look at any field on all must stay as they are.
+    for (const auto& field : fields_)
+      if (is_for_threads(*field)) field->hold_tensors();
     for (size_t i = 0; i < fields_.size(); ++i) {
       addresses_[i].resize(indices_.size());
       const GatherField& field = *fields_[i];
@@ -114,12 +121,11 @@ class RowGather {
     for (size_t i = 0; i < fields_.size(); ++i) {
       const GatherField& field = *fields_[i];
       const size_t row_bytes = field.made_bytes();
-      const bool mapped = field.mapped && threads_ > 0;
-      if (field.stays() && (mapped || row_bytes * batch.rows >= kLargeFieldBytes)) {
+      if (is_for_threads(field) && field.stays()) {
         batch.large.push_back(i);
         copies.push_back({i, row_bytes, std::exchange(addresses_[i], {})});
         copies.back().maker = field.maker();
-        if (mapped)
+        if (waits_for_disk(field))
           copies.back().piece_bytes = std::min(copies.back().piece_bytes, kMappedRowsPerPiece * row_bytes);
         continue;
       }
@@ -243,8 +249,7 @@ class RowGather {
   const int threads_;
   int slots_, active_ = std::max(1, threads_);
   const core::BlockSource memory_;
-  std::vector<std::unique_ptr<const GatherField>>
-      fields_;  // outlives the engine: its threads read from there
+  std::vector<std::unique_ptr<GatherField>> fields_;  // outlives the engine: its threads read from there
   std::vector<int64_t> indices_;
   std::vector<std::vector<const uint8_t*>> addresses_;  // by field; kept for their memory
   std::deque<Pending> pending_;

@@ -1,5 +1,5 @@
 // JsonLines: lines of indexed files as columns of batches. JsonLineReader: the lines of one file or object,
-// from first to last, as samples.
+// from first to last, as samples. plain_state(): a state of JSON's types.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -12,6 +12,7 @@
 #include "json/json_reader.h"
 #include "json_values.h"
 #include "line_values.h"
+#include "plain_states.h"
 #include "shard_sources.h"
 #include "sources/line_reader.h"
 #include "trace/stage_clock.h"
@@ -302,6 +303,15 @@ void bind_json(py::module_& m) {
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", &JsonLineReader::next)
       .def_property_readonly("passed", &JsonLineReader::passed);
+
+  m.def(
+      "plain_state",
+      [](const py::object& state, const py::object& names) -> py::object {
+        auto found = plain_state(state.ptr(), names.is_none() ? nullptr : names.ptr());
+        if (!found) return py::none();
+        return py::make_tuple(std::move(found->copy), std::move(found->sum));
+      },
+      py::arg("state"), py::arg("names") = py::none());
 }
 
 }  // namespace millrace::python

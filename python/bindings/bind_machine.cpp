@@ -1,11 +1,32 @@
-// The machine's share for this process, the slot cache, and whose end ends this process.
+// The machine's share for this process, its instruction sets, the slot cache, and whose end ends this
+// process.
+#include <cstdlib>
+
 #include "bindings.h"
+#include "base/cpu_targets.h"
 #include "core/numa.h"
 #include "core/batch_ring.h"
 #include "core/cpu_budget.h"
 #include "core/end_with_process.h"
+#include "json/json_targets.h"
 
 namespace millrace::python {
+
+void limit_cpu_targets(std::string_view newest) {
+  base::limit_cpu_targets(newest);
+  json::follow_cpu_targets();
+}
+
+void limit_cpu_targets_by_environment() {
+  const char* newest = std::getenv("MILLRACE_CPU_TARGETS");
+  if (newest == nullptr || *newest == '\0') return;
+  try {
+    limit_cpu_targets(newest);
+  } catch (const std::invalid_argument& error) {
+    throw py::import_error("MILLRACE_CPU_TARGETS=" + std::string(newest) + ": " + error.what() +
+                           "; give one of them, or unset the variable");
+  }
+}
 
 void bind_machine(py::module_& m) {
   m.def(
@@ -19,6 +40,9 @@ void bind_machine(py::module_& m) {
     d["reason"] = budget.reason;
     return d;
   });
+  m.def("cpu_targets", &base::cpu_targets);
+  m.def("limit_cpu_targets", &limit_cpu_targets, py::arg("newest"));
+  m.def("json_target", &json::json_target);
   m.def("empty_cache", &core::empty_slot_cache);
   m.def("end_with_process", &core::end_with_process, py::arg("process"), py::arg("grace_ms"));
 }

@@ -54,6 +54,27 @@ RecordedPicture crop(const RecordedPicture& picture, const std::array<int64_t, 4
   return picture.crop({edge(box[0]), edge(box[1]), side(box[2] - box[0]), side(box[3] - box[1])});
 }
 
+RecordedPicture permute(const RecordedPicture& picture, const std::array<uint8_t, 3>& from) {
+  std::array<bool, 3> seen{};
+  for (const uint8_t channel : from) {
+    if (channel > 2 || seen[channel]) throw NotRecorded();
+    seen[channel] = true;
+  }
+  return picture.permute(from);
+}
+
+RecordedPicture pad(const RecordedPicture& picture, const std::array<int64_t, 4>& padding,
+                    const std::array<uint8_t, 3>& fill) {
+  std::array<int32_t, 4> sides;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    if (padding[i] < 0) throw NotRecorded();
+    sides[i] = edge(padding[i]);
+  }
+  side(picture.size().width + padding[0] + padding[2]);
+  side(picture.size().height + padding[1] + padding[3]);
+  return picture.pad(sides, fill);
+}
+
 Interpolation interpolation_of(int resample) {
   switch (static_cast<Resampling>(resample)) {
     case Resampling::nearest: return Interpolation::nearest;
@@ -178,10 +199,10 @@ py::array_t<uint8_t> array(const RecordedPicture& picture, const std::string& la
 }
 
 // What ToTensor, or PILToTensor, and Normalize behind it make of pixels; made once for each of the few that a
-// program uses.
+// program uses. `interleaved`: pictures in colour become rows of pixels instead of planes.
 struct TensorValues {
   transforms::ValueTable table, grey;
-  explicit TensorValues(const Pipeline& pipeline) {
+  TensorValues(const Pipeline& pipeline, bool interleaved) {
     const transforms::Chain& chain = pipeline.native->chain();
     if (!chain.steps.empty() || !chain.erasing.empty())
       throw py::value_error("TensorValues: a chain of conversions alone, without changes of the picture");
@@ -189,6 +210,7 @@ struct TensorValues {
     table.math_is_exact = transforms::math_gives_table(table);
     grey = table;
     grey.planes = 1;
+    table.interleaved = interleaved && table.planes == 3;
   }
 };
 
@@ -196,7 +218,10 @@ py::object tensor(const RecordedPicture& picture, const TensorValues& values) {
   const auto [width, height] = picture.size();
   const transforms::ValueTable& table = picture.mode() == Mode::grey ? values.grey : values.table;
   void* to = nullptr;
-  py::object result = new_row_tensor({table.planes, height, width}, table.type, &to);
+  const transforms::OutputShape shape = table.interleaved
+                                            ? transforms::OutputShape{height, width, table.planes}
+                                            : transforms::OutputShape{table.planes, height, width};
+  py::object result = new_row_tensor(shape, table.type, &to);
   const py::gil_scoped_release release;
   picture.render(table, to);
   return result;
@@ -241,7 +266,8 @@ py::bytes compressed(const RecordedPicture& picture) {
 void bind_pictures(py::module_& m) {
   py::register_exception<NotRecorded>(m, "NotRecorded");
   m.def("last_decode", [] { return static_cast<int>(RecordedPicture::last_decode()); });
-  py::class_<TensorValues>(m, "TensorValues").def(py::init<const Pipeline&>(), py::arg("conversions"));
+  py::class_<TensorValues>(m, "TensorValues")
+      .def(py::init<const Pipeline&, bool>(), py::arg("conversions"), py::arg("interleaved") = false);
   py::class_<RecordedPicture>(m, "RecordedPicture", py::is_final())
       .def_static("open", &open, py::arg("data"), py::arg("grey") = false)
       .def_static("of_pixels", &of_pixels, py::arg("size"), py::arg("mode"), py::arg("pixels"))
@@ -256,6 +282,7 @@ void bind_pictures(py::module_& m) {
       .def_property_readonly("renders", &RecordedPicture::renders)
       .def_property_readonly("compressed", &compressed)
       .def("crop", &crop, py::arg("box"))
+      .def("pad", &pad, py::arg("padding"), py::arg("fill"))
       .def("resize", &resize, py::arg("size"), py::arg("resample"), py::arg("box"),
            py::arg("may_begin_down") = true)
       .def("transpose", &transpose, py::arg("method"))
@@ -263,6 +290,7 @@ void bind_pictures(py::module_& m) {
           "convert", [](const RecordedPicture& p, const std::string& mode) { return p.in(mode_of(mode)); },
           py::arg("mode"))
       .def("recolor", &recolor, py::arg("operation"), py::arg("factor"))
+      .def("permute", &permute, py::arg("source"))
       .def("point", &point, py::arg("table"))
       .def("map", &map, py::arg("inverse"), py::arg("resample"), py::arg("fill"))
       .def("histogram", &histogram)

@@ -125,7 +125,10 @@ py::dict mix_dict(const transforms::MixParams& mix) {
 py::dict decision(const transforms::OpParams& op) {
   py::dict d;
   switch (op.kind) {
-    case transforms::OpParams::Kind::resized_crop: return box_dict("random_resized_crop", op.box);
+    case transforms::OpParams::Kind::resized_crop:
+      d = box_dict("random_resized_crop", op.box);
+      d["interpolation"] = kInterpolationNames[static_cast<size_t>(op.interpolation)];
+      break;
     case transforms::OpParams::Kind::crop: return box_dict("random_crop", op.box);
     case transforms::OpParams::Kind::frame:
       d = box_dict("frame", op.box);

@@ -28,6 +28,9 @@ namespace millrace::python {
 
 namespace py = pybind11;
 
+// MILLRACE_CPU_TARGETS, before any kernel runs; an ImportError where it names no instruction set.
+void limit_cpu_targets_by_environment();
+
 void bind_errors(py::module_& m);
 void bind_io(py::module_& m);
 void bind_sources(py::module_& m);

@@ -20,21 +20,17 @@ base::DType known_type(const std::string& name) {
   return *type;
 }
 
-// Where the rows of a tensor or array lie now.
+// Where the rows of an array lie now.
 collate::RowTable rows_now(const py::object& owner) {
-  if (!py::isinstance<py::array>(owner)) {
-    collate::RowTable table = tensors::tensor_rows(owner.ptr());
-    if (tensors::is_cut_short(owner.ptr())) table.base = nullptr;
-    return table;
-  }
   const auto array = py::reinterpret_borrow<py::array>(owner);
   return {static_cast<const uint8_t*>(array.data()), array.shape(0), array.strides(0)};
 }
 
 template <class T>
 std::optional<T> given(const py::dict& options, const char* name) {
-  if (!options.contains(name) || options[name].is_none()) return std::nullopt;
-  return py::cast<T>(options[name]);
+  PyObject* const value = PyDict_GetItemString(options.ptr(), name);
+  if (value == nullptr || value == Py_None) return std::nullopt;
+  return py::cast<T>(py::handle(value));
 }
 
 // The stretch of memory that a table's rows lie in, each from `begin` to `end` of its address.
@@ -115,8 +111,15 @@ GatherField::GatherField(const py::tuple& parts, io::FileMappings& mappings) {
   std::optional<collate::StridedRow> first;
   for (const py::handle part : tables) {
     Owner& owner = owners_.emplace_back(owner_of(py::reinterpret_borrow<py::object>(part)));
-    owner.may_be_mapped = hold(owner.object);
-    native.tables.push_back(rows_now(owner.object));
+    if (is_array(owner.object)) {
+      owner.may_be_mapped = hold(owner.object);
+      native.tables.push_back(rows_now(owner.object));
+    } else {
+      const tensors::MemoryFacts facts = tensors::memory_facts(owner.object.ptr());
+      owner.may_be_mapped = facts.may_be_mapped;
+      native.tables.push_back(tensors::tensor_rows(owner.object.ptr()));
+      if (facts.is_cut_short) native.tables.back().base = nullptr;
+    }
     collate::StridedRow row = strided_row(owner, base::dtype_bytes(maker.stored));
     const bool empty = native.tables.back().rows == 0;
     if (row.row_bytes() != native.row_bytes || (!empty && first && row != *first))
@@ -158,7 +161,7 @@ bool GatherField::hold(py::object memory) {
       tensors::HeldMemory held = tensors::hold_memory(memory.ptr());
       stays_ = stays_ && held.stays;
       held_.push_back(std::move(held.keeper));
-      return tensors::may_be_mapped(memory.ptr());
+      return tensors::memory_facts(memory.ptr()).may_be_mapped;
     } else if (PyObject_CheckBuffer(memory.ptr())) {
       kept_.push_back(py::reinterpret_steal<py::object>(PyMemoryView_FromObject(memory.ptr())));
       if (!kept_.back()) throw py::error_already_set();
@@ -169,6 +172,22 @@ bool GatherField::hold(py::object memory) {
     }
   }
   return false;  // an array that has memory of its own
+}
+
+void GatherField::hold_tensors() {
+  if (holds_tensors_ || !in_place()) return;
+  std::vector<std::shared_ptr<const void>> keepers;
+  bool stay = true;
+  for (const Owner& owner : owners_) {
+    if (is_array(owner.object)) continue;
+    tensors::HeldMemory held = tensors::hold_memory(owner.object.ptr());
+    stay = stay && held.stays;
+    keepers.push_back(std::move(held.keeper));
+  }
+  if (!in_place()) return;  // what is held may be other memory
+  held_.insert(held_.end(), keepers.begin(), keepers.end());
+  stays_ = stays_ && stay;
+  holds_tensors_ = true;
 }
 
 // Files are those that Python names, and those that the system knows of. `maker` is guarded when there are

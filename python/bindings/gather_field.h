@@ -33,8 +33,10 @@ class GatherField {
   size_t made_bytes() const {
     return maker_ ? maker_->made_bytes() : native.row_bytes;
   }  // of a row of the batch
-  // False: only a thread that has the GIL, and has asked in_place(), may read the rows.
-  bool stays() const { return stays_; }
+  // Before threads read the rows. May run Python, of classes derived from torch.Tensor.
+  void hold_tensors();
+  // While in_place(): any thread may read the rows, from now on. False: only one that has the GIL.
+  bool stays() const { return stays_ && holds_tensors_; }
   const collate::RowMaker* maker() const { return maker_ ? &*maker_ : nullptr; }
   void write(std::span<const uint8_t* const> rows, uint8_t* out) const;
   // Asks the system to read the rows from disk, without waiting.
@@ -65,7 +67,7 @@ class GatherField {
   static Owner owner_of(py::object object);
   collate::StridedRow strided_row(const Owner& owner, size_t item_bytes) const;
   bool is_in_place(const Owner& owner, const collate::RowTable& rows) const;
-  // What a tensor or array lies in stays while this lives. Returns whether it may be a mapped file.
+  // What an array lies in stays while this lives. Returns whether it may be a mapped file.
   bool hold(py::object memory);
   void add_files(const py::dict& options, io::FileMappings& mappings, collate::RowMakerOptions& maker);
 
@@ -77,6 +79,7 @@ class GatherField {
   // resizing a map, a bytearray or a memoryview.
   std::vector<std::shared_ptr<const void>> held_;
   bool stays_ = true;
+  bool holds_tensors_ = false;    // tables that are tensors: not before a thread is to read them
   std::vector<py::object> kept_;  // weak references and exports; files, and arrays of borders
   std::vector<int64_t> row_shape_;
   int64_t row_begin_ = 0, row_end_ = 0;  // the bytes of a row, from its address on

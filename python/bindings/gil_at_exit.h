@@ -5,7 +5,7 @@
 // at exit is such a thread, and so is a thread of an engine's that calls Python. In this module it sleeps for
 // ever instead, as it does from 3.14 on, until the process has gone: nothing on its stack is destroyed, which
 // is right, because nothing of Python's may be touched any more. Whoever joins threads that may ask for the
-// GIL does that before the interpreter goes (python/millrace/_loader/endings.py), or not at all:
+// GIL does that before the interpreter goes (python/millrace/_loader/engine.py), or not at all:
 // interpreter_is_going() says so.
 //
 // gil_at_exit.cpp stands in front of the interpreter's functions that take the GIL, for all that is linked

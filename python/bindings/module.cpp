@@ -2,9 +2,12 @@
 #include "bindings.h"
 #include "tensors/torch_api.h"
 
-PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
+// No mod_gil_not_used(): interpreters without the GIL switch it on when they import this. No test has run on
+// one of them, and dump_state() walks the frames of running threads.
+PYBIND11_MODULE(_core, m) {
   namespace py = pybind11;
   using namespace millrace::python;
+  limit_cpu_targets_by_environment();
   millrace::tensors::connect_to_torch();
   m.attr("__version__") = MILLRACE_VERSION;
   bind_errors(m);

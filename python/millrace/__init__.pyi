@@ -48,3 +48,4 @@ from .installation import uninstall as uninstall
 from .prefetch import DevicePrefetcher as DevicePrefetcher
 
 __version__: str
+cmake_prefix_path: str

@@ -7,7 +7,7 @@ of the system -> OSError.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -465,10 +465,10 @@ class NotRecorded(Exception):
 
 class TensorValues:
     """What bytes become in a tensor. `conversions`: a chain of to_tensor and normalize alone, else
-    ValueError.
+    ValueError. `interleaved`: pictures in colour become (height, width, 3).
     """
 
-    def __init__(self, conversions: ImagePipeline) -> None: ...
+    def __init__(self, conversions: ImagePipeline, interleaved: bool = False) -> None: ...
 
 def last_decode() -> int:
     """What this thread's last look at a RecordedPicture decoded: 0 nothing, 1 a part, 2 all of the file."""
@@ -522,8 +522,14 @@ class RecordedPicture:
     def recolor(self, operation: str, factor: float) -> RecordedPicture:
         """Brightness, contrast, saturation (ImageEnhance's, factor >= 0), or hue (torchvision's)."""
 
+    def permute(self, source: Sequence[int]) -> RecordedPicture:
+        """source: of each of the three channels, the one whose values it gets."""
+
     def point(self, table: bytes) -> RecordedPicture:
         """A byte for each of 256, channel by channel."""
+
+    def pad(self, padding: tuple[int, int, int, int], fill: tuple[int, int, int]) -> RecordedPicture:
+        """padding: left, top, right, bottom."""
 
     def map(self, inverse: Sequence[float], resample: int, fill: tuple[int, int, int]) -> RecordedPicture:
         """Pillow's AFFINE to the same size; nearest, bilinear or bicubic."""
@@ -543,7 +549,7 @@ class RecordedPicture:
         """(height, width, bytes), or (height, width) for L."""
 
     def tensor(self, values: TensorValues) -> torch.Tensor:
-        """(3 or 1, height, width)"""
+        """(3 or 1, height, width); (height, width, 3) of interleaved values and a picture in colour"""
 
     def give_pixels(self, rgbx: bytes) -> None:
         """The stored picture's, four bytes each, for all that were recorded over this file."""
@@ -903,10 +909,32 @@ def copy_rows(batches: Sequence[tuple[ChunkShares, int, Sequence[ChunkTable], li
     that are not there, ValueError for what does not fit.
     """
 
+def copy_field(source: np.ndarray, target: np.ndarray) -> None:
+    """The bytes of `source` to `target`, C-contiguous arrays of as many bytes that do not overlap. Past the
+    caches and without the GIL when there are many: for what is not read again soon. ValueError for arrays of
+    other kinds.
+    """
+
 def cpu_budget() -> dict[str, Any]:
     """{"cpus": float, "threads": int, "reason": str}: this process's share, by affinity, cgroup quota and
     ranks on the node.
     """
+
+def cpu_targets() -> list[str]:
+    """Instruction sets that the kernels were compiled for, and which the processor has and
+    MILLRACE_CPU_TARGETS allows, the best first: ["AVX2", "SSE4"].
+    """
+
+def limit_cpu_targets(newest: str) -> None:
+    """Nothing better than this one is used from here on; "" takes the limit back."""
+
+def plain_state(state: Any, names: Collection[str] | None = None) -> tuple[Any, str] | None:
+    """(a copy of a dict or list of JSON's types, the CRC-32 of its canonical JSON in hexadecimal); None for
+    anything else. `names`: the entries that the sum is of. _common/states.py has the rules.
+    """
+
+def json_target() -> str:
+    """What simdjson runs, by its own name: "haswell", "westmere", ..."""
 
 def empty_cache() -> int:
     """Frees slots kept for the next loader; returns their bytes."""

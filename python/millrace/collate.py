@@ -9,9 +9,10 @@ from typing import Any, Union
 
 import numpy as np
 import torch
-from torch.utils.data import _utils, default_collate, default_convert
+from torch.utils.data import default_collate, default_convert
 
 from . import _core
+from ._common.torch_private import _utils
 
 Values = Union[int, float, Mapping[str | int, int | float]]
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch.utils.data
 from torch.utils.data import Dataset, Sampler
-from torch.utils.data.dataloader import _DatasetKind
 
 from ._common.data_parallel import part_of, sampler_of_part
 from ._common.devices import Device, device_of
-from ._common.states import signed, verified
+from ._common.states import deep_copy
 from ._loader.arguments import (
     PICTURES,
     Auto,
@@ -23,23 +22,23 @@ from ._loader.arguments import (
     checked_depth,
     checked_memory,
     checked_pictures,
+    checked_remote,
     checked_sampler,
     is_tuned,
+    refuse_impossible,
     resolved_auto,
 )
-from ._loader.endings import leave_if_ending
-from ._loader.engine import RunRecord
+from ._loader.engine import RunRecord, leave_if_ending
 from ._loader.engines.python import PYTHON
 from ._loader.heavy_lists import memory_advice
 from ._loader.iterator import InlineIterator, iterator_over
 from ._loader.plan import Plan, make_plan, order_advice, seen_as_inline
 from ._loader.states import Progress, SavedState, before_first_epoch, fingerprint
 from ._loader.tuning import Tuning, tuning_lines, tuning_of
-from ._profiling import Profiler, settings_of
+from ._profiling import Profiler, settings_of, snapshot
 from ._tools.history.dump import watch
 from ._tools.history.methods import Recorded
 from ._tools.history.recorder import LOADERS, BatchHistory, recorder_of
-from .errors import UnavailableError
 from .installation import Replaceable, TorchDataLoader
 from .prefetch import prefetched
 
@@ -76,6 +75,8 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
     Batches on a device (docs/gpu.md)
         device: None, or where batches are copied to while the loop computes; prefetch_to_device: how many.
         decode: "cpu", "gpu" or "auto": where an image folder's JPEGs are decoded and transformed.
+    Batches made by other machines, too (docs/remote.md)
+        remote: None or "ray"; remote_workers: how many CPUs, "auto", or a dict of Ray's options.
     """
 
     # Subclasses of torch's class whose __init__ does not call its base's come to have this one when it is
@@ -96,10 +97,12 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
     decode: Literal["cpu", "gpu", "auto"] = "cpu"
     memory_budget: None | int | float = None
     tune_file: None | str | os.PathLike = None
+    remote: Literal["ray"] | None = None
+    remote_workers: int | Literal["auto"] | dict[str, Any] = "auto"
     _millrace_run: RunRecord | None = None
     _millrace_tuning: Tuning | None = None
     _millrace_progress: Progress | None = None
-    _millrace_saved: dict[str, Any] | None = None  # loaded, for the next iterator
+    _millrace_saved: SavedState | None = None  # loaded, for the next iterator
 
     def __init__(
         self,
@@ -136,6 +139,8 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         history: bool | BatchHistory = True,
         memory_budget: None | int | float = None,
         tune_file: None | str | os.PathLike = None,
+        remote: Literal["ray"] | None = None,
+        remote_workers: int | Literal["auto"] | dict[str, Any] = "auto",
     ) -> None:
         checked_arguments(native, on_error, worker_method, equal_steps, device, decode, history)
         checked_sampler(sampler, batch_size)
@@ -163,6 +168,8 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         self.history = history
         self.memory_budget = checked_memory(memory_budget)
         self.tune_file = tune_file
+        self.remote, self.remote_workers = remote, remote_workers
+        checked_remote(self, num_workers)
         self._millrace_run = self._millrace_tuning = self._millrace_progress = self._millrace_saved = None
         super().__init__(
             dataset,
@@ -230,7 +237,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
 
     def _new_iterator(self, profiler: Profiler) -> Any:
         plan = make_plan(self, explained=False)
-        self._refuse_what_torch_cannot(plan)
+        refuse_impossible(self, plan)
         if advice := order_advice(self):
             warnings.warn(advice, stacklevel=5)
         if self.num_workers > 0:
@@ -240,8 +247,12 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         profiler.native = plan.spec is not None
         tuning = tuning_of(self, plan, record.engine) if is_tuned(self) else None
         record.tuning = self._millrace_tuning = tuning
-        saved = None if self._millrace_saved is None else SavedState.read(self._millrace_saved, verify=False)
+        saved = None if self._millrace_saved is None else self._millrace_saved.for_an_iterator()
         spec = plan.spec or PYTHON[record.engine]
+        if self.remote is not None:
+            from ._loader.remote import remote_spec
+
+            spec = remote_spec(self, spec, DataLoader)
         loader = seen_as_inline(self) if spec.streams else self
         progress = Progress(loader, saved, self._millrace_progress)
         iterator = iterator_over(loader, spec, record, progress)
@@ -252,22 +263,6 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
     def check_worker_number_rationality(self) -> None:
         if not isinstance(self.num_workers, Auto):  # of "auto" no more work at a time than there are CPUs for
             super().check_worker_number_rationality()
-
-    def _refuse_what_torch_cannot(self, plan: Plan) -> None:
-        if self.decode == "gpu" and plan.decode_refusal:
-            raise UnavailableError(
-                f'decode="gpu" is not possible here: {plan.decode_refusal}. decode="auto" takes the CPU then'
-            )
-        if plan.spec is not None:
-            return
-        if self.native == "require":
-            raise UnavailableError(f'native="require", but this loader runs in Python:\n{self.explain()}')
-        if self.on_error != "raise" and not (self._dataset_kind == _DatasetKind.Map and self._auto_collation):
-            raise UnavailableError(
-                f'on_error="{self.on_error}" takes another index of a map-style dataset, in batches; this'
-                ' loader has none. Leave it out, and give a WebDataset a handler instead: decode("pil",'
-                " handler=millrace.datasets.warn_and_continue)"
-            )
 
     def _engine_name(self, plan: Plan) -> str:
         if self.num_workers == 0:
@@ -295,6 +290,10 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             lines += memory_advice(self.dataset)
         if plan.spec is None:
             lines.append(f"pictures: {PICTURES[self.pictures]}")
+        if self.remote is not None:
+            from ._loader.remote import explained
+
+            lines.append(explained(self, plan.spec or PYTHON[engine]))
         if order := order_advice(self):
             lines.append(f"order: {order}")
         return "\n".join(lines)
@@ -318,7 +317,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         """
         record = self._latest_run()
         tuned = {} if self._millrace_tuning is None else {"tuned": self._millrace_tuning.report()}
-        return {**record.stats(), **tuned, "profile": record.profile_now(steps)}
+        return {**record.stats(), **tuned, "profile": snapshot(record, steps)}
 
     def profile(self, steps: bool = False) -> dict[str, Any] | None:
         """Where each second of the latest iterator's epoch went, in the training loop's thread and in each
@@ -329,7 +328,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         bottleneck: the stage to improve first, or "consumer". `steps`: also when each next() was called and
         returned. docs/profile.md explains every key.
         """
-        return self._latest_run().profile_now(steps)
+        return snapshot(self._latest_run(), steps)
 
     def _latest_run(self) -> RunRecord:
         run = self._millrace_run
@@ -354,7 +353,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         the first iterator: the start of the first epoch. "checksum" tells whether it was damaged since.
         """
         if self._millrace_saved is not None:
-            return copy.deepcopy(self._millrace_saved)
+            return deep_copy(self._millrace_saved.state)
         progress = self._millrace_progress
         if progress is None or not progress.is_under_way:
             progress = before_first_epoch(self)
@@ -376,9 +375,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             saved.check_fingerprint(fingerprint(self))
             saved.set_sampler_epoch(self)
         self._iterator = self._millrace_progress = None
-        self._millrace_saved = None if saved is None else copy.deepcopy(state_dict)
-        if saved is not None and not verify:
-            self._millrace_saved = signed(verified(self._millrace_saved, "the loader's state", verify))
+        self._millrace_saved = saved
 
     def __copy__(self) -> DataLoader[T_co]:
         """A loader over the same objects, which begins anew: iterators and their place are this one's."""

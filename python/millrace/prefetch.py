@@ -152,9 +152,9 @@ class DeviceIterator(_Passing):
     """One pass over an iterator of host batches. An interrupt loses none: what was under way then goes on
     with the next call.
 
-    How it ends: it has no threads. Whoever closes the loader ends `_batches` (endings.py), whose error comes
-    at its place; at the interpreter's end that is SystemExit, which leaves next() at once. The copier's work
-    is the consumer's alone, and ends with it.
+    How it ends: it has no threads. Whoever closes the loader ends `_batches` (_loader/engine.py), whose error
+    comes at its place; at the interpreter's end that is SystemExit, which leaves next() at once. The copier's
+    work is the consumer's alone, and ends with it.
     """
 
     def __init__(

@@ -19,7 +19,8 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[2]
 AS_CODE = {".py": "python", ".sh": "bash", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)]*)?\))")
-_CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+# A span of code may go on in the next line, but not in another paragraph.
+_CODE = re.compile(r"(^```.*?^```|`(?:[^`\n]|\n(?!\s*\n))+`)", re.DOTALL | re.MULTILINE)
 
 
 def links_of(text: str) -> list[str]:

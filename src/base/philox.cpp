@@ -1,10 +1,9 @@
 #include "base/philox.h"
 
+#include "base/philox_rounds.h"
+
 namespace millrace::base {
 namespace {
-
-constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
-constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
 
 // splitmix64's finaliser (Steele, Lea, Flood 2014): folds epoch and occurrence into the key, because index,
 // op and block already fill the counter.
@@ -18,14 +17,9 @@ uint64_t mix(uint64_t x) {
 }  // namespace
 
 std::array<uint32_t, 4> Philox::block(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{kMultiplier0} * c[0], p1 = uint64_t{kMultiplier1} * c[2];
-    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(p1),
-         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k[1], static_cast<uint32_t>(p0)};
-    k[0] += kWeyl0;
-    k[1] += kWeyl1;
-  }
-  return c;
+  uint32_t words[4] = {c[0], c[1], c[2], c[3]};
+  philox_rounds(words, k[0], k[1]);
+  return {words[0], words[1], words[2], words[3]};
 }
 
 Philox::Philox(const SampleKey& key, uint32_t op) {

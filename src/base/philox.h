@@ -22,6 +22,11 @@ class Philox {
   double uniform(double low, double high);     // [low, high)
   int64_t integer(int64_t low, int64_t high);  // low <= x < high, without bias (Lemire 2019); high > low
 
+  // The `number`-th four words of the stream, whatever was taken from it.
+  std::array<uint32_t, 4> words(uint32_t number) const {
+    return block({counter_[0], counter_[1], counter_[2], number}, key_);
+  }
+
   // The bare function, for tests against the published vectors.
   static std::array<uint32_t, 4> block(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 

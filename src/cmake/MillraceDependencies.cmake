@@ -1,7 +1,19 @@
-# Every outside library, found here and nowhere else.
-find_package(Threads REQUIRED)
+# Every outside library, found here and nowhere else; millrace-externals.cmake.in has those of libmillrace.a for its users.
+#
+# millrace_find(<target> <package> ...): find_package(<package> ...) whose target the projects above can see as well, where millrace is a
+# part of one: they link libmillrace.a, and what it needs.
+macro(millrace_find target)
+  if(NOT TARGET ${target})
+    find_package(${ARGN})
+    if(TARGET ${target} AND NOT PROJECT_IS_TOP_LEVEL)
+      set_target_properties(${target} PROPERTIES IMPORTED_GLOBAL TRUE)
+    endif()
+  endif()
+endmacro()
 
-find_package(JPEG REQUIRED)
+millrace_find(Threads::Threads Threads REQUIRED)
+
+millrace_find(JPEG::JPEG JPEG REQUIRED)
 include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_LIBRARIES JPEG::JPEG)
 check_cxx_source_compiles("
@@ -22,12 +34,16 @@ if(NOT MILLRACE_HAVE_LIBJPEG_TURBO)
 endif()
 
 find_package(PkgConfig QUIET)
-find_package(ZLIB REQUIRED)
+millrace_find(ZLIB::ZLIB ZLIB REQUIRED)
 
 # PkgConfig::<name> of these modules, or an error that says what is needed, and which package of Debian or Fedora has it.
+set(MILLRACE_TARGETS_GLOBAL "")
+if(NOT PROJECT_IS_TOP_LEVEL)
+  set(MILLRACE_TARGETS_GLOBAL GLOBAL)
+endif()
 macro(millrace_require name what packages)
   if(PkgConfig_FOUND)
-    pkg_check_modules(${name} QUIET IMPORTED_TARGET ${ARGN})
+    pkg_check_modules(${name} QUIET IMPORTED_TARGET ${MILLRACE_TARGETS_GLOBAL} ${ARGN})
   endif()
   if(NOT TARGET PkgConfig::${name})
     message(FATAL_ERROR "millrace needs ${what}; install ${packages}")
@@ -103,7 +119,7 @@ if(NOT MILLRACE_CUDA STREQUAL "OFF")
     if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
       list(APPEND CMAKE_CUDA_ARCHITECTURES 100-real)
     endif()
-    find_package(CUDAToolkit REQUIRED)
+    millrace_find(CUDA::cudart_static CUDAToolkit REQUIRED)
     set(MILLRACE_HAVE_CUDA ON)
   elseif(MILLRACE_CUDA STREQUAL "ON")
     message(FATAL_ERROR "MILLRACE_CUDA=ON needs nvcc; install the CUDA toolkit (12.1 or newer) and put its bin folder on PATH, "

@@ -8,11 +8,15 @@ function(millrace_flags target)
     # False alarms on std::string's operator+ (GCC bug 105651).
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
   endif()
+  if(MILLRACE_UNITY)
+    # A class of one file may hold what has a namespace without a name; GCC takes the unit of several for a header.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endif()
   if(MILLRACE_DEVELOPER)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
   endif()
   if(MILLRACE_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -g)
+    target_compile_options(${target} PRIVATE -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -g1)
     target_link_options(${target} PRIVATE -fsanitize=${MILLRACE_SANITIZE})
   endif()
 endfunction()
@@ -32,6 +36,9 @@ function(millrace_module name)
     target_link_libraries(millrace_${name} ${kind} millrace_${module})
   endforeach()
   target_link_libraries(millrace_${name} ${kind} ${arg_LINKS})
+  # What libmillrace.a is put together from (MillraceLibrary.cmake).
+  set_property(GLOBAL PROPERTY millrace_uses_of_${name} "${arg_USES}")
+  set_property(GLOBAL PROPERTY millrace_links_of_${name} "${arg_LINKS}")
 endfunction()
 
 # millrace_simd_sources(<file> ...): files of kernels that Highway compiles once per instruction set. Its portable version, which
@@ -42,15 +49,22 @@ function(millrace_simd_sources)
   endif()
 endfunction()
 
-# millrace_test(<name> SOURCES ... USES module ...): one GoogleTest program, its cases registered with ctest.
+# millrace_test(<name> SOURCES ... ONE_THREAD ... USES module ...): one GoogleTest program, its cases registered with ctest. ONE_THREAD:
+# sources that start no thread, of modules that start none. The thread sanitizer would find nothing there, and its build would take longer.
 function(millrace_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;ONE_THREAD;USES;LINKS")
+  if(NOT MILLRACE_SANITIZE STREQUAL "thread")
+    list(APPEND arg_SOURCES ${arg_ONE_THREAD})
+  elseif(NOT arg_SOURCES)
+    return()
+  endif()
   add_executable(${name} ${arg_SOURCES})
   millrace_flags(${name})
   foreach(module IN LISTS arg_USES)
     target_link_libraries(${name} PRIVATE millrace_${module})
   endforeach()
   target_link_libraries(${name} PRIVATE ${arg_LINKS} GTest::gtest_main Threads::Threads)
+  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)  # nobody waits for a test's own code
   target_compile_definitions(${name} PRIVATE MILLRACE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST)
 endfunction()

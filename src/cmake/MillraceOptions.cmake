@@ -1,7 +1,22 @@
-# The build's switches, in one place and printed at the end of configuring.
-option(MILLRACE_PYTHON "Build the Python module (needs Python, pybind11)" ON)
+# The build's switches, in one place and printed at the end of configuring. As a part of another project (add_subdirectory,
+# FetchContent) millrace is its library alone, of the kind that BUILD_SHARED_LIBS says, and installs nothing.
+if(PROJECT_IS_TOP_LEVEL OR BUILD_SHARED_LIBS)
+  set(millrace_shared_default ON)
+else()
+  set(millrace_shared_default OFF)
+endif()
+if(PROJECT_IS_TOP_LEVEL OR NOT BUILD_SHARED_LIBS)
+  set(millrace_static_default ON)
+else()
+  set(millrace_static_default OFF)
+endif()
+option(MILLRACE_SHARED "Build the library as libmillrace.so" ${millrace_shared_default})
+option(MILLRACE_STATIC "Build the library as libmillrace.a" ${millrace_static_default})
+option(MILLRACE_INSTALL "Rules for `cmake --install`" ${PROJECT_IS_TOP_LEVEL})
+option(MILLRACE_PYTHON "Build the Python module (needs Python, pybind11)" OFF)
 option(MILLRACE_TESTS "Build the C++ tests (needs GoogleTest)" OFF)
 option(MILLRACE_BENCHMARKS "Build the native micro-benchmarks" OFF)
+option(MILLRACE_UNITY "Ten source files in one translation unit: all in half of the time, one file in more" ON)
 option(MILLRACE_DEVELOPER "Warnings are errors" OFF)
 option(MILLRACE_SYSTEM_LIBRARIES "Shared libraries of the system; OFF: static ones inside of what is built, where they can be (wheels)" ON)
 set(MILLRACE_CUDA "AUTO" CACHE STRING "GPU code: AUTO (when nvcc is there), ON or OFF")
@@ -9,7 +24,11 @@ set_property(CACHE MILLRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(MILLRACE_SANITIZE "" CACHE STRING "Sanitizer for everything: address, thread, undefined, or a comma list; empty for none")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+  elseif(NOT CMAKE_CXX_FLAGS MATCHES "-O")
+    message(WARNING "CMAKE_BUILD_TYPE is empty, so millrace would be built without optimisation: pass -DCMAKE_BUILD_TYPE=Release")
+  endif()
 endif()
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -17,11 +36,18 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_UNITY_BUILD ${MILLRACE_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 10)
 
-find_program(MILLRACE_CCACHE ccache)
-if(MILLRACE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${MILLRACE_CCACHE})
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  find_program(MILLRACE_CCACHE ccache)
+  if(MILLRACE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${MILLRACE_CCACHE})
+  endif()
+endif()
+if(MILLRACE_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${MILLRACE_CCACHE})
 endif()
 
 function(millrace_print_options)
@@ -37,6 +63,7 @@ function(millrace_print_options)
   message(STATUS "millrace ${PROJECT_VERSION}")
   foreach(row
       "build type|${CMAKE_BUILD_TYPE}" "compiler|${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
+      "MILLRACE_SHARED|${MILLRACE_SHARED}" "MILLRACE_STATIC|${MILLRACE_STATIC}" "MILLRACE_INSTALL|${MILLRACE_INSTALL}"
       "MILLRACE_PYTHON|${MILLRACE_PYTHON}" "MILLRACE_TESTS|${MILLRACE_TESTS}" "MILLRACE_BENCHMARKS|${MILLRACE_BENCHMARKS}"
       "MILLRACE_DEVELOPER|${MILLRACE_DEVELOPER}" "MILLRACE_SYSTEM_LIBRARIES|${MILLRACE_SYSTEM_LIBRARIES}"
       "MILLRACE_SANITIZE|${MILLRACE_SANITIZE}" "MILLRACE_CUDA|${MILLRACE_CUDA}"

@@ -8,7 +8,7 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-uint32_t big16(Bytes b, size_t at) { return uint32_t{b[at]} << 8 | b[at + 1]; }
+uint32_t two_bytes(Bytes b, size_t at) { return uint32_t{b[at]} << 8 | b[at + 1]; }
 
 bool begins(Bytes segment, const char* tag, size_t tag_bytes, size_t least_bytes) {
   return segment.size() >= least_bytes && std::memcmp(segment.data(), tag, tag_bytes) == 0;
@@ -33,7 +33,7 @@ bool BaselineStream::parse(Bytes bytes) {
   size_t at = 2;
   while (at + 4 <= bytes.size() && bytes[at] == 0xFF) {
     const uint8_t marker = bytes[at + 1];
-    const size_t length = big16(bytes, at + 2);
+    const size_t length = two_bytes(bytes, at + 2);
     if (length < 2 || at + 2 + length > bytes.size()) return false;
     const Bytes segment = bytes.subspan(at + 4, length - 2);
     at += 2 + length;
@@ -50,7 +50,7 @@ bool BaselineStream::parse(Bytes bytes) {
         break;
       case 0xDD:
         if (segment.size() != 2) return false;
-        restart_interval = static_cast<int32_t>(big16(segment, 0));
+        restart_interval = static_cast<int32_t>(two_bytes(segment, 0));
         break;
       case 0xE0: jfif |= begins(segment, "JFIF", 5, 14); break;
       case 0xEE:
@@ -106,8 +106,8 @@ bool BaselineStream::parse_huffman(Bytes segment) {
 
 bool BaselineStream::parse_frame(Bytes segment) {
   if (components != 0 || segment.size() < 6 || segment[0] != 8) return false;
-  height = static_cast<int32_t>(big16(segment, 1));
-  width = static_cast<int32_t>(big16(segment, 3));
+  height = static_cast<int32_t>(two_bytes(segment, 1));
+  width = static_cast<int32_t>(two_bytes(segment, 3));
   const int count = segment[5];
   if (width == 0 || height == 0 || (count != 1 && count != 3) ||
       segment.size() != 6 + 3 * static_cast<size_t>(count))

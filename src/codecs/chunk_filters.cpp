@@ -10,7 +10,6 @@ namespace millrace::codecs {
 namespace {
 
 constexpr size_t kChecksumBytes = 4;
-constexpr size_t kMostGrowth = 1032;  // deflate makes no more than this of a byte
 
 // One loop over the elements that compilers turn into interleaving loads and stores; pointers of a fixed
 // number stay in registers.
@@ -110,7 +109,7 @@ const char* ChunkDecoder::decode(std::span<const uint8_t> stored, std::span<cons
     if (deflated) size = now.size();  // of a shuffle behind it, which changes no size
     last = last && size == plain.size();
     uint8_t* into = plain.data();
-    if (filter.kind == ChunkFilter::Kind::deflate && size / kMostGrowth > now.size())
+    if (filter.kind == ChunkFilter::Kind::deflate && size / InflatePrefix::kMostGrowth > now.size())
       return "it is too short for what it should hold";
     if (filter.kind == ChunkFilter::Kind::shuffle && now.size() != size)
       return "it has another size than its chunk";

@@ -15,8 +15,6 @@ constexpr size_t kKeepBytes = size_t{64} << 20;
 // a match.
 constexpr size_t kMostMissing = 65535 + 258;
 
-constexpr size_t kMostGrowth = 1032;  // deflate makes no more than this of a byte
-
 bool prefix_is_right(libdeflate_decompressor* decompressor, int level) {
   constexpr size_t kBytes = size_t{5} << 16, kCut = kBytes / 2 + 12345;
   std::vector<uint8_t> plain(kBytes), out(kCut);

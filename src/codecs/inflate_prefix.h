@@ -17,7 +17,8 @@ namespace millrace::codecs {
 
 class InflatePrefix {
  public:
-  static constexpr size_t kSlack = 16;  // readable bytes behind what is asked for
+  static constexpr size_t kSlack = 16;         // readable bytes behind what is asked for
+  static constexpr size_t kMostGrowth = 1032;  // deflate makes no more than this of a byte
 
   InflatePrefix();
   ~InflatePrefix();

@@ -19,7 +19,7 @@ using Bytes = std::span<const uint8_t>;
 constexpr size_t kSignatureBytes = 8;
 constexpr size_t kFrame = 12;  // a chunk's length, name and checksum
 
-[[noreturn]] void fail(const std::string& message, size_t offset) {
+[[noreturn]] void fail_png(const std::string& message, size_t offset) {
   throw Error(ErrorKind::corrupt_data, message, {}, static_cast<int64_t>(offset));
 }
 
@@ -42,20 +42,20 @@ struct Chunk {
 Chunk read_chunk(Bytes bytes, size_t at) {
   const std::string where = " at byte " + std::to_string(at);
   if (bytes.size() - at < kFrame)
-    fail("PNG ends" + where + " without an IEND chunk: the file is truncated", at);
+    fail_png("PNG ends" + where + " without an IEND chunk: the file is truncated", at);
   const size_t length = big32(bytes, at);
   const std::string_view name(reinterpret_cast<const char*>(bytes.data()) + at + 4, 4);
   for (const char letter : name)
     if (!((letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z')))
-      fail("PNG has no chunk name" + where + ": the file is damaged", at);
+      fail_png("PNG has no chunk name" + where + ": the file is damaged", at);
   if (length > bytes.size() - at - kFrame)
-    fail("PNG chunk " + std::string(name) + where + " claims " + std::to_string(length) +
-             " bytes, but the file has " + std::to_string(bytes.size() - at - kFrame) +
-             " more: it is truncated or damaged",
-         at);
+    fail_png("PNG chunk " + std::string(name) + where + " claims " + std::to_string(length) +
+                 " bytes, but the file has " + std::to_string(bytes.size() - at - kFrame) +
+                 " more: it is truncated or damaged",
+             at);
   const Bytes data = bytes.subspan(at + 8, length);
   if (libdeflate_crc32(0, bytes.data() + at + 4, length + 4) != big32(bytes, at + 8 + length))
-    fail("PNG chunk " + std::string(name) + where + " has a wrong checksum: the file is damaged", at);
+    fail_png("PNG chunk " + std::string(name) + where + " has a wrong checksum: the file is damaged", at);
   return {name, data, at};
 }
 
@@ -73,16 +73,17 @@ bool depth_fits(int depth, PngColor color) {
 
 void read_header(const Chunk& chunk, PngFile& file) {
   if (chunk.name != "IHDR" || chunk.data.size() != 13)
-    fail("PNG does not begin with a header chunk: the file is damaged", 8);
+    fail_png("PNG does not begin with a header chunk: the file is damaged", 8);
   const uint32_t width = big32(chunk.data, 0), height = big32(chunk.data, 4);
   const std::string size = std::to_string(width) + " x " + std::to_string(height);
   if (width == 0 || height == 0 || width > INT32_MAX || height > INT32_MAX)
-    fail("PNG header gives a picture of " + size + " pixels: the file is damaged", chunk.offset);
+    fail_png("PNG header gives a picture of " + size + " pixels: the file is damaged", chunk.offset);
   file.depth = chunk.data[8];
   file.color = static_cast<PngColor>(chunk.data[9]);
   if (!depth_fits(file.depth, file.color) || chunk.data[10] != 0 || chunk.data[11] != 0 || chunk.data[12] > 1)
-    fail("PNG header has a colour type, depth or method that the format does not know: the file is damaged",
-         chunk.offset);
+    fail_png(
+        "PNG header has a colour type, depth or method that the format does not know: the file is damaged",
+        chunk.offset);
   file.interlaced = chunk.data[12] == 1;
   file.width = static_cast<int32_t>(width);
   file.height = static_cast<int32_t>(height);
@@ -106,8 +107,8 @@ class Metadata {
 
   void take(const Chunk& chunk, bool before_data) {
     if (chunk.data.size() < least_bytes(chunk.name, file_.color))
-      fail("PNG chunk " + std::string(chunk.name) + " is cut short: the file is damaged", chunk.offset);
-    if (chunk.name == "IHDR") fail("PNG has a second header chunk: the file is damaged", chunk.offset);
+      fail_png("PNG chunk " + std::string(chunk.name) + " is cut short: the file is damaged", chunk.offset);
+    if (chunk.name == "IHDR") fail_png("PNG has a second header chunk: the file is damaged", chunk.offset);
     if (chunk.name == "PLTE" && file_.color == PngColor::palette) take_palette(chunk, before_data);
     if (chunk.name == "eXIf") exif_ = chunk.data;
     if (chunk.name == "tEXt" || chunk.name == "zTXt" || chunk.name == "iTXt") take_text(chunk);
@@ -120,7 +121,7 @@ class Metadata {
 
   void finish(size_t data_offset) {
     if (file_.color == PngColor::palette && file_.palette.empty())
-      fail("PNG with palette colours has no palette", data_offset);
+      fail_png("PNG with palette colours has no palette", data_offset);
     const std::optional<int> orientation = picture_orientation(exif_, xmp_);
     if (!orientation) leave_to_pillow("PNG has unusual EXIF data", data_offset);
     file_.orientation = *orientation;
@@ -130,9 +131,9 @@ class Metadata {
   void take_palette(const Chunk& chunk, bool before_data) {
     const size_t size = chunk.data.size();
     if (!before_data || !file_.palette.empty() || size == 0 || size % 3 != 0 || size > 768)
-      fail("PNG has a palette of " + std::to_string(size) +
-               " bytes, or one more, or behind the pixels: the file is damaged",
-           chunk.offset);
+      fail_png("PNG has a palette of " + std::to_string(size) +
+                   " bytes, or one more, or behind the pixels: the file is damaged",
+               chunk.offset);
     file_.palette = chunk.data;
   }
 
@@ -191,7 +192,7 @@ int PngFile::channels() const {
 }
 
 PngFile probe_png(Bytes bytes) {
-  if (sniff(bytes) != ImageFormat::png) fail("not a PNG: the first eight bytes are not its signature", 0);
+  if (sniff(bytes) != ImageFormat::png) fail_png("not a PNG: the first eight bytes are not its signature", 0);
   PngFile file;
   Metadata metadata(file);
   Chunk chunk = read_chunk(bytes, kSignatureBytes);
@@ -203,7 +204,7 @@ PngFile probe_png(Bytes bytes) {
     const bool is_data = chunk.name == "IDAT";
     if (is_data) {
       if (have_data && !in_data)
-        fail("PNG's pixels are interrupted by other chunks: the file is damaged", chunk.offset);
+        fail_png("PNG's pixels are interrupted by other chunks: the file is damaged", chunk.offset);
       if (!have_data) file.data_offset = chunk.offset;
       have_data = true;
       file.data_bytes += chunk.data.size();
@@ -213,7 +214,7 @@ PngFile probe_png(Bytes bytes) {
     }
     in_data = is_data;
   }
-  if (!have_data) fail("PNG has no pixels: there is no IDAT chunk", chunk.offset);
+  if (!have_data) fail_png("PNG has no pixels: there is no IDAT chunk", chunk.offset);
   metadata.finish(file.data_offset);
   return file;
 }

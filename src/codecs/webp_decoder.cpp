@@ -22,9 +22,9 @@ using Demuxer = std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)>;
 
 // Cropping makes libwebp take the crop's edge for the picture's, and fancy upsampling looks one chroma
 // sample, two pixels, further.
-constexpr int32_t kMargin = 2;
+constexpr int32_t kBorder = 2;
 
-[[noreturn]] void fail(const std::string& message, int64_t offset) {
+[[noreturn]] void fail_webp(const std::string& message, int64_t offset) {
   throw Error(ErrorKind::corrupt_data, message, {}, offset);
 }
 
@@ -40,9 +40,9 @@ Bytes chunk(const Demuxer& demuxer, const char* name) {
 // The piece of the frame's picture that has to be decoded for `part` of it to be right.
 base::Rect with_margin(base::Rect part, const WebPFile& file) {
   if (file.lossless) return part;
-  const int32_t left = std::max(0, part.left - kMargin) & ~1, top = std::max(0, part.top - kMargin) & ~1;
-  return {left, top, std::min(file.frame.width, part.right() + kMargin) - left,
-          std::min(file.frame.height, part.bottom() + kMargin) - top};
+  const int32_t left = std::max(0, part.left - kBorder) & ~1, top = std::max(0, part.top - kBorder) & ~1;
+  return {left, top, std::min(file.frame.width, part.right() + kBorder) - left,
+          std::min(file.frame.height, part.bottom() + kBorder) - top};
 }
 
 void decode_part(const WebPFile& file, base::Rect part, base::ImageView out) {
@@ -65,9 +65,9 @@ void decode_part(const WebPFile& file, base::Rect part, base::ImageView out) {
   const VP8StatusCode status = WebPDecode(file.data.data(), file.data.size(), &config);
   if (status == VP8_STATUS_OUT_OF_MEMORY) throw std::bad_alloc();
   if (status != VP8_STATUS_OK)
-    fail("WebP's pixels cannot be decoded (libwebp's status " + std::to_string(status) +
-             "): the file is damaged",
-         -1);
+    fail_webp("WebP's pixels cannot be decoded (libwebp's status " + std::to_string(status) +
+                  "): the file is damaged",
+              -1);
 }
 
 void clear(base::ImageView view) {
@@ -78,14 +78,14 @@ void clear(base::ImageView view) {
 }  // namespace
 
 WebPFile probe_webp(Bytes bytes) {
-  if (sniff(bytes) != ImageFormat::webp) fail("not a WebP: the first bytes are not RIFF....WEBP", 0);
+  if (sniff(bytes) != ImageFormat::webp) fail_webp("not a WebP: the first bytes are not RIFF....WEBP", 0);
   const WebPData all{bytes.data(), bytes.size()};
   const Demuxer demuxer(WebPDemux(&all), &WebPDemuxDelete);
   WebPIterator first;
   if (!demuxer || !WebPDemuxGetFrame(demuxer.get(), 1, &first))
-    fail("WebP of " + std::to_string(bytes.size()) +
-             " bytes is not complete, or not put together as a WebP is: it is truncated or damaged",
-         static_cast<int64_t>(bytes.size()));
+    fail_webp("WebP of " + std::to_string(bytes.size()) +
+                  " bytes is not complete, or not put together as a WebP is: it is truncated or damaged",
+              static_cast<int64_t>(bytes.size()));
   WebPFile file;
   file.frame = {first.x_offset, first.y_offset, first.width, first.height};
   file.data = {first.fragment.bytes, first.fragment.size};
@@ -95,7 +95,8 @@ WebPFile probe_webp(Bytes bytes) {
   refuse_huge("WebP", file.width, file.height, 0);
   WebPBitstreamFeatures features;
   if (WebPGetFeatures(file.data.data(), file.data.size(), &features) != VP8_STATUS_OK)
-    fail("WebP's first frame has no readable header: the file is damaged", file.data.data() - bytes.data());
+    fail_webp("WebP's first frame has no readable header: the file is damaged",
+              file.data.data() - bytes.data());
   file.lossless = features.format == 2;
   const std::optional<int> orientation = picture_orientation(chunk(demuxer, "EXIF"), chunk(demuxer, "XMP "));
   if (!orientation)

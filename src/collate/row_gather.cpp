@@ -6,7 +6,7 @@
 namespace millrace::collate {
 namespace {
 
-constexpr size_t kCacheLine = 64;
+constexpr size_t kLine = 64;
 constexpr size_t kRowsAhead = 16;  // a core has about as many cache misses in flight
 constexpr size_t kBytesAhead =
     8 << 10;  // of long rows fewer are fetched early: the hardware sees the rest coming
@@ -57,8 +57,8 @@ bool locate(const RowField& field, const AnyTables& tables, int64_t samples, std
   return true;
 }
 
-void fetch(const uint8_t* row, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(row + at);
+void prefetch(const uint8_t* row, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
   __builtin_prefetch(row + bytes - 1);  // rows need not begin on a line
 }
 
@@ -68,9 +68,9 @@ void gather(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t* out
   const size_t size = kBytes ? kBytes : row_bytes;
   const size_t fetched = std::min(size, kBytesAhead);
   const size_t ahead = rows_to_fetch_ahead(size);
-  for (size_t i = 0; i < std::min(ahead, rows.size()); ++i) fetch(rows[i], fetched);
+  for (size_t i = 0; i < std::min(ahead, rows.size()); ++i) prefetch(rows[i], fetched);
   for (size_t i = 0; i < rows.size(); ++i, out += size) {
-    if (i + ahead < rows.size()) fetch(rows[i + ahead], fetched);
+    if (i + ahead < rows.size()) prefetch(rows[i + ahead], fetched);
     std::memcpy(out, rows[i], size);
   }
 }
@@ -82,7 +82,7 @@ void scatter(std::span<const uint8_t* const> rows, size_t row_bytes, std::span<c
   const size_t fetched = std::min(size, kBytesAhead);
   const size_t ahead = rows_to_fetch_ahead(size);
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + ahead < rows.size()) fetch(rows[i + ahead], fetched);
+    if (i + ahead < rows.size()) prefetch(rows[i + ahead], fetched);
     std::memcpy(out + static_cast<size_t>(at[i]) * size, rows[i], size);
   }
 }
@@ -97,7 +97,7 @@ std::vector<int64_t> table_ends(const std::vector<RowTable>& tables) {
 }
 
 void fetch_row(const uint8_t* row, size_t bytes) {
-  if (bytes) fetch(row, std::min(bytes, kBytesAhead));
+  if (bytes) prefetch(row, std::min(bytes, kBytesAhead));
 }
 
 size_t rows_to_fetch_ahead(size_t row_bytes) {

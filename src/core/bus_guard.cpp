@@ -27,8 +27,12 @@ const pthread_key_t active = new_key();
 const char kForwarding = 0;
 
 // Who had the signal before us. Never freed: a handler may be reading it, and there are as many as there were
-// newcomers.
-std::atomic<const struct sigaction*> before{nullptr};
+// newcomers, or threads that met one at once. So each leads to the one in whose place it came.
+struct Before {
+  struct sigaction action;
+  const Before* older;
+};
+std::atomic<const Before*> before{nullptr};
 
 void default_action(int signal) {
   struct sigaction fallback = {};
@@ -50,8 +54,9 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
     pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(jump->back, 1);
   }
-  const struct sigaction* const next = before.load(std::memory_order_acquire);
-  if (next == nullptr || forwarding) return default_action(signal);
+  const Before* const known = before.load(std::memory_order_acquire);
+  if (known == nullptr || forwarding) return default_action(signal);
+  const struct sigaction* const next = &known->action;
   pthread_setspecific(active, &kForwarding);
   if (next->sa_flags & SA_SIGINFO)
     next->sa_sigaction(signal, info, context);
@@ -67,7 +72,9 @@ bool is_ours(const struct sigaction& action) {
 }
 
 void put_behind_us(const struct sigaction& action) {
-  before.store(new struct sigaction(action), std::memory_order_release);
+  auto* const newest = new Before{action, before.load(std::memory_order_relaxed)};
+  while (!before.compare_exchange_weak(newest->older, newest, std::memory_order_release)) {
+  }
 }
 
 // Two threads may do this at once: both put the same handler behind ours, or find ours there.

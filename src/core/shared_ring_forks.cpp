@@ -113,7 +113,7 @@ void in_child() {
   registry.mutex.unlock();
 }
 
-[[maybe_unused]] const int registered = pthread_atfork(before_fork, in_parent, in_child);
+[[maybe_unused]] const int at_forks = pthread_atfork(before_fork, in_parent, in_child);
 
 }  // namespace
 

@@ -98,7 +98,7 @@ SlotCache& cache = *new SlotCache;
 
 // The lock is held over fork(), so that the child does not inherit it locked by a thread that it does not
 // have.
-[[maybe_unused]] const int registered = pthread_atfork(
+[[maybe_unused]] const int forks_counted = pthread_atfork(
     [] { cache.mutex().lock(); }, [] { cache.mutex().unlock(); }, [] { cache.mutex().unlock(); });
 
 const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));

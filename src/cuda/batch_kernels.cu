@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads) sum_groups(const __grid_constant__ d
 
 template <class Kernel>
 dim3 grid_of(const Kernel& kernel) {
-  static_assert(sizeof(Kernel) <= 4096, "an argument of a kernel");
+  static_assert(sizeof(Kernel) <= device::kMostKernelBytes, "an argument of a kernel");
   return dim3(static_cast<unsigned>((kernel.groups() + kThreads - 1) / kThreads),
               static_cast<unsigned>(kernel.samples.count));
 }

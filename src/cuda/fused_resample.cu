@@ -8,7 +8,8 @@
 namespace millrace::cuda {
 
 void resample(const device::FusedKernel& kernel, const device::Place& place) {
-  static_assert(sizeof(device::FusedKernel) + sizeof(int32_t) <= 4096, "arguments of a kernel");
+  static_assert(sizeof(device::FusedKernel) + sizeof(int32_t) <= device::kMostKernelBytes,
+                "arguments of a kernel");
   const auto tiles = [](int32_t n) { return static_cast<unsigned>((n + device::kTile - 1) / device::kTile); };
   const DeviceGuard guard(place.device);
   const int32_t stage_bytes = stage_bytes_of(kernel);

@@ -6,6 +6,7 @@
 #include "device/box_kernels.h"
 #include "device/fused_kernels.h"
 #include "device/line_kernels.h"
+#include "device/number_kernels.h"
 #include "device/pass_kernels.h"
 
 #define MILLRACE_FOR_ALL_KERNELS(DO) \
@@ -19,8 +20,11 @@
   DO(FinishKernel)                   \
   DO(PixelKernel)                    \
   DO(MapKernel)                      \
+  DO(ResizeKernel)                   \
   DO(BlurKernel)                     \
   DO(TableKernel)                    \
   DO(StoreKernel)                    \
   DO(UploadKernel)                   \
-  DO(ClearKernel)
+  DO(ClearKernel)                    \
+  DO(NoiseKernel)                    \
+  DO(EraseBoxKernel)

@@ -93,9 +93,8 @@ void AugmentationBuilder::crop(const base::Rect& box, PaddingMode mode, const st
 
 void AugmentationBuilder::resize(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor) {
   if (width == width_ && height == height_) return;
-  if (resized_ || coloured() || stepping() ||
-      (interpolation != Interpolation::bilinear && interpolation != Interpolation::bicubic))
-    return something_else();
+  if (resized_ || coloured() || stepping() || interpolation == Interpolation::nearest)
+    return add(ResizeStep{width, height, interpolation, of_tensor});
   resize_to(width, height, interpolation, of_tensor);
 }
 
@@ -105,6 +104,8 @@ void AugmentationBuilder::resize_to(int32_t width, int32_t height, Interpolation
   made_.height = height_ = height;
   made_.interpolation = interpolation;
   made_.of_tensor = of_tensor;
+  made_.flip_input_x = flip_x_;
+  made_.flip_input_y = flip_y_;
   resized_ = true;
 }
 
@@ -173,6 +174,7 @@ std::optional<Augmentation> AugmentationBuilder::result() const {
     std::swap(result.width, result.height);
     std::swap(result.left, result.top);
     std::swap(result.flip_horizontal, result.flip_vertical);
+    std::swap(result.flip_input_x, result.flip_input_y);
   }
   return result;
 }

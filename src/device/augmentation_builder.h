@@ -3,8 +3,8 @@
 //
 // Told the steps in the chain's order, it follows how large the picture is; what is told it are the decisions
 // of SampleParams. One crop, one resize, flips and colours are the fused kernel's. What comes then becomes
-// steps, and all that follows with it, but no other resize: then result() is empty, and the sample is the
-// CPU's. Plain value, one thread.
+// steps, and all that follows with it. Where these are too many or their pictures too large, result() is
+// empty, and the sample is the CPU's. Plain value, one thread.
 #pragma once
 
 #include <array>
@@ -37,6 +37,7 @@ class AugmentationBuilder {
   void grayscale();
   // Moves; its box is in the picture as it is now.
   void add(PictureStep step);
+  void numbers(FinishedNumbers numbers) { made_.numbers = std::move(numbers); }
   void something_else() { possible_ = false; }
 
   // Empty: not on the device.

@@ -7,6 +7,7 @@
 // that says when it may be reused.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "device/batch_images.h"
@@ -14,6 +15,7 @@
 namespace millrace::device {
 
 inline constexpr int32_t kChunkSamples = 128;
+inline constexpr size_t kMostKernelBytes = 4096;  // of all arguments of a kernel, on any GPU
 
 // A run of samples of a batch; `first` counts from the batch's first.
 struct SampleRange {

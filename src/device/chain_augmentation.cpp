@@ -38,8 +38,9 @@ struct Teller {
     const base::Rect& size = at.decided->box;
     builder.resize(size.width, size.height, at.decided->interpolation, t.of_tensor);
   }
-  void operator()(const RandomPerspective&) const {
-    if (at.decided->applied) builder.something_else();
+  void operator()(const RandomPerspective& t) const {
+    if (at.decided->applied)
+      builder.add(PerspectiveStep{at.decided->perspective.inverse, t.interpolation, t.fill});
   }
   void operator()(const HorizontalFlip&) const {
     if (at.decided->applied) builder.flip_horizontal();
@@ -55,7 +56,11 @@ struct Teller {
     if (is_one_of(3, 4, 7, 8)) builder.flip_vertical();
   }
   void operator()(const ColorJitter&) const { builder.color_jitter(at.decided->color); }
-  void operator()(const PhotometricDistort&) const { builder.something_else(); }
+  void operator()(const PhotometricDistort&) const {
+    builder.color_jitter(at.decided->color);
+    if (at.decided->permutation != 0)
+      builder.add(RecolorStep{transforms::ColorChange::permute, double(at.decided->permutation)});
+  }
   void operator()(const transforms::Choice&) const {}  // the steps of its branch are in the list
   void operator()(const Grayscale&) const { builder.grayscale(); }
   void operator()(const RandomGrayscale&) const {
@@ -93,6 +98,10 @@ std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, tran
   AugmentationBuilder builder(stored.width, stored.height);
   for (const transforms::Placed& placed : transforms::place_steps(chain, stored, params))
     std::visit(Teller{builder, placed}, placed.step->spec);
+  transforms::NumberSteps numbers;
+  numbers.noise = transforms::place_noise(chain, params);
+  numbers.erasures = transforms::place_erasures(chain, {builder.width(), builder.height()}, params);
+  if (!numbers.empty()) builder.numbers(finished_numbers(numbers, chain));
   return builder.result();
 }
 
@@ -101,10 +110,6 @@ std::string why_not_fused(const transforms::ImagePipeline& pipeline) {
   if (!pipeline.fixed_shape())
     return "its pictures come out in sizes of their own; let it end in one size, as "
            "RandomResizedCrop((height, width)) does";
-  if (!chain.erasing.empty())
-    return "RandomErasing works on finished tensors; leave it out, and do it to the batch "
-           "(millrace.transforms.batch.RandomErasing)";
-  if (chain.noise) return "GaussianNoise works on finished tensors; leave it out, and add it to the batch";
   if (pipeline.output_type() == base::DType::f64)
     return "float64 is made on the CPU only; use float32, or convert the batch";
   try {
@@ -113,8 +118,7 @@ std::string why_not_fused(const transforms::ImagePipeline& pipeline) {
           key % 2 == 0 ? transforms::PictureSize{4000, 3000} : transforms::PictureSize{3000, 4000};
       const transforms::SampleParams params = pipeline.draw(stored.width, stored.height, 1, {0, 0, key, 0});
       if (!augmentation_of(chain, stored, params))
-        return "the GPU makes one bilinear or bicubic resize, with nothing but crops and flips before it and "
-               "no "
+        return "the GPU makes one resize of the photo, with nothing but crops and flips before it, and no "
                "picture behind it of more than 8 times the result's pixels, and this chain has something "
                "else";
     }

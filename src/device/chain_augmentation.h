@@ -13,8 +13,8 @@
 
 namespace millrace::device {
 
-// Empty: not on the device (a second resize, colours before a resize, ...): the picture is the CPU's. Erasing
-// and what turns bytes into numbers are not in it: the batch's own operations do that. Pure, any thread.
+// Empty: not on the device (colours of a whole photo before a resize, ...): the picture is the CPU's. What
+// turns bytes into numbers is not in it, noise and erased rectangles are. Pure, any thread.
 // Throws Error(invalid_argument) when `params` do not belong to this chain and picture.
 std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, transforms::PictureSize stored,
                                             const transforms::SampleParams& params);

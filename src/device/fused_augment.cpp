@@ -18,8 +18,6 @@ namespace {
   throw Error(ErrorKind::invalid_argument, "picture " + std::to_string(picture) + ": " + rule);
 }
 
-bool is_cubic(const Augmentation& a) { return a.interpolation == Interpolation::bicubic; }
-
 // Of the weights' fractional bits, those that torch's resize of tensors does not have.
 uint8_t lost_bits(const Augmentation& a, int32_t in_size, int32_t out_size) {
   return a.of_tensor ? static_cast<uint8_t>(
@@ -43,6 +41,12 @@ void check_size(size_t i, const Augmentation& a) {
     refuse(i, "a crop cannot be resized to nothing; give a width and a height");
 }
 
+void check_numbers(size_t i, const Augmentation& a, const BatchImages& out) {
+  if (const std::string problem = why_not_numbers(a.numbers, out); !problem.empty()) refuse(i, problem);
+}
+
+bool is_noisy_first(const Augmentation& a) { return a.numbers.noise && a.numbers.noise->before_normalize; }
+
 void check_steps(size_t i, const Augmentation& a, int32_t height, int32_t width) {
   if (a.steps.empty()) return;
   if (const std::string problem = why_not_steps(a.first, a.steps, {width, height}); !problem.empty())
@@ -62,11 +66,12 @@ void check(size_t i, const DecodedPicture& p, const Augmentation& a) {
     refuse(i, "the crop does not lie inside its " + std::to_string(p.height) + " x " +
                   std::to_string(p.width) + " pixels (height x width); draw it for this picture");
   check_size(i, a);
-  if (a.interpolation != Interpolation::bilinear && a.interpolation != Interpolation::bicubic)
-    refuse(i, "the resize is bilinear or bicubic; resize in other ways on the CPU");
+  if (a.interpolation == Interpolation::nearest)
+    refuse(i, "the resize is by a filter; make one to nearest pixels a step");
   const int64_t columns =
-      int64_t{kTile} * r.width / a.width + 2 * int64_t{taps_of(r.width, a.width, is_cubic(a))};
-  if (columns * p.pixel_bytes + 30 > kMostStageBytes || taps_of(r.height, a.height, is_cubic(a)) > UINT16_MAX)
+      int64_t{kTile} * r.width / a.width + 2 * int64_t{taps_of(r.width, a.width, a.interpolation)};
+  if (columns * p.pixel_bytes + 30 > kMostStageBytes ||
+      taps_of(r.height, a.height, a.interpolation) > UINT16_MAX)
     refuse(i, "a crop of " + std::to_string(r.height) + " x " + std::to_string(r.width) +
                   " pixels is too large to be resized to " + std::to_string(a.height) + " x " +
                   std::to_string(a.width) + " in one go; decode it at a smaller scale");
@@ -77,9 +82,9 @@ constexpr size_t kGroupSamples = 3 * kFusedSamples;
 
 size_t table_entries(const Augmentation& a, transforms::PictureSize size) {
   return static_cast<size_t>(size.width) *
-             (1 + static_cast<size_t>(taps_of(a.crop.width, a.width, is_cubic(a)))) +
+             (1 + static_cast<size_t>(taps_of(a.crop.width, a.width, a.interpolation))) +
          static_cast<size_t>(size.height) *
-             (1 + static_cast<size_t>(taps_of(a.crop.height, a.height, is_cubic(a))));
+             (1 + static_cast<size_t>(taps_of(a.crop.height, a.height, a.interpolation)));
 }
 
 // What lies where in the workspace, for one group of pictures.
@@ -119,16 +124,17 @@ FusedParams params_of(const DecodedPicture& picture, const Augmentation& a, cons
   p.in_width = a.crop.width, p.in_height = a.crop.height;
   p.resized_width = a.width, p.resized_height = a.height;
   p.left = a.left, p.top = a.top;
-  p.cubic = is_cubic(a);
+  p.filter = a.interpolation;
   // Pillow 13's rule, of the upright picture; as in transforms/sample_plan.cpp.
   int64_t less_x = int64_t{a.crop.width} - a.width, less_y = int64_t{a.crop.height} - a.height;
   if (a.transposed) std::swap(less_x, less_y);
   p.vertical_first = (!a.of_tensor && less_y > 0 && less_y > 2 * less_x) != a.transposed;
-  p.x_taps = static_cast<uint16_t>(taps_of(a.crop.width, a.width, p.cubic));
-  p.y_taps = static_cast<uint16_t>(taps_of(a.crop.height, a.height, p.cubic));
+  p.x_taps = static_cast<uint16_t>(taps_of(a.crop.width, a.width, p.filter));
+  p.y_taps = static_cast<uint16_t>(taps_of(a.crop.height, a.height, p.filter));
   p.x_shift = lost_bits(a, a.crop.width, a.width), p.y_shift = lost_bits(a, a.crop.height, a.height);
   p.x_table = static_cast<int32_t>(table_entry);
   p.y_table = p.x_table + p.width * (1 + p.x_taps);
+  p.input_flip_x = a.flip_input_x, p.input_flip_y = a.flip_input_y;
   p.flip_x = a.flip_horizontal, p.flip_y = a.flip_vertical, p.to_grey = a.grayscale;
   p.jitter = jitter_params(a.jitter);
   p.jitter.factor[JitterParams::hue] =
@@ -214,21 +220,29 @@ void fused_augment(std::span<const DecodedPicture> pictures, std::span<const Aug
                 std::to_string(pictures.size()) + " pictures and " + std::to_string(augmentations.size()) +
                     " augmentations make a batch of as many pictures with 3 channels, not of " +
                     std::to_string(out.n) + " with " + std::to_string(out.c));
+  const bool noisy_first = !augmentations.empty() && is_noisy_first(augmentations.front());
+  std::vector<const FinishedNumbers*> numbers;
   for (size_t i = 0; i < pictures.size(); ++i) {
     check(i, pictures[i], augmentations[i]);
     check_steps(i, augmentations[i], out.h, out.w);
+    check_numbers(i, augmentations[i], out);
+    if (is_noisy_first(augmentations[i]) != noisy_first)
+      refuse(i, "noise comes before values are normalised in all pictures or in none");
+    numbers.push_back(&augmentations[i].numbers);
   }
   if (out.pixels() == 0) return;
 
   auto* memory = static_cast<uint8_t*>(workspace);
   FusedKernel kernel{};
   kernel.out = out;
-  set_normalisation(mean, std, kernel);
+  set_normalisation(mean, std, kernel);  // which checks them
+  if (noisy_first) set_normalisation({}, {}, kernel);
   for (size_t first = 0; first < pictures.size(); first += kGroupSamples) {
     const size_t count = std::min(kGroupSamples, pictures.size() - first);
     run_group(pictures.subspan(first, count), augmentations.subspan(first, count), first, kernel, memory,
               place);
   }
+  run_numbers(numbers, mean, std, out, place);
 }
 
 }  // namespace millrace::device

@@ -1,7 +1,8 @@
 // fused_augment: decoded pictures, each of its own size, to a normalised batch: crop, antialiased resize,
 // flips, colour jitter, grey, cast and normalise, with no picture in between in memory (but one of the
 // output's size where contrast needs the mean); or crop, resize and flips, then any steps (picture_steps.h),
-// each of which reads a picture in memory and writes one.
+// each of which reads a picture in memory and writes one. Noise and erased rectangles come last, in the
+// batch.
 //
 // Pixels equal the CPU transforms' (src/transforms, which are Pillow's), values to the last bits of f32.
 // Any thread; on a CUDA device all work is enqueued on the stream. Throws Error(invalid_argument) naming the
@@ -15,6 +16,7 @@
 
 #include "base/geometry.h"
 #include "device/batch_images.h"
+#include "device/finished_numbers.h"
 #include "device/kernel_launch.h"
 #include "device/picture_steps.h"
 #include "millrace/transform_spec.h"
@@ -31,10 +33,11 @@ struct DecodedPicture {
 struct Augmentation {
   base::Rect crop;                                        // of the picture
   int32_t width = 0, height = 0;                          // what the crop is resized to
-  Interpolation interpolation = Interpolation::bilinear;  // or bicubic
+  Interpolation interpolation = Interpolation::bilinear;  // or another filter
   bool of_tensor = false;     // rounded as torch's resize of tensors; else as Pillow's
   int32_t left = 0, top = 0;  // of the output in the resized picture; what lies outside is black
   bool flip_horizontal = false, flip_vertical = false, grayscale = false;
+  bool flip_input_x = false, flip_input_y = false;  // which of the flips come before the resize
   transforms::ColorJitterParams jitter{};
   // Rows and columns change places at last: all of the above is along the axes of the stored picture.
   bool transposed = false;
@@ -42,11 +45,13 @@ struct Augmentation {
   // of size `first`.
   std::vector<PictureStep> steps{};
   transforms::PictureSize first{};
+  FinishedNumbers numbers{};  // of a batch of floats; noise: of f32
 };
 
 // Bytes of memory at the place, aligned to 16, that fused_augment() works in; it may be let go when the
 // stream has done the work. 120 pictures share it at a time, so more pictures need no more. With steps, a
-// picture takes up to 28 bytes for each pixel of the largest between two steps (8 without blurs and AugMix).
+// picture takes up to 28 bytes for each pixel of the largest between two steps (8 without blurs and AugMix),
+// and 4 for each weight of a resize among them.
 // Throws as fused_augment() does.
 size_t fused_workspace_bytes(std::span<const Augmentation> augmentations, int32_t height, int32_t width);
 

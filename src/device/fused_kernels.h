@@ -1,21 +1,22 @@
 // The three steps of fused_augment() as kernels see them: the resize's weights, the resize, and the colours
 // of pictures whose contrast needs their mean grey first. batch_kernels.h says how kernels are made.
 //
-// The resize is Pillow's, to the bit: antialiased, its weights computed in f64 and rounded to 22 fractional
-// bits, 8-bit pixels between the horizontal and the vertical pass, whose order is Pillow 13's. Or torch's of
-// tensors of bytes: fewer bits, horizontal first (transforms/resample_taps.h). Flips and the position in the
+// The resize is Pillow's, to the bit, by any of its filters: antialiased, 8-bit pixels between the horizontal
+// and the vertical pass, whose order is Pillow 13's. Or torch's of tensors of bytes: weights of fewer bits
+// (axis_weights.h), horizontal first. Flips and the position in the
 // resized picture are in the weights.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
+#include "device/axis_weights.h"
 #include "device/batch_images.h"
 #include "device/batch_kernels.h"
 
 namespace millrace::device {
 
-inline constexpr int32_t kFusedSamples = 40, kFilterBits = 22;
+inline constexpr int32_t kFusedSamples = 38;  // as many as an argument has room for
 
 struct FusedParams {
   const uint8_t* pixels;  // the crop's first
@@ -27,32 +28,20 @@ struct FusedParams {
   int32_t left, top;         // of the result in the resized picture
   int32_t x_table, y_table;  // where the weights begin in FusedKernel::table
   uint16_t x_taps, y_taps;   // weights of every output; the surplus is zero
-  bool cubic, vertical_first, flip_x, flip_y, to_grey;
+  Interpolation filter;
+  bool vertical_first, flip_x, flip_y, input_flip_x, input_flip_y, to_grey;
   bool transposed;           // the result's columns become rows at last
   uint8_t x_shift, y_shift;  // of the weights' fractional bits, how many are rounded off
   JitterParams jitter;
 
   MILLRACE_BOTH bool waits_for_mean() const { return has_op(jitter, JitterParams::contrast); }
+  MILLRACE_BOTH AxisResize across() const {
+    return {width, left, in_width, resized_width, x_taps, filter, flip_x, input_flip_x, x_shift};
+  }
+  MILLRACE_BOTH AxisResize down() const {
+    return {height, top, in_height, resized_height, y_taps, filter, flip_y, input_flip_y, y_shift};
+  }
 };
-
-// How many inputs one output of a resize may see.
-MILLRACE_BOTH inline int32_t taps_of(int32_t in_size, int32_t out_size, bool cubic) {
-  const double scale = static_cast<double>(in_size) / out_size, stretch = scale > 1 ? scale : 1;
-  const double most = 2 * stretch * (cubic ? 2 : 1) + 1;
-  return most < in_size ? static_cast<int32_t>(most) : in_size;
-}
-
-MILLRACE_BOTH inline double filter_weight(double x, bool cubic) {
-  x = fabs(x);
-  if (!cubic) return x < 1 ? 1 - x : 0;
-  constexpr double a = -0.5;  // Keys' cubic convolution, in Pillow's order of operations
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
-}
-
-MILLRACE_BOTH inline int32_t filtered(int32_t sum) {
-  return clamped8((sum + (1 << (kFilterBits - 1))) >> kFilterBits);
-}
 
 struct FusedKernel {
   BatchImages out;
@@ -87,6 +76,7 @@ struct FusedKernel {
     return p;
   }
 };
+static_assert(sizeof(FusedKernel) + sizeof(int32_t) <= kMostKernelBytes, "a further argument is an int32_t");
 
 // Fills the table, an output of an axis at a time, and clears the sums.
 struct WeightsKernel : FusedKernel {
@@ -95,39 +85,9 @@ struct WeightsKernel : FusedKernel {
     const FusedParams& p = params[i];
     if (g == 0) grey_sums[samples.first + i] = 0;
     if (g < p.width)
-      weigh(table + p.x_table, p.width, static_cast<int32_t>(g), p.flip_x, p.left, p.in_width,
-            p.resized_width, p.x_taps, p.cubic, p.x_shift);
+      weigh_output(p.across(), static_cast<int32_t>(g), table + p.x_table);
     else if (g < p.width + p.height)
-      weigh(table + p.y_table, p.height, static_cast<int32_t>(g) - p.width, p.flip_y, p.top, p.in_height,
-            p.resized_height, p.y_taps, p.cubic, p.y_shift);
-  }
-
- private:
-  MILLRACE_BOTH static void weigh(int32_t* axis, int32_t outputs, int32_t o, bool flip, int32_t begin,
-                                  int32_t in_size, int32_t size, int32_t taps, bool cubic, int32_t shift) {
-    const int32_t wanted = begin + (flip ? outputs - 1 - o : o), index = wanted < 0      ? 0
-                                                                         : wanted < size ? wanted
-                                                                                         : size - 1;
-    const double scale = static_cast<double>(in_size) / size, stretch = scale > 1 ? scale : 1,
-                 per_input = 1.0 / stretch;
-    const double center = (index + 0.5) * scale, support = stretch * (cubic ? 2 : 1);
-    const int32_t low = static_cast<int32_t>(center - support + 0.5),
-                  high = static_cast<int32_t>(center + support + 0.5);
-    const int32_t first = low > 0 ? low : 0, last = high < in_size ? high : in_size;
-    const int32_t start = first < in_size - taps ? first : in_size - taps;  // surplus taps lie inside, too
-    double sum = 0;
-    for (int32_t x = first; x < last; ++x) sum += filter_weight((x - center + 0.5) * per_input, cubic);
-    axis[o] = start;
-    for (int32_t t = 0; t < taps; ++t) {
-      const int32_t x = start + t;
-      double weight = 0;
-      if (x >= first && x < last && wanted == index)
-        weight = filter_weight((x - center + 0.5) * per_input, cubic);
-      if (sum != 0) weight /= sum;
-      const auto rounded =
-          static_cast<int32_t>(weight * (1 << (kFilterBits - shift)) + copysign(0.5, weight));
-      axis[outputs + t * outputs + o] = rounded * (1 << shift);
-    }
+      weigh_output(p.down(), static_cast<int32_t>(g) - p.width, table + p.y_table);
   }
 };
 

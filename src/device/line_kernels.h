@@ -1,5 +1,5 @@
-// Passes that look along whole lines or at whole pictures: blurs, and tables made of how often each byte
-// occurs; and what brings passes to the device and their results into the batch. pass_kernels.h has the
+// Passes that look along whole lines or at whole pictures: resizes, blurs, and tables made of how often each
+// byte occurs; and what brings passes to the device and their results into the batch. pass_kernels.h has the
 // other passes.
 #pragma once
 
@@ -11,6 +11,31 @@
 #include "transforms/pixel_places.h"
 
 namespace millrace::device {
+
+// A resize along one axis: a group of its weights is an output, of the picture eight pixels.
+struct ResizeKernel : PassKernel {
+  MILLRACE_BOTH void operator()(int32_t i, int64_t g) const {
+    const Pass& p = passes[samples.first + i];
+    if (p.kind == PassKind::resize_weights) {
+      if (g < p.axis.outputs) weigh_output(p.axis, static_cast<int32_t>(g), p.table);
+      return;
+    }
+    const bool across = p.kind == PassKind::resize_across;
+    const int64_t stride = across ? 1 : p.in_width;
+    for_pixels(p, g, [&](int64_t at, int32_t x, int32_t y) {
+      const int32_t o = across ? x : y, outputs = p.axis.outputs;
+      const uint32_t* in =
+          p.slot(p.from) + (across ? int64_t{y} * p.in_width : int64_t{x}) + p.table[o] * stride;
+      const int32_t* weight = p.table + outputs + o;
+      int32_t r = 0, green = 0, b = 0;
+      for (int32_t t = 0; t < p.axis.taps; ++t, in += stride, weight += outputs) {
+        const Rgb8 v = unpacked(*in);
+        r += *weight * v.r, green += *weight * v.g, b += *weight * v.b;
+      }
+      p.slot(p.to)[at] = packed({filtered(r), filtered(green), filtered(b)});
+    });
+  }
+};
 
 // A group is eight neighbours of a line, for box blurs across or down, or of the picture.
 struct BlurKernel : PassKernel {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "device/axis_weights.h"
 #include "device/batch_images.h"
 #include "device/batch_kernels.h"
 #include "transforms/affine_scalar.h"
@@ -21,6 +22,7 @@ enum class PassKind : uint8_t {
   move,
   scale,    // Pillow's nearest-neighbour lookup along the axes
   nearest,  // any other map to nearest pixels
+  nearest_perspective,
   recolor,
   sharpen,
   add_share,   // to sums, which are no picture
@@ -29,6 +31,12 @@ enum class PassKind : uint8_t {
   // MapKernel
   bilinear,
   bicubic,
+  bilinear_perspective,
+  bicubic_perspective,
+  // ResizeKernel
+  resize_weights,  // into the table
+  resize_across,
+  resize_down,
   // BlurKernel
   box_across,
   box_down,
@@ -46,7 +54,17 @@ enum class PassKind : uint8_t {
 
 // What happens to a pixel alone.
 struct Change {
-  enum class Kind : uint8_t { none, brightness, saturation, hue, posterize, solarize, solarize_add, look_up };
+  enum class Kind : uint8_t {
+    none,
+    brightness,
+    saturation,
+    hue,
+    posterize,
+    solarize,
+    solarize_add,
+    permute,
+    look_up
+  };
   Kind kind = Kind::none;
   float factor = 0;   // brightness, saturation
   int32_t level = 0;  // the others
@@ -71,6 +89,7 @@ struct Pass {
   float* sums = nullptr;  // three for each pixel
   Levels* levels = nullptr;
   const float* weights = nullptr;
+  int32_t* table = nullptr;  // of a resize's weights (axis_weights.h)
   struct Move {
     int32_t left, top;  // of the output before flips
     bool flip_x, flip_y;
@@ -80,12 +99,13 @@ struct Pass {
     double first_x, step_x, first_y, step_y;
   };
   union {
-    double inverse[6];
+    double inverse[8];  // six, but for a perspective
     Move move;
     Scale scale;
     transforms::NearestMap nearest;
     Change changes[kMostChanges];
     transforms::Box box;
+    AxisResize axis;
     int32_t taps;
     float factor;
   };
@@ -101,6 +121,7 @@ struct Pass {
       case PassKind::contrast_table:
       case PassKind::autocontrast_table:
       case PassKind::equalize_table: return 3;
+      case PassKind::resize_weights: return axis.outputs;
       default: return parts(pixels());
     }
   }

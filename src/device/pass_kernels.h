@@ -1,5 +1,5 @@
-// Passes that make each pixel of few others: moves, changes of colour, mixtures, affine maps. pass.h says
-// what a pass is, batch_kernels.h how kernels are made.
+// Passes that make each pixel of few others: moves, changes of colour, mixtures, affine maps and
+// perspectives. pass.h says what a pass is, batch_kernels.h how kernels are made.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,11 @@ struct PixelKernel : PassKernel {
                     transforms::padded_place(top, p.in_height, m.mode, -1));
       }
       case PassKind::nearest: return seen(p, p.nearest.x(x, y), p.nearest.y(x, y));
+      case PassKind::nearest_perspective: {
+        const transforms::MappedPlace place = transforms::mapped_place(p.inverse, true, x, y);
+        if (!place.inside(p.in_width, p.in_height)) return p.fill;
+        return in[int64_t{static_cast<int32_t>(place.y)} * p.in_width + static_cast<int32_t>(place.x)];
+      }
       case PassKind::recolor: return packed(recolored(p, unpacked(in[at])));
       case PassKind::sharpen: return sharpened(p, in, at, x, y);
       case PassKind::blend_sums: {
@@ -67,6 +72,11 @@ struct PixelKernel : PassKernel {
           v = {transforms::solarize_added8(v.r, level), transforms::solarize_added8(v.g, level),
                transforms::solarize_added8(v.b, level)};
           break;
+        case Change::Kind::permute: {
+          const auto from = [v](int32_t channel) { return channel == 0 ? v.r : channel == 1 ? v.g : v.b; };
+          v = {from(level & 3), from(level >> 2 & 3), from(level >> 4 & 3)};
+          break;
+        }
         case Change::Kind::look_up: {
           const uint8_t* table = p.levels->table;
           v = {table[v.r], table[256 + v.g], table[512 + v.b]};
@@ -119,7 +129,7 @@ struct PixelKernel : PassKernel {
   }
 };
 
-// Bilinear and bicubic maps, in f64.
+// Bilinear and bicubic maps and perspectives, in f64.
 struct MapKernel : PassKernel {
   MILLRACE_BOTH void operator()(int32_t i, int64_t g) const {
     const Pass& p = passes[samples.first + i];
@@ -129,13 +139,20 @@ struct MapKernel : PassKernel {
       y = y < 0 ? 0 : y < p.in_height ? y : p.in_height - 1;
       return unpacked(in[int64_t{y} * p.in_width + x]);
     };
+    const bool linear = p.kind == PassKind::bilinear || p.kind == PassKind::bilinear_perspective;
+    const bool divides = p.kind == PassKind::bilinear_perspective || p.kind == PassKind::bicubic_perspective;
     for_pixels(p, g, [&](int64_t to, int32_t x, int32_t y) {
+      const transforms::MappedPlace place = transforms::mapped_place(p.inverse, divides, x, y);
+      if (!place.inside(p.in_width, p.in_height)) {
+        p.slot(p.to)[to] = p.fill;
+        return;
+      }
       Rgb8 v;
-      const bool shown = p.kind == PassKind::bilinear ? transforms::smooth_pixel<transforms::LinearFilter>(
-                                                            p.inverse, p.in_width, p.in_height, x, y, at, v)
-                                                      : transforms::smooth_pixel<transforms::CubicFilter>(
-                                                            p.inverse, p.in_width, p.in_height, x, y, at, v);
-      p.slot(p.to)[to] = shown ? packed(v) : p.fill;
+      if (linear)
+        transforms::smooth_pixel_at<transforms::LinearFilter>(place.x, place.y, at, v);
+      else
+        transforms::smooth_pixel_at<transforms::CubicFilter>(place.x, place.y, at, v);
+      p.slot(p.to)[to] = packed(v);
     });
   }
 };

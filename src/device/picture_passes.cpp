@@ -5,6 +5,7 @@
 
 #include "transforms/box_blur.h"
 #include "transforms/color_rows.h"
+#include "transforms/resample_taps.h"
 
 namespace millrace::device {
 namespace {
@@ -38,6 +39,34 @@ class Compiler {
       p.fill = packed_fill(t.fill);
       p.move = move;
     });
+  }
+
+  // Pillow skips an axis whose size stays. The rule for the order of the axes is Pillow 13's, as in
+  // transforms/sample_plan.cpp.
+  void operator()(const ResizeStep& t) {
+    const PictureSize in = size_;
+    if (t.interpolation == Interpolation::nearest) {
+      const double step_x = static_cast<double>(in.width) / t.width,
+                   step_y = static_cast<double>(in.height) / t.height;
+      return add(PassKind::scale, {t.width, t.height},
+                 [&](Pass& p) { p.scale = {step_x * 0.5, step_x, step_y * 0.5, step_y}; });
+    }
+    const int64_t less_x = int64_t{in.width} - t.width, less_y = int64_t{in.height} - t.height;
+    const bool down_first = !t.of_tensor && less_y > 0 && less_y > 2 * less_x;
+    if (down_first) resize(PassKind::resize_down, t, in.height, t.height, {in.width, t.height});
+    if (less_x != 0) resize(PassKind::resize_across, t, in.width, t.width, {t.width, size_.height});
+    if (less_y != 0 && !down_first)
+      resize(PassKind::resize_down, t, in.height, t.height, {size_.width, t.height});
+  }
+
+  void operator()(const PerspectiveStep& t) {
+    add(t.interpolation == Interpolation::nearest    ? PassKind::nearest_perspective
+        : t.interpolation == Interpolation::bilinear ? PassKind::bilinear_perspective
+                                                     : PassKind::bicubic_perspective,
+        size_, [&](Pass& p) {
+          p.fill = packed_fill(t.fill);
+          std::copy(t.inverse.begin(), t.inverse.end(), p.inverse);
+        });
   }
 
   // As the CPU's plan chooses: maps to nearest pixels that only scale and move are looked up along the axes.
@@ -85,8 +114,8 @@ class Compiler {
             add(kind, size_, [&](Pass& p) { p.box = box; });
         return;
       }
+      case ColorChange::permute: return recolor({Change::Kind::permute, 0, static_cast<int32_t>(t.value)});
       case ColorChange::table:
-      case ColorChange::permute:
       case ColorChange::mix: return;  // not of a RecolorStep
     }
   }
@@ -182,6 +211,19 @@ class Compiler {
     slot_ = to;
   }
 
+  void resize(PassKind kind, const ResizeStep& t, int32_t in_size, int32_t size, PictureSize out) {
+    const int32_t shift =
+        t.of_tensor ? kFilterBits - transforms::tensor_weight_bits(t.interpolation, in_size, size) : 0;
+    const AxisResize axis{
+        size,  0,     in_size, size, taps_of(in_size, size, t.interpolation), t.interpolation,
+        false, false, shift};
+    const int64_t table = made_.table_entries;
+    made_.table_entries += axis_entries(axis);
+    add_pass(PassKind::resize_weights, slot_, size_, [&](Pass& p) { p.axis = axis; }).table = table;
+    add(kind, out, [&](Pass& p) { p.axis = axis; });
+    made_.passes.back().table = table;
+  }
+
   void weigh(PassKind kind, const std::vector<float>& weights, uint8_t to) {
     PicturePasses::Planned& planned =
         add_pass(kind, to, size_, [&](Pass& p) { p.taps = static_cast<int32_t>(weights.size()); });
@@ -238,6 +280,7 @@ std::optional<PictureStep> picture_step(const transforms::AugmentStep& step,
 
 PictureSize size_behind(const PictureStep& step, PictureSize in) {
   if (const auto* move = std::get_if<MoveStep>(&step)) return {move->box.width, move->box.height};
+  if (const auto* resize = std::get_if<ResizeStep>(&step)) return {resize->width, resize->height};
   return in;
 }
 
@@ -263,6 +306,8 @@ std::string why_not_steps(PictureSize first, std::span<const PictureStep> steps,
         return "a blur has an odd number of weights, of which half fit its picture of " + text_of(size);
     if (const auto* map = std::get_if<MapStep>(&step))
       if (map->interpolation > Interpolation::bicubic) return "maps are nearest, bilinear or bicubic";
+    if (const auto* map = std::get_if<PerspectiveStep>(&step))
+      if (map->interpolation > Interpolation::bicubic) return "perspectives are nearest, bilinear or bicubic";
     if (const auto* mix = std::get_if<MixStep>(&step))
       if (mix->params.copies.empty()) return "a mix has one copy or more";
     size = size_behind(step, size);

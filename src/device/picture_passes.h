@@ -16,15 +16,16 @@ namespace millrace::device {
 inline constexpr int64_t kMostGrowth = 8, kMostPasses = 256;
 
 struct PicturePasses {
-  // Pointers are empty; `levels` and `weights` say which of the picture's are meant.
+  // Pointers are empty; `levels`, `weights` and `table` say which of the picture's are meant.
   struct Planned {
     Pass pass;
     int32_t levels = -1;
-    int64_t weights = -1;
+    int64_t weights = -1, table = -1;
   };
   std::vector<Planned> passes;  // each needs the one before it
   std::vector<float> weights;
   int32_t slots = 1, levels = 0;
+  int64_t table_entries = 0;
   uint8_t result = 0;       // slot
   int64_t slot_pixels = 0;  // of the largest picture
   bool sums = false;

@@ -1,5 +1,5 @@
 // PictureStep: what happens to one picture of bytes behind its crop, resize and flips, decided: moves of
-// whole pixels, affine maps, changes of colour, blurs, AugMix.
+// whole pixels, other resizes, affine maps and perspectives, changes of colour, blurs, AugMix.
 //
 // Each makes a whole picture of the one before it, with the pixels of the CPU's transforms (src/transforms).
 // Plain values.
@@ -33,6 +33,19 @@ struct MapStep {
   std::array<uint8_t, 3> fill{};
 };
 
+struct PerspectiveStep {
+  transforms::Homography inverse{1, 0, 0, 0, 1, 0, 0, 0};
+  Interpolation interpolation = Interpolation::bilinear;  // nearest, bicubic
+  std::array<uint8_t, 3> fill{};
+};
+
+// By any filter, or to nearest pixels.
+struct ResizeStep {
+  int32_t width = 0, height = 0;
+  Interpolation interpolation = Interpolation::bilinear;
+  bool of_tensor = false;  // rounded as torch's resize of tensors; else as Pillow's
+};
+
 // All but `table` and `mix`.
 struct RecolorStep {
   transforms::ColorChange change = transforms::ColorChange::brightness;
@@ -46,7 +59,8 @@ struct BlurStep {
 
 using MixStep = transforms::PictureMix;
 
-using PictureStep = std::variant<MoveStep, MapStep, RecolorStep, BlurStep, MixStep>;
+using PictureStep =
+    std::variant<MoveStep, ResizeStep, MapStep, PerspectiveStep, RecolorStep, BlurStep, MixStep>;
 
 // What a step of a policy does; empty: nothing.
 std::optional<PictureStep> picture_step(const transforms::AugmentStep& step,

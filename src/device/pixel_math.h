@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "base/philox_rounds.h"
 #include "transforms/byte_pixels.h"
 
 namespace millrace::device {
@@ -120,13 +121,7 @@ struct Normals {
 };
 MILLRACE_BOTH inline Normals normals_of(uint64_t seed, uint32_t sample, uint64_t pixel) {
   uint32_t c[4] = {static_cast<uint32_t>(pixel), static_cast<uint32_t>(pixel >> 32), sample, 0};
-  uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];
-    const uint32_t next0 = static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0,
-                   next2 = static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1;
-    c[0] = next0, c[1] = static_cast<uint32_t>(p1), c[2] = next2, c[3] = static_cast<uint32_t>(p0);
-  }
+  base::philox_rounds(c, static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
   Normals out;
   for (int i = 0; i < 4; i += 2) {
     const float u = (static_cast<float>(c[i] >> 8) + 0.5f) * 0x1p-24f,

@@ -7,6 +7,7 @@ namespace millrace::device::reference {
 
 template <class Kernel>
 void launch(const Kernel& kernel) {
+  static_assert(sizeof(Kernel) <= kMostKernelBytes, "an argument of a kernel");  // seen without nvcc, too
   for_samples(kernel.samples.count, kernel.groups(), [&](int32_t i) {
     for (int64_t g = 0; g < kernel.groups(); ++g) kernel(i, g);
   });

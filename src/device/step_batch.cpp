@@ -9,16 +9,22 @@
 namespace millrace::device {
 namespace {
 
-size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
+size_t to_vectors(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 // Which kernel runs a pass; a round's launches come in this order.
-enum class Runner : uint8_t { pixels, maps, blurs, counts, tables };
-constexpr Runner kRunners[] = {Runner::pixels, Runner::maps, Runner::blurs, Runner::counts, Runner::tables};
+enum class Runner : uint8_t { pixels, maps, resizes, blurs, counts, tables };
+constexpr Runner kRunners[] = {Runner::pixels, Runner::maps,   Runner::resizes,
+                               Runner::blurs,  Runner::counts, Runner::tables};
 
 Runner runner_of(PassKind kind) {
   switch (kind) {
     case PassKind::bilinear:
-    case PassKind::bicubic: return Runner::maps;
+    case PassKind::bicubic:
+    case PassKind::bilinear_perspective:
+    case PassKind::bicubic_perspective: return Runner::maps;
+    case PassKind::resize_weights:
+    case PassKind::resize_across:
+    case PassKind::resize_down: return Runner::resizes;
     case PassKind::box_across:
     case PassKind::box_down:
     case PassKind::weigh_down:
@@ -36,6 +42,7 @@ void run_passes(Runner runner, const PassKernel& passes, const Place& place) {
   switch (runner) {
     case Runner::pixels: return launch(PixelKernel{passes}, place);
     case Runner::maps: return launch(MapKernel{passes}, place);
+    case Runner::resizes: return launch(ResizeKernel{passes}, place);
     case Runner::blurs: return launch(BlurKernel{passes}, place);
     case Runner::counts: return count_levels(CountKernel{passes}, place);
     case Runner::tables: return launch(TableKernel{passes}, place);
@@ -58,26 +65,29 @@ void upload(const void* from, size_t bytes, uint8_t* to, const Place& place) {
 
 static_assert(alignof(Pass) <= 16 && sizeof(Pass) % alignof(Levels) == 0 &&
                   sizeof(Levels) % alignof(float) == 0,
-              "one behind the other, aligned");
+              "one behind the other, to_vectors");
 static_assert(std::is_trivially_copyable_v<Pass>, "uploaded as words");
 
 void StepBatch::add(int32_t sample, transforms::PictureSize first, std::span<const PictureStep> steps) {
-  Picture& p = pictures_.emplace_back(Picture{sample, first, passes_of(first, steps), 0, 0, 0, 0});
+  Picture& p = pictures_.emplace_back(Picture{sample, first, passes_of(first, steps), 0, 0, 0, 0, 0});
   const auto pixels = static_cast<size_t>(p.made.slot_pixels);
   p.pixels = picture_bytes_;
-  picture_bytes_ += aligned(pixels * static_cast<size_t>(p.made.slots) * sizeof(uint32_t));
+  picture_bytes_ += to_vectors(pixels * static_cast<size_t>(p.made.slots) * sizeof(uint32_t));
   p.sums = picture_bytes_;
-  if (p.made.sums) picture_bytes_ += aligned(3 * pixels * sizeof(float));
+  if (p.made.sums) picture_bytes_ += to_vectors(3 * pixels * sizeof(float));
   p.levels = levels_;
   levels_ += static_cast<size_t>(p.made.levels);
   p.weights = weights_;
   weights_ += p.made.weights.size();
+  p.table = table_entries_;
+  table_entries_ += static_cast<size_t>(p.made.table_entries);
   passes_ += p.made.passes.size() + 1;
 }
 
 size_t StepBatch::levels_begin() const { return picture_bytes_ + passes_ * sizeof(Pass); }
 size_t StepBatch::weights_begin() const { return levels_begin() + levels_ * sizeof(Levels); }
-size_t StepBatch::bytes() const { return weights_begin() + aligned(weights_ * sizeof(float)); }
+size_t StepBatch::tables_begin() const { return weights_begin() + weights_ * sizeof(float); }
+size_t StepBatch::bytes() const { return to_vectors(tables_begin() + table_entries_ * sizeof(int32_t)); }
 
 uint32_t* StepBatch::picture(size_t n, void* memory) const {
   return reinterpret_cast<uint32_t*>(static_cast<uint8_t*>(memory) + pictures_[n].pixels);
@@ -93,6 +103,8 @@ Pass StepBatch::placed(const Picture& picture, const PicturePasses::Planned& pla
     p.levels = reinterpret_cast<Levels*>(memory + levels_begin()) + picture.levels + planned.levels;
   if (planned.weights >= 0)
     p.weights = reinterpret_cast<const float*>(memory + weights_begin()) + picture.weights + planned.weights;
+  if (planned.table >= 0)
+    p.table = reinterpret_cast<int32_t*>(memory + tables_begin()) + picture.table + planned.table;
   return p;
 }
 

@@ -37,14 +37,15 @@ class StepBatch {
     transforms::PictureSize first;
     PicturePasses made;
     size_t pixels, sums;  // where its slots and sums begin in the memory, in bytes
-    size_t levels, weights;
+    size_t levels, weights, table;
   };
   size_t levels_begin() const;
   size_t weights_begin() const;
+  size_t tables_begin() const;
   Pass placed(const Picture& picture, const PicturePasses::Planned& planned, uint8_t* memory) const;
 
   std::vector<Picture> pictures_;
-  size_t picture_bytes_ = 0, levels_ = 0, weights_ = 0,
+  size_t picture_bytes_ = 0, levels_ = 0, weights_ = 0, table_entries_ = 0,
          passes_ = 0;  // one of each picture stores it
 };
 

@@ -1,8 +1,9 @@
 // FileMappings: which files stretches of this process's memory are mapped from, whoever mapped them.
 //
 // A tensor or array does not say that its memory is a file's, and reading one that was cut short is SIGBUS:
-// so the system is asked, once, when the first address is looked for (some 0.5 ms in a process with torch).
-// Mappings made later are not seen. One thread at a time.
+// so the system is asked. New systems say of one address that no file is behind it; the list of all mappings
+// is read once, for the first address of a file (some 1 ms in a process with torch). Mappings made after that
+// are not seen. One thread at a time.
 #pragma once
 
 #include <sys/types.h>

@@ -78,8 +78,8 @@ struct LeftPicture final : RowAside {
       share;  // outlives its loader with the pictures that a device still reads
   const DecodeShare::Bytes bytes;
   io::FileBuffer file;
-  base::Rect region;                  // of the stored picture, to be decoded
-  device::Augmentation augmentation;  // of the region
+  base::Rect region;                        // of the stored picture, to be decoded
+  std::vector<device::Augmentation> views;  // of the region, one for each
 };
 
 }  // namespace millrace::loader

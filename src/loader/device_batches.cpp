@@ -16,13 +16,13 @@ std::vector<double> of_three(const std::vector<double>& values) {
 
 }  // namespace
 
-DeviceBatches::DeviceBatches(std::shared_ptr<const transforms::ImagePipeline> pipeline,
-                             std::shared_ptr<device::Device> device, DeviceDecoding decoding,
-                             std::shared_ptr<DecodeShare> share)
+DeviceBatches::DeviceBatches(const Views& views, std::shared_ptr<device::Device> device,
+                             DeviceDecoding decoding, std::shared_ptr<DecodeShare> share)
     : device_(std::move(device)), share_(std::move(share)), copier_(device_), decoding_(std::move(decoding)) {
-  if (const auto& normalize = pipeline->chain().normalize) {
-    mean_ = of_three(normalize->mean);
-    std_ = of_three(normalize->std);
+  for (const auto& view : views) {
+    Normalization& made = normalizations_.emplace_back();
+    if (const auto& normalize = view->chain().normalize)
+      made = {of_three(normalize->mean), of_three(normalize->std)};
   }
 }
 
@@ -51,7 +51,8 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
   decoded_.ticket = copier_.seal();
 
   decoded_.pictures.resize(static_cast<size_t>(task.rows));
-  decoded_.augmentations.resize(static_cast<size_t>(task.rows));
+  decoded_.augmentations.assign(normalizations_.size(),
+                                std::vector<device::Augmentation>(static_cast<size_t>(task.rows)));
   for (size_t i = 0; i < rows.size(); ++i) {
     const device::JpegResult& result = results[i];
     if (!result.problem.empty()) {
@@ -61,7 +62,8 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
     const auto row = static_cast<size_t>(rows[i]);
     decoded_.pictures[row] = {static_cast<const uint8_t*>(decoded_.memory->data()) + result.offset,
                               result.width, result.height, result.pitch_bytes, 3};
-    decoded_.augmentations[row] = static_cast<const LeftPicture&>(*(*asides)[row]).augmentation;
+    auto& left = static_cast<LeftPicture&>(*(*asides)[row]);
+    for (size_t v = 0; v < left.views.size(); ++v) decoded_.augmentations[v][row] = std::move(left.views[v]);
     ++decoded_.count;
   }
   return again;
@@ -70,32 +72,25 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
 device::BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out) {
   const trace::TraceRange range("batch on device");
   const int64_t start = base::now_ns();
-  const size_t row_bytes = static_cast<size_t>(batch.shape.channels) *
-                           static_cast<size_t>(batch.shape.height) * static_cast<size_t>(batch.shape.width) *
-                           base::dtype_bytes(batch.type);
   out.id = batch.id;
   out.rows = batch.rows;
-  out.shape = batch.shape;
   out.type = batch.type;
   out.keys = std::move(batch.keys);
   const device::HostBlock labels{batch.labels.data(), batch.labels.size() * sizeof(int64_t), nullptr, false};
   out.labels = copier_.copy({&labels, 1}).front();
-  out.images = {device_->allocate(static_cast<size_t>(batch.rows) * row_bytes, copier_.stream()), 0};
-  const device::BatchImages images{out.images.data(),  batch.type,        batch.rows, batch.shape.channels,
-                                   batch.shape.height, batch.shape.width, false};
-
   const auto slot = std::make_shared<core::Lease>(std::move(batch.images));
   copier_.keep(slot);
-  for (int64_t first = 0, end = 0; first < batch.rows;
-       first = end) {  // runs of rows that come from the same side
-    while (end < batch.rows && is_decoded(end) == is_decoded(first)) ++end;
-    const size_t offset = static_cast<size_t>(first) * row_bytes,
-                 bytes = static_cast<size_t>(end - first) * row_bytes;
-    if (is_decoded(first))
-      augment(first, end, images);
-    else
-      device_->copy_to_device(static_cast<uint8_t*>(images.data) + offset, slot->data() + offset, bytes,
-                              copier_.stream());
+  const std::vector<transforms::OutputShape> shapes =
+      batch.parts.empty() ? std::vector{batch.shape} : batch.parts;
+  size_t from = 0;
+  for (const transforms::OutputShape& shape : shapes) {
+    const size_t row_bytes = static_cast<size_t>(shape.elements()) * base::dtype_bytes(batch.type);
+    DeviceBatch::View& view = out.views.emplace_back();
+    view.shape = shape;
+    view.images = {device_->allocate(static_cast<size_t>(batch.rows) * row_bytes, copier_.stream()), 0};
+    fill(out.views.size() - 1, *slot, from,
+         {view.images.data(), batch.type, batch.rows, shape.channels, shape.height, shape.width, false});
+    from += static_cast<size_t>(batch.block_rows) * row_bytes;
   }
   const device::BatchCopier::Ticket ticket = copier_.seal();
   const OnStream mine{decoded_.ticket, ticket, decoded_.count, batch.rows, decoded_.start_ns, start};
@@ -104,19 +99,34 @@ device::BatchCopier::Ticket DeviceBatches::finish(Batch batch, DeviceBatch& out)
   return ticket;
 }
 
+void DeviceBatches::fill(size_t view, const core::Lease& slot, size_t from, const device::BatchImages& rows) {
+  const size_t row_bytes = static_cast<size_t>(rows.element(1, 0, 0)) * device::element_bytes(rows.type);
+  for (int64_t first = 0, end = 0; first < rows.n;
+       first = end) {  // runs of rows that come from the same side
+    while (end < rows.n && is_decoded(end) == is_decoded(first)) ++end;
+    const size_t offset = static_cast<size_t>(first) * row_bytes;
+    if (is_decoded(first))
+      augment(view, first, end, rows);
+    else
+      device_->copy_to_device(static_cast<uint8_t*>(rows.data) + offset, slot.data() + from + offset,
+                              static_cast<size_t>(end - first) * row_bytes, copier_.stream());
+  }
+}
+
 // Rows `first` to `end` of the batch, all decoded.
-void DeviceBatches::augment(int64_t first, int64_t end, const device::BatchImages& batch) {
+void DeviceBatches::augment(size_t view, int64_t first, int64_t end, const device::BatchImages& batch) {
   const auto count = static_cast<size_t>(end - first);
   const std::span pictures = std::span(decoded_.pictures).subspan(static_cast<size_t>(first), count);
   const std::span augmentations =
-      std::span(decoded_.augmentations).subspan(static_cast<size_t>(first), count);
+      std::span(decoded_.augmentations[view]).subspan(static_cast<size_t>(first), count);
   const auto workspace =
       device_->allocate(device::fused_workspace_bytes(augmentations, batch.h, batch.w), copier_.stream());
   device::BatchImages rows = batch;
   rows.data =
       static_cast<uint8_t*>(batch.data) + batch.element(first, 0, 0) * device::element_bytes(batch.type);
   rows.n = end - first;
-  decoding_.augment(pictures, augmentations, mean_, std_, rows, workspace->data(),
+  const auto& [mean, std] = normalizations_[view];
+  decoding_.augment(pictures, augmentations, mean, std, rows, workspace->data(),
                     device_->native_stream(copier_.stream()));
 }
 

@@ -23,8 +23,9 @@ namespace millrace::loader {
 
 class DeviceBatches {
  public:
-  DeviceBatches(std::shared_ptr<const transforms::ImagePipeline> pipeline,
-                std::shared_ptr<device::Device> device, DeviceDecoding decoding,
+  using Views = std::vector<std::shared_ptr<const transforms::ImagePipeline>>;
+
+  DeviceBatches(const Views& views, std::shared_ptr<device::Device> device, DeviceDecoding decoding,
                 std::shared_ptr<DecodeShare> share);
 
   // Queues the decoding of the task's asides; returns the rows whose pictures the decoder cannot do.
@@ -44,8 +45,8 @@ class DeviceBatches {
   struct Decoded {
     std::shared_ptr<device::DeviceMemory> memory;
     std::vector<device::DecodedPicture> pictures;
-    std::vector<device::Augmentation> augmentations;
-    device::BatchCopier::Ticket ticket;  // behind the decoding
+    std::vector<std::vector<device::Augmentation>> augmentations;  // of each view, by row
+    device::BatchCopier::Ticket ticket;                            // behind the decoding
     int64_t count = 0, start_ns = 0;
   };
   struct OnStream {
@@ -57,11 +58,16 @@ class DeviceBatches {
     return static_cast<size_t>(row) < decoded_.pictures.size() &&
            decoded_.pictures[static_cast<size_t>(row)].pixels != nullptr;
   }
-  void augment(int64_t first, int64_t end, const device::BatchImages& batch);
+  // `rows`: a whole batch of what lies in the slot from `from` on, as dense.
+  void fill(size_t view, const core::Lease& slot, size_t from, const device::BatchImages& rows);
+  void augment(size_t view, int64_t first, int64_t end, const device::BatchImages& batch);
 
   const std::shared_ptr<device::Device> device_;
   const std::shared_ptr<DecodeShare> share_;
-  std::vector<double> mean_, std_;  // of three channels, or none
+  struct Normalization {
+    std::vector<double> mean, std;  // of three channels, or none
+  };
+  std::vector<Normalization> normalizations_;  // of each view
   device::BatchCopier copier_;
   DeviceDecoding
       decoding_;  // its decoder ends, and with it what it enqueued, before the copier lets go of files

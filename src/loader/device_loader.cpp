@@ -35,7 +35,7 @@ class DeviceLoader::Impl {
        std::shared_ptr<device::Device> device, DeviceDecoding decoding)
       : options_(options), share_(std::make_shared<DecodeShare>(
                                options.balances, std::max(1, options.loader.threads), options.decoded_bytes)),
-        batches_(dataset->views.front(), device, std::move(decoding), share_), device_(std::move(device)),
+        batches_(dataset->views, device, std::move(decoding), share_), device_(std::move(device)),
         engine_(source(std::move(dataset)), engine_options(options)) {
     threads_.start("millrace-device", [this] { run(); });
   }
@@ -105,7 +105,8 @@ class DeviceLoader::Impl {
     if (made->end) return Status::end;
     if (made->error) std::rethrow_exception(made->error);
     out = std::move(made->batch);
-    const device::DeviceBlock blocks[] = {out.images, out.labels};
+    std::vector<device::DeviceBlock> blocks{out.labels};
+    for (const DeviceBatch::View& view : out.views) blocks.push_back(view.images);
     batches_.copier().hand_out(made->ticket, blocks, device_->current_stream());
     const std::lock_guard lock(mutex_);
     used_tickets_.push_back(std::move(made->ticket));
@@ -168,16 +169,10 @@ class DeviceLoader::Impl {
   };
 
   RowSource source(std::shared_ptr<const ImageDataset> dataset) {
-    RowSource result;
-    result.size = dataset->files->size();
-    result.type = dataset->pipeline().output_type();
-    result.fixed_shape = dataset->pipeline().fixed_shape();
-    result.labels = dataset->labels;
+    RowSource result = picture_rows(dataset);
+    result.make_whole_maker = std::move(result.make_maker);
     result.make_maker = [dataset, share = share_](trace::StageTimes* times) {
       return std::make_unique<Worker>(dataset, times, share);
-    };
-    result.make_whole_maker = [dataset](trace::StageTimes* times) {
-      return std::make_unique<Worker>(dataset, times);
     };
     result.complete = [this](BatchTask& task) {
       const trace::StageScope scope(trace::Stage::decode);
@@ -277,10 +272,9 @@ class DeviceLoader::Impl {
 DeviceLoader::DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options,
                            std::shared_ptr<device::Device> device, DeviceDecoding decoding)
     : generation_(core::fork_generation()) {
-  if (dataset->views.size() > 1)
-    throw Error(ErrorKind::invalid_argument, "several views of a picture are made on the CPU only");
-  if (const std::string reason = device::why_not_fused(dataset->pipeline()); !reason.empty())
-    throw Error(ErrorKind::invalid_argument, "the transforms cannot be done on a device: " + reason);
+  for (const auto& view : dataset->views)
+    if (const std::string reason = device::why_not_fused(*view); !reason.empty())
+      throw Error(ErrorKind::invalid_argument, "the transforms cannot be done on a device: " + reason);
   impl_ = std::make_unique<Impl>(std::move(dataset), options, std::move(device), std::move(decoding));
 }
 

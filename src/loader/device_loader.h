@@ -65,10 +65,13 @@ struct DeviceLoaderOptions {
 };
 
 struct DeviceBatch {
+  struct View {
+    transforms::OutputShape shape;  // of one row
+    device::DeviceBlock images;     // rows x shape elements, dense
+  };
   int64_t id = 0, rows = 0;
-  transforms::OutputShape shape;  // of one row
   base::DType type = base::DType::f32;
-  device::DeviceBlock images;  // rows x shape elements, dense
+  std::vector<View> views;     // of a picture: one, or several
   device::DeviceBlock labels;  // rows of i64
   std::vector<RowKey> keys;    // as Batch has them
 };
@@ -77,7 +80,8 @@ class DeviceLoader {
  public:
   using Status = DataLoader::Status;
 
-  // Throws Error(invalid_argument) for a chain that why_not_fused() names a reason for.
+  // Throws Error(invalid_argument) for views of which why_not_fused() names a reason for one, or that do not
+  // fit together.
   DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options,
                std::shared_ptr<device::Device> device, DeviceDecoding decoding);
   ~DeviceLoader();

@@ -138,21 +138,30 @@ base::ImageView Worker::Impl::copied(base::Rect part) {
 std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
   const codecs::JpegHeader* const header = picture.jpeg();
   if (!header || !device_can(*header, file.bytes())) return nullptr;
-  std::optional<device::Augmentation> augmentation =
-      device::augmentation_of(dataset->pipeline().chain(), {header->width, header->height}, views[0].params);
-  if (!augmentation) return nullptr;
-  const base::Rect crop = augmentation->crop;
-  if (crop.width > kMostReduction * augmentation->width ||
-      crop.height > kMostReduction * augmentation->height)
-    return nullptr;
+  std::vector<device::Augmentation> made;
+  base::Rect all{};  // that is to be decoded
+  for (size_t v = 0; v < views.size(); ++v) {
+    auto augmentation =
+        device::augmentation_of(dataset->views[v]->chain(), {header->width, header->height}, views[v].params);
+    if (!augmentation) return nullptr;
+    const base::Rect& crop = augmentation->crop;
+    if (crop.width > kMostReduction * augmentation->width ||
+        crop.height > kMostReduction * augmentation->height)
+      return nullptr;
+    all = v == 0 ? crop : around(all, crop);
+    made.push_back(std::move(*augmentation));
+  }
   const size_t decoded =
-      static_cast<size_t>(crop.width) * static_cast<size_t>(crop.height) * 3 + kDecodedAlignment;
+      static_cast<size_t>(all.width) * static_cast<size_t>(all.height) * 3 + kDecodedAlignment;
   const DecodeShare::Bytes bytes{decoded, file.capacity()};
   if (!share->take(bytes)) return nullptr;
   auto result = std::make_unique<LeftPicture>(share, bytes);
-  result->region = crop;
-  augmentation->crop = {0, 0, crop.width, crop.height};
-  result->augmentation = *augmentation;
+  result->region = all;
+  for (device::Augmentation& augmentation : made) {
+    augmentation.crop.left -= all.left;
+    augmentation.crop.top -= all.top;
+  }
+  result->views = std::move(made);
   return result;
 }
 
@@ -184,6 +193,36 @@ void Worker::Impl::finish_half(transforms::HalfRow& out) {
   const base::ImageView view = decoded();
   const trace::StageTimer timer(times, trace::Stage::transform);
   dataset->pipeline().apply_unmixed(view, *views[0].scratch, out);
+}
+
+namespace {
+
+transforms::OutputShape whole_row(std::span<const transforms::OutputShape> parts) {
+  int64_t elements = 0;
+  for (const transforms::OutputShape& part : parts) elements += part.elements();
+  if (elements > INT32_MAX)
+    throw Error(ErrorKind::invalid_argument, "the views of a picture have " + std::to_string(elements) +
+                                                 " elements together, more than fit a row");
+  return {1, 1, static_cast<int32_t>(elements)};
+}
+
+}  // namespace
+
+RowSource picture_rows(const std::shared_ptr<const ImageDataset>& dataset) {
+  if (!dataset->labels.empty() && std::cmp_not_equal(dataset->labels.size(), dataset->files->size()))
+    throw Error(ErrorKind::invalid_argument, "the dataset has " + std::to_string(dataset->files->size()) +
+                                                 " files but " + std::to_string(dataset->labels.size()) +
+                                                 " labels");
+  RowSource source;
+  source.size = dataset->files->size();
+  source.type = dataset->pipeline().output_type();
+  source.parts = dataset->parts();
+  source.fixed_shape = source.parts.empty() ? dataset->pipeline().fixed_shape() : whole_row(source.parts);
+  source.labels = dataset->labels;
+  source.make_maker = [dataset](trace::StageTimes* times) {
+    return std::make_unique<Worker>(dataset, times);
+  };
+  return source;
 }
 
 Worker::Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* times,

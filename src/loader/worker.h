@@ -41,4 +41,8 @@ class Worker final : public RowMaker {
   std::unique_ptr<Impl> impl_;
 };
 
+// The rows of a dataset, made by Workers that leave nothing aside. Throws Error(invalid_argument) for labels
+// or views that do not fit.
+RowSource picture_rows(const std::shared_ptr<const ImageDataset>& dataset);
+
 }  // namespace millrace::loader

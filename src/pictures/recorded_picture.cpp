@@ -250,6 +250,16 @@ RecordedPicture RecordedPicture::crop(base::Rect box) const {
   return result;
 }
 
+RecordedPicture RecordedPicture::pad(const std::array<int32_t, 4>& padding,
+                                     std::array<uint8_t, 3> fill) const {
+  Frame frame;
+  frame.padding = padding;
+  frame.fill = fill;
+  RecordedPicture result = *this;
+  result.add(frame, nullptr);
+  return result;
+}
+
 RecordedPicture RecordedPicture::resize(const transforms::BoxResize& how) const {
   RecordedPicture result = *this;
   result.add(how, nullptr);
@@ -286,6 +296,14 @@ RecordedPicture RecordedPicture::recolor(transforms::ColorOp op, double factor) 
   }
   RecordedPicture result = *this;
   result.add(ColorJitter{}, &decided);
+  return result;
+}
+
+RecordedPicture RecordedPicture::permute(const std::array<uint8_t, 3>& from) const {
+  OpParams decided = decision(OpParams::Kind::distort);
+  decided.permutation = static_cast<uint8_t>(from[0] | from[1] << 2 | from[2] << 4);
+  RecordedPicture result = *this;
+  result.add(PhotometricDistort{}, &decided);
   return result;
 }
 

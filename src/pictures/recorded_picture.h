@@ -60,7 +60,11 @@ class RecordedPicture {
   RecordedPicture in(Mode mode) const;
   RecordedPicture recolor(transforms::ColorOp op,
                           double factor) const;  // factors as ColorJitterParams has them
+  // Channel c becomes what channel from[c] was; a permutation of 0, 1, 2.
+  RecordedPicture permute(const std::array<uint8_t, 3>& from) const;
   RecordedPicture point(const std::array<uint8_t, 3 * 256>& table) const;
+  // Sides of `padding`: left, top, right, bottom; >= 0.
+  RecordedPicture pad(const std::array<int32_t, 4>& padding, std::array<uint8_t, 3> fill) const;
   // Keeps its size; positions are those of Pillow's AFFINE. `interpolation`: nearest, bilinear or bicubic.
   RecordedPicture map(const transforms::InverseAffine& inverse, Interpolation interpolation,
                       std::array<uint8_t, 3> fill) const;
@@ -71,7 +75,7 @@ class RecordedPicture {
   enum class Layout : uint8_t { grey, rgb, bgr, rgbx };
   static int bytes_of(Layout layout);
   void render(Layout layout, uint8_t* out) const;
-  // table.planes planes of table.type; one is meant for grey pictures.
+  // table.planes planes of table.type, or rows of interleaved ones; one is meant for grey pictures.
   void render(const transforms::ValueTable& table, void* out) const;
 
   // How often each byte occurs, by channel; a grey picture has one channel that counts.

@@ -13,18 +13,25 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <random>
 #include <span>
+
+#include "samplers/mersenne_twister.h"
 
 namespace millrace::samplers {
 
 class RandomPermutation {
  public:
   RandomPermutation(int64_t n, uint64_t seed);  // throws Error(invalid_argument) for n < 0
+  // The same from where a generator stands, which does not move.
+  RandomPermutation(int64_t n, const MersenneTwister& engine);
+
+  static int64_t words(int64_t n);  // that one permutation takes from the generator
 
   // out[i] = the element at positions[i]. Throws Error(out_of_range) for a negative position, or any when n
   // is 0.
   void at(std::span<const int64_t> positions, std::span<int64_t> out);
+  // The same of positions that follow each other, in half of the time: out[i] = the element at first + i.
+  void read(int64_t first, std::span<int64_t> out);
 
   int64_t size() const { return size_; }
 
@@ -33,8 +40,11 @@ class RandomPermutation {
     void operator()(void* memory) const { std::free(memory); }
   };
 
+  void check(int64_t position) const;
   template <class Place>
-  void read(std::span<const int64_t> positions, std::span<int64_t> out);
+  void look_up(std::span<const int64_t> positions, std::span<int64_t> out);
+  template <class Place>
+  void read_on(int64_t first, std::span<int64_t> out);
   template <class Place>
   void draw_until(int64_t end);  // elements of this round before `end` become final
   template <class Place>
@@ -44,8 +54,8 @@ class RandomPermutation {
   void start_round();
 
   int64_t size_;
-  uint64_t seed_;
-  std::mt19937 engine_;  // torch's engine too, seeded with the low 32 bits
+  MersenneTwister start_;  // torch's generator, seeded with the low 32 bits
+  MersenneTwister engine_;
   std::unique_ptr<void, Free> places_;
   int64_t round_ = 0, drawn_ = 0;  // which permutation; its elements that are final
 };

@@ -16,8 +16,8 @@
 namespace millrace::sources {
 namespace {
 
-constexpr std::string_view kMagic = "millrace tar index 2\n", kWithoutMark = "millrace tar index 1\n";
-static_assert(kMagic.size() == kWithoutMark.size());
+constexpr std::string_view kMark = "millrace tar index 2\n", kWithoutMark = "millrace tar index 1\n";
+static_assert(kMark.size() == kWithoutMark.size());
 
 // As Python's int() reads it, but for underscores and digits of other scripts: these stay files without a
 // number.
@@ -142,7 +142,7 @@ const TarIndex::File* TarIndex::find(int64_t sample, std::span<const std::string
 std::vector<uint8_t> TarIndex::encode(uint64_t mark) const {
   std::vector<uint8_t> bytes;
   bytes.reserve(64 + keys_.memory_bytes() + static_cast<size_t>(size()) * 16 + files_.size() * 32);
-  put(bytes, kMagic.data(), kMagic.size());
+  put(bytes, kMark.data(), kMark.size());
   put(bytes, shard_bytes_);
   put(bytes, static_cast<int64_t>(mark));
   put(bytes, static_cast<int64_t>(suffixes_.size()));
@@ -171,17 +171,17 @@ TarIndex TarIndex::load(const std::string& path) {
   io::read_file(path, file);
   const std::span<const uint8_t> all = file.bytes();
   Decoder decoder(all, path);
-  if (all.size() < kMagic.size() + sizeof(uint64_t)) decoder.fail();
+  if (all.size() < kMark.size() + sizeof(uint64_t)) decoder.fail();
   const auto body = all.first(all.size() - sizeof(uint64_t));
   uint64_t sum;
   std::memcpy(&sum, all.data() + body.size(), sizeof sum);
-  const std::string_view magic(reinterpret_cast<const char*>(all.data()), kMagic.size());
-  if ((magic != kMagic && magic != kWithoutMark) || sum != io::checksum(body)) decoder.fail();
+  const std::string_view magic(reinterpret_cast<const char*>(all.data()), kMark.size());
+  if ((magic != kMark && magic != kWithoutMark) || sum != io::checksum(body)) decoder.fail();
 
-  decoder.keep(body.subspan(kMagic.size()));
+  decoder.keep(body.subspan(kMark.size()));
   TarIndex index;
   index.shard_bytes_ = decoder.number(0, INT64_MAX);
-  if (magic == kMagic) index.mark_ = static_cast<uint64_t>(decoder.number(INT64_MIN, INT64_MAX));
+  if (magic == kMark) index.mark_ = static_cast<uint64_t>(decoder.number(INT64_MIN, INT64_MAX));
   for (int64_t i = decoder.count(8); i > 0; --i) index.suffixes_.emplace_back(decoder.text());
   const int64_t suffixes = static_cast<int64_t>(index.suffixes_.size());
   for (int64_t samples = decoder.count(16); samples > 0; --samples) {

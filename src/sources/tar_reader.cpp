@@ -20,7 +20,7 @@ constexpr const char* kDamaged = "; it was cut short or damaged, copy it again o
 struct Field {
   size_t offset, size;
 };
-constexpr Field kName{0, 100}, kSize{124, 12}, kChecksum{148, 8}, kMagic{257, 6}, kPrefix{345, 155};
+constexpr Field kName{0, 100}, kSize{124, 12}, kChecksum{148, 8}, kPosix{257, 6}, kPrefix{345, 155};
 constexpr size_t kType = 156;
 
 std::string_view text(const uint8_t* block, Field field) {
@@ -65,7 +65,7 @@ bool checksum_is_right(const uint8_t* block) {
 
 std::string name_of(const uint8_t* block) {
   const std::string_view name = text(block, kName);
-  const bool posix = std::memcmp(block + kMagic.offset, "ustar\0", kMagic.size) == 0;
+  const bool posix = std::memcmp(block + kPosix.offset, "ustar\0", kPosix.size) == 0;
   const std::string_view prefix = posix ? text(block, kPrefix) : std::string_view();
   return prefix.empty() ? std::string(name) : std::string(prefix) + "/" + std::string(name);
 }

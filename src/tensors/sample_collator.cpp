@@ -17,7 +17,7 @@ namespace {
 namespace py = pybind11;
 
 // From here on torch stacks: without the GIL, and by several threads.
-constexpr size_t kLargeRow = size_t{4} << 10, kLargeBatch = size_t{256} << 10;
+constexpr size_t kWideRow = size_t{4} << 10, kLargeBatch = size_t{256} << 10;
 
 class SampleCollator final : SampleTree {
  public:
@@ -64,7 +64,7 @@ class SampleCollator final : SampleTree {
 
   bool stacks(const Node& node) const {
     return node.pieces ||
-           (node.row_bytes >= kLargeRow && node.row_bytes * static_cast<size_t>(count_) >= kLargeBatch);
+           (node.row_bytes >= kWideRow && node.row_bytes * static_cast<size_t>(count_) >= kLargeBatch);
   }
 
   void stack_later(Node& node, const TensorView& values, PyObject* owner) {

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "tensors/torch_api.h"
+
 namespace millrace::tensors {
 namespace {
 
@@ -33,6 +35,21 @@ bool is_exactly(PyObject* value, const py::object& type) {
 
 bool is_named_tuple(PyObject* value) {
   return PyTuple_Check(value) && !PyTuple_CheckExact(value) && PyObject_HasAttrString(value, "_fields") == 1;
+}
+
+// torchvision's Image as the plain tensor that torch.stack() takes it for, unless the program has asked for
+// results that are Images, too. Null for everything else.
+py::object plain_image(PyObject* value) {
+  PyTypeObject* const tensor = torch_api().tensor;
+  if (!PyObject_TypeCheck(value, tensor)) return {};
+  const auto module = [](const char* name) {
+    return py::handle(PyDict_GetItemString(PyImport_GetModuleDict(), name));
+  };
+  const py::handle types = module("torchvision.tv_tensors"),
+                   results = module("torchvision.tv_tensors._torch_function_helpers");
+  if (!types || !results || !is_exactly(value, py::getattr(types, "Image", py::none()))) return {};
+  if (!py::getattr(results, "_TORCHFUNCTION_SUBCLASS", py::none()).is(py::bool_(false))) return {};
+  return py::handle(value).attr("as_subclass")(py::handle(reinterpret_cast<PyObject*>(tensor)));
 }
 
 // numpy's view of the bytes of a scalar, or of an array; strides and all.
@@ -114,6 +131,7 @@ bool SampleTree::build(Node& node, PyObject* value, bool in_sequence, int depth)
     node.kind = PyTuple_CheckExact(value) ? Kind::tuple : Kind::list;
     return build_children(node, value, depth);
   }
+  if (const py::object image = plain_image(value)) return build(node, image.ptr(), in_sequence, depth + 1);
   if (is_named_tuple(value)) {
     node.kind = Kind::named;
     node.type = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(Py_TYPE(value)));
@@ -131,8 +149,11 @@ bool SampleTree::build(Node& node, PyObject* value, bool in_sequence, int depth)
 
 bool SampleTree::write_tensor(Node& node, PyObject* value) {
   TensorView view;
-  if (!read_plain_again(value, view) || view.type != node.element || !view.has_sizes(node.sizes))
-    return false;
+  if (!read_plain_again(value, view)) {
+    const py::object image = plain_image(value);
+    return image && write_tensor(node, image.ptr());
+  }
+  if (view.type != node.element || !view.has_sizes(node.sizes)) return false;
   if (view.is_contiguous())
     put_row(node, view.data, value);
   else

@@ -41,17 +41,48 @@ const SecondOwner& second_owner() {
   return found;
 }
 
+// Methods of tensors and storages, by names that are made once: that takes a third of the time.
+struct Names {
+  PyObject* untyped_storage = PyUnicode_InternFromString("untyped_storage");
+  PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
+  PyObject* nbytes = PyUnicode_InternFromString("nbytes");
+  PyObject* resizable = PyUnicode_InternFromString("resizable");
+  PyObject* is_shared = PyUnicode_InternFromString("is_shared");
+  PyObject* is_pinned = PyUnicode_InternFromString("is_pinned");
+  PyObject* cdata = PyUnicode_InternFromString("_cdata");
+};
+
+const Names& names() {
+  static const Names& made = *new Names;
+  return made;
+}
+
+py::object asked(PyObject* object, PyObject* method) {
+  PyObject* const answer = PyObject_CallMethodNoArgs(object, method);
+  if (answer == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(answer);
+}
+
+bool says_yes(PyObject* object, PyObject* method) { return asked(object, method).ptr() == Py_True; }
+
+template <class T>
+T number(PyObject* object, PyObject* method) {
+  return py::cast<T>(asked(object, method));
+}
+
 // A storage of its own over the same memory, which ends with the last of the two; null, where that cannot be
 // had.
 PyObject* second_storage(const py::object& storage) {
   if (!can_hold_memory()) return nullptr;
-  const Storage first(PyLong_AsVoidPtr(py::object(storage.attr("_cdata")).ptr()));
+  const auto address = py::reinterpret_steal<py::object>(PyObject_GetAttr(storage.ptr(), names().cdata));
+  if (!address) throw py::error_already_set();
+  const Storage first(PyLong_AsVoidPtr(address.ptr()));
   PyObject* const wrapped = second_owner().wrap(second_owner().make(first));
   if (wrapped == nullptr) throw py::error_already_set();
   return wrapped;
 }
 
-py::object storage_of(PyObject* tensor) { return py::handle(tensor).attr("untyped_storage")(); }
+py::object storage_of(PyObject* tensor) { return asked(tensor, names().untyped_storage); }
 
 }  // namespace
 
@@ -72,29 +103,27 @@ bool is_in_place(PyObject* object, const TensorField& form, const collate::RowTa
          (view.data != nullptr || view.elements() == 0) && !torch_api().requires_grad(object);
 }
 
-bool is_cut_short(PyObject* object) {
+MemoryFacts memory_facts(PyObject* object) {
   TensorView view;
   if (!read_tensor(object, view)) throw Error(ErrorKind::invalid_argument, "not a dense CPU tensor");
-  if (view.elements() == 0) return false;
   const py::object storage = storage_of(object);
-  const auto begin = py::cast<uintptr_t>(storage.attr("data_ptr")());
+  MemoryFacts facts{!says_yes(storage.ptr(), names().resizable), false};
+  if (view.elements() == 0) return facts;
+  const auto begin = number<uintptr_t>(storage.ptr(), names().data_ptr);
   int64_t last = 0;
   for (size_t d = 0; d < view.sizes.size(); ++d) last += (view.sizes[d] - 1) * view.strides[d];
   const size_t end = reinterpret_cast<uintptr_t>(view.data) - begin +
                      static_cast<size_t>(last + 1) * base::dtype_bytes(view.type);
-  return end > py::cast<size_t>(storage.attr("nbytes")());
+  facts.is_cut_short = end > number<size_t>(storage.ptr(), names().nbytes);
+  return facts;
 }
 
 HeldMemory hold_memory(PyObject* object) {
-  const py::handle tensor(object);
   py::object storage = storage_of(object);
-  const bool theirs =
-      py::cast<bool>(tensor.attr("is_shared")()) || py::cast<bool>(tensor.attr("is_pinned")());
+  const bool theirs = says_yes(storage.ptr(), names().is_shared) || says_yes(object, names().is_pinned);
   if (!theirs)
     if (PyObject* const second = second_storage(storage)) return {keep_object(second), true};
   return {keep_object(storage.release().ptr()), theirs};
 }
-
-bool may_be_mapped(PyObject* object) { return !py::cast<bool>(storage_of(object).attr("resizable")()); }
 
 }  // namespace millrace::tensors

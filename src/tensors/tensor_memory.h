@@ -19,8 +19,12 @@ TensorField form_of(_object* tensor);
 // Whether a tensor is as it was: of that form, with its rows where they were, without gradients. Some 60 ns.
 bool is_in_place(_object* tensor, const TensorField& form, const collate::RowTable& rows);
 
-// Whether the tensor's memory ends before its last row does, as after untyped_storage().resize_().
-bool is_cut_short(_object* tensor);
+// What is to be known of a CPU tensor's memory before its rows are read.
+struct MemoryFacts {
+  bool may_be_mapped = true;  // false: it is certainly no file's
+  bool is_cut_short = false;  // it ends before the last row does, as after untyped_storage().resize_()
+};
+MemoryFacts memory_facts(_object* tensor);
 
 // A CPU tensor's memory, kept as long as `keeper` lives.
 struct HeldMemory {
@@ -37,10 +41,7 @@ bool can_hold_memory();
 
 // Memory that is shared already is kept, too, but not against a change of torch's sharing strategy;
 // page-locked memory not against resize_(): torch knows both by the very owner that would have to be
-// exchanged. Some 5 us.
+// exchanged. Some 2 us.
 HeldMemory hold_memory(_object* tensor);
-
-// False: the memory is certainly no file's.
-bool may_be_mapped(_object* tensor);
 
 }  // namespace millrace::tensors

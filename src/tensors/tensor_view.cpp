@@ -20,33 +20,17 @@ namespace millrace::tensors {
 namespace {
 
 using base::DType;
-using dlpack::TypeCode;
 
 constexpr size_t kAlignment = 64;
-
-struct Named {
-  TypeCode code;
-  uint8_t bits;
-};
-
-constexpr Named named(DType type) {
-  const auto bits = static_cast<uint8_t>(8 * base::dtype_bytes(type));
-  switch (base::dtype_kind(type)) {
-    case 'b': return {TypeCode::boolean, bits};
-    case 'u': return {TypeCode::unsigned_integer, bits};
-    case 'i': return {TypeCode::integer, bits};
-    case 'f': return {TypeCode::floating, bits};
-    case 'c': return {TypeCode::complex, bits};
-    default: return {TypeCode::bfloat, bits};
-  }
-}
 
 // By code, then by bits / 8; where there is no such type, 0, else its number and 1.
 constexpr size_t kCodes = 7, kSizes = 17;
 constexpr auto kKnown = [] {
   std::array<std::array<uint8_t, kSizes>, kCodes> known{};
-  for (const DType type : base::kDTypes)
-    known[static_cast<size_t>(named(type).code)][named(type).bits / 8] = static_cast<uint8_t>(type) + 1;
+  for (const DType type : base::kDTypes) {
+    const dlpack::DataType name = dlpack::type_of(type);
+    known[static_cast<size_t>(name.code)][name.bits / 8] = static_cast<uint8_t>(type) + 1;
+  }
   return known;
 }();
 
@@ -66,12 +50,12 @@ bool has_gradients_or_signs(DType type) {
 // What torch keeps of a tensor that is made here: one allocation, with the numbers behind the structure, and
 // the tensor's memory behind these, if it has memory of its own.
 struct Managed {
-  dlpack::ManagedTensor tensor;
+  dlpack::VersionedTensor tensor;
   std::shared_ptr<const void> keeper;
 
   int64_t* numbers() { return reinterpret_cast<int64_t*>(this + 1); }
 
-  static void end(dlpack::ManagedTensor* tensor) {
+  static void end(dlpack::VersionedTensor* tensor) {
     auto* managed = static_cast<Managed*>(tensor->manager_ctx);
     managed->~Managed();
     std::free(managed);
@@ -104,7 +88,6 @@ PyObject* handed_over(Managed* managed, void* data, std::span<const int64_t> siz
     stride *= std::max<int64_t>(sizes[d], 1);
     elements *= sizes[d];
   }
-  const Named name = named(type);
   managed->tensor.version = {dlpack::kMajor, 0};
   managed->tensor.manager_ctx = managed;
   managed->tensor.deleter = &Managed::end;
@@ -112,7 +95,7 @@ PyObject* handed_over(Managed* managed, void* data, std::span<const int64_t> siz
   managed->tensor.dl_tensor = {elements == 0 ? nullptr : data,
                                device,
                                static_cast<int32_t>(sizes.size()),
-                               {name.code, name.bits, 1},
+                               dlpack::type_of(type),
                                own_sizes,
                                own_strides,
                                0};

@@ -66,9 +66,9 @@ class OnStream {
   explicit OnStream(py::object stream) : stream_(std::move(stream)) { stream_.attr("__enter__")(); }
   ~OnStream() {
     const py::error_scope kept;  // an error may be on its way
-    PyObject* left = PyObject_CallMethod(stream_.ptr(), "__exit__", "OOO", Py_None, Py_None, Py_None);
-    if (left == nullptr) PyErr_WriteUnraisable(stream_.ptr());
-    Py_XDECREF(left);
+    PyObject* result = PyObject_CallMethod(stream_.ptr(), "__exit__", "OOO", Py_None, Py_None, Py_None);
+    if (result == nullptr) PyErr_WriteUnraisable(stream_.ptr());
+    Py_XDECREF(result);
   }
   OnStream(const OnStream&) = delete;
   OnStream& operator=(const OnStream&) = delete;

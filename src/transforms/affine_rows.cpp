@@ -29,28 +29,11 @@ void map_nearest(const AffineMap& map, base::ImageView window, std::span<const i
   }
 }
 
-// Positions in the input, as Pillow computes them for each kind of map.
-struct Place {
-  double x, y;
-};
-Place place_of(const AffineMap& map, double x, double y) {
-  const Homography& m = map.inverse;
-  const double at_x = m[0] * x + m[1] * y + m[2], at_y = m[3] * x + m[4] * y + m[5];
-  if (!map.divides) return {at_x, at_y};
-  const double divisor = m[6] * x + m[7] * y + 1;
-  return {at_x / divisor, at_y / divisor};
-}
-
-// Not for a number that a division by 0 gave.
-bool inside(const Place& at, PictureSize picture) {
-  return at.x >= 0 && at.x < picture.width && at.y >= 0 && at.y < picture.height;
-}
-
 void map_nearest_divided(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns,
                          int32_t row, uint8_t* out) {
   for (const int32_t column : columns) {
-    const Place at = place_of(map, column + 0.5, row + 0.5);
-    if (inside(at, map.picture)) {
+    const MappedPlace at = mapped_place(map.inverse.data(), true, column, row);
+    if (at.inside(map.picture.width, map.picture.height)) {
       const auto x = std::clamp(static_cast<int32_t>(at.x) - map.left, 0, window.width - 1),
                  y = std::clamp(static_cast<int32_t>(at.y) - map.top, 0, window.height - 1);
       std::memcpy(out, window.row(y) + int64_t{x} * base::kPixelBytes, base::kPixelBytes);
@@ -71,8 +54,8 @@ void map_by(const AffineMap& map, base::ImageView window, std::span<const int32_
   };
   for (const int32_t column : columns) {
     Rgb8 p{map.fill[0], map.fill[1], map.fill[2]};
-    const Place place = place_of(map, column + 0.5, row + 0.5);
-    if (inside(place, map.picture)) smooth_pixel_at<Filter>(place.x, place.y, at, p);
+    const MappedPlace place = mapped_place(map.inverse.data(), map.divides, column, row);
+    if (place.inside(map.picture.width, map.picture.height)) smooth_pixel_at<Filter>(place.x, place.y, at, p);
     out[0] = static_cast<uint8_t>(p.r), out[1] = static_cast<uint8_t>(p.g),
     out[2] = static_cast<uint8_t>(p.b);
     out += base::kPixelBytes;

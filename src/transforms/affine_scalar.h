@@ -65,16 +65,21 @@ MILLRACE_BOTH inline void smooth_pixel_at(double x, double y, At&& at, Rgb8& out
   out = {levels[0], levels[1], levels[2]};
 }
 
-// `inverse`: six numbers. The result is false where the pixel shows nothing of the picture of width x height.
-template <class Filter, class At>
-MILLRACE_BOTH inline bool smooth_pixel(const double* inverse, int32_t width, int32_t height, int32_t column,
-                                       int32_t row, At&& at, Rgb8& out) {
-  const double center = column + 0.5, row_center = row + 0.5;
-  const double x = inverse[0] * center + inverse[1] * row_center + inverse[2],
-               y = inverse[3] * center + inverse[4] * row_center + inverse[5];
-  if (x < 0 || x >= width || y < 0 || y >= height) return false;
-  smooth_pixel_at<Filter>(x, y, at, out);
-  return true;
+// A position in the input, as Pillow computes it for each kind of map.
+struct MappedPlace {
+  double x, y;
+  // Not for a number that a division by 0 gave.
+  MILLRACE_BOTH bool inside(int32_t width, int32_t height) const {
+    return x >= 0 && x < width && y >= 0 && y < height;
+  }
+};
+// m: the eight numbers of a Homography; the last two count where the map `divides`.
+MILLRACE_BOTH inline MappedPlace mapped_place(const double* m, bool divides, int32_t column, int32_t row) {
+  const double x = column + 0.5, y = row + 0.5;
+  const double at_x = m[0] * x + m[1] * y + m[2], at_y = m[3] * x + m[4] * y + m[5];
+  if (!divides) return {at_x, at_y};
+  const double divisor = m[6] * x + m[7] * y + 1;
+  return {at_x / divisor, at_y / divisor};
 }
 
 }  // namespace millrace::transforms

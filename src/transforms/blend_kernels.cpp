@@ -162,19 +162,48 @@ class ChannelValues {
   VF scale_high_, scale_low_, mean_, inverse_, std_;
 };
 
-void store_row_f32(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
-  if (width < kLanes) return scalar::store_row(row, width, table, planes);
+// A row's places in three planes, and side by side in one.
+class InPlanes {
+ public:
+  HWY_INLINE explicit InPlanes(void* const* planes)
+      : red_(static_cast<float*>(planes[0])), green_(static_cast<float*>(planes[1])),
+        blue_(static_cast<float*>(planes[2])) {}
+  HWY_INLINE void put(VF red, VF green, VF blue, int32_t at) const {
+    hn::StoreU(red, df, red_ + at);
+    hn::StoreU(green, df, green_ + at);
+    hn::StoreU(blue, df, blue_ + at);
+  }
+
+ private:
+  float *red_, *green_, *blue_;
+};
+class SideBySide {
+ public:
+  HWY_INLINE explicit SideBySide(void* const* planes) : row_(static_cast<float*>(planes[0])) {}
+  HWY_INLINE void put(VF red, VF green, VF blue, int32_t at) const {
+    hn::StoreInterleaved3(red, green, blue, df, row_ + 3 * int64_t{at});
+  }
+
+ private:
+  float* row_;
+};
+
+template <class Places>
+HWY_INLINE void store_values(const uint8_t* row, int32_t width, const ValueTable& table,
+                             const Places& places) {
   const ChannelValues red(table.math[0]), green(table.math[1]), blue(table.math[2]);
-  auto* const r = static_cast<float*>(planes[0]);
-  auto* const g = static_cast<float*>(planes[1]);
-  auto* const b = static_cast<float*>(planes[2]);
   for (int32_t x = 0; x < width; x += kLanes) {
     const int32_t at = std::min(x, width - kLanes);
     const VU32 pixels = hn::BitCast(du32, hn::LoadU(d8, row + int64_t{at} * base::kPixelBytes));
-    hn::StoreU(red.of(channel_of<0>(pixels)), df, r + at);
-    hn::StoreU(green.of(channel_of<1>(pixels)), df, g + at);
-    hn::StoreU(blue.of(channel_of<2>(pixels)), df, b + at);
+    places.put(red.of(channel_of<0>(pixels)), green.of(channel_of<1>(pixels)), blue.of(channel_of<2>(pixels)),
+               at);
   }
+}
+
+void store_row_f32(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
+  if (width < kLanes) return scalar::store_row(row, width, table, planes);
+  if (table.interleaved) return store_values(row, width, table, SideBySide(planes));
+  store_values(row, width, table, InPlanes(planes));
 }
 
 void mix_to_planes(const uint8_t* own_row, const uint8_t* other_row, int32_t width, const ValueTable& table,
@@ -213,21 +242,23 @@ void store_row_u8(const uint8_t* row, int32_t width, const ValueTable& table, vo
 
 // ---- blend_to_planes
 
-template <class BlendOf>
-HWY_INLINE void blend_values(const BlendOf& source, int32_t width, bool clamp, const ValueTable& table,
-                             void* const* planes) {
+template <class BlendOf, class Places>
+HWY_INLINE void blend_values_to(const Places& places, const BlendOf& source, int32_t width, bool clamp,
+                                const ValueTable& table) {
   const ChannelValues red(table.math[0]), green(table.math[1]), blue(table.math[2]);
-  auto* const r = static_cast<float*>(planes[0]);
-  auto* const g = static_cast<float*>(planes[1]);
-  auto* const b = static_cast<float*>(planes[2]);
   for (int32_t x = 0; x < width; x += kLanes) {
     const int32_t at = std::min(x, width - kLanes);
     Channels c = source.at(int64_t{at} * base::kPixelBytes);
     if (clamp) c = clamped(c);
-    hn::StoreU(red.of(c.r), df, r + at);
-    hn::StoreU(green.of(c.g), df, g + at);
-    hn::StoreU(blue.of(c.b), df, b + at);
+    places.put(red.of(c.r), green.of(c.g), blue.of(c.b), at);
   }
+}
+
+template <class BlendOf>
+HWY_INLINE void blend_values(const BlendOf& source, int32_t width, bool clamp, const ValueTable& table,
+                             void* const* planes) {
+  if (table.interleaved) return blend_values_to(SideBySide(planes), source, width, clamp, table);
+  blend_values_to(InPlanes(planes), source, width, clamp, table);
 }
 
 void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
@@ -267,7 +298,7 @@ void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs,
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
   if (table.math_is_exact)
     HWY_DYNAMIC_DISPATCH(store_row_f32)(row, width, table, planes);
-  else if (table.type == base::DType::u8)
+  else if (table.type == base::DType::u8 && !table.interleaved)
     HWY_DYNAMIC_DISPATCH(store_row_u8)(row, width, table, planes);
   else
     scalar::store_row(row, width, table, planes);

@@ -25,6 +25,7 @@ void store(float value, base::DType type, std::byte* out) {
 class Values {
  public:
   explicit Values(const Erasure& erasure) : erasure_(erasure), normals_(normal_block(erasure.noise, 0)) {}
+  bool one_for_each_channel() const { return !erasure_.spec->value.empty() || erasure_.spec->per_channel; }
   float next(int channel) {
     const std::vector<double>& value = erasure_.spec->value;
     if (!value.empty()) return static_cast<float>(value[value.size() == 1 ? 0 : channel]);
@@ -46,12 +47,20 @@ void erase(std::span<const Erasure> erasures, PictureSize size, base::DType type
   for (const Erasure& erasure : erasures) {
     Values values(erasure);
     const base::Rect& box = erasure.box;
-    for (int channel = 0; channel < 3; ++channel)
+    const size_t bytes = size_t(box.width) * element;
+    for (int channel = 0; channel < 3; ++channel) {
+      const std::byte* first = nullptr;  // line of this channel, where all its values are one
       for (int32_t y = box.top; y < box.bottom(); ++y) {
         std::byte* to = static_cast<std::byte*>(out) +
                         ((size_t(channel) * size.height + y) * size.width + box.left) * element;
+        if (first != nullptr) {
+          std::memcpy(to, first, bytes);
+          continue;
+        }
+        if (values.one_for_each_channel()) first = to;
         for (int32_t x = 0; x < box.width; ++x, to += element) store(values.next(channel), type, to);
       }
+    }
   }
 }
 

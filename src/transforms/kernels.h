@@ -26,7 +26,8 @@ void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uin
 // pixel.
 void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out);
 
-// One row to three planes; `planes` point to elements of table.type.
+// One row to three planes; `planes` point to elements of table.type. Where table.interleaved, they point to
+// the first pixel's three elements, and each pixel's lie behind those of the one before.
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes);
 
 // blend_rows and store_row in one go, for tables whose math_is_exact: the pixels never leave the registers.
@@ -34,7 +35,7 @@ void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_p
                      const ValueTable& table, void* const* planes);
 
 // store_row of both, and of each pair of values own * `own` + other * `other`, each operation rounded to f32.
-// For f32 tables.
+// For f32 tables that are not interleaved.
 void mix_to_planes(const uint8_t* own_row, const uint8_t* other_row, int32_t width, const ValueTable& table,
                    float own, float other, void* const* planes);
 

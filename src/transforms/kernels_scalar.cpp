@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/geometry.h"
+#include "transforms/filter_weights.h"
 #include "transforms/kernels.h"
 
 namespace millrace::transforms::scalar {
@@ -23,40 +24,6 @@ struct Sum {
   }
 };
 
-double triangle(double x) { return x < 1 ? 1 - x : 0; }
-
-// Keys' cubic convolution with a = -0.5, in Pillow's order of operations.
-double cubic(double x) {
-  constexpr double a = -0.5;
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
-}
-
-// sin(pi x) / (pi x)
-double sinc(double x) {
-  constexpr double pi = 3.14159265358979323846;
-  return x == 0 ? 1 : std::sin(x * pi) / (x * pi);
-}
-
-// `x`: signed, as the box filter has only one of its two ends. Every operation in Pillow's order.
-double weight_at(Interpolation filter, double x) {
-  const double distance = std::fabs(x);
-  switch (filter) {
-    case Interpolation::bicubic: return cubic(distance);
-    case Interpolation::lanczos: return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0;
-    case Interpolation::box: return x > -0.5 && x <= 0.5 ? 1 : 0;
-    case Interpolation::hamming: {
-      if (distance == 0) return 1;
-      if (distance >= 1) return 0;
-      const double angle = distance * 3.14159265358979323846;
-      return std::sin(angle) / angle * (0.54f + 0.46f * std::cos(angle));  // floats in Pillow, too
-    }
-    case Interpolation::nearest:
-    case Interpolation::bilinear: break;
-  }
-  return triangle(distance);
-}
-
 void set_weight(TapPair* pairs, int32_t tap, double weight, int fraction_bits) {
   const auto rounded = static_cast<int32_t>(weight * (1 << fraction_bits) + std::copysign(0.5, weight));
   const int32_t fixed = rounded * (1 << (kWeightBits - fraction_bits));
@@ -66,11 +33,12 @@ void set_weight(TapPair* pairs, int32_t tap, double weight, int fraction_bits) {
 
 template <class T>
 void store_row_as(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
+  const size_t step = table.interleaved ? 3 : 1;
   for (int c = 0; c < 3; ++c) {
     auto* plane = static_cast<uint8_t*>(planes[c]);  // bytes: a caller's tensor need not be aligned
     for (int32_t x = 0; x < width; ++x) {
       const T value = table.value<T>(c, row[x * base::kPixelBytes + c]);
-      std::memcpy(plane + x * sizeof(T), &value, sizeof(T));
+      std::memcpy(plane + x * step * sizeof(T), &value, sizeof(T));
     }
   }
 }
@@ -85,7 +53,7 @@ void weigh_taps(Taps& taps) {
     double sum = 0;
     for (int32_t t = 0; t < count; ++t) {
       const double x = (t + places.first[o] - places.center[o] + 0.5) * places.inverse_stretch;
-      places.unscaled[t] = weight_at(places.filter, x);
+      places.unscaled[t] = filter_weight(places.filter, x);
       sum += places.unscaled[t];
     }
     TapPair* pairs = taps.weights.data() + int64_t{o} * taps.pairs;
@@ -130,12 +98,13 @@ void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void*
 
 void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
                      const ValueTable& table, void* const* planes) {
+  const int64_t step = table.interleaved ? 3 : 1;
   for (int32_t x = 0; x < width; ++x)
     for (int c = 0; c < 3; ++c) {
       Sum sum;
       for (int t = 0; t < 2 * n_pairs; ++t)
         sum.add(rows[t][int64_t{x} * base::kPixelBytes + c], weights[t / 2], t % 2);
-      static_cast<float*>(planes[c])[x] = table.value<float>(c, sum.rounded());
+      static_cast<float*>(planes[c])[x * step] = table.value<float>(c, sum.rounded());
     }
 }
 

@@ -1,27 +1,16 @@
 #include "transforms/noise.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <numbers>
 
-#include "base/philox.h"
+#include "transforms/normal_numbers.h"
 
 namespace millrace::transforms {
 
 std::array<float, 4> normal_block(uint64_t key, uint64_t block) {
-  const auto words =
-      base::Philox::block({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                          {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
-  std::array<float, 4> normals;
-  for (int i = 0; i < 4; i += 2) {
-    const float radius = std::sqrt(-2 * std::log((static_cast<float>(words[i]) + 1) * 0x1p-32f));
-    const float turn = static_cast<float>(words[i + 1]) * (0x1p-31f * std::numbers::pi_v<float>);
-    normals[i] = radius * std::cos(turn);
-    normals[i + 1] = radius * std::sin(turn);
-  }
-  return normals;
+  const NormalNumbers made = normal_numbers(key, block);
+  return {made.v[0], made.v[1], made.v[2], made.v[3]};
 }
 
 void add_noise(const AddedNoise& noise, PictureSize size, void* out) {

@@ -3,28 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "transforms/filter_weights.h"
 #include "transforms/kernels.h"
 
 namespace millrace::transforms {
 namespace {
 
-double radius(Interpolation interpolation) {
-  switch (interpolation) {
-    case Interpolation::box: return 0.5;
-    case Interpolation::bicubic: return 2;
-    case Interpolation::lanczos: return 3;
-    case Interpolation::nearest:
-    case Interpolation::bilinear:
-    case Interpolation::hamming: break;
-  }
-  return 1;
-}
-
 struct Filter {
   double scale, stretch, support, begin;
   Filter(Interpolation interpolation, int32_t in_size, int32_t out_size, std::optional<Extent> extent = {})
       : scale(static_cast<double>(extent ? extent->end - extent->begin : in_size) / out_size),
-        stretch(std::max(scale, 1.0)), support(radius(interpolation) * stretch),
+        stretch(std::max(scale, 1.0)), support(filter_radius(interpolation) * stretch),
         begin(extent ? extent->begin : 0) {}
 
   double center(int32_t out_index) const { return begin + (out_index + 0.5) * scale; }
@@ -36,25 +25,18 @@ struct Filter {
   }
 };
 
-double weight_at(bool cubic, double x) {
-  x = std::fabs(x);
-  if (!cubic) return std::max(0.0, 1 - x);
-  if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
-  return x < 2 ? (((x - 5) * x + 8) * x - 4) * -0.5 : 0;
-}
-
 }  // namespace
 
 int tensor_weight_bits(Interpolation interpolation, int32_t in_size, int32_t out_size) {
   const Filter filter(interpolation, in_size, out_size);
-  const bool cubic = interpolation == Interpolation::bicubic;
   const double inverse_stretch = 1.0 / filter.stretch;
   double largest = 0;
   for (int32_t o = 0; o < out_size; ++o) {
     const Support support = filter.bounds(in_size, o);
     double sum = 0, most = 0;
     for (int32_t t = 0; t < support.count; ++t) {
-      const double weight = weight_at(cubic, (t + support.start - filter.center(o) + 0.5) * inverse_stretch);
+      const double weight =
+          filter_weight(interpolation, (t + support.start - filter.center(o) + 0.5) * inverse_stretch);
       sum += weight;
       most = std::max(most, weight);
     }

@@ -1,5 +1,6 @@
 #include "transforms/row_mix.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
@@ -11,6 +12,19 @@
 
 namespace millrace::transforms {
 namespace {
+
+// The lines of a picture whose numbers are not those of its pixels alone, in one row or the other: all with
+// noise, else from the first erased one to the last.
+RowMixer::Lines lines_with_numbers(const NumberSteps& own, const NumberSteps& other, int32_t height) {
+  if (own.noise.spec || other.noise.spec) return {0, height};
+  RowMixer::Lines lines{height, 0};
+  for (const NumberSteps* steps : {&own, &other})
+    for (const Erasure& erasure : steps->erasures) {
+      lines.begin = std::min(lines.begin, erasure.box.top);
+      lines.end = std::max(lines.end, erasure.box.bottom());
+    }
+  return lines;
+}
 
 // Row `y` of a tensor's three planes, from column `x` on.
 std::array<void*, 3> row_of_planes(float* out, PictureSize size, int32_t y, int32_t x = 0) {
@@ -32,12 +46,14 @@ base::ImageView RowMixer::view(uint8_t* pixels) const {
 }
 
 void RowMixer::mix(const HalfRow& own, const HalfRow& other, const RowMix& mix, float* out) const {
-  if (own.numbers.empty() && other.numbers.empty()) return mix_pixels(own, other, mix, out);
+  const Lines changed = lines_with_numbers(own.numbers, other.numbers, size_.height);
+  if (changed.begin > 0 || changed.end < size_.height) mix_pixels(own, other, mix, out);
+  if (changed.begin >= changed.end) return;
   thread_local std::vector<float> finished;  // kept: fresh pages would cost more than the work
   finished.resize(size_t(size_.height) * size_t(size_.width) * 3);
-  finish(own, out);
-  finish(other, finished.data());
-  mix_numbers(finished.data(), mix, out);
+  finish(own, changed, out);
+  finish(other, changed, finished.data());
+  mix_numbers(finished.data(), changed, mix, out);
 }
 
 void RowMixer::mix_pixels(const HalfRow& own, const HalfRow& other, const RowMix& mix, float* out) const {
@@ -56,25 +72,28 @@ void RowMixer::mix_pixels(const HalfRow& own, const HalfRow& other, const RowMix
   }
 }
 
-void RowMixer::finish(const HalfRow& row, float* out) const {
+void RowMixer::finish(const HalfRow& row, Lines lines, float* out) const {
   const base::ImageView pixels = view(row.pixels);
-  for (int32_t y = 0; y < size_.height; ++y)
+  for (int32_t y = lines.begin; y < lines.end; ++y)
     store_row(pixels.row(y), size_.width, table_, row_of_planes(out, size_, y).data());
   finish_numbers(row.numbers, size_, table_.type, out);
 }
 
-// `out` is the row's own before.
-void RowMixer::mix_numbers(const float* other, const RowMix& mix, float* out) const {
+// `out` has the row's own before.
+void RowMixer::mix_numbers(const float* other, Lines lines, const RowMix& mix, float* out) const {
   const int64_t plane = int64_t{size_.height} * size_.width;
-  if (!mix.box) {
-    for (int64_t i = 0; i < 3 * plane; ++i) out[i] = out[i] * mix.own + other[i] * mix.other;
-    return;
-  }
-  for (int c = 0; c < 3; ++c)
-    for (int32_t y = mix.box->top; y < mix.box->bottom(); ++y) {
+  for (int c = 0; c < 3; ++c) {
+    const int64_t first = c * plane + int64_t{lines.begin} * size_.width,
+                  last = c * plane + int64_t{lines.end} * size_.width;
+    if (!mix.box) {
+      for (int64_t i = first; i < last; ++i) out[i] = out[i] * mix.own + other[i] * mix.other;
+      continue;
+    }
+    for (int32_t y = std::max(lines.begin, mix.box->top); y < std::min(lines.end, mix.box->bottom()); ++y) {
       const int64_t at = c * plane + int64_t{y} * size_.width + mix.box->left;
       std::memcpy(out + at, other + at, size_t(mix.box->width) * sizeof(float));
     }
+  }
 }
 
 }  // namespace millrace::transforms

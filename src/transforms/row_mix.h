@@ -40,10 +40,14 @@ class RowMixer {
   PictureSize size() const { return size_; }
   void mix(const HalfRow& own, const HalfRow& other, const RowMix& mix, float* out) const;
 
+  struct Lines {
+    int32_t begin = 0, end = 0;
+  };
+
  private:
   void mix_pixels(const HalfRow& own, const HalfRow& other, const RowMix& mix, float* out) const;
-  void mix_numbers(const float* other, const RowMix& mix, float* out) const;
-  void finish(const HalfRow& row, float* out) const;
+  void mix_numbers(const float* other, Lines lines, const RowMix& mix, float* out) const;
+  void finish(const HalfRow& row, Lines lines, float* out) const;
 
   PictureSize size_;
   const ValueTable& table_;

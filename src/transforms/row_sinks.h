@@ -65,6 +65,10 @@ class PlaneSink final : public RowSink {
   std::array<void*, 3> planes_at(int32_t y) {
     const size_t element = base::dtype_bytes(table_.type),
                  plane = size_t(size_.width) * size_.height * element;
+    if (table_.interleaved) {
+      std::byte* const row = out_ + size_t(y) * size_.width * 3 * element;
+      return {row, row + element, row + 2 * element};
+    }
     std::byte* first = out_ + size_t(y) * size_.width * element;
     if (table_.planes == 1) return {first, unwanted_.data(), unwanted_.data()};
     return {first, first + plane, first + 2 * plane};

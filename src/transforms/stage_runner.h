@@ -18,7 +18,8 @@ namespace millrace::transforms {
 
 class StageRunner {
  public:
-  // `region` holds plan.region. Writes table.planes planes of plan.out, dense, of table.type.
+  // `region` holds plan.region. Writes table.planes planes of plan.out, dense, of table.type; those of an
+  // interleaved table only for plans without plan.numbers.
   void run(const SamplePlan& plan, base::ImageView region, const ValueTable& table, void* out);
   // The same pixels into rows that have PixelBuffer's slack.
   void run(const SamplePlan& plan, base::ImageView region, base::ImageView out);

@@ -32,6 +32,7 @@ struct ValueTable {
   std::array<std::array<std::byte, 256 * sizeof(double)>, 3> channels{};
   std::array<ChannelMath, 3> math{};
   int32_t planes = 3;          // that a picture becomes; of grey ones the first may be enough
+  bool interleaved = false;    // the three elements of a pixel lie side by side; of three planes only
   bool math_is_exact = false;  // on this machine: f32 only, and tested at creation
 
   template <class T>

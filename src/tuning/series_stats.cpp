@@ -61,6 +61,7 @@ Frame choose_frame(std::vector<double> finite) {
 double SeriesStats::add_sample(const double* numbers, size_t count, const SeriesReference* reference,
                                SeriesBatch& batch) {
   std::array<double, 256> finite;
+  finite[0] = 0;  // a sample without finite numbers adds none of these, which GCC does not see
   Features sums{};
   size_t used = 0;
   const double share = 1 / static_cast<double>(count);

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,18 @@ torchvision = torchvision_or_skip()
 from torchvision import transforms as T  # noqa: E402
 
 COUNT = 14
+LARGER = int(
+    os.environ.get("MILLRACE_CLIENT_PICTURES", "1")
+)  # benchmarks/picture_clients.py wants whole photos
+
+
+def px(pixels):
+    return pixels * LARGER
+
+
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TRAINING = T.Compose(
-    [T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(MEAN, STD)]
+    [T.RandomResizedCrop(px(32)), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(MEAN, STD)]
 )
 WAYS = pytest.mark.parametrize("way", ["inline", "fork"])
 
@@ -30,25 +40,28 @@ def jpeg(i):
     return jpeg_bytes(photo, quality=80, exif=exif.tobytes(), progressive=i % 4 == 3)
 
 
-def mask(i):
+def mask_of(photo):
     file = io.BytesIO()
-    pixels = np.asarray(make_picture(70 + 5 * i, 60 + 3 * i, seed=i, mode="L")) // 64
-    Image.fromarray(pixels).save(file, "PNG")
+    Image.fromarray(np.asarray(photo.convert("L")) // 64).save(file, "PNG")
     return file.getvalue()
 
 
-def make_gallery(root):
-    """Fills a folder: images/NN.jpg, masks/NN.png, labels.csv, class folders."""
+def mask(i):
+    return mask_of(make_picture(70 + 5 * i, 60 + 3 * i, seed=i, mode="L"))
+
+
+def make_gallery(root, files=None):
+    """Fills a folder: images/NN.jpg, masks/NN.png, labels.csv, class folders. `files`: (JPEG, mask) each."""
     for name in ("images", "masks", "classes/ant", "classes/bee"):
         (root / name).mkdir(parents=True)
     with open(root / "labels.csv", "w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["file", "label"])
-        for i in range(COUNT):
+        for i, (photo, its_mask) in enumerate(files or [(jpeg(i), mask(i)) for i in range(COUNT)]):
             rows.writerow([f"{i:02}.jpg", i % 3])
-            (root / "images" / f"{i:02}.jpg").write_bytes(jpeg(i))
-            (root / "classes" / ("ant", "bee")[i % 2] / f"{i:02}.jpg").write_bytes(jpeg(i))
-            (root / "masks" / f"{i:02}.png").write_bytes(mask(i))
+            (root / "images" / f"{i:02}.jpg").write_bytes(photo)
+            (root / "classes" / ("ant", "bee")[i % 2] / f"{i:02}.jpg").write_bytes(photo)
+            (root / "masks" / f"{i:02}.png").write_bytes(its_mask)
     return root
 
 

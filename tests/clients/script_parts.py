@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 
 import torch
 
@@ -44,7 +45,9 @@ class Training:
         return int((best == target[:, None]).sum())
 
     def report(self, **more):
-        print(json.dumps(self.notes | more))
+        # In one write: the lines of two ranks that share a pipe must not run into each other.
+        sys.stdout.write(json.dumps(self.notes | more) + "\n")
+        sys.stdout.flush()
 
 
 def join_group():

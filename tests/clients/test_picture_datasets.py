@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from lazy_cases import same_batches
-from picture_files import COUNT, MEAN, STD, TRAINING, WAYS, Files, check, torchvision
+from picture_files import COUNT, MEAN, STD, TRAINING, WAYS, Files, check, px, torchvision
 from PIL import Image, ImageFilter, ImageOps
 from torch.utils.data import get_worker_info
 from torchvision import transforms as T
@@ -40,14 +40,15 @@ def test_paths_and_labels_of_a_csv(gallery, way):
     assert pictures["skipped"] == 0 and not pictures["calls"], "fused"
 
 
-@WAYS
-def test_torchvisions_own_folder(gallery, way):
+class WithPath(torchvision.datasets.ImageFolder):
     """A subclass, which the engine does not know."""
 
-    class WithPath(torchvision.datasets.ImageFolder):
-        def __getitem__(self, index):
-            return (*super().__getitem__(index), self.imgs[index][0])
+    def __getitem__(self, index):
+        return (*super().__getitem__(index), self.imgs[index][0])
 
+
+@WAYS
+def test_torchvisions_own_folder(gallery, way):
     check(WithPath(gallery / "classes", TRAINING), way)
 
 
@@ -56,7 +57,7 @@ class Upright(Files):
 
     def __getitem__(self, index):
         image = ImageOps.exif_transpose(Image.open(self.paths[index])).convert("RGB")
-        image = ImageOps.pad(image, (48, 48), color=(114, 114, 114))
+        image = ImageOps.pad(image, (px(48), px(48)), color=(114, 114, 114))
         return F.to_tensor(image), torch.tensor(image.size)
 
 
@@ -74,12 +75,12 @@ class Segmentation(Files):
     def __getitem__(self, index):
         image = self.open(index)
         target = Image.open(self.root / "masks" / (self.paths[index].stem + ".png"))
-        size = random.randint(40, 60)
+        size = random.randint(px(40), px(60))
         image = F.resize(image, size, T.InterpolationMode.BILINEAR)
         target = F.resize(target, size, T.InterpolationMode.NEAREST)
         if random.random() < 0.5:
             image, target = F.hflip(image), F.hflip(target)
-        box = T.RandomCrop.get_params(image, (36, 36))
+        box = T.RandomCrop.get_params(image, (px(36), px(36)))
         image, target = F.crop(image, *box), F.crop(target, *box)
         angle = float(torch.empty(1).uniform_(-10, 10))
         image, target = F.rotate(image, angle), F.rotate(target, angle)
@@ -103,7 +104,7 @@ class Detection(Files):
         chain = [
             v2.RandomIoUCrop(),
             v2.RandomHorizontalFlip(),
-            v2.Resize((40, 40)),
+            v2.Resize((px(40), px(40))),
             v2.SanitizeBoundingBoxes(),
         ]
         chain += [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
@@ -124,7 +125,7 @@ class Pairs(Files):
 
     view = T.Compose(
         [
-            T.RandomResizedCrop(24, (0.2, 1.0)),
+            T.RandomResizedCrop(px(24), (0.2, 1.0)),
             T.RandomHorizontalFlip(),
             T.RandomApply([T.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8),
             T.RandomGrayscale(p=0.2),
@@ -172,8 +173,8 @@ class MultiCrop(Files):
         bicubic = T.InterpolationMode.BICUBIC
         tail = [T.ToTensor(), T.Normalize(MEAN, STD)]
         flip = [T.RandomHorizontalFlip(), T.RandomApply([T.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8)]
-        large = T.RandomResizedCrop(32, (0.4, 1.0), interpolation=bicubic)
-        small = T.RandomResizedCrop(16, (0.05, 0.4), interpolation=bicubic)
+        large = T.RandomResizedCrop(px(32), (0.4, 1.0), interpolation=bicubic)
+        small = T.RandomResizedCrop(px(16), (0.05, 0.4), interpolation=bicubic)
         self.large = T.Compose([large, *flip, self.Blur(), self.Solarize(), *tail])
         self.small = T.Compose([small, *flip, self.Blur(), *tail])
 
@@ -192,11 +193,12 @@ class Mosaic(Files):
     """Four pictures pasted into one, and one mixed in."""
 
     def __getitem__(self, index):
-        whole = Image.new("RGB", (64, 64))
+        side = px(32)
+        whole = Image.new("RGB", (2 * side, 2 * side))
         for place in range(4):
-            part = self.open((index + place) % len(self)).resize((32, 32), Image.Resampling.LANCZOS)
-            whole.paste(part, (32 * (place % 2), 32 * (place // 2)))
-        other = self.open(random.randrange(len(self))).resize((64, 64))
+            part = self.open((index + place) % len(self)).resize((side, side), Image.Resampling.LANCZOS)
+            whole.paste(part, (side * (place % 2), side * (place // 2)))
+        other = self.open(random.randrange(len(self))).resize(whole.size)
         return F.pil_to_tensor(Image.blend(whole, other, 0.25))
 
 
@@ -228,10 +230,11 @@ class ByWorker(Files):
         info = get_worker_info()
         generator = np.random.default_rng(index if info is None else info.seed + index)
         image = self.open(index)
-        left, top = (int(generator.integers(0, side - 32)) for side in image.size)
+        left, top = (int(generator.integers(0, side - px(32))) for side in image.size)
         worker = -1 if info is None else info.id
         assert info is None or info.dataset is not None
-        return F.to_tensor(image.crop((left, top, left + 32, top + 32))), worker, torch.initial_seed() % 1000
+        part = image.crop((left, top, left + px(32), top + px(32)))
+        return F.to_tensor(part), worker, torch.initial_seed() % 1000
 
 
 @WAYS
@@ -250,7 +253,7 @@ def processed(samples):
     """As a processor of a language model with eyes does: sizes first, then pixels."""
     images, labels = zip(*samples)
     side = min(min(image.size) for image in images)
-    pixels = [np.asarray(image.resize((side // 4 * 2, 30), Image.Resampling.BICUBIC)) for image in images]
+    pixels = [np.asarray(image.resize((side // 4 * 2, px(30)), Image.Resampling.BICUBIC)) for image in images]
     return torch.from_numpy(np.stack(pixels)), list(labels), [image.size for image in images]
 
 
@@ -275,12 +278,13 @@ def test_streams_of_files(gallery, way):
     check(Streamed(gallery), way, shuffle=None)
 
 
-def test_transforms_after_batching(gallery):
+class Bytes(Files):
     """Pixels as bytes, the rest in the loop."""
 
-    class Bytes(Files):
-        def __getitem__(self, index):
-            return torch.from_numpy(np.array(self.open(index).resize((32, 32)))), index
+    def __getitem__(self, index):
+        return torch.from_numpy(np.array(self.open(index).resize((px(32), px(32))))), index
 
+
+def test_transforms_after_batching(gallery):
     pictures = check(Bytes(gallery), "fork")
     assert pictures["skipped"] == 0

@@ -10,7 +10,7 @@ import pytest
 import torch
 from lazy_cases import PROCESSES, epochs
 from millrace._pictures.pillow import record_of
-from picture_files import COUNT, TRAINING, WAYS, Files, check
+from picture_files import COUNT, TRAINING, WAYS, Files, check, px
 from PIL import Image
 from test_picture_datasets import FromCsv
 from torch.utils.data import get_worker_info
@@ -48,12 +48,17 @@ class ZipMembers(Files):
         return TRAINING(Image.open(io.BytesIO(data)).convert("RGB")), index
 
 
-@WAYS
-def test_members_of_archives(gallery, way, tmp_path):
-    with tarfile.open(tmp_path / "a.tar", "w") as tar, zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+def make_archives(gallery, folder):
+    """folder/a.tar and folder/a.zip."""
+    with tarfile.open(folder / "a.tar", "w") as tar, zipfile.ZipFile(folder / "a.zip", "w") as archive:
         for path in (gallery / "images").iterdir():
             tar.add(path, path.name)
             archive.write(path, path.name)
+
+
+@WAYS
+def test_members_of_archives(gallery, way, tmp_path):
+    make_archives(gallery, tmp_path)
     check(TarMembers(gallery, tmp_path / "a.tar"), way)
     check(ZipMembers(gallery, tmp_path / "a.zip"), way)
 
@@ -76,17 +81,22 @@ class Lmdb(Files):
         return {**self.__dict__, "environment": None}
 
 
-@WAYS
-def test_bytes_of_lmdb(gallery, way, tmp_path):
-    lmdb = pytest.importorskip("lmdb")
+def make_lmdb(gallery, folder):
+    import lmdb
+
     with (
-        lmdb.open(str(tmp_path / "db"), map_size=1 << 26) as environment,
+        lmdb.open(str(folder), map_size=1 << 28) as environment,
         environment.begin(write=True) as put,
     ):
         for i, path in enumerate(sorted((gallery / "images").iterdir())):
             put.put(b"%08d" % i, path.read_bytes())
-    dataset = Lmdb(gallery, tmp_path / "db")
-    check(dataset, way)
+    return folder
+
+
+@WAYS
+def test_bytes_of_lmdb(gallery, way, tmp_path):
+    pytest.importorskip("lmdb")
+    check(Lmdb(gallery, make_lmdb(gallery, tmp_path / "db")), way)
 
 
 class Cached(Files):
@@ -129,11 +139,17 @@ def test_pictures_kept_since_before_the_loader(gallery):
 # ------------------------------------------------------------------ other libraries
 
 
-@pytest.fixture
-def hugging_face(gallery):
-    datasets = pytest.importorskip("datasets")
+def hugging_face_images(gallery):
+    import datasets
+
     datasets.disable_progress_bars()
     return datasets.load_dataset("imagefolder", data_dir=str(gallery / "classes"), split="train")
+
+
+@pytest.fixture
+def hugging_face(gallery):
+    pytest.importorskip("datasets")
+    return hugging_face_images(gallery)
 
 
 def of_columns(examples):
@@ -151,13 +167,18 @@ def test_hugging_face_image_folders(hugging_face, way, method):
         hugging_face.reset_format()
 
 
+def timms_transform(training):
+    import timm.data
+
+    options = {"auto_augment": "rand-m9-mstd0.5-inc1", "re_prob": 0.25} if training else {"crop_pct": 0.9}
+    return timm.data.create_transform(px(32), is_training=training, interpolation="bicubic", **options)
+
+
 @WAYS
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 def test_timms_transforms(gallery, way, training):
-    timm = pytest.importorskip("timm.data")
-    options = {"auto_augment": "rand-m9-mstd0.5-inc1", "re_prob": 0.25} if training else {"crop_pct": 0.9}
-    transform = timm.create_transform(32, is_training=training, interpolation="bicubic", **options)
-    check(FromCsv(gallery, transform), way)
+    pytest.importorskip("timm.data")
+    check(FromCsv(gallery, timms_transform(training)), way)
 
 
 class Albumentations(Files):
@@ -170,12 +191,18 @@ class Albumentations(Files):
         return self.transform(image=np.array(self.open(index)))["image"], index
 
 
+def albumentations_chain():
+    import albumentations as A
+
+    chain = [A.RandomResizedCrop((px(32), px(32))), A.HorizontalFlip(), A.RandomBrightnessContrast()]
+    return A.Compose([*chain, A.Normalize()])
+
+
 @WAYS
 def test_albumentations(gallery, way):
     pytest.importorskip("cv2")
-    A = pytest.importorskip("albumentations")
-    chain = [A.RandomResizedCrop((32, 32)), A.HorizontalFlip(), A.RandomBrightnessContrast(), A.Normalize()]
-    check(Albumentations(gallery, A.Compose(chain)), way)
+    pytest.importorskip("albumentations")
+    check(Albumentations(gallery, albumentations_chain()), way)
 
 
 class ByCv2(Files):
@@ -185,7 +212,7 @@ class ByCv2(Files):
         import cv2
 
         pixels = cv2.cvtColor(np.asarray(self.open(index)), cv2.COLOR_RGB2BGR)
-        pixels = cv2.resize(pixels, (32, 32), interpolation=cv2.INTER_AREA)
+        pixels = cv2.resize(pixels, (px(32), px(32)), interpolation=cv2.INTER_AREA)
         return torch.from_numpy(cv2.GaussianBlur(pixels, (3, 3), 0).transpose(2, 0, 1).copy()), index
 
 

@@ -4,11 +4,12 @@ CPU reference, to the last bit; tests/python/test_batch_chains.py compares that 
 
 import pytest
 import torch
-from chain_cases import chains, on_device, pictures
+from chain_cases import chains, number_chains, on_device, pictures
 from millrace import _core
 from millrace.transforms.batch.fused import by_pipeline
 
 CHAINS = chains()
+NUMBERS = number_chains()
 COUNT = 130  # more than share a workspace at a time
 
 
@@ -21,6 +22,18 @@ def same(chain, count, **options):
 @pytest.mark.parametrize("name", CHAINS)
 def test_steps_equal_the_reference(name):
     same(CHAINS[name], COUNT)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_equal_the_reference(name):
+    """But for the last bits of noise, whose logarithms and cosines are the device's."""
+    chain, options = NUMBERS[name]
+    there, here = (
+        on_device(chain, device, COUNT, dtype=torch.float32, **options) for device in ("cuda", "cpu")
+    )
+    torch.testing.assert_close(there.cpu(), here, rtol=1e-5, atol=1e-5)
+    if "noise" not in name.lower():
+        assert torch.equal(there.cpu(), here)
 
 
 def test_types_and_layouts():

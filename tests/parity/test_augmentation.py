@@ -16,14 +16,6 @@ from pictures import make_picture
 from PIL import Image
 from transform_cases import lower_transform
 
-ADJUSTMENTS = {
-    "brightness": "adjust_brightness",
-    "contrast": "adjust_contrast",
-    "saturation": "adjust_saturation",
-    "hue": "adjust_hue",
-}
-FLIPS = {"horizontal_flip": Image.Transpose.FLIP_LEFT_RIGHT, "vertical_flip": Image.Transpose.FLIP_TOP_BOTTOM}
-
 
 @pytest.fixture(scope="module")
 def F():
@@ -37,71 +29,18 @@ def pipeline_of(*transforms):
     return _core.ImagePipeline(lower_transform(t.Compose(list(transforms)))[0])
 
 
-def by_torchvision(F, picture, transforms, decisions):
-    """`transforms` one by one on a PIL image, with our decisions where they are random."""
-    decided = iter(decisions)
-    for transform in transforms:
-        while isinstance(transform, t.RandomApply):
-            (transform,) = transform.transforms
-            transform = t.RandomGrayscale() if isinstance(transform, t.Grayscale) else transform
-        match transform:
-            case t.Resize() | t.CenterCrop():
-                picture = transform(picture)
-            case t.RandomHorizontalFlip() | t.RandomVerticalFlip():
-                d = next(decided)
-                picture = picture.transpose(FLIPS[d["op"]]) if d["flip"] else picture
-            case t.RandomCrop():
-                d = next(decided)
-                picture = F.pad(
-                    picture,
-                    transform.padding and [transform.padding[i] for i in (0, 2, 1, 3)] or 0,
-                    transform.fill,
-                )
-                picture = F.crop(picture, d["top"], d["left"], d["height"], d["width"])
-            case t.RandomResizedCrop():
-                d = next(decided)
-                picture = F.resized_crop(
-                    picture, d["top"], d["left"], d["height"], d["width"], transform.size
-                )
-            case t.ColorJitter():
-                d = next(decided)
-                for name in d["order"]:
-                    picture = getattr(F, ADJUSTMENTS[name])(picture, d[name])
-            case t.Grayscale():
-                picture = F.rgb_to_grayscale(picture, 3)
-            case t.RandomGrayscale():
-                picture = F.rgb_to_grayscale(picture, 3) if next(decided)["applied"] else picture
-            case t.RandomRotation():
-                d = next(decided)
-                options = {"center": transform.center, "fill": transform.fill}
-                picture = F.rotate(picture, d["angle"], transform.interpolation, **options)
-            case t.RandomAffine():
-                d = next(decided)
-                options = {
-                    "center": transform.center,
-                    "fill": transform.fill,
-                    "interpolation": transform.interpolation,
-                }
-                picture = F.affine(
-                    picture, d["angle"], list(d["translate"]), d["scale"], list(d["shear"]), **options
-                )
-            case t.GaussianBlur():
-                d = next(decided)
-                picture = (
-                    F.gaussian_blur(picture, list(transform.kernel_size), [d["sigma"]] * 2)
-                    if d["applied"]
-                    else picture
-                )
-    assert next(decided, None) is None
-    return np.asarray(picture).transpose(2, 0, 1)
-
-
 def levels_apart(F, transforms, picture, index):
     """How many levels the engine's bytes are away from torchvision's: an array."""
     pipeline = pipeline_of(*transforms, t.PILToTensor())
     decisions = pipeline.draw(*picture.size, 5, 0, index)
     got = pipeline.apply(np.asarray(picture), 5, 0, index).numpy()
-    expected = by_torchvision(F, picture, transforms, decisions)
+    from by_libraries import by_libraries  # where torchvision is
+
+    decided, made = iter(decisions), picture
+    for transform in transforms:
+        made = by_libraries(made, transform, decided)
+    assert next(decided, None) is None
+    expected = np.asarray(made).transpose(2, 0, 1)
     assert got.shape == expected.shape
     return np.abs(got.astype(int) - expected.astype(int))
 

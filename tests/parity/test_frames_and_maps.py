@@ -15,6 +15,7 @@ from transform_cases import lower_transform
 torchvision = torchvision_or_skip()
 import torchvision.transforms as v1  # noqa: E402
 import torchvision.transforms.functional as F1  # noqa: E402
+from by_libraries import by_libraries  # noqa: E402
 from torchvision.transforms import v2  # noqa: E402
 from torchvision.transforms.v2 import functional as F  # noqa: E402
 
@@ -25,72 +26,6 @@ ADJUSTMENTS = ("brightness", "contrast", "saturation", "hue")
 
 def pipeline_of(*transforms):
     return _core.ImagePipeline(lower_transform(v2.Compose(list(transforms)))[0])
-
-
-def framed(picture, box, fill=0, mode="constant"):
-    """The rectangle of `picture`, which may reach outside of it."""
-    right, bottom = box["left"] + box["width"], box["top"] + box["height"]
-    sides = [-box["left"], -box["top"], right - picture.width, bottom - picture.height]
-    picture = F.pad(picture, [max(side, 0) for side in sides], fill, mode)
-    return F.crop(picture, max(box["top"], 0), max(box["left"], 0), box["height"], box["width"])
-
-
-def by_libraries(picture, transform, decided):
-    """`transform` of a PIL image, with our decisions (an iterator) where it is random."""
-    name = type(transform).__name__
-    match name:
-        case "Compose":
-            for part in transform.transforms:
-                picture = by_libraries(picture, part, decided)
-        case "Pad" | "Resize" | "CenterCropOrPad" | "TrimBorder" | "CenterCrop" | "Grayscale":
-            picture = transform(picture)
-        case "RandomZoomOut" | "RandomCropOrPad":
-            d = next(decided)
-            if d["applied"]:
-                mode = getattr(transform, "padding_mode", "constant")
-                picture = framed(picture, d, transform.fill, mode)
-        case "RandomShortestSize" | "ScaleJitter" | "RandomResize" | "ResizeKeepRatio":
-            d = next(decided)
-            mode = v1.InterpolationMode(d["interpolation"])
-            picture = F.resize(picture, [d["height"], d["width"]], mode)
-        case "RandomResizedCrop":
-            d = next(decided)
-            box = [d[side] for side in ("top", "left", "height", "width")]
-            picture = F.resized_crop(picture, *box, transform.size, transform.interpolation)
-        case "RandomCrop":
-            d = next(decided)
-            picture = F.crop(picture, *(d[side] for side in ("top", "left", "height", "width")))
-        case "RandomPerspective":
-            d = next(decided)
-            if d["applied"]:
-                picture = F.perspective(
-                    picture, None, None, transform.interpolation, transform.fill, d["coefficients"]
-                )
-        case "RandomPhotometricDistort":
-            d = next(decided)
-            for step in d["order"]:
-                picture = getattr(F, f"adjust_{step}")(picture, d[step])
-            if d["permutation"] is not None:
-                picture = F.permute_channels(picture, list(d["permutation"]))
-        case "RandomHorizontalFlip" | "RandomVerticalFlip":
-            if next(decided)["flip"]:
-                picture = F.horizontal_flip(picture) if "Hor" in name else F.vertical_flip(picture)
-        case "RandomRotation":
-            angle = next(decided)["angle"]
-            picture = F.rotate(picture, angle, transform.interpolation, fill=transform.fill)
-        case "ColorJitter":
-            d = next(decided)
-            for step in d["order"]:
-                picture = getattr(F, f"adjust_{step}")(picture, d[step])
-        case "RandomApply":
-            if next(decided)["chosen"] == 0:
-                for part in transform.transforms:
-                    picture = by_libraries(picture, part, decided)
-        case "RandomChoice":
-            picture = by_libraries(picture, transform.transforms[next(decided)["chosen"]], decided)
-        case _:
-            raise AssertionError(name)
-    return picture
 
 
 def check(steps, size, index):
@@ -111,6 +46,11 @@ CASES = {
     "pad_sides": [v2.Pad([1, 0, 7, 4], 30)],
     "pad_cuts": [v2.Pad([-4, 3, 2, -5], 30)],
     **{f"pad_{mode}": [v1.Pad((5, 9), padding_mode=mode)] for mode in ("edge", "reflect", "symmetric")},
+    **{
+        f"crop_{mode}_twice": [v1.RandomCrop((150, 140), [4, 9], pad_if_needed=True, padding_mode=mode)]
+        for mode in ("constant", "edge", "reflect", "symmetric")
+    },
+    "crop_reflect_once": [v2.RandomCrop((150, 140), [4, 9], pad_if_needed=True, padding_mode="reflect")],
     "pad_far": [v2.Pad(150, padding_mode="reflect")],
     "pad_ours": [t.Pad([2, 3], 7), t.Pad(4, padding_mode="edge")],
     "pad_crop": [v2.Pad(4, fill=(1, 2, 3)), v2.RandomCrop((24, 20)), v2.RandomHorizontalFlip()],

@@ -8,7 +8,7 @@ import pytest
 import torch
 from loader_data import make_folder, pictures, torchvision_or_skip
 from millrace import transforms
-from millrace._loader.engines.images import ImageSpec
+from millrace._loader.engines.native import ImageSpec
 from torch.utils.data import default_collate
 
 COUNT, SIZE = 23, 24

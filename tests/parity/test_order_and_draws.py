@@ -257,7 +257,7 @@ def test_indices_no_dataset_has(dataset, workers, bad):
 
 def test_native_permutation_is_torchs(dataset):
     """The sampler that is replaced gives what it would have given, and draws when it would have drawn."""
-    from millrace._loader.states.index_lists import known_sampler
+    from millrace._loader.states.index_cursor import known_sampler
     from millrace.samplers import native
 
     def walk(batches, generator):

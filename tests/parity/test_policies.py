@@ -54,12 +54,12 @@ def magnitudes(t, name, of_side):
     return lambda bins, *size: torch.linspace(0.0, LARGEST[name], bins)
 
 
-def only(t, name, of_side=False, **options):
-    """A RandAugment of one operation without a sign."""
+def only(t, name, of_side=False, signed=False, **options):
+    """A RandAugment of one operation."""
     made = magnitudes(t, name, of_side)
-    table = {"_AUGMENTATION_SPACE": {name: (made, False)}}
+    table = {"_AUGMENTATION_SPACE": {name: (made, signed)}}
     if is_v1(t):
-        table = {"_augmentation_space": lambda self, bins, size: {name: (made(bins, *size), False)}}
+        table = {"_augmentation_space": lambda self, bins, size: {name: (made(bins, *size), signed)}}
     return type("Only", (t.RandAugment,), table)(num_ops=1, **options)
 
 
@@ -125,29 +125,6 @@ def test_single_operations_have_torchvisions_pixels(t, name, args):
         assert torch.equal(never.apply(pixels, 1, 0, number), t.functional.pil_to_tensor(picture))
 
 
-def operated(F, picture, name, value, mode, fill):
-    """By torchvision's function, with the value that was drawn."""
-    match name:
-        case "identity":
-            return picture
-        case "shear_x" | "shear_y":
-            angle = float(np.degrees(np.arctan(value)))
-            shear = [angle, 0.0] if name == "shear_x" else [0.0, angle]
-            return F.affine(picture, 0.0, [0, 0], 1.0, shear, mode, fill, center=[0, 0])
-        case "translate_x" | "translate_y":
-            moved = [int(value), 0] if name == "translate_x" else [0, int(value)]
-            return F.affine(picture, 0.0, moved, 1.0, [0.0, 0.0], mode, fill)
-        case "rotate":
-            return F.rotate(picture, value, mode, fill=fill)
-        case "posterize":
-            return F.posterize(picture, int(value))
-        case "solarize":
-            return F.solarize(picture, value)
-        case "brightness" | "contrast" | "saturation" | "sharpness":
-            return getattr(F, f"adjust_{name}")(picture, value)
-    return getattr(F, name)(picture)
-
-
 def policies(t):
     names = t.AutoAugmentPolicy
     turned = t.RandomRotation(40, fill=9)
@@ -170,6 +147,8 @@ HOLDERS = ["RandomOrder", "RandomApply", "RandomChoice"]
 @pytest.mark.parametrize("name", ["RandAugment", "TrivialAugmentWide", *AUTO_AUGMENT, *HOLDERS])
 def test_policies_have_torchvisions_pixels(t, name):
     """Of what the engine draws."""
+    from by_libraries import operated  # where torchvision is
+
     pipeline, F = pipeline_of(t, policies(t)[name]), t.functional
     steps = 0
     for number in range(150):

@@ -4,6 +4,7 @@ scripts have run, a picture.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -35,6 +36,18 @@ def browser_or_skip() -> str:
     if found is None:
         pytest.skip("no Chromium here (scripts/setup.sh with CLIENTS=1 installs it)")
     return found
+
+
+def run_browser(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Headless Chromium now and then never ends on a busy machine: that says nothing about the page, so a
+    browser that hangs is started again, twice at most.
+    """
+    for seconds in (120, 180):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return subprocess.run(
+                command, capture_output=True, text=True, timeout=seconds, check=False, env=environment
+            )
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
 
 
 def look(
@@ -70,7 +83,7 @@ def look(
         address or page.as_uri(),
     ]
     home = {**os.environ, "HOME": str(profile)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=home)
+    done = run_browser(command, home)
     assert done.returncode == 0, done.stderr[-2000:]
     console = re.findall(r'CONSOLE[:(]\d+\)?\] "(.*)", source: ', done.stderr)
     with Image.open(picture) as opened:

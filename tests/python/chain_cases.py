@@ -90,7 +90,62 @@ def chains(size: tuple[int, int] = (40, 52)) -> dict[str, list[dict[str, Any]]]:
             t.Resize(min(size)), t.RandomCrop(size, 4, True, padding_mode="reflect"), t.RandAugment()
         ),
     }
+    made |= _other_chains(size)
     return made
+
+
+def _other_chains(size: tuple[int, int]) -> dict[str, list[dict[str, Any]]]:
+    """Perspectives, distortions, borders, choices, and resizes by all filters, one behind the other."""
+    t = transforms
+    crop, bicubic = t.RandomResizedCrop(size), t.InterpolationMode.BICUBIC
+    turn = t.RandomRotation(30, t.InterpolationMode.BILINEAR, fill=(9, 8, 7))
+    again = t.RandomResizedCrop(size, interpolation=bicubic)
+    smaller = t.Resize((size[0] // 2, size[1] // 3), t.InterpolationMode.LANCZOS)
+    made = {
+        **{
+            f"RandomPerspective, {mode}": lowered(
+                crop, t.RandomPerspective(0.6, 0.9, mode, fill=(3, 200, 50))
+            )
+            for mode in ("nearest", "bilinear", "bicubic")
+        },
+        "RandomPhotometricDistort": lowered(
+            crop, t.RandomPhotometricDistort((0.3, 1.9), (0.1, 2), (0.1, 2), (-0.5, 0.5), 0.8)
+        ),
+        "Pad, RandomZoomOut": lowered(
+            t.Resize((31, 23)), t.Pad([2, 5], 40), t.RandomZoomOut((1, 2, 3), (1.0, 1.6)), t.Resize(size)
+        ),
+        "RandomChoice": lowered(
+            crop,
+            t.RandomChoice([t.Compose([turn, t.RandomEqualize(1.0)]), t.RandomPerspective(0.5, 1.0), again]),
+        ),
+        "RandomApply": lowered(crop, t.RandomApply([again, t.ColorJitter(hue=0.4), turn], 0.6)),
+        "two resizes": lowered(crop, smaller, t.ColorJitter(0.5, 0.5), again, t.RandomHorizontalFlip()),
+        "colours before the crop": lowered(t.Resize(60), t.ColorJitter(0.5, 0.5, 0.5, 0.2), again),
+    }
+    for mode in ("lanczos", "box", "hamming", "nearest"):
+        made[f"RandomResizedCrop, {mode}"] = lowered(t.RandomResizedCrop(size, interpolation=mode))
+        made[f"Resize, {mode}, behind a crop"] = lowered(t.RandomCrop(40), t.Resize(size, mode))
+    return made
+
+
+def number_chains(size: tuple[int, int] = (40, 52)) -> dict[str, tuple[list[dict[str, Any]], dict[str, Any]]]:
+    """name -> (a chain that ends in float32 pictures of `size`, the mean and std of its Normalize)."""
+    t = transforms
+    crop, flip = t.RandomResizedCrop(size), t.RandomHorizontalFlip()
+    floats = t.Compose([t.ToImage(), t.ToDtype(torch.float32, scale=True)])
+    noise, normal = t.GaussianNoise(0.1, 0.3), {"mean": [0.4, 0.5, 0.6], "std": [0.2, 0.25, 0.3]}
+    erasing, erasing_by_noise = (
+        t.RandomErasing(0.9, value=(1.5, -2, 0.1)),
+        t.RandomErasing(0.9, value="random"),
+    )
+    ends = {
+        "RandomErasing": (t.Compose([floats, erasing]), {}),
+        "RandomErasing by noise": (t.Compose([floats, erasing_by_noise, erasing]), {}),
+        "GaussianNoise": (t.Compose([floats, noise]), {}),
+        "GaussianNoise of ToTensor": (t.Compose([t.ToTensor(), noise, erasing_by_noise]), {}),
+        "GaussianNoise, Normalize": (t.Compose([floats, noise, t.Normalize(**normal), erasing]), normal),
+    }
+    return {name: (lowered(crop, flip, tensor=end), options) for name, (end, options) in ends.items()}
 
 
 def pictures(n: int, device: str | torch.device = "cpu", seed: int = 0) -> list[torch.Tensor]:

@@ -159,9 +159,9 @@ class FaultProxy:
             self._bandwidth(len(piece))
             if self.connection_rate > 0:
                 self._pause(begun + at / self.connection_rate - time.monotonic())
-            connection.sendall(piece)
-            with self._lock:
+            with self._lock:  # first: whoever has the piece may look at the count at once
                 self.bytes_sent += len(piece)
+            connection.sendall(piece)
             if fault in breaks and at + PIECE > len(body) // 2:
                 break
         else:

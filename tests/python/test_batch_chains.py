@@ -5,11 +5,12 @@ CPU's transforms.
 import millrace
 import pytest
 import torch
-from chain_cases import chains, lowered, on_device, pictures
+from chain_cases import chains, lowered, number_chains, on_device, pictures
 from millrace import _core, transforms
 from millrace.transforms.batch.fused import by_pipeline
 
 CHAINS = chains()
+NUMBERS = number_chains()
 COUNT = 24
 
 
@@ -19,6 +20,17 @@ def test_pictures_are_those_of_the_cpus_transforms(name):
     made = on_device(CHAINS[name], "cpu", COUNT, seed=5)
     wanted = torch.stack([pipeline.apply(p.numpy(), 5, 0, i) for i, p in enumerate(pictures(COUNT))])
     assert made.dtype == torch.uint8 and torch.equal(made, wanted)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_those_of_the_cpus_transforms(name):
+    chain, options = NUMBERS[name]
+    pipeline = _core.ImagePipeline(chain)
+    wanted = torch.stack([pipeline.apply(p.numpy(), 5, 0, i) for i, p in enumerate(pictures(COUNT))])
+    for channels_last in (False, True):
+        options = options | {"dtype": torch.float32, "channels_last": channels_last}
+        made = on_device(chain, "cpu", COUNT, seed=5, **options)
+        assert made.dtype == torch.float32 and torch.equal(made, wanted)
 
 
 def test_types_and_layouts_hold_the_same_pictures():
@@ -36,7 +48,7 @@ def test_types_and_layouts_hold_the_same_pictures():
 
 
 def test_what_is_the_cpus_is_refused():
-    chain = lowered(transforms.ColorJitter(0.4), transforms.RandomResizedCrop(20))
+    chain = lowered(transforms.ColorJitter(0.4), transforms.RandomResizedCrop(8))
     with pytest.raises(millrace.UnavailableError, match="picture 0 is the CPU's"):
         by_pipeline(pictures(2), _core.ImagePipeline(chain), 0)
     with pytest.raises(ValueError, match="one size"):

@@ -206,6 +206,20 @@ def test_what_cannot_be_measured(datasets, name, words):
         millrace.bench(getattr(datasets, name), workers=[0, 1], budget=20)
 
 
+def test_a_crash_is_told_where_another_library_took_the_signal(folder):
+    """As Ray does, whose shutdown leaves SIGSEGV to the system while faulthandler believes itself enabled."""
+    script = textwrap.dedent("""
+        import faulthandler, signal
+        import millrace, my_datasets
+        faulthandler.enable()
+        signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+        millrace.bench(my_datasets.dies, workers=[0], budget=20)
+    """)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
+    assert "(by SIGSEGV)" in done.stderr and "line 32 in __getitem__" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize(
     "name, words",
     [

@@ -23,7 +23,7 @@ from torch.utils.data.dataloader import (
 )
 
 COUNT = 10
-TUNING = ["memory_budget", "tune_file"]
+TUNING = ["memory_budget", "tune_file", "remote", "remote_workers"]
 RANKS = (
     "equal_steps",
     "auto_epoch",

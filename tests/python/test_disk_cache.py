@@ -24,7 +24,15 @@ pytest.importorskip("obstore", reason="obstore is not installed: pip install 'mi
 
 RANDOM = random.Random(3)
 MIB = 1 << 20
-SHARDS = {f"/s{i}.tar": RANDOM.randbytes(3 * MIB + 1000 * i) for i in range(3)}
+SHARDS: dict[str, bytes] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shards() -> Iterator[None]:
+    """Here while these tests run: until then each process that a test forks would get them, too."""
+    SHARDS.update({f"/s{i}.tar": RANDOM.randbytes(3 * MIB + 1000 * i) for i in range(3)})
+    yield
+    SHARDS.clear()
 
 
 @pytest.fixture

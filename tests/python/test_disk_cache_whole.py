@@ -27,7 +27,15 @@ pytest.importorskip("obstore", reason="obstore is not installed: pip install 'mi
 
 RANDOM = random.Random(4)
 MIB = 1 << 20
-SHARDS = {f"/s{i:02}.tar": RANDOM.randbytes(MIB + 300_000 + i) for i in range(12)}
+SHARDS: dict[str, bytes] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shards() -> Iterator[None]:
+    """Here while these tests run: until then each process that a test forks would get them, too."""
+    SHARDS.update({f"/s{i:02}.tar": RANDOM.randbytes(MIB + 300_000 + i) for i in range(12)})
+    yield
+    SHARDS.clear()
 
 
 @pytest.fixture

@@ -61,7 +61,15 @@ def loader(root, decode, chain=CHAIN, **arguments):
     options = {"num_workers": 2, "shuffle": True, **arguments}
     if decode != "cpu":
         options |= {"device": "cuda", "decode": decode}
-    return millrace.DataLoader(pictures(root, transform=transforms.Compose(chain)), 4, **options)
+    transform = transforms.Compose(chain) if isinstance(chain, list) else chain
+    return millrace.DataLoader(pictures(root, transform=transform), 4, **options)
+
+
+def numbers(pictures):
+    """Of a batch's pictures, or of the views that it has of each."""
+    if isinstance(pictures, torch.Tensor):
+        return pictures.tolist()
+    return [numbers(part) for part in (pictures.values() if isinstance(pictures, dict) else pictures)]
 
 
 def walk(made, epochs=2, stop_after=None):
@@ -78,7 +86,7 @@ def walk(made, epochs=2, stop_after=None):
             except OSError as error:
                 seen.append((type(error).__name__, str(error)))
             else:
-                seen.append((images.tolist(), labels.tolist()))
+                seen.append((numbers(images), labels.tolist()))
             seen.append(json.dumps(made.state_dict(), default=str))
             if step == stop_after:
                 break
@@ -160,6 +168,27 @@ BEHIND = {
         transforms.RandomRotation(30, transforms.InterpolationMode.BILINEAR, fill=(1, 2, 3)),
         transforms.PILToTensor(),
     ],
+    "distorted, twice resized": [
+        transforms.RandomResizedCrop(24, interpolation="lanczos"),
+        transforms.RandomPerspective(0.5, 0.8),
+        transforms.RandomPhotometricDistort(),
+        transforms.RandomApply([transforms.RandomResizedCrop(24, interpolation="box")]),
+        transforms.PILToTensor(),
+    ],
+    "erased": [
+        *CHAIN[:3],
+        transforms.ToImage(),
+        transforms.ToDtype(torch.float16, scale=True),
+        transforms.RandomErasing(0.7, value="random"),
+        transforms.RandomErasing(0.7, value=0.25),
+    ],
+    "noisy": [
+        *CHAIN[:2],
+        transforms.ToTensor(),
+        transforms.GaussianNoise(0.1, 0.2),
+        transforms.Normalize([0.4, 0.5, 0.6], [0.2, 0.3, 0.4]),
+        transforms.RandomErasing(0.7),
+    ],
 }
 
 
@@ -168,6 +197,23 @@ def test_steps_behind_the_resize_are_the_devices(root, fake, name):
     there, here = (walk(loader(root, decode, BEHIND[name])) for decode in ("gpu", "cpu"))
     assert there == here
     assert fake.device.decoded > 0
+
+
+@pytest.mark.parametrize("decode", ["gpu", "auto"])
+def test_several_views_of_a_picture(root, fake, decode):
+    large, small = transforms.Compose(CHAIN), transforms.Compose(BEHIND["SimCLR"])
+    small.transforms[0] = transforms.RandomResizedCrop(12)
+    views = transforms.MultiView({"large": (large, large), "small": [small] * 3})
+    assert loader(root, decode, views).explain().splitlines()[-1].startswith("decode: gpu")
+    there, here = (walk(loader(root, place, views, on_error="skip")) for place in (decode, "cpu"))
+    assert there == here
+    assert fake.device.decoded > 0 and fake.device.changed_sources == 0
+
+
+def test_a_view_that_the_gpu_cannot_make_is_a_reason_for_all(root, fake):
+    turned = transforms.Compose([transforms.RandomRotation(10), *CHAIN])
+    auto = loader(root, "auto", transforms.MultiView([transforms.Compose(CHAIN), turned]))
+    assert auto.explain().splitlines()[-1].startswith("decode: cpu — the GPU makes one")
 
 
 def test_pictures_that_are_turned_upright(tmp_path, fake):

@@ -34,6 +34,10 @@ CALLS = st.one_of(
     st.tuples(st.lists(st.floats(-2, 2), min_size=6, max_size=6), st.sampled_from([0, 2, 3])).map(
         lambda drawn: lambda im: im.transform(im.size, Image.Transform.AFFINE, drawn[0], drawn[1])
     ),
+    st.tuples(
+        st.integers(0, 9) | st.tuples(*[st.integers(0, 9)] * 2) | st.tuples(*[st.integers(-2, 9)] * 4),
+        BYTES,
+    ).map(lambda drawn: lambda im: ImageOps.expand(im, drawn[0], _fill(drawn[1], im.mode))),
     st.tuples(st.integers(1, 50), st.integers(1, 50)).map(lambda size: lambda im: im.resize(size)),
     st.tuples(st.integers(-4, 30), st.integers(-4, 30), st.integers(1, 40), st.integers(1, 40)).map(
         lambda box: lambda im: im.crop((box[0], box[1], box[0] + box[2], box[1] + box[3]))
@@ -41,6 +45,40 @@ CALLS = st.one_of(
     st.sampled_from(["RGB", "L"]).map(lambda mode: lambda im: im.convert(mode)),
     st.sampled_from(list(Image.Transpose)).map(lambda turn: lambda im: im.transpose(turn)),
 )
+
+
+@pytest.mark.parametrize(
+    "border, fill",
+    [
+        (3, 0),
+        ((1, 2), "red"),
+        ((1, 2, 3, 4), (7, 8, 9)),
+        (0, 0),
+        (2, 300),
+        (2.5, 0),
+        ((1, 2, 3), 0),
+    ]
+    + [(2, (1, 2)), (2, 9), (-2, 0), ([1, 2, 3, 4], 0), (True, 0)],
+)
+def test_borders(border, fill):
+    def run():
+        return ImageOps.expand(Image.open(io.BytesIO(JPEGS["420"])), border, fill)
+
+    same_lazily(run)
+
+
+def test_a_border_that_nobody_writes_is_pillows():
+    """Without a colour its memory has any values, so only what is not of them can be equal."""
+    with lazy_pictures():
+        source = Image.open(io.BytesIO(JPEGS["420"]))
+        image = ImageOps.expand(source, 2, None)
+        assert record_of(image) is None and image.size == (source.width + 4, source.height + 4)
+
+
+def test_a_border_waits():
+    with lazy_pictures():
+        image = ImageOps.expand(Image.open(io.BytesIO(JPEGS["420"])), 5, (1, 2, 3)).crop((0, 0, 20, 20))
+        assert record_of(image) is not None and not image.info
 
 
 def _fill(value, mode):
@@ -124,3 +162,20 @@ def test_torchvisions_policies(version, policy):
         return made, torch.rand(1)
 
     same_lazily(run, opened=40)
+
+
+def test_what_detectors_do_waits():
+    """Colours, channels, a frame, a crop and a size: SSD's preset, but for its boxes."""
+    torchvision_or_skip()
+    v2 = importlib.import_module("torchvision.transforms.v2")
+    chain = v2.Compose(
+        [
+            v2.RandomPhotometricDistort(p=1),
+            v2.RandomZoomOut(fill=[123.0, 117.0, 104.0], p=1),
+            v2.RandomCrop(30),
+            v2.Resize((300, 300)),
+        ]
+    )
+    with lazy_pictures() as counts:
+        image = chain(Image.open(io.BytesIO(JPEGS["420"])))
+        assert record_of(image) is not None and counts.calls == {}

@@ -332,12 +332,13 @@ def children_after_load(data):
     return image.get_child_images()
 
 
+SRGB = ImageCms.createProfile("sRGB")  # says when it was made, to the second
+
+
 @case
 def profiles(data):
     image = opened(data).convert("RGB")
-    return ImageCms.profileToProfile(
-        image, ImageCms.createProfile("sRGB"), ImageCms.createProfile("sRGB"), outputMode="RGB"
-    )
+    return ImageCms.profileToProfile(image, SRGB, SRGB, outputMode="RGB")
 
 
 @case

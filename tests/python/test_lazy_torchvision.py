@@ -113,6 +113,14 @@ V2 = {
     ],
     "evaluation": [v2.Resize(28), v2.CenterCrop(24), v2.PILToTensor(), FLOATS, v2.Normalize(MEAN, STD)],
     "to an image": [v2.ToImage()],
+    "distorted": [
+        v2.RandomPhotometricDistort(p=0.8), v2.RandomCrop(40, pad_if_needed=True), v2.ToImage(), FLOATS,
+    ],
+    "in a frame": [
+        v2.Pad((3, 4, 5, 6), fill=(9, 8, 7)), v2.RandomZoomOut([1.0, 2.0, 3.0], p=1), v2.Resize((30, 33)),
+        v2.ToImage(),
+    ],
+    "in a frame of its edge": [v2.Pad(4, padding_mode="edge"), v2.PILToTensor()],
     "to a pure tensor": [v2.ToImage(), FLOATS, v2.Normalize(MEAN, STD), v2.ToPureTensor()],
     "doubles": [v2.ToImage(), v2.ToDtype(torch.float64, scale=True)],
     "unscaled": [v2.ToImage(), v2.ToDtype(torch.float32)],

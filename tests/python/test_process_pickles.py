@@ -249,15 +249,15 @@ def test_a_value_with_and_without_parts_beside_its_pickle(length, copy):
 
 
 @pytest.mark.parametrize(
-    "value",
+    "make",
     [
-        bytes(2 << 20),
-        [bytes(700_000), bytes(700_000)],
-        [bytes(500_000), torch.zeros(200_000)],
-        np.zeros(1 << 20),
-        [bytes(100)] * 1_000_000,
-        bytes((1 << 20) - 5),
-        np.zeros((1 << 20) - 148, dtype=np.uint8),
+        lambda: bytes(2 << 20),
+        lambda: [bytes(700_000), bytes(700_000)],
+        lambda: [bytes(500_000), torch.zeros(200_000)],
+        lambda: np.zeros(1 << 20),
+        lambda: [bytes(100)] * 1_000_000,
+        lambda: bytes((1 << 20) - 5),
+        lambda: np.zeros((1 << 20) - 148, dtype=np.uint8),
         # fmt: skip
     ],
     ids=[
@@ -270,9 +270,9 @@ def test_a_value_with_and_without_parts_beside_its_pickle(length, copy):
         "by what says where it lies",
     ],
 )
-def test_values_that_do_not_fit(value):
+def test_values_that_do_not_fit(make):
     sink = shortened(opened())
-    assert pack_value(sink, value) is None
+    assert pack_value(sink, make()) is None
     assert sink.reserved <= sink.ring.stride
     assert pack_value(sink, b"fits") is not None
 

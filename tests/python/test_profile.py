@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from millrace import DataLoader, _core
-from millrace._profiling.clocks import contention
+from millrace._profiling.stages import contention
 from profile_cases import CASES, Data, Sleepy, busy, check, run, slow_collate
 
 pytestmark = [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import sys
 import threading
 import time
+import weakref
 import zlib
 
 import pytest
@@ -220,6 +222,20 @@ def test_threads_that_end_while_they_are_looked_at():
     assert any(sampler._samples for sampler in samplers)
     for sampler in samplers:
         stacks._sampling_thread().forget(sampler)
+
+
+@pytest.mark.alone
+def test_what_was_looked_at_is_collected_while_the_looking_thread_waits_for_more():
+    dataset = Sampled(lambda index: compute(0.02) or index, 4)
+    alive = weakref.ref(dataset)
+    for _ in DataLoader(dataset, 2, num_workers=1, worker_method="thread"):
+        pass
+    del dataset
+    looking, until = stacks._sampling_thread(), time.monotonic() + 0.6 * stacks._IDLE_S
+    while alive() is not None and time.monotonic() < until:
+        time.sleep(0.01)
+        gc.collect()
+    assert looking._running and alive() is None
 
 
 def test_a_note_has_room_in_its_row():

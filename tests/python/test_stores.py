@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,21 @@ pytest.importorskip("obstore", reason="obstore is not installed: pip install 'mi
 
 RANDOM = random.Random(1)
 MIB = 1 << 20
-SHARDS = {
-    f"/shard-{i}.tar": RANDOM.randbytes(size)
-    for i, size in enumerate((5 * MIB + 321, 100, 2 * MIB, 3 * MIB - 1))
-}
+SHARDS: dict[str, bytes] = {}
 QUICK = {"stall_timeout": 0.4, "request_bytes": 2 * MIB}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shards() -> Iterator[None]:
+    """Here while these tests run: until then each process that a test forks would get them, too."""
+    SHARDS.update(
+        {
+            f"/shard-{i}.tar": RANDOM.randbytes(size)
+            for i, size in enumerate((5 * MIB + 321, 100, 2 * MIB, 3 * MIB - 1))
+        }
+    )
+    yield
+    SHARDS.clear()
 
 
 def read(source: object, step: int = 300_000) -> bytes:

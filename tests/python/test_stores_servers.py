@@ -20,8 +20,16 @@ from millrace import CorruptDataError, stores
 obstore = pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
 
 MIB = 1 << 20
-SHARDS = {f"shard {i}+%.tar": random.Random(i).randbytes(5 * MIB + i) for i in range(3)}
+SHARDS: dict[str, bytes] = {}
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shards() -> Iterator[None]:
+    """Here while these tests run: until then each process that a test forks would get them, too."""
+    SHARDS.update({f"shard {i}+%.tar": random.Random(i).randbytes(5 * MIB + i) for i in range(3)})
+    yield
+    SHARDS.clear()
 
 
 def free_port() -> int:

@@ -237,6 +237,19 @@ def test_multi_view_alone():
         t.MultiView([len, 3])
 
 
+def test_views_of_other_dtypes_are_an_error_that_names_them():
+    bytes_, halves = t.Compose([t.CenterCrop(9), t.ToImage()]), t.ToDtype(torch.float16, scale=True)
+    message = (
+        r"^views\['a'\]\[0\] makes float32, and views\['b'\] uint8; views of one picture have one dtype: end "
+        r"them alike, with ToTensor\(\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        t.MultiView({"a": [chain(9), len], "b": bytes_})
+    with pytest.raises(ValueError, match=r"views\[0\] makes uint8, and views\[2\] float16"):
+        t.MultiView([bytes_, bytes_, t.Compose([bytes_, halves])])
+    t.MultiView([bytes_, lambda picture: picture, bytes_])  # what is not known is what it may be
+
+
 # ---------------------------------------------------------------- what is said
 
 
@@ -263,7 +276,7 @@ REFUSED = {
     ),
     "several dtypes": (
         lambda: seen.Pair(chain(9), t.Compose([t.CenterCrop(9), t.ToImage()])),
-        "Pair makes views of several dtypes",
+        r"Pair makes views of several dtypes \(float32, uint8\); make them one",
     ),
     "any size": (
         lambda: t.MultiView([chain(8), t.ToTensor()]),

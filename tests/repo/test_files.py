@@ -111,3 +111,9 @@ def test_the_license_is_apache() -> None:
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text and "Version 2.0, January 2004" in text
     assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_module_leaves_the_gil_on() -> None:
+    """A declaration that it can do without needs a test on such an interpreter first."""
+    macros = re.findall(r"PYBIND11_MODULE\(([^)]*)\)", (ROOT / "python/bindings/module.cpp").read_text())
+    assert macros == ["_core, m"]

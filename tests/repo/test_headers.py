@@ -19,7 +19,7 @@ from repo_tree import ROOT, files, name
 
 CACHE = ROOT / "build" / "header_check.json"
 NEEDS_MORE = re.compile(
-    r'#include\s*[<"](torch/|ATen/|c10/|pybind11/|Python\.h|cuda_|nvjpeg)'
+    r'#include\s*[<"](torch/|ATen/|c10/|millrace/torch_|pybind11/|Python\.h|cuda_|nvjpeg)'
 )  # than every machine has
 FIRST_INCLUDE = re.compile(r'^#include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 COMPILER = shutil.which("c++") or shutil.which("g++")

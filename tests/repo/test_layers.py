@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from layers import LAYERS, OUTSIDE
+from layers import ADAPTERS, LAYERS, OUTSIDE
 from repo_tree import ROOT, files, lines, name
 
 SRC = ROOT / "src"
@@ -86,8 +86,16 @@ def test_public_headers_stand_alone() -> None:
 
 
 def test_the_umbrella_has_every_public_header() -> None:
-    public = {f"millrace/{path.name}" for path in files(".h", under=("include",))} - {"millrace/millrace.h"}
-    assert set(includes(ROOT / "include/millrace/millrace.h")) == public
+    public = {path.name for path in files(".h", under=("include",))}
+    assert ADAPTERS < public
+    shown = {f"millrace/{header}" for header in public - ADAPTERS - {"millrace.h"}}
+    assert set(includes(ROOT / "include/millrace/millrace.h")) == shown
+
+
+def test_only_adapters_see_torch() -> None:
+    for path in files(".h", under=("include",)):
+        torchs = [header for header in includes(path) if header.startswith(("ATen/", "c10/"))]
+        assert not torchs or path.name in ADAPTERS, f"{name(path)} needs torch: {torchs}"
 
 
 def test_outside_headers_stay_in_their_folders() -> None:

@@ -23,8 +23,8 @@ TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|^['
     r" \t]*\#(?:[^\n\\]|\\.|\\\n)*"
     r"|(?P<namespace>\bnamespace\b(?P<path>[\w:\s]*)\{)"
-    r"|(?P<type>\b(?:class|struct|union|enum(?:\s+class)?)\s+(?:alignas\([^)]*\)\s*)?(?P<typename>\w+(?:::\w+)*)"
-    r"(?:<[^;{}]*>)?(?:\s+final)?\s*(?::[^:;{()][^;{()]*)?\{)"
+    r"|(?P<type>\b(?:class|struct|union|enum(?:\s+class)?)\s+(?:alignas\([^)]*\)\s*|MILLRACE_\w+\s+)?(?P<typename>\w+(?:::\w+)*)"
+    r"(?P<arguments><[^;{}]*>)?(?:\s+final)?\s*(?::[^:;{()][^;{()]*)?\{)"
     r"|(?P<open>\{)|(?P<close>\})|(?P<end>;)",
     re.DOTALL | re.MULTILINE,
 )
@@ -40,7 +40,7 @@ def scopes_of(path: Path) -> tuple[set[str], list[str]]:
                 namespaces.add("::".join(stack))
         elif found["type"]:
             if "(unnamed)" not in stack and "{" not in stack:
-                classes.append("::".join([*stack, found["typename"]]))
+                classes.append("::".join([*stack, found["typename"]]) + (found["arguments"] or ""))
             stack.append("{")
         elif found["open"]:
             stack.append("{")
@@ -58,6 +58,9 @@ def test_a_module_keeps_to_its_namespace(module: str) -> None:
         allowed |= {"cuda"} if name(path) in SEAMS else set()
         for namespace in scopes_of(path)[0]:
             parts = namespace.split("::")
+            # What include/ declares lies in millrace itself, and src/api defines it.
+            if module == "api" and parts == ["millrace"]:
+                continue
             if parts[0] == "millrace" and (len(parts) < 2 or parts[1] not in allowed):
                 wrong.append(f"{name(path)}: namespace {namespace}")
     assert not wrong, f"names of src/{module} belong in namespace millrace::{module}"
@@ -77,6 +80,9 @@ def test_what_this_test_sees(tmp_path: Path) -> None:
     path.write_text(
         "// namespace no {\nnamespace millrace::a {\nnamespace { struct Own { int x; }; }\nenum class E : int"
         ' { one };\nclass B final : public C<int> {\n  struct D {};\n  void f() { auto s = "}"; }\n};\nclass'
-        " F;\n}\n"
+        " F;\nclass MILLRACE_API G {};\ntemplate <>\nstruct H<int> {};\n}\n"
     )
-    assert scopes_of(path) == ({"millrace::a"}, ["millrace::a::E", "millrace::a::B"])
+    assert scopes_of(path) == (
+        {"millrace::a"},
+        ["millrace::a::E", "millrace::a::B", "millrace::a::G", "millrace::a::H<int>"],
+    )

@@ -4,6 +4,7 @@ And the versions of tools, which are named twice.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -104,3 +105,39 @@ def test_the_change_log_has_the_version() -> None:
     package = (ROOT / "python/millrace/__init__.py").read_text()
     assert f'__version__ = "{version[1]}"' in package
     assert f"## [{version[1]}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_library_has_the_version() -> None:
+    version = re.search(r"^project\(millrace VERSION ([\d.]+) ", (ROOT / "CMakeLists.txt").read_text(), re.M)
+    assert version and f'version = "{version[1]}"' in (ROOT / "pyproject.toml").read_text()
+    header = (ROOT / "include/millrace/version.h").read_text()
+    numbers = re.findall(r"^#define MILLRACE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", header, re.M)
+    assert numbers == version[1].split(".")
+
+
+def test_presets_are_what_the_makefile_configures() -> None:
+    presets = json.loads((ROOT / "CMakePresets.json").read_text())
+    assert {"dev", "release", "asan", "tsan", "no-cuda"} == {
+        preset["name"] for preset in presets["configurePresets"] if not preset.get("hidden")
+    }
+    by_name = {preset["name"]: preset for preset in presets["configurePresets"]}
+    options = (ROOT / "src/cmake/MillraceOptions.cmake").read_text()
+    for preset in by_name.values():
+        ours = [name for name in preset.get("cacheVariables", {}) if name.startswith("MILLRACE_")]
+        assert all(re.search(rf"(option|set)\({name} ", options) for name in ours)
+
+    makefile = (ROOT / "Makefile").read_text()
+    sanitized = by_name["asan"]["cacheVariables"]
+    for folder, preset in (("address", "asan"), ("thread", "tsan")):
+        asked = re.search(
+            rf"configure\.sh build/{folder} \$\(SANITIZED\) -DMILLRACE_SANITIZE=(\S+)", makefile
+        )
+        assert asked and by_name[preset]["binaryDir"].endswith(f"build/{folder}")
+        assert asked[1] == by_name[preset]["cacheVariables"]["MILLRACE_SANITIZE"]
+    asked = re.search(r"^SANITIZED = ((?:.*\\\n)*.*)", makefile, re.M)
+    assert asked and all(
+        f"-D{name}={value}" in asked[1] for name, value in sanitized.items() if name != "MILLRACE_SANITIZE"
+    )
+    asked = re.search(r"^configure: setup\n((?:.*\\\n)*.*)", makefile, re.M)
+    developed = {k: v for k, v in by_name["dev"]["cacheVariables"].items() if k.startswith("MILLRACE_")}
+    assert asked and all(f"-D{name}={value}" in asked[1] for name, value in developed.items())

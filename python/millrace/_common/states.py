@@ -1,5 +1,6 @@
-"""States: their checksums; the parts of one that was loaded, each checked; and the Stateful protocol, objects
-with state_dict() and load_state_dict(state), as torchdata and others define it.
+"""States: their checksums; the parts of one that was loaded, each checked; the Stateful protocol, objects
+with state_dict() and load_state_dict(state), as torchdata and others define it; and those of random
+generators, torch's and Python's, as text too.
 
 A state that was damaged on its way is refused where it is loaded. A checksum is of what a state says, not of
 how it was stored: a state is the same behind pickle, torch.save, or json, which makes lists of tuples and
@@ -10,58 +11,38 @@ there.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import copy
 import functools
 import inspect
 import json
+import random
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-from zlib import crc32
+from zlib import compress, crc32, decompress
 
 import numpy as np
 import torch
 
+from .._core import plain_state
 from ..errors import StateError
 
 KEY = "checksum"
 _MOST_BYTES = 64 << 10  # a checksum of more would cost more than all else in state_dict()
-_NULL = type(None)
 _LONG = 256  # letters
-
-
-def _encoder() -> Callable[[Any], str]:
-    """json's text of JSON's types, keys in order. Nothing that comes here holds itself; not looking for that,
-    and using one encoder again, saves a third of the time.
-    """
-    encoder = json.JSONEncoder(check_circular=False, sort_keys=True, separators=(",", ":"))
-    if json.encoder.c_make_encoder is None:
-        return encoder.encode
-    parts = json.encoder.c_make_encoder(
-        None, encoder.default, json.encoder.encode_basestring_ascii, None, ":", ",", True, False, True
-    )
-    return lambda value: "".join(parts(value, 0))
-
-
-encoded = _encoder()
+_encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def signed(state: dict[str, Any], of_json: bool = False) -> dict[str, Any]:
     """`state` with its checksum, in front, where a state that was cut short has it still. `of_json`: it
-    should be of JSON's types with text for keys, which saves time; then the result is a copy.
+    should be of JSON's types with text for keys; then the result is a copy.
 
     The names of what it is of stand beside it, so that a subclass may add to what its base gave.
     """
-    if of_json:
-        result, plain = _copied(state)
-        try:
-            return {KEY: " ".join((_sum(plain), *state)), **result}
-        except TypeError:  # a number of numpy's, say
-            pass
-    return {
-        KEY: " ".join((_sum(_plain(state, set())), *state)),
-        **(copy.deepcopy(state) if of_json else state),
-    }
+    result, number = _copied(state) if of_json else (state, _sum(state))
+    return {KEY: " ".join((number, *state)), **result}
 
 
 def verified(state: Mapping[str, Any], whose: str, verify: bool = True) -> dict[str, Any]:
@@ -70,19 +51,34 @@ def verified(state: Mapping[str, Any], whose: str, verify: bool = True) -> dict[
 
     `whose`: "the loader's state", say, for the message.
     """
-    rest = {key: value for key, value in state.items() if key != KEY}
-    if not verify or KEY not in state:
-        return rest
-    then = state[KEY]
-    number, *names = then.split(" ") if isinstance(then, str) else [""]
-    now = _sum(_plain({key: rest[key] for key in names if key in rest}, set()))
-    if number != now:
-        raise StateError(
-            f"{whose} is damaged, or was changed after state_dict() gave it: its checksum is {_short(then)},"
-            f" and what it holds has {now}. Load another one; load_state_dict(state, verify=False) takes what"
-            " was changed on purpose"
-        )
-    return rest
+    if verify and KEY in state:
+        number, *names = _parts(state[KEY])
+        if number != (now := _sum(dict(state), names)):
+            raise _damaged(whose, state[KEY], now)
+    return {key: value for key, value in state.items() if key != KEY}
+
+
+def verified_copy(state: dict[str, Any], whose: str, verify: bool = True) -> dict[str, Any]:
+    """As verified(), but a deep copy, with the checksum."""
+    then = state.get(KEY) if verify else None
+    number, *names = _parts(then)
+    result, now = _copied(state, names)
+    if verify and KEY in state and number != now:
+        raise _damaged(whose, then, now)
+    return result
+
+
+def _parts(checksum: Any) -> list[str]:
+    """Its number, and the names of the entries that it is of."""
+    return checksum.split(" ") if isinstance(checksum, str) else [""]
+
+
+def _damaged(whose: str, then: Any, now: str) -> StateError:
+    return StateError(
+        f"{whose} is damaged, or was changed after state_dict() gave it: its checksum is {_short(then)},"
+        f" and what it holds has {now}. Load another one; load_state_dict(state, verify=False) takes what"
+        " was changed on purpose"
+    )
 
 
 def signing(method: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
@@ -104,34 +100,30 @@ def unsigned_state(thing: Any) -> Any:
     return thing.state_dict() if method is None else method(thing)
 
 
-@functools.lru_cache(64)
-def _of_text(text: str) -> str:
-    """Generators' states come again in state after state, and to write one takes as long as all the rest."""
-    return f"\0text {len(text)} {crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+def deep_copy(state: Any) -> Any:
+    """copy.deepcopy(), in a tenth of the time for JSON's types, which most states are. What such a
+    state holds twice becomes two.
+    """
+    found = plain_state(state, ())
+    return copy.deepcopy(state) if found is None else found[0]
 
 
-def _copied(value: Any) -> tuple[Any, Any]:
-    """(a copy of a dict or list of JSON's types, the same with a few letters in place of each long text)"""
-    is_dict = type(value) is dict
-    result: Any = {} if is_dict else [None] * len(value)
-    plain = result
-    for key, inner in value.items() if is_dict else enumerate(value):
-        kind, written = type(inner), inner
-        if kind is dict or kind is list or kind is tuple:
-            inner, written = _copied(inner)
-        elif kind is str and len(inner) >= _LONG:
-            written = _of_text(inner)
-        result[key] = inner
-        if plain is not result:
-            plain[key] = written
-        elif written is not inner:
-            plain = result.copy()
-            plain[key] = written
-    return result, plain
+def _copied(state: dict[str, Any], names: Sequence[str] | None = None) -> tuple[dict[str, Any], str]:
+    """(a deep copy, _sum())."""
+    return plain_state(state, names) or (copy.deepcopy(state), _sum(state, names))
 
 
-def _sum(plain: Any) -> str:
-    return f"{crc32(encoded(plain).encode('ascii')):08x}"
+def _sum(state: dict[str, Any], names: Sequence[str] | None = None) -> str:
+    """Eight hexadecimal digits. `names`: of the entries that count, None: all."""
+    found = plain_state(state, names)
+    if found is not None:
+        return found[1]
+    counted = state if names is None else {key: state[key] for key in names if key in state}
+    return _crc(_encoded(_plain(counted, set())))
+
+
+def _crc(text: str) -> str:
+    return f"{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
 
 
 def _short(value: Any) -> str:
@@ -141,11 +133,9 @@ def _short(value: Any) -> str:
 
 def _plain(value: Any, around: set[int]) -> Any:
     """`value` in JSON's types, as json would write and read it. `around`: the containers that it is in."""
-    kind = type(value)
-    if kind is str:
-        return value if len(value) < _LONG else _of_text(value)
-    if kind is int or kind is float or kind is bool or kind is _NULL:
-        return value
+    if isinstance(value, str):
+        text = str.__str__(value)
+        return text if len(text) < _LONG else f"\0text {len(text)} {_crc(text)}"
     if not isinstance(value, (dict, list, tuple, deque, set, frozenset)):
         return _leaf(value)
     if id(value) in around:
@@ -155,7 +145,7 @@ def _plain(value: Any, around: set[int]) -> Any:
         if isinstance(value, dict):
             return {_key(key): _plain(inner, around) for key, inner in value.items()}
         inner = [_plain(item, around) for item in value]
-        return sorted(inner, key=encoded) if isinstance(value, (set, frozenset)) else inner
+        return sorted(inner, key=_encoded) if isinstance(value, (set, frozenset)) else inner
     finally:
         around.discard(id(value))
 
@@ -169,18 +159,16 @@ def _key(key: Any) -> str:
         return int.__repr__(int(key))
     if isinstance(key, float):
         return float.__repr__(key)
-    return "null" if key is None else f"\0{encoded(_plain(key, set()))}"
+    return "null" if key is None else f"\0{_encoded(_plain(key, set()))}"
 
 
 def _leaf(value: Any) -> Any:
-    if isinstance(value, str):
-        return _plain(str.__str__(value), set())
+    if value is None or isinstance(value, (bool, np.bool_)):
+        return None if value is None else bool(value)
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, (float, np.floating)):
         return float(value)
-    if isinstance(value, np.bool_):
-        return bool(value)
     if isinstance(value, (bytes, bytearray)):
         return ["\0bytes", len(value), crc32(value)]
     try:
@@ -211,7 +199,7 @@ class Fields:
     """
 
     def __init__(self, values: Any, name: str = "") -> None:
-        if not isinstance(values, Mapping):
+        if not isinstance(values, (dict, Mapping)):  # dict first: asking an abstract class takes longer
             raise _wrong(name or "the state", values, "a dict")
         self._values, self._name = values, name
 
@@ -248,15 +236,14 @@ class Fields:
 
     def dict(self, key: str, default: Any = _NOTHING, optional: bool = False) -> Any:
         """A dict, as it is; `optional`: or None."""
-        value = self.any(key, default)
-        return None if optional and value is None else self._typed(key, default, Mapping, "a dict")
+        return self._typed(key, default, (dict, Mapping), "a dict", optional)
 
     def part(self, key: str, default: Any = _NOTHING) -> Fields:
         return Fields(self.dict(key, default), self._at(key))
 
-    def _typed(self, key: str, default: Any, kind: Any, what: str) -> Any:
+    def _typed(self, key: str, default: Any, kind: Any, what: str, optional: bool = False) -> Any:
         value = self.any(key, default)
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) and not (optional and value is None):
             raise _wrong(self._at(key), value, what)
         return value
 
@@ -290,10 +277,86 @@ def _has(thing: Any, name: str) -> bool:
 
 def state_of(thing: Any) -> Any:
     """Its state, as it is now and stays, for a state that has a checksum; None for what is not Stateful."""
-    return copy.deepcopy(unsigned_state(thing)) if is_stateful(thing) else None
+    return deep_copy(unsigned_state(thing)) if is_stateful(thing) else None
 
 
 def put_back(thing: Any, state: Any) -> None:
     """Loads a copy of `state`, which the caller may want to use again."""
     if state is not None and is_stateful(thing):
-        thing.load_state_dict(copy.deepcopy(state))
+        thing.load_state_dict(deep_copy(state))
+
+
+def packed(state: torch.Tensor | None) -> str | None:
+    """A generator's state (uint8) as text of about 3.4 kB: half of its 5 kB are zero bytes."""
+    return None if state is None else base64.b64encode(compress(state.numpy().tobytes(), 1)).decode("ascii")
+
+
+def unpacked(text: str | None) -> Any:
+    """The reverse, a tensor or None; StateError for what packed() did not make."""
+    if text is None:
+        return None
+    try:
+        return torch.frombuffer(
+            bytearray(decompress(base64.b64decode(text, validate=True))), dtype=torch.uint8
+        )
+    except Exception as error:
+        raise StateError(
+            f"the state of a random generator cannot be read ({error}); the saved state is damaged"
+        ) from error
+
+
+def global_generator_at(state: torch.Tensor) -> contextlib.AbstractContextManager[None]:
+    """torch's global CPU generator is at `state` inside, and where it was afterwards."""
+    return generators_at({"global": state})
+
+
+def draw_base_seed(generator: Any = None) -> int:
+    """As torch's iterators draw it."""
+    return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+def generator_states(own: dict[str, torch.Generator], pythons: bool) -> dict[str, torch.Tensor]:
+    """Of `own`, by their names; of torch's global one, as "global"; `pythons`: and of those of the modules
+    random and numpy.random, as "python".
+    """
+    states = {name: generator.get_state() for name, generator in own.items()} | {
+        "global": torch.get_rng_state()
+    }
+    if pythons:
+        version, words, gauss = random.getstate()
+        numpys = np.random.get_state(legacy=False)
+        # it may have been exchanged, and then it stays as it is
+        mersenne = numpys["bit_generator"] == "MT19937"
+        state = numpys["state"]
+        kept = (
+            [state["key"].tolist(), int(state["pos"]), numpys["has_gauss"], numpys["gauss"]]
+            if mersenne
+            else None
+        )
+        states["python"] = torch.frombuffer(
+            bytearray(json.dumps([version, words, gauss, kept]), "ascii"), dtype=torch.uint8
+        )
+    return states
+
+
+@contextlib.contextmanager
+def generators_at(states: Mapping[str, torch.Tensor | None]) -> Iterator[None]:
+    """The global generators are at `states` inside, as generator_states() gave them, and where they were
+    afterwards.
+    """
+    before = generator_states({}, pythons=states.get("python") is not None)
+    put_generators(states)
+    try:
+        yield
+    finally:
+        put_generators(before)
+
+
+def put_generators(states: Mapping[str, torch.Tensor | None]) -> None:
+    if (torchs := states.get("global")) is not None:
+        torch.set_rng_state(torchs)
+    if (pythons := states.get("python")) is not None:
+        version, words, gauss, numpys = json.loads(pythons.numpy().tobytes())
+        random.setstate((version, tuple(words), gauss))
+        if numpys is not None:
+            np.random.set_state(("MT19937", np.array(numpys[0], np.uint32), *numpys[1:]))

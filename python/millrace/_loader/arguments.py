@@ -18,7 +18,9 @@ from torch.utils.data import IterableDataset
 from .. import _core
 from .._common.data_parallel import EQUAL_STEPS
 from .._common.lowering.recognising import NotLowered, loaded
+from .._common.torch_private import _DatasetKind
 from .._tools.history.recorder import BatchHistory
+from ..errors import UnavailableError
 from ..samplers import LengthGroupedSampler, StratifiedBatchSampler
 
 _LISTS_AHEAD = 16
@@ -116,6 +118,25 @@ def checked_arguments(
         raise ValueError(f'decode="{decode}" makes batches on a GPU: say on which, with device="cuda"')
 
 
+def refuse_impossible(loader: Any, plan: Any) -> None:
+    """UnavailableError, with what to change, where native=, decode= or on_error= cannot be had by `plan`."""
+    if loader.decode == "gpu" and plan.decode_refusal:
+        raise UnavailableError(
+            f'decode="gpu" is not possible here: {plan.decode_refusal}. decode="auto" takes the CPU then'
+        )
+    if plan.spec is not None:
+        return
+    if loader.native == "require":
+        raise UnavailableError(f'native="require", but this loader runs in Python:\n{loader.explain()}')
+    batches_samples = loader._dataset_kind == _DatasetKind.Map and loader._auto_collation
+    if loader.on_error != "raise" and not batches_samples:
+        raise UnavailableError(
+            f'on_error="{loader.on_error}" takes another index of a map-style dataset, in batches; this'
+            ' loader has none. Leave it out, and give a WebDataset a handler instead: decode("pil",'
+            " handler=millrace.datasets.warn_and_continue)"
+        )
+
+
 def checked_sampler(sampler: Any, batch_size: int | None) -> None:
     """ValueError for a batch sampler of ours that is given as `sampler`."""
     if batch_size is not None and isinstance(sampler, (LengthGroupedSampler, StratifiedBatchSampler)):
@@ -149,6 +170,28 @@ def checked_depth(prefetch: int) -> int:
     if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 1:
         raise ValueError(f"{prefetch!r} batches cannot be prefetched to a device; give a number from 1 on")
     return prefetch
+
+
+def checked_remote(loader: Any, num_workers: int) -> None:
+    """ValueError for a loader whose remote= and remote_workers= are not known, or do not fit the others."""
+    remote, wanted = loader.remote, loader.remote_workers
+    if remote is None:
+        return
+    _one_of("remote", remote, ("ray",))
+    is_number = isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > 0
+    if not (is_number or isinstance(wanted, dict) or isinstance(wanted, str) and wanted == "auto"):
+        raise ValueError(
+            f'remote_workers={wanted!r} is no number of CPUs from 1 on; give one, "auto", or a dict of Ray\'s'
+            ' options for actors, as {"actors": 4, "num_cpus": 8}'
+        )
+    if num_workers < 1:
+        raise ValueError(
+            f'remote="{remote}" needs num_workers from 1 on: local threads go on when nodes fail'
+        )
+    if loader.on_error != "raise":
+        raise ValueError(f'remote="{remote}" works with on_error="raise" only, got "{loader.on_error}"')
+    if loader.decode != "cpu":
+        raise ValueError(f'remote="{remote}" makes batches on CPUs: leave decode="{loader.decode}" out')
 
 
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:

@@ -8,27 +8,37 @@ Who may touch an iterator: one consumer thread at a time, in the process that ma
 in it only. How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit,
 whichever comes first, closes the engine. Each may come twice, on a half-built iterator, or in a forked child,
 where nothing is done. `_shutdown_workers()` may come from another thread beside next(): the engine wakes the
-consumer (endings.py); `_shutdown` is set before, so the consumer then knows why.
+consumer (engine.py); `_shutdown` is set before, so the consumer then knows why.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from torch.utils.data import _utils
-from torch.utils.data.dataloader import (
+from .. import _core
+from .._common.torch_private import (
     _BaseDataLoaderIter,
     _MultiProcessingDataLoaderIter,
     _SingleProcessDataLoaderIter,
+    _utils,
 )
-
-from .. import _core
 from .._profiling.stages import COPY, HANDOVER, during
-from .endings import close_at_exit, closed_error, leave_if_ending
-from .engine import Delivered, Engine, EngineSpec, NeedsIndex, RunRecord, Setup, batch_memory
+from .engine import (
+    Delivered,
+    Engine,
+    EngineSpec,
+    NeedsIndex,
+    RunRecord,
+    Setup,
+    batch_memory,
+    close_at_exit,
+    closed_error,
+    leave_if_ending,
+)
 from .engines.backfill import drop_last
-from .states import CursorSampler, Progress, put_back
+from .states import IndexCursor, Progress, put_back
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
@@ -45,7 +55,9 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._workers: list[Any] = []
         self._spec, self._record, self._progress = spec, record, progress
         self._ended = False
-        progress.as_arrays, saved = spec.native and not spec.streams, progress.saved
+        if spec.native and not spec.streams:
+            progress.is_native()
+        saved = progress.saved
         progress.prepare()
         self._before_draws(loader, saved)
         _BaseDataLoaderIter.__init__(self, loader)
@@ -277,6 +289,24 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
             engine = self._engine or self._begin()  # another thread may have closed it meanwhile
             engine.submit(index)
         return engine
+
+
+class CursorSampler:
+    """In place of an iterator's index sampler: each iter() is a new epoch's cursor, and iterates over the
+    sampler at that moment.
+    """
+
+    def __init__(self, index_sampler: Any, cursor: Callable[[Any, None], IndexCursor]) -> None:
+        self._index_sampler = index_sampler
+        self._cursor = cursor
+
+    def __len__(self) -> int:
+        return len(self._index_sampler)
+
+    def __iter__(self) -> IndexCursor:
+        cursor = self._cursor(self._index_sampler, None)
+        cursor.open()
+        return cursor
 
 
 class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):

@@ -92,23 +92,28 @@ _PACKAGES = (
     ("PIL.JpegImagePlugin", "pillow"),
     ("PIL.JpegImagePlugin", "pillow_colours"),
     ("PIL.ImageEnhance", "pillow_colours"),
+    ("PIL.ImageOps", "pillow_colours"),
     ("torchvision.transforms.transforms", "torchvision_calls"),
+    ("torchvision.transforms.transforms", "torchvision_chains"),
+    ("torchvision.transforms.v2", "torchvision_calls"),
+    ("torchvision.transforms.v2", "torchvision_chains"),
     ("torchvision.io", "torch_decoders"),
     ("torchcodec.decoders._image_decoders", "torch_decoders"),
     ("cv2", "opencv"),
 )
 _seen: set[tuple[str, str]] = set()
-_modules = 0  # that were imported when all was looked at
+modules_seen = 0
+"""Modules there were when look_around() looked last; while there are as many, it has nothing to do."""
 _looked = False  # in this process, ever
 
 
 def look_around() -> None:
     """Replaces functions in packages imported since the last call; about 0.1 us if there are none."""
-    global _modules, _looked
+    global modules_seen, _looked
     modules = sys.modules
-    if len(modules) == _modules:
+    if len(modules) == modules_seen:
         return
-    _modules, _looked = len(modules), True
+    modules_seen, _looked = len(modules), True
     for package, ours in _PACKAGES:
         if package in modules and (package, ours) not in _seen:
             _seen.add((package, ours))
@@ -116,7 +121,7 @@ def look_around() -> None:
                 install = getattr(import_module("." + ours, __package__), "install", None)
                 if install is None or install() is False:  # that module, or the package, is being imported
                     _seen.discard((package, ours))
-                    _modules = 0
+                    modules_seen = 0
             except Exception as error:  # a package that is not what it seems to be
                 warnings.warn(f"pictures of {package} stay as they are: {error!r}", stacklevel=2)
 
@@ -129,10 +134,10 @@ def look_around_once() -> None:
 
 def put_back() -> None:
     """Takes out all that look_around() has put in."""
-    global _modules
+    global modules_seen
     for _, ours in _PACKAGES:
         module = sys.modules.get(f"{__package__}.{ours}")
         if module is not None:
             module.uninstall()
     _seen.clear()
-    _modules = 0
+    modules_seen = 0

@@ -1,10 +1,12 @@
-"""Pillow's changes of colour and its affine maps, of pictures that wait: histogram(), transform() and
-ImageEnhance; with point() also ImageOps' invert, posterize, solarize, autocontrast, equalize; and rotate().
+"""Pillow's changes of colour, its affine maps and borders, of pictures that wait: histogram(), transform(),
+ImageEnhance, ImageOps.expand(); with point() also ImageOps' invert, posterize, solarize, autocontrast,
+equalize; and rotate(), and torchvision's Pad.
 """
 
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +15,7 @@ from PIL import Image
 
 from .. import _core
 from .pillow import derived, hold, record_of, recorded, rendered
-from .replaced import Replaced
+from .replaced import Replaced, can_be_redirected
 
 _AFFINE = 0
 _OPERATION = "_millrace_operation"  # of an enhancer that waits
@@ -73,6 +75,30 @@ def _colour(fillcolor: Any, mode: str) -> tuple[int, int, int]:
     return tuple(fillcolor)  # type: ignore[return-value]
 
 
+def _expand(original: Callable[..., Any]) -> Callable[..., Any]:
+    def expand(image: Any, border: Any = 0, fill: Any = 0) -> Any:
+        record = recorded(image) if isinstance(image, Image.Image) and fill is not None else None
+        if record is not None and "transparency" not in image.info:  # which newer ones keep
+            try:
+                made = record.pad(_borders(border), _colour(fill, record.mode))
+            except (_core.NotRecorded, TypeError, ValueError):
+                pass
+            else:  # pasted into a new picture, which has no info
+                return derived(image, made, info=False)
+        return original(image, border, fill)
+
+    return expand
+
+
+def _borders(border: Any) -> tuple[int, int, int, int]:
+    """Left, top, right, bottom; TypeError for what Pillow may refuse."""
+    sides = border if isinstance(border, tuple) else (border,)
+    if len(sides) not in (1, 2, 4):
+        raise TypeError
+    left, top, right, bottom = map(operator.index, sides * (4 // len(sides)))
+    return left, top, right, bottom
+
+
 # ------------------------------------------------------------------ ImageEnhance
 
 
@@ -129,6 +155,9 @@ def install() -> None:
     """In what is imported by now."""
     _replaced.put(Image.Image, "histogram", _histogram)
     _replaced.put(Image.Image, "transform", _transform)
+    expand = getattr(sys.modules.get("PIL.ImageOps"), "expand", None)
+    if can_be_redirected(expand):
+        _replaced.redirect(expand, _expand)
     module = sys.modules.get("PIL.ImageEnhance")
     if module is None:
         return

@@ -20,7 +20,8 @@ def is_plain(image: ImageFile.ImageFile, load: Callable[[Any], Any]) -> bool:
     if image.mode not in ("RGB", "L") or len(image.tile) != 1 or ImageFile.LOAD_TRUNCATED_IMAGES:
         return False
     decoder, box, offset, how = image.tile[0]
-    if box != (0, 0, *image.size) or image.decoderconfig:  # draft() has chosen a smaller picture
+    # draft() may have chosen a smaller picture, or none; another mode than the file's is found later.
+    if box != (0, 0, *image.size) or image.decoderconfig not in ((), (1, 0)):
         return False
     if type(image) is JpegImagePlugin.JpegImageFile:
         return decoder == "jpeg" and offset == 0 and _decodes_alike(load)

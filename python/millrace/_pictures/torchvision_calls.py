@@ -1,14 +1,14 @@
-"""torchvision's conversions of pictures that wait: from the file to the tensor in one pass, with the values,
-the memory layout and the type that torchvision's own steps give.
-
-Functions: to_tensor, pil_to_tensor, adjust_hue and to_grayscale. A Compose of torchvision.transforms looks
-ahead: ToTensor and the Normalize behind it are one pass.
+"""torchvision's functions over pictures that wait: to_tensor and pil_to_tensor, from the file to the tensor
+in one pass, with the values, the memory layout and the type that torchvision's own give; adjust_hue,
+to_grayscale and v2's permute_channels, which are recorded. What several steps of a chain are together says
+torchvision_chains.py.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,27 +18,32 @@ from PIL import Image
 
 from .. import _core
 from .asking import asked
-from .pillow import derived, looked_at, record_of, recorded
+from .pillow import derived, looked_at, recorded
 from .replaced import Replaced, can_be_redirected
 
 _FUNCTIONS = "torchvision.transforms.functional"
 _PILLOW_FUNCTIONS = "torchvision.transforms._functional_pil"
-_CLASSES = "torchvision.transforms.transforms"
 
 
 @functools.lru_cache(64)
-def _values(mean: tuple[float, ...] = (), std: tuple[float, ...] = ()) -> _core.TensorValues | None:
-    """None for what Normalize refuses."""
+def values_of(
+    mean: tuple[float, ...] = (), std: tuple[float, ...] = (), interleaved: bool = False
+) -> _core.TensorValues | None:
+    """Of v1's ToTensor and Normalize; `interleaved`: of v2's ToImage, ToDtype and Normalize, which multiply
+    by 1 / 255 where v1 divides by 255. None for what Normalize refuses.
+    """
     chain: list[dict[str, Any]] = [{"op": "to_tensor", "dtype": "float32"}]
+    if interleaved:
+        chain[0]["multiply"] = True
     if mean:
         chain.append({"op": "normalize", "mean": list(mean), "std": list(std)})
     try:
-        return _core.TensorValues(_core.ImagePipeline(chain))
+        return _core.TensorValues(_core.ImagePipeline(chain), interleaved)
     except ValueError:
         return None
 
 
-def _record(image: Any) -> _core.RecordedPicture | None:
+def record_to_convert(image: Any) -> _core.RecordedPicture | None:
     """Of any picture of bytes that a dataset has; those that do not wait are copied."""
     if not isinstance(image, Image.Image) or image.mode not in ("RGB", "L"):
         return None
@@ -55,8 +60,8 @@ def _record(image: Any) -> _core.RecordedPicture | None:
 
 def _to_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
     def to_tensor(pic: Any) -> Any:
-        record = _record(pic) if torch.get_default_dtype() is torch.float32 else None
-        return original(pic) if record is None else looked_at(pic, record, "tensor", _values())
+        record = record_to_convert(pic) if torch.get_default_dtype() is torch.float32 else None
+        return original(pic) if record is None else looked_at(pic, record, "tensor", values_of())
 
     return to_tensor
 
@@ -65,11 +70,11 @@ def _pil_to_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
     """A view of rows, columns and channels, as torchvision's is."""
 
     def pil_to_tensor(pic: Any) -> Any:
-        record = _record(pic)
+        record = record_to_convert(pic)
         if record is None:
             return original(pic)
-        array = looked_at(pic, record, "array", record.mode)
-        return torch.from_numpy(array[..., None] if record.mode == "L" else array).permute(2, 0, 1)
+        tensor = torch.from_numpy(looked_at(pic, record, "array", record.mode))
+        return (tensor.unsqueeze(-1) if record.mode == "L" else tensor).permute(2, 0, 1)
 
     return pil_to_tensor
 
@@ -95,101 +100,39 @@ def _to_grayscale(original: Callable[..., Any]) -> Callable[..., Any]:
     return to_grayscale
 
 
-# ------------------------------------------------------------------ Compose
+def _permute_channels(original: Callable[..., Any]) -> Callable[..., Any]:
+    def permute_channels(image: Any, permutation: Any) -> Any:
+        record = recorded(image) if isinstance(image, Image.Image) and image.mode == "RGB" else None
+        if record is not None:
+            with contextlib.suppress(_core.NotRecorded, TypeError):
+                source = [operator.index(channel) for channel in permutation]
+                return derived(image, record.permute(source), info=False)
+        return original(image, permutation)
 
+    return permute_channels
 
-def _compose(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def __call__(self: Any, img: Any) -> Any:  # noqa: N807
-        waits = isinstance(img, Image.Image) and (record_of(img) is not None or asked() is not None)
-        if not waits or torch.get_default_dtype() is not torch.float32 or not _shipped.is_as_it_was():
-            return original(self, img)
-        steps = self.transforms
-        at = next((i for i, step in enumerate(steps) if type(step) in _shipped.conversions), len(steps))
-        values, channels = (None, 0) if at + 1 >= len(steps) else _normalized(steps[at + 1])
-        if values is None:
-            return original(self, img)
-        for step in steps[:at]:
-            img = step(img)
-        record = _record(img)
-        if record is None or channels not in (1, 1 if record.mode == "L" else 3):
-            rest = steps[at:]
-        else:
-            img, rest = looked_at(img, record, "tensor", values), steps[at + 2 :]
-        for step in rest:
-            img = step(img)
-        return img
-
-    return __call__
-
-
-def _normalized(step: Any) -> tuple[_core.TensorValues | None, int]:
-    """(what ToTensor and this Normalize make of bytes, of how many channels), or None and any number."""
-    if type(step) is not _shipped.normalize or step._forward_hooks or step._forward_pre_hooks:
-        return None, 0
-    if "forward" in step.__dict__ or "__call__" in step.__dict__:
-        return None, 0
-    try:
-        mean, std = tuple(map(float, step.mean)), tuple(map(float, step.std))
-    except (TypeError, ValueError):
-        return None, 0
-    channels = max(len(mean), len(std))
-    if min(len(mean), len(std)) not in (1, channels) or channels not in (1, 3):
-        return None, 0
-    return _values(mean, std), channels
-
-
-class _Shipped:
-    """What a Compose may look ahead to: torchvision's own steps, while nobody has replaced a part of them."""
-
-    def __init__(self) -> None:
-        self.conversions: tuple[type, ...] = ()
-        self.normalize: Any = None
-        self._parts: list[tuple[Any, str, Any]] = []
-
-    def look(self) -> None:
-        functions, classes = sys.modules[_FUNCTIONS], sys.modules[_CLASSES]
-        self.normalize, conversion = classes.Normalize, classes.ToTensor  # type: ignore[attr-defined]
-        self._parts = [(functions, name, getattr(functions, name)) for name in ("to_tensor", "normalize")]
-        self._parts += [
-            (conversion, "__call__", conversion.__call__),
-            (conversion, "__init__", conversion.__init__),
-        ]
-        self._parts += [(self.normalize, "forward", self.normalize.forward)]
-        self.conversions = (conversion,)
-
-    def is_as_it_was(self) -> bool:
-        timm = sys.modules.get("timm.data.transforms")
-        if timm is not None and len(self.conversions) == 1:
-            self.conversions += (timm.MaybeToTensor,)  # for pictures the same
-        hooked = torch.nn.modules.module._has_any_global_hook()
-        return not hooked and all(getattr(owner, name, None) is part for owner, name, part in self._parts)
-
-
-_shipped = _Shipped()
 
 # ------------------------------------------------------------------ in and out of torchvision's modules
 
+_V2_COLOURS = "torchvision.transforms.v2.functional._color"
 _PLACES: list[tuple[str, str, Callable[..., Any]]] = [
     (_FUNCTIONS, "to_tensor", _to_tensor),
     (_FUNCTIONS, "pil_to_tensor", _pil_to_tensor),
     (_PILLOW_FUNCTIONS, "adjust_hue", _adjust_hue),
     (_PILLOW_FUNCTIONS, "to_grayscale", _to_grayscale),
+    (_V2_COLOURS, "_permute_channels_image_pil", _permute_channels),
 ]
 _replaced = Replaced()
 
 
 def install() -> bool:
     """False while torchvision is being imported."""
-    classes = sys.modules.get(_CLASSES)
-    if not hasattr(classes, "Normalize"):
+    if not hasattr(sys.modules.get(_FUNCTIONS), "to_grayscale"):
         return False
     for module, name, wrap in _PLACES:
         function = getattr(sys.modules.get(module), name, None)
         if can_be_redirected(function):
             _replaced.redirect(function, wrap)
-    _replaced.put(classes.Compose, "__call__", _compose)  # type: ignore[union-attr]
-    _shipped.look()
     return True
 
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
-from .clocks import Profiler
-from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, WAIT, notes_of
+from .stages import ENDED, HANDOVER, IDLE, MAKING, NAMES, SAMPLE, START, STEP, WAIT, Profiler, notes_of
 
 VERSION = 1
 
@@ -90,6 +89,8 @@ def _of(record: Any, profiler: Profiler, steps: bool) -> dict[str, Any]:
         "bottleneck": bottleneck_of(blame, consumer, wall_seconds),
         "queue": {"slots": counters["slots"], "overflow_slots": counters["overflow_slots"]},
     }
+    if "remote" in counters:
+        result["remote"] = counters["remote"]
     if steps:
         kept_from, enter, leave, ready = profiler.clock.steps()
         result["steps"] = {

@@ -31,9 +31,8 @@ from collections import Counter
 from types import CodeType
 from typing import Any, NamedTuple
 
-from torch.utils.data import _utils
-
 from .. import _core
+from .._common.torch_private import _utils
 from .hotspots import Hotspot, Hotspots, Stack
 from .stages import COLLATE, SAMPLE
 
@@ -261,25 +260,31 @@ class _SamplingThread:
             gap = min(_GAP_S, _QUICK_GAP_S * max(1.0, count / _QUICK_SAMPLES)) * (0.5 + chance.random())
             time.sleep(gap)
             now = clock()
-            watched = list(self._watched.values())
-            if not watched:
+            if self._watched:
+                idle_since, count = None, count + 1
+                cpu_before = self._look(now - last, gap, cpu_before)
+            else:
                 idle_since = now if idle_since is None else idle_since
                 if now - idle_since > _IDLE_S:
                     with self._lock:
                         if not self._watched:
                             self._running = False
                             return
-            else:
-                idle_since, count = None, count + 1
-                cpu = {sampler._ident: _cpu_of(sampler) for sampler in watched}
-                spent = {ident: used - cpu_before.get(ident, used) for ident, used in cpu.items()}
-                cpu_before = cpu
-                late = now - last - gap
-                # by one of these threads; else the CPUs were
-                taken = late > _LATE_S and sum(spent.values()) > 0.5 * late
-                for sampler in watched:
-                    self._sample(sampler, now - last, spent[sampler._ident], taken)
             last = now
+
+    def _look(self, passed: float, gap: float, cpu_before: dict[int, float]) -> dict[int, float]:
+        """At each that is watched; CPU seconds by thread. Its variables do not outlive it: a sampler holds a
+        dataset.
+        """
+        watched = list(self._watched.values())
+        cpu = {sampler._ident: _cpu_of(sampler) for sampler in watched}
+        spent = {ident: used - cpu_before.get(ident, used) for ident, used in cpu.items()}
+        late = passed - gap
+        # by one of these threads; else the CPUs were
+        taken = late > _LATE_S and sum(spent.values()) > 0.5 * late
+        for sampler in watched:
+            self._sample(sampler, passed, spent[sampler._ident], taken)
+        return cpu
 
     @staticmethod
     def _sample(sampler: StackSampler, seconds: float, cpu: float, taken: bool) -> None:

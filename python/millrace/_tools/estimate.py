@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .remote_estimate import CPU_SECONDS_PER_GB, SHARE_OF_A_CPU, RemoteEstimate, remote_estimate
 from .report.scales import amount
 from .texts import count_text
 
@@ -84,6 +85,63 @@ class Estimate:
     def __str__(self) -> str:
         return "\n".join(_sentences(self))
 
+    def with_nodes(
+        self,
+        *,
+        cpus: float,
+        node_cpus: int,
+        sample_bytes: float,
+        ranks_per_machine: int = 1,
+        network_gbit: float | None = None,
+        price_per_hour: float | None = None,
+        node_price_per_hour: float | None = None,
+        cpu_s_per_gb: float = CPU_SECONDS_PER_GB,
+        share: float = SHARE_OF_A_CPU,
+    ) -> RemoteEstimate:
+        """How many nodes of CPUs bring the loaders to the needed rate (`remote="ray"`), and whether they pay
+        for themselves.
+
+        Args:
+            cpus: of one rank, with which it gives `measured`. node_cpus: of a node; as fast as these, unless
+                `share` says otherwise.
+            sample_bytes: of a sample in a batch, as it crosses the network.
+            ranks_per_machine: ranks that share a machine's network. network_gbit: Gbit per second that this
+                machine may receive; None: as much as it likes.
+            price_per_hour: of one GPU, the estimate's own unless given. node_price_per_hour: of a node.
+            cpu_s_per_gb: a rank's CPU seconds for each 10^9 bytes that it receives. share: what a node's CPU
+                makes, where one of the rank's makes 1. Both defaults were measured (docs/remote.md).
+
+        Raises ValueError for an estimate without a measured rate, and as estimate() does.
+        """
+        if self.measured_per_rank is None or self.step_seconds_fed is None:
+            raise ValueError("how many nodes are needed depends on what the loader gives: say measured=")
+        ranks_per_machine = _whole("ranks_per_machine", ranks_per_machine)
+        if ranks_per_machine > self.world_size:
+            raise ValueError(
+                f"ranks_per_machine={ranks_per_machine} is more than world_size={self.world_size}"
+            )
+        if _positive("sample_bytes", sample_bytes) < 1:
+            raise ValueError(f"sample_bytes={sample_bytes} is less than a byte; is it in megabytes?")
+        price = self.price_per_hour if price_per_hour is None else price_per_hour
+        if node_price_per_hour is not None and price is None:
+            raise ValueError("node_price_per_hour= is compared with price_per_hour=, that of one GPU")
+        return remote_estimate(
+            needed=self.needed_per_rank,
+            measured=self.measured_per_rank,
+            fed=self.batch_size / self.step_seconds_fed,
+            ranks=self.world_size,
+            ranks_per_machine=ranks_per_machine,
+            cpus=_positive("cpus", cpus),
+            node_cpus=_whole("node_cpus", node_cpus),
+            sample_bytes=float(sample_bytes),
+            network_gbit=None if network_gbit is None else _positive("network_gbit", network_gbit),
+            price_per_hour=_price("price_per_hour", price),
+            node_price_per_hour=_price("node_price_per_hour", node_price_per_hour),
+            currency=self.currency,
+            cpu_s_per_gb=_positive("cpu_s_per_gb", cpu_s_per_gb),
+            share=_positive("share", share),
+        )
+
 
 def estimate(
     *,
@@ -131,9 +189,7 @@ def estimate(
     length = None if length is None else _whole("length", length)
     measured = _one_rate(measured, measured_tokens, length)
     run = _run_length(samples, tokens, length, epochs, steps, batch_size * world_size)
-    price = None if price_per_hour is None else _number("price_per_hour", price_per_hour)
-    if price is not None and price < 0:
-        raise ValueError(f"price_per_hour={price_per_hour} should be 0 or more")
+    price = _price("price_per_hour", price_per_hour)
     if price is not None and run is None:
         raise ValueError(
             "price_per_hour= says what the run costs, and that needs its length: samples= and epochs=, or"
@@ -255,6 +311,13 @@ def _positive(name: str, value: Any, why: str = "") -> float:
     if not 1 / _MOST <= number <= _MOST:
         raise ValueError(f"{name}={value} is beyond what can be counted; is it in the right unit?")
     return number
+
+
+def _price(name: str, value: Any) -> float | None:
+    price = None if value is None else _number(name, value)
+    if price is not None and price < 0:
+        raise ValueError(f"{name}={value} should be 0 or more")
+    return price
 
 
 def _number(name: str, value: Any) -> float:

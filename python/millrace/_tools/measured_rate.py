@@ -20,8 +20,9 @@ _SHORTEST_RUN = 0.2  # of the time, behind the start: a shorter run is taken as 
 @dataclass(frozen=True)
 class MeasuredRate:
     """`per_rank`: samples per second of one process's loader; `what` it was measured by. The rest is None
-    where it is not known: the batch size, the step's own time, and the stage that the profile named.
-    overlaps: whether batches are made while the loop does something else.
+    where it is not known: the batch size, the step's own time, the stage that the profile named, and
+    sample_bytes, those of a sample's tensors. overlaps: whether batches are made while the loop does
+    something else.
     """
 
     per_rank: float
@@ -30,6 +31,7 @@ class MeasuredRate:
     step_seconds: float | None = None
     stage: str | None = None
     overlaps: bool = True
+    sample_bytes: float | None = None
 
 
 def loader_of(dataset: Any, batch_size: int) -> DataLoader[Any]:
@@ -52,14 +54,16 @@ def measure(
     """
     workers = getattr(loader, "num_workers", 1)
     heads = max(workers, 1) if isinstance(workers, int) else 1
-    counted, counted_seconds, total, largest = 0, 0.0, 0, 0
+    counted, counted_seconds, total, largest, size = 0, 0.0, 0, 0, 0
     begin = now = time.perf_counter()
     while now < begin + seconds:
         given: list[tuple[int, float]] = []  # samples in the epoch so far, and when
         for batch in loader:
             now = time.perf_counter()
             samples = samples_in(batch, is_batched(loader))
-            step(samples, sum(leaf.nbytes for leaf in leaves(batch, []) if isinstance(leaf, torch.Tensor)))
+            bytes_now = sum(leaf.nbytes for leaf in leaves(batch, []) if isinstance(leaf, torch.Tensor))
+            step(samples, bytes_now)
+            size += bytes_now
             given.append(((given[-1][0] if given else 0) + samples, now))
             largest = max(largest, samples)
             if now >= begin + seconds:
@@ -72,7 +76,8 @@ def measure(
         counted, counted_seconds = counted + given[-1][0] - before, counted_seconds + now - since
     rate = counted / counted_seconds if counted and counted_seconds > 0 else total / max(now - begin, 1e-9)
     what = f"{total:,} samples in {now - begin:.1f} s, alone on this machine"
-    return MeasuredRate(rate, what, largest, overlaps=getattr(loader, "num_workers", 1) != 0)
+    overlaps = getattr(loader, "num_workers", 1) != 0
+    return MeasuredRate(rate, what, largest, overlaps=overlaps, sample_bytes=size / total or None)
 
 
 def is_batched(loader: Any) -> bool:

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset
 
-from .._common.generators import global_generator_at
 from .._common.ranks import gathered, world
-from .._loader.states.index_lists import own_generators
+from .._common.states import global_generator_at
+from .._loader.states.index_cursor import own_generators
 
 _SHOWN = 5
 

@@ -214,9 +214,10 @@ class ImageFolder(torch.utils.data.Dataset):
         """The random decisions behind `at(...)`, one dict per transform that decided something, in order.
 
         {"op": "random_resized_crop" or "random_crop", "top", "left", "height", "width"} in pixels of the
-        picture at that point; {"op": "horizontal_flip" or "vertical_flip", "flip": bool}; {"op":
-        "exif_transpose", "orientation": 1..8}; {"op": "color_jitter", "order": names of properties, and each
-        of them with its factor (hue: turns)}; {"op": "random_grayscale", "applied": bool}; {"op":
+        picture at that point, the former with its "interpolation"; {"op": "horizontal_flip" or
+        "vertical_flip", "flip": bool}; {"op": "exif_transpose", "orientation": 1..8}; {"op": "color_jitter",
+        "order": names of properties, and each of them with its factor (hue: turns)};
+        {"op": "random_grayscale", "applied": bool}; {"op":
         "random_rotation", "angle", "inverse"}; {"op": "random_affine", "angle", "translate": (x, y) in
         pixels, "scale", "shear": (x, y), "inverse"}, angles in degrees as torchvision.transforms.functional
         takes them, "inverse" the six numbers for PIL.Image.transform; {"op": "gaussian_blur", "sigma"} in

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._common.generators import packed, unpacked
+from .._common.states import packed, unpacked
 from ..errors import StateError
 
 Indices = NDArray[np.int64]

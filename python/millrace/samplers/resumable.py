@@ -13,8 +13,10 @@ from operator import length_hint
 from typing import Any
 
 import numpy as np
+import torch
+from torch.utils.data import RandomSampler, SequentialSampler
 
-from .._common.states import signing, unsigned_state, verified
+from .._common.states import global_generator_at, signing, unsigned_state, verified
 from ..errors import StateError
 from .readers import Indices, Reader, check_origin
 
@@ -51,9 +53,40 @@ def native(sampler: Any) -> Any:
     return view
 
 
+def is_known(sampler: Any) -> bool:
+    """Whether native() has an answer."""
+    return type(sampler) in _OURS
+
+
 def inner_sampler(sampler: Any) -> Any:
     """The sampler that a batch sampler makes lists of; any other itself."""
     return getattr(sampler, "sampler", sampler)
+
+
+def given_before(sampler: Any, state: dict[str, Any], count: int) -> np.ndarray | None:
+    """int64 (count,): the first `count` indices of the epoch that `state`, of a sampler known to native(), is
+    from; None where none can come twice, or they are not known.
+    """
+    sampler = native(sampler)
+    if sampler is None or _never_repeats(sampler):
+        return None
+    if state.get("since", 0) > 0:  # a mixture whose weights were changed: what it gave before is forgotten
+        return None
+    twin = copy.copy(sampler)
+    twin.load_state_dict({**state, "position": 0})
+    found: list[Any] = []
+    with global_generator_at(torch.get_rng_state()):
+        for item in iter(twin):
+            found += item if isinstance(item, list) else (item,)
+            if len(found) >= count:
+                break
+    return np.array(found[:count], dtype=np.int64)
+
+
+def _never_repeats(sampler: Any) -> bool:
+    if isinstance(sampler, RandomSampler):
+        return not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
+    return isinstance(sampler, SequentialSampler)
 
 
 class _Chunks:

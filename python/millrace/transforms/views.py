@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -14,7 +14,8 @@ class MultiView:
 
     `views`: lists, tuples and dicts, in each other, of transforms. In a `millrace.DataLoader` the picture is
     read and decoded once for all of them. Every view then ends in a fixed size, and all have one dtype.
-    ValueError when there is none, TypeError for what is no transform.
+    ValueError when there is none, or where two are known to have other dtypes; TypeError for what is no
+    transform.
     """
 
     def __init__(self, views: Any) -> None:
@@ -22,6 +23,7 @@ class MultiView:
             raise TypeError(f"views must be a list, tuple or dict of transforms, not {type(views).__name__}")
         if not _count(views):
             raise ValueError("views must have one transform or more")
+        _check_dtypes(views)
         self.views = views
 
     def __call__(self, picture: Any) -> Any:
@@ -39,6 +41,42 @@ def _count(views: Any) -> int:
     if not callable(views):
         raise TypeError(f"{views!r} is no transform: it cannot be called")
     return 1
+
+
+def _check_dtypes(views: Any) -> None:
+    """ValueError naming two views that end in tensors of other dtypes, as far as these are known."""
+    first: tuple[str, str] | None = None
+    for place, view in _places(views, "views"):
+        dtype = _dtype(view)
+        if dtype is None:
+            continue
+        first = first or (place, dtype)
+        if dtype != first[1]:
+            raise ValueError(
+                f"{first[0]} makes {first[1]}, and {place} {dtype}; views of one picture have one dtype: end"
+                " them alike, with ToTensor() or ToDtype(torch.float32, scale=True)"
+            )
+
+
+def _places(views: Any, place: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(views, Mapping):
+        for key, part in views.items():
+            yield from _places(part, f"{place}[{key!r}]")
+    elif isinstance(views, (list, tuple)):
+        for i, part in enumerate(views):
+            yield from _places(part, f"{place}[{i}]")
+    else:
+        yield place, views
+
+
+def _dtype(view: Any) -> str | None:
+    from .._common.lowering.recognising import NotLowered  # not at the top: it needs this package
+    from .._common.lowering.transforms import lowered
+
+    try:
+        return lowered(view).dtype
+    except NotLowered:
+        return None
 
 
 def _applied(views: Any, picture: Any) -> Any:

@@ -15,15 +15,8 @@ namespace millrace::codecs {
 namespace {
 
 using test::Bytes;
+using test::decode;
 using test::Picture;
-
-Picture decode(JpegDecoder& decoder, const Bytes& bytes, base::Rect region) {
-  Picture part{
-      region.width, region.height,
-      Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes)};
-  decoder.decode(bytes, probe_jpeg(bytes), region, part.view());
-  return part;
-}
 
 // Mixes whole pictures, single pixels and rows, thin strips, regions at the edges and any others.
 base::Rect random_region(int32_t width, int32_t height, std::mt19937& random) {

@@ -96,6 +96,14 @@ std::string difference(const Picture& whole, base::Rect region, const Picture& p
   return {};
 }
 
+Picture decode(JpegDecoder& decoder, const Bytes& bytes, base::Rect region) {
+  Picture part{
+      region.width, region.height,
+      Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes)};
+  decoder.decode(bytes, probe_jpeg(bytes), region, part.view());
+  return part;
+}
+
 void for_each_target(const std::function<void()>& body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/geometry.h"
+#include "codecs/jpeg_decoder.h"
 
 namespace millrace::codecs::test {
 
@@ -27,6 +28,9 @@ Bytes read_jpeg(const std::string& name);
 // The whole picture by libjpeg alone, grey and CMYK turned into RGB as Pillow does; empty when libjpeg
 // reports an error.
 std::optional<Picture> reference_decode(std::span<const uint8_t> bytes);
+
+// `region` of the picture by `decoder`.
+Picture decode(JpegDecoder& decoder, const Bytes& bytes, base::Rect region);
 
 // Red, green and blue of `region` of `whole` equal to `part`; else the first difference in words.
 std::string difference(const Picture& whole, base::Rect region, const Picture& part);

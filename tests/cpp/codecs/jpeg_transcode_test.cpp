@@ -15,6 +15,7 @@ namespace millrace::codecs {
 namespace {
 
 using test::Bytes;
+using test::decode;
 using test::Picture;
 
 struct Segments {
@@ -40,20 +41,12 @@ Segments segments_of(const Bytes& bytes) {
   return found;
 }
 
-base::Rect random_region(int32_t width, int32_t height, std::mt19937& random) {
+base::Rect random_part(int32_t width, int32_t height, std::mt19937& random) {
   const auto up_to = [&](int32_t n) { return static_cast<int32_t>(random() % static_cast<uint32_t>(n)); };
   base::Rect region{up_to(width), up_to(height), 0, 0};
   region.width = 1 + up_to(width - region.left);
   region.height = 1 + up_to(height - region.top);
   return region;
-}
-
-Picture decode(JpegDecoder& decoder, const Bytes& bytes, base::Rect region) {
-  Picture part{
-      region.width, region.height,
-      Bytes(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * base::kPixelBytes)};
-  decoder.decode(bytes, probe_jpeg(bytes), region, part.view());
-  return part;
 }
 
 std::string refusal(const Bytes& bytes) {
@@ -90,7 +83,7 @@ TEST_P(TranscodedFile, HasThePixelsAndTheMetadata) {
       EXPECT_EQ(segments_of(made).restart_interval > 0, pixels > 0);
       EXPECT_EQ(transcode_jpeg(made, options), made);
       for (int i = 0; i < 20; ++i) {
-        const base::Rect region = random_region(whole->width, whole->height, random);
+        const base::Rect region = random_part(whole->width, whole->height, random);
         ASSERT_EQ(test::difference(*whole, region, decode(decoder, made, region)), "");
       }
     }
@@ -194,7 +187,7 @@ TEST(TranscodeJpeg, RegionsOfDamagedSegmentsAreLibjpegs) {
       }
       const auto expected = test::reference_decode(bytes);
       for (int k = 0; k < 5; ++k) {
-        const base::Rect region = random_region(probe_jpeg(whole).width, probe_jpeg(whole).height, random);
+        const base::Rect region = random_part(probe_jpeg(whole).width, probe_jpeg(whole).height, random);
         try {
           const Picture part = decode(decoder, bytes, region);
           ASSERT_TRUE(expected) << name << " " << i;

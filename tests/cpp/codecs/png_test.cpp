@@ -27,12 +27,12 @@ uint8_t definition(int filter, int value, int left, int above, int corner) {
 
 TEST(PngRows, FiltersAreUndoneAsDefined) {
   std::mt19937 random(1);
-  constexpr size_t kSlack = InflatePrefix::kSlack;
+  constexpr size_t kBehind = InflatePrefix::kSlack;
   for (const size_t pixel : {1, 2, 3, 4, 6, 8})
     for (int filter = 0; filter <= 4; ++filter)
       for (size_t pixels = 0; pixels < 40; ++pixels) {
         const size_t size = pixels * pixel;
-        Bytes row(size + kSlack), above(size + kSlack);
+        Bytes row(size + kBehind), above(size + kBehind);
         for (Bytes* line : {&row, &above})
           for (uint8_t& byte : *line)
             byte = static_cast<uint8_t>(random() % 3 ? random() : 250 + random() % 6);

@@ -72,23 +72,23 @@ TEST(StridedRow, EveryLayoutGivesItsValuesInOrder) {
 }
 
 TEST(StridedRow, ManyRowsOfAColumnMajorTable) {
-  constexpr int64_t kRows = 5000, kColumns = 30;
-  std::vector<float> table(kRows * kColumns);
+  constexpr int64_t kTall = 5000, kColumns = 30;
+  std::vector<float> table(kTall * kColumns);
   std::iota(table.begin(), table.end(), 0.0f);
-  const RowAxis columns{kColumns, kRows * 4};
+  const RowAxis columns{kColumns, kTall * 4};
   const StridedRow row(std::span(&columns, 1), 4);
   EXPECT_FALSE(row.is_dense());
-  EXPECT_EQ(row.end(), (kColumns - 1) * kRows * 4 + 4);
-  EXPECT_EQ(row.last_item(), (kColumns - 1) * kRows * 4);
+  EXPECT_EQ(row.end(), (kColumns - 1) * kTall * 4 + 4);
+  EXPECT_EQ(row.last_item(), (kColumns - 1) * kTall * 4);
   std::vector<const uint8_t*> rows;
-  for (int64_t i = 0; i < kRows; ++i)
-    rows.push_back(reinterpret_cast<const uint8_t*>(table.data() + i * 7 % kRows));
+  for (int64_t i = 0; i < kTall; ++i)
+    rows.push_back(reinterpret_cast<const uint8_t*>(table.data() + i * 7 % kTall));
   const auto out = gathered(row, rows);
-  for (int64_t i = 0; i < kRows; ++i)
+  for (int64_t i = 0; i < kTall; ++i)
     for (int64_t c = 0; c < kColumns; ++c) {
       float value;
       std::memcpy(&value, out.data() + (i * kColumns + c) * 4, 4);
-      ASSERT_EQ(value, table[static_cast<size_t>(c * kRows + i * 7 % kRows)]);
+      ASSERT_EQ(value, table[static_cast<size_t>(c * kTall + i * 7 % kTall)]);
     }
 }
 

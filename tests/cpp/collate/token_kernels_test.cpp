@@ -11,6 +11,7 @@
 
 #include "collate/whole_numbers.h"
 #include "hwy/highway.h"
+#include "../instruction_sets.h"
 
 namespace millrace::collate {
 namespace {
@@ -108,15 +109,7 @@ TEST(Widens, OnlyWhatHoldsEveryNumber) {
   EXPECT_FALSE(widens(base::DType::f32, base::DType::i64));
 }
 
-std::vector<int64_t> targets() {
-  std::vector<int64_t> list;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) list.push_back(target);
-  return list;
-}
-
-std::string name_of(const testing::TestParamInfo<int64_t>& target) { return hwy::TargetName(target.param); }
-
-INSTANTIATE_TEST_SUITE_P(Targets, TokenKernels, testing::ValuesIn(targets()), name_of);
+INSTANTIATE_TEST_SUITE_P(Targets, TokenKernels, testing::ValuesIn(test::instruction_sets()), test::set_name);
 
 }  // namespace
 }  // namespace millrace::collate

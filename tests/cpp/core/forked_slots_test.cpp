@@ -27,12 +27,12 @@
 namespace millrace::core {
 namespace {
 
-constexpr size_t kBytes = 64 << 10;
+constexpr size_t kSlotBytes = 64 << 10;
 
 int filled(SharedRing& ring, uint8_t value) {
   const int slot = ring.take();
-  ring.set_reserved(slot, ring.reserve(slot, ring.reserved(slot), kBytes));
-  std::memset(ring.data(slot), value, kBytes);
+  ring.set_reserved(slot, ring.reserve(slot, ring.reserved(slot), kSlotBytes));
+  std::memset(ring.data(slot), value, kSlotBytes);
   return slot;
 }
 
@@ -40,7 +40,7 @@ size_t descriptors() {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }
 
-size_t pages_of(const SharedRing& ring) {
+size_t shared_pages(const SharedRing& ring) {
   struct stat status{};
   fstat(ring.fds()[0], &status);
   return static_cast<size_t>(status.st_blocks) * 512;
@@ -93,7 +93,7 @@ TEST(ForkedSlots, OfAThousandShortLivedChildrenComeBack) {
   int held = filled(ring, value);
   auto lease = ring.lease(held);
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(in_child([&] { return ring.data(held)[kBytes - 1] == value; })) << i;
+    ASSERT_TRUE(in_child([&] { return ring.data(held)[kSlotBytes - 1] == value; })) << i;
     const int next = filled(ring, ++value);  // always one left
     ASSERT_GE(next, 0) << i;
     lease = ring.lease(next);
@@ -101,7 +101,7 @@ TEST(ForkedSlots, OfAThousandShortLivedChildrenComeBack) {
   }
   lease.reset();
   EXPECT_EQ(ring.free_slots(), 8);
-  EXPECT_LE(pages_of(ring), 4 * kBytes);
+  EXPECT_LE(shared_pages(ring), 4 * kSlotBytes);
   EXPECT_LE(descriptors(), before + 1);
 }
 
@@ -252,7 +252,7 @@ TEST(ForkedSlots, ManyLongLivedChildrenCostABoundedNumberOfDescriptorsAndSlots) 
     children.push_back(std::make_unique<Child>([&ring, slot, i] { return ring.data(slot)[9] == i; }));
   }
   EXPECT_EQ(ring.retired_slots(), kWorkingSet);
-  EXPECT_LE(pages_of(ring), 2 * kWorkingSet * kBytes);
+  EXPECT_LE(shared_pages(ring), 2 * kWorkingSet * kSlotBytes);
   // Each child cost a pipe's end here, and those that read something a witness.
   EXPECT_LE(descriptors(), before + children.size() + kWorkingSet);
   for (const auto& child : children) EXPECT_TRUE(child->end());
@@ -310,25 +310,25 @@ TEST(ForkedSlots, AClosedRingKeepsNoPagesForChildrenThatEnded) {
 TEST(ForkedSlots, PrivateMemoryNeedsNoRetirement) {
   empty_slot_cache();
   BatchRing ring(2);
-  auto held = *ring.try_acquire(kBytes);
-  std::memset(held.data(), 7, kBytes);
+  auto held = *ring.try_acquire(kSlotBytes);
+  std::memset(held.data(), 7, kSlotBytes);
   const uint8_t* then = held.data();
-  Child child([then] { return then[9] == 7 && then[kBytes - 1] == 7; });
+  Child child([then] { return then[9] == 7 && then[kSlotBytes - 1] == 7; });
   for (int i = 0; i < 1000; ++i) {
     if (i < 200) {
       ASSERT_TRUE(in_child([&] { return held.data()[9] == 7; }));
     }
-    auto next = *ring.try_acquire(kBytes);
-    std::memset(next.data(), 7, kBytes);
+    auto next = *ring.try_acquire(kSlotBytes);
+    std::memset(next.data(), 7, kSlotBytes);
     held = std::move(next);
     ASSERT_EQ(ring.leased(), 1);
   }
-  std::memset(held.data(), 8, kBytes);
+  std::memset(held.data(), 8, kSlotBytes);
   held = Lease();
-  auto a = *ring.try_acquire(kBytes), b = *ring.try_acquire(kBytes);
+  auto a = *ring.try_acquire(kSlotBytes), b = *ring.try_acquire(kSlotBytes);
   EXPECT_TRUE(a.data() == then || b.data() == then);  // the same pages, used again
-  std::memset(a.data(), 9, kBytes);
-  std::memset(b.data(), 9, kBytes);
+  std::memset(a.data(), 9, kSlotBytes);
+  std::memset(b.data(), 9, kSlotBytes);
   EXPECT_EQ(ring.overflow_count(), 0);
   EXPECT_TRUE(child.end());
 }

@@ -38,14 +38,14 @@ TEST(Numa, TheNodeOfADeviceIsWhatTheSystemSays) {
 }
 
 TEST(Numa, MemoryComesWhateverIsPreferred) {
-  constexpr size_t kBytes = 1 << 20;
+  constexpr size_t kBlock = 1 << 20;
   for (const int node : {-1, 0, 5, 63, 1000}) {
     const NearNode near(node);
-    void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, kBlock, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
-    prefer_node(memory, kBytes, node);
-    std::memset(memory, 1, kBytes);
-    munmap(memory, kBytes);
+    prefer_node(memory, kBlock, node);
+    std::memset(memory, 1, kBlock);
+    munmap(memory, kBlock);
   }
 }
 

@@ -13,7 +13,7 @@
 namespace millrace::core {
 namespace {
 
-std::atomic<int> others{0};
+std::atomic<int> other_signals{0};
 
 int bytes_in(int fd) {
   char bytes[64];
@@ -43,25 +43,25 @@ TEST_F(SignalWake, WakesAndDoesNotEndTheProcess) {
 }
 
 TEST_F(SignalWake, CallsTheHandlerBefore) {
-  others = 0;
-  ::signal(SIGUSR2, [](int) { ++others; });
+  other_signals = 0;
+  ::signal(SIGUSR2, [](int) { ++other_signals; });
   wake_on_signal(SIGUSR2, ends_[1]);
   ::raise(SIGUSR2);
-  EXPECT_EQ(others, 1);
+  EXPECT_EQ(other_signals, 1);
   EXPECT_EQ(bytes_in(ends_[0]), 1);
   EXPECT_TRUE(unwake_on_signal(SIGUSR2));
   ::raise(SIGUSR2);
-  EXPECT_EQ(others, 2);
+  EXPECT_EQ(other_signals, 2);
   EXPECT_EQ(bytes_in(ends_[0]), 0);
 }
 
 TEST_F(SignalWake, LeavesWhoeverCameOnTop) {
   wake_on_signal(SIGUSR2, ends_[1]);
-  others = 0;
-  ::signal(SIGUSR2, [](int) { ++others; });
+  other_signals = 0;
+  ::signal(SIGUSR2, [](int) { ++other_signals; });
   EXPECT_FALSE(unwake_on_signal(SIGUSR2));
   ::raise(SIGUSR2);
-  EXPECT_EQ(others, 1);
+  EXPECT_EQ(other_signals, 1);
 }
 
 TEST_F(SignalWake, RefusesWhatCannotBeCaught) {

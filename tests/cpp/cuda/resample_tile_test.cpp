@@ -21,22 +21,28 @@ namespace {
 
 struct Sample {
   int32_t in_width, in_height, resized_width, resized_height, left, top, pixel_bytes;
-  bool cubic, flip_x, flip_y, contrast;
+  Interpolation filter;
+  bool flip_x, flip_y, contrast;
   int32_t width = 45, height = 37;  // of the result
   bool transposed = false;
 };
+constexpr Interpolation kLinear = Interpolation::bilinear, kCubic = Interpolation::bicubic;
 const Sample kSamples[] = {
-    {97, 61, 45, 37, 0, 0, 3, false, false, false, false},   // across first
-    {50, 200, 45, 37, 0, 0, 3, false, true, false, true},    // down first
-    {50, 201, 45, 37, 0, 0, 4, true, false, true, false},    // four bytes a pixel
-    {20, 15, 60, 70, 9, 20, 3, true, true, true, true},      // larger, and cut
-    {33, 40, 30, 31, -9, 4, 3, false, false, false, false},  // smaller than the output: black around it
-    {1500, 40, 45, 37, 0, 0, 3, true, false, false, true},   // wide inputs: bands of few rows
-    {40, 1900, 45, 37, 0, 0, 3, true, false, false, false},  // tall inputs: many pieces
-    {1, 1, 45, 37, 0, 0, 3, false, false, false, false},
-    {60, 50, 37, 45, 0, 0, 3, false, true, false, false, 37, 45, true},   // turned
-    {60, 250, 37, 45, 0, 0, 3, false, false, false, true, 37, 45, true},  // turned, and waits for its mean
-    {70, 64, 80, 66, 5, 1, 3, false, false, false, true, 71, 64, false},  // larger than the batch's pictures
+    {97, 61, 45, 37, 0, 0, 3, kLinear, false, false, false},   // across first
+    {50, 200, 45, 37, 0, 0, 3, kLinear, true, false, true},    // down first
+    {50, 201, 45, 37, 0, 0, 4, kCubic, false, true, false},    // four bytes a pixel
+    {20, 15, 60, 70, 9, 20, 3, kCubic, true, true, true},      // larger, and cut
+    {33, 40, 30, 31, -9, 4, 3, kLinear, false, false, false},  // smaller than the output: black around it
+    {1500, 40, 45, 37, 0, 0, 3, kCubic, false, false, true},   // wide inputs: bands of few rows
+    {40, 1900, 45, 37, 0, 0, 3, kCubic, false, false, false},  // tall inputs: many pieces
+    {1, 1, 45, 37, 0, 0, 3, kLinear, false, false, false},
+    {60, 50, 37, 45, 0, 0, 3, kLinear, true, false, false, 37, 45, true},   // turned
+    {60, 250, 37, 45, 0, 0, 3, kLinear, false, false, true, 37, 45, true},  // turned, and waits for its mean
+    {90, 250, 40, 33, 2, 1, 3, Interpolation::lanczos, true, false, false, 30, 31, false},
+    {90, 50, 40, 73, 2, 1, 4, Interpolation::box, false, true, true, 30, 31, false},
+    {40, 50, 45, 37, 0, 0, 3, Interpolation::hamming, false, false, false},
+    {70, 64, 80, 66, 5, 1, 3, kLinear, false, false, true, 71, 64,
+     false},  // larger than the batch's pictures
 };
 
 TEST(ResampleTile, EqualsTheReference) {
@@ -70,11 +76,11 @@ TEST(ResampleTile, EqualsTheReference) {
     p.transposed = s.transposed;
     kernel->most_width = std::max(kernel->most_width, s.width);
     kernel->most_height = std::max(kernel->most_height, s.height);
-    p.cubic = s.cubic, p.flip_x = s.flip_x, p.flip_y = s.flip_y;
+    p.filter = s.filter, p.flip_x = s.flip_x, p.flip_y = s.flip_y;
     p.vertical_first = s.in_height - s.resized_height > 2 * (s.in_width - s.resized_width);
     if (s.contrast) p.jitter.order[1] = device::JitterParams::contrast;
-    p.x_taps = static_cast<uint16_t>(device::taps_of(s.in_width, s.resized_width, s.cubic));
-    p.y_taps = static_cast<uint16_t>(device::taps_of(s.in_height, s.resized_height, s.cubic));
+    p.x_taps = static_cast<uint16_t>(device::taps_of(s.in_width, s.resized_width, s.filter));
+    p.y_taps = static_cast<uint16_t>(device::taps_of(s.in_height, s.resized_height, s.filter));
     p.x_table = entries;
     p.y_table = entries + s.width * (1 + p.x_taps);
     entries = p.y_table + s.height * (1 + p.y_taps);

@@ -113,16 +113,41 @@ TEST(AugmentationBuilder, TurnedPicturesAreCutAlongTheirStoredAxes) {
 }
 
 TEST(AugmentationBuilder, WhatTheDeviceCannotDoIsLeftToTheCpu) {
-  AugmentationBuilder twice(100, 100), nearest(100, 100), late(100, 100), large(100, 100), other(100, 100);
+  AugmentationBuilder large(100, 100), small(100, 100), other(100, 100);
+  large.color_jitter(contrast());
+  large.crop({0, 0, 30, 30});
+  small.color_jitter(contrast());
+  small.resize(30, 30, Interpolation::bilinear);
+  other.something_else();
+  for (const AugmentationBuilder* b : {&large, &small, &other}) EXPECT_FALSE(b->result());
+}
+
+TEST(AugmentationBuilder, FurtherResizesAreSteps) {
+  AugmentationBuilder twice(100, 100), nearest(100, 100), late(100, 100);
   twice.resize(50, 50, Interpolation::bilinear);
-  twice.resize(40, 40, Interpolation::bilinear);
+  twice.resize(40, 45, Interpolation::lanczos);
   nearest.resize(50, 50, Interpolation::nearest);
   late.color_jitter(contrast());
   late.resize(50, 50, Interpolation::bilinear);
-  large.color_jitter(contrast());
-  large.crop({0, 0, 30, 30});
-  other.something_else();
-  for (const AugmentationBuilder* b : {&twice, &nearest, &late, &large, &other}) EXPECT_FALSE(b->result());
+  for (AugmentationBuilder* b : {&twice, &nearest, &late}) {
+    const auto made = b->result();
+    ASSERT_TRUE(made);
+    EXPECT_TRUE(std::holds_alternative<ResizeStep>(made->steps.back()));
+  }
+  EXPECT_EQ(twice.result()->first, (transforms::PictureSize{50, 50}));
+  EXPECT_EQ(std::get<ResizeStep>(twice.result()->steps.back()).height, 45);
+}
+
+TEST(AugmentationBuilder, FlipsBeforeTheResizeAreTold) {
+  AugmentationBuilder b(100, 80);
+  b.flip_horizontal();
+  b.resize(50, 50, Interpolation::box);
+  b.flip_horizontal();
+  b.flip_vertical();
+  const auto made = b.result();
+  ASSERT_TRUE(made);
+  EXPECT_TRUE(made->flip_input_x && made->flip_vertical);
+  EXPECT_FALSE(made->flip_input_y || made->flip_horizontal);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::vector<uint8_t> picture() {  // RGBX
   return bytes;
 }
 
-ColorJitter jitter() {
+ColorJitter colours() {
   ColorJitter j;
   j.brightness = Range{0.6, 1.4};
   j.contrast = Range{0.6, 1.4};
@@ -36,7 +36,7 @@ ColorJitter jitter() {
 }
 
 // How many of 40 keys the fused augmentation can do; each of them has the CPU's pixels.
-int compare(const std::vector<TransformSpec>& specs) {
+int fused_of_40(const std::vector<TransformSpec>& specs) {
   std::vector<TransformSpec> all = specs;
   ToTensor bytes;
   bytes.type = OutputType::u8;
@@ -72,19 +72,20 @@ TEST(ChainAugmentation, TheSameDecisionsGiveTheSamePixels) {
   RandomCrop cut;
   cut.height = 90, cut.width = 100;
   cut.padding = {10, 10, 10, 10};
-  EXPECT_EQ(compare({RandomResizedCrop{48, 56}, HorizontalFlip{}, jitter(), RandomGrayscale{0.3}}), 40);
-  EXPECT_EQ(compare({Resize{96, 0}, CenterCrop{80, 80}, jitter()}), 40);
-  EXPECT_EQ(compare({Resize{96, 0}, CenterCrop{80, 80}, Grayscale{}}), 40);
-  EXPECT_EQ(compare({VerticalFlip{}, cut, HorizontalFlip{}, jitter(), RandomGrayscale{}}), 40);
-  EXPECT_EQ(compare({ExifTranspose{}, RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic},
-                     HorizontalFlip{}}),
+  EXPECT_EQ(fused_of_40({RandomResizedCrop{48, 56}, HorizontalFlip{}, colours(), RandomGrayscale{0.3}}), 40);
+  EXPECT_EQ(fused_of_40({Resize{96, 0}, CenterCrop{80, 80}, colours()}), 40);
+  EXPECT_EQ(fused_of_40({Resize{96, 0}, CenterCrop{80, 80}, Grayscale{}}), 40);
+  EXPECT_EQ(fused_of_40({VerticalFlip{}, cut, HorizontalFlip{}, colours(), RandomGrayscale{}}), 40);
+  EXPECT_EQ(
+      fused_of_40({ExifTranspose{}, RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic},
+                   HorizontalFlip{}}),
+      40);
+  EXPECT_EQ(fused_of_40({RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic, true},
+                         HorizontalFlip{}}),
             40);
-  EXPECT_EQ(compare({RandomResizedCrop{48, 56, 0.3, 1.0, 0.75, 1.3, Interpolation::bicubic, true},
-                     HorizontalFlip{}}),
-            40);
-  EXPECT_EQ(compare({Resize{96, 0, 0, Interpolation::bilinear, true}, CenterCrop{80, 80}}), 40);
-  EXPECT_EQ(compare({RandomRotation{{-10, 10}}, RandomResizedCrop{48, 56}}), 0);
-  EXPECT_EQ(compare({jitter(), RandomResizedCrop{48, 56}}), 0);
+  EXPECT_EQ(fused_of_40({Resize{96, 0, 0, Interpolation::bilinear, true}, CenterCrop{80, 80}}), 40);
+  EXPECT_EQ(fused_of_40({RandomRotation{{-10, 10}}, RandomResizedCrop{48, 56}}), 0);
+  EXPECT_EQ(fused_of_40({colours(), RandomResizedCrop{48, 56}}), 0);
 }
 
 }  // namespace

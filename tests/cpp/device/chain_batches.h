@@ -51,13 +51,10 @@ inline std::vector<uint8_t> by_the_cpu(const transforms::ImagePipeline& pipeline
   return out;
 }
 
-// `count` pictures of `least` to `most` pixels a side through `specs`, which end in one size; the results
-// must be equal to the last bit. As uint8.
-inline Compared compare(std::vector<TransformSpec> specs, int64_t count = 150, int32_t least = 24,
-                        int32_t most = 90, bool of_one_size = false) {
-  ToTensor bytes;
-  bytes.type = OutputType::u8;
-  specs.emplace_back(bytes);
+// `count` pictures of `least` to `most` pixels a side through `specs`, which end in numbers of one size; the
+// results must be equal to the last bit.
+inline Compared compare_numbers(const std::vector<TransformSpec>& specs, int64_t count = 150,
+                                int32_t least = 24, int32_t most = 90, bool of_one_size = false) {
   const auto pipeline = transforms::ImagePipeline::create(specs);
   std::vector<RandomPicture> pictures;
   std::vector<DecodedPicture> decoded;
@@ -85,17 +82,20 @@ inline Compared compare(std::vector<TransformSpec> specs, int64_t count = 150, i
     shape = pipeline->plan(width, height, drawn, *scratch).shape;
   }
   if (all.empty()) return result;
-  const auto elements = static_cast<size_t>(shape.elements());
+  const auto elements =
+      static_cast<size_t>(shape.elements()) * static_cast<size_t>(base::dtype_bytes(pipeline->output_type()));
   std::vector<uint8_t> got(all.size() * elements, 77);
+  const auto& normalize = pipeline->chain().normalize;
+  const std::vector<double> none;
   constexpr size_t kGuard = 64;
   const size_t bytes_needed = fused_workspace_bytes(all, shape.height, shape.width);
   std::vector<uint8_t> workspace(bytes_needed + kGuard + 16, 0xA5);
   auto* const memory =
       reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(workspace.data()) + 15) / 16 * 16);
-  fused_augment(
-      decoded, all, {}, {},
-      {got.data(), base::DType::u8, static_cast<int64_t>(all.size()), 3, shape.height, shape.width, false},
-      memory, {});
+  fused_augment(decoded, all, normalize ? normalize->mean : none, normalize ? normalize->std : none,
+                {got.data(), pipeline->output_type(), static_cast<int64_t>(all.size()), 3, shape.height,
+                 shape.width, false},
+                memory, {});
   for (size_t i = 0; i < kGuard; ++i) EXPECT_EQ(memory[bytes_needed + i], 0xA5) << "behind the workspace";
   for (size_t i = 0; i < all.size(); ++i)
     result.different +=
@@ -103,6 +103,15 @@ inline Compared compare(std::vector<TransformSpec> specs, int64_t count = 150, i
                     got.begin() + static_cast<ptrdiff_t>((i + 1) * elements));
   EXPECT_EQ(result.different, 0) << "of " << all.size() << " pictures";
   return result;
+}
+
+// As uint8.
+inline Compared compare(std::vector<TransformSpec> specs, int64_t count = 150, int32_t least = 24,
+                        int32_t most = 90, bool of_one_size = false) {
+  ToTensor bytes;
+  bytes.type = OutputType::u8;
+  specs.emplace_back(bytes);
+  return compare_numbers(specs, count, least, most, of_one_size);
 }
 
 }  // namespace millrace::device

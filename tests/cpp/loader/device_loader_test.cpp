@@ -6,196 +6,16 @@
 
 #include <atomic>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <thread>
 
-#include "../device/fake_decoder.h"
-#include "../device/forgetful_device.h"
-#include "../scratch_folder.h"
-#include "codecs/jpeg_decoder.h"
+#include "device_runs.h"
 #include "millrace/error.h"
 
 namespace millrace::loader {
 namespace {
 
 using Status = DataLoader::Status;
-
-constexpr std::string_view kMagic = "P6 not a JPEG ";
-
-std::string test_jpeg(const std::string& name) {
-  std::ifstream file(std::string(MILLRACE_TEST_DATA) + "/jpeg/" + name + ".jpg", std::ios::binary);
-  EXPECT_TRUE(file) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Decodes a JPEG that stands behind kMagic, as a picture of another format.
-class DisguisedJpeg final : public FallbackDecoder {
- public:
-  void decode(std::span<const uint8_t> bytes, const std::string& path, transforms::PixelBuffer& out,
-              int* orientation) const override {
-    const auto jpeg = bytes.subspan(std::min(bytes.size(), kMagic.size()));
-    if (bytes.size() <= kMagic.size())
-      throw Error(ErrorKind::corrupt_data, "cannot identify image file '" + path + "'", path);
-    const codecs::JpegHeader header = codecs::probe_jpeg(jpeg);
-    *orientation = header.orientation;
-    codecs::JpegDecoder().decode(jpeg, header, {0, 0, header.width, header.height},
-                                 out.resize(header.width, header.height));
-  }
-};
-
-const std::vector<TransformSpec> kChain = {RandomResizedCrop{20, 24}, HorizontalFlip{},
-                                           ColorJitter{Range{0.6, 1.4}, Range{0.6, 1.4}},
-                                           RandomGrayscale{0.3}, ToTensor{OutputType::u8}};
-
-class DeviceLoaderTest : public ::testing::Test {
- protected:
-  // 48 files: what a decoder takes, what is the CPU's from the start (CMYK, another format), and what it
-  // finds out (below).
-  std::shared_ptr<ImageDataset> dataset(bool damaged = false, std::vector<TransformSpec> chain = kChain) {
-    const std::vector<std::string> names = {"420_q75", "444_q90",         "cmyk",     "grey_q85",
-                                            "422_q90", "progressive_420", "420_q100", "420_q30"};
-    auto paths = std::make_shared<sources::PathTable>();
-    auto result = std::make_shared<ImageDataset>();
-    for (int i = 0; i < 48; ++i) {
-      std::string bytes = test_jpeg(names[static_cast<size_t>(i) % names.size()]);
-      if (i % 13 == 5) bytes = std::string(kMagic) + bytes;
-      if (damaged && i % 11 == 4) bytes.resize(bytes.size() / 2);  // the CPU sees it at once
-      if (damaged && i % 7 == 1)
-        bytes = bytes.substr(0, bytes.size() / 4) + "\xFF\xD9";  // only who decodes it does
-      if (damaged && i == 30) bytes = kMagic;
-      paths->append(folder_.write(std::to_string(damaged) + std::to_string(i) + ".jpg", bytes));
-      result->labels.push_back(i * 3);
-    }
-    result->files = std::make_shared<sources::PathFiles>(paths);
-    result->views.push_back(transforms::ImagePipeline::create(std::move(chain)));
-    result->fallback = std::make_shared<DisguisedJpeg>();
-    return result;
-  }
-
-  ScratchFolder folder_;
-};
-
-std::vector<std::vector<int64_t>> lists(int64_t samples = 48, int64_t size = 5) {
-  std::vector<std::vector<int64_t>> result;
-  for (int64_t i = 0; i < samples; ++i) {
-    if (i % size == 0) result.emplace_back();
-    result.back().push_back((i * 7 + 3) % samples);
-  }
-  return result;
-}
-
-// A batch as it is on the host, or what was thrown in its place.
-struct Seen {
-  std::vector<uint8_t> images;
-  std::vector<int64_t> labels;
-  std::string error;
-  bool operator==(const Seen&) const = default;
-};
-
-struct Outcome {
-  std::vector<Seen> seen;
-  std::vector<std::string> left_out;
-};
-
-std::vector<std::string> paths_of(const LoaderStats& stats) {
-  std::vector<std::string> result;
-  for (const SampleError& error : stats.errors) result.push_back(error.path + error.reason);
-  return result;
-}
-
-Outcome on_the_cpu(const std::shared_ptr<ImageDataset>& images, ErrorPolicy policy, bool drop_last = false,
-                   int epochs = 1) {
-  const auto loader = DataLoader::create(images, {2, 3, policy, drop_last, {}});
-  Outcome run;
-  for (int epoch = 0; epoch < epochs; ++epoch) {
-    loader->start_epoch(9, static_cast<uint64_t>(epoch));
-    for (const auto& list : lists()) loader->submit(list);
-    loader->end_epoch();
-    for (;;) {
-      Batch batch;
-      Seen& seen = run.seen.emplace_back();
-      try {
-        if (loader->next(batch, 60'000) == Status::end) break;
-        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) *
-                             base::dtype_bytes(batch.type);
-        seen.images.assign(batch.images.data(), batch.images.data() + bytes);
-        seen.labels = batch.labels;
-      } catch (const Error& error) {
-        seen.error = error.what();
-      }
-    }
-    run.seen.pop_back();
-  }
-  run.left_out = paths_of(loader->stats());
-  return run;
-}
-
-struct Setup {
-  uint32_t seed = 1;
-  bool device_threads = false;
-  device::Guard forgotten = device::Guard::none;
-  ErrorPolicy policy = ErrorPolicy::raise;
-  bool drop_last = false, balances = false;
-  int epochs = 1, threads = 3, ahead = 2;
-  device::FakeDecoder::Options decoder{};
-};
-
-// What lies on the device when a late kernel on the consumer's stream reads it; the batch is dropped as soon
-// as that is queued.
-struct DeviceOutcome : Outcome {
-  int64_t changed_sources = 0;
-  std::shared_ptr<device::FakeDecoder::Counts> counts = std::make_shared<device::FakeDecoder::Counts>();
-  int64_t left = 0;
-};
-
-DeviceOutcome on_the_device(const std::shared_ptr<ImageDataset>& images, Setup setup) {
-  DeviceOutcome run;
-  auto fake = std::make_shared<device::FakeDevice>(
-      device::FakeDevice::Options{.seed = setup.seed, .threads = setup.device_threads});
-  std::deque<Seen> read;  // by kernels, which know their place
-  {
-    DeviceLoaderOptions options;
-    options.loader = {setup.threads, 3, setup.policy, setup.drop_last, {}};
-    options.balances = setup.balances;
-    options.ahead = setup.ahead;
-    DeviceLoader loader(images, options, std::make_shared<device::Forgetful>(fake, setup.forgotten),
-                        device::fake_decoding(fake, setup.decoder, run.counts));
-    for (int epoch = 0; epoch < setup.epochs; ++epoch) {
-      loader.start_epoch(9, static_cast<uint64_t>(epoch));
-      for (const auto& list : lists()) loader.submit(list);
-      loader.end_epoch();
-      for (;;) {
-        DeviceBatch batch;
-        try {
-          const Status status = loader.next(batch, 60'000);
-          if (status == Status::end) break;
-          if (status == Status::pending) throw std::runtime_error("no batch for a minute");
-        } catch (const Error& error) {
-          read.emplace_back().error = error.what();
-          continue;
-        }
-        Seen& seen = read.emplace_back();
-        const size_t bytes = static_cast<size_t>(batch.rows * 3 * batch.shape.height * batch.shape.width) *
-                             base::dtype_bytes(batch.type);
-        seen.images.resize(bytes);
-        seen.labels.resize(static_cast<size_t>(batch.rows));
-        fake->launch(0, [&seen, pixels = batch.images.data(), labels = batch.labels.data()] {
-          std::memcpy(seen.images.data(), pixels, seen.images.size());
-          std::memcpy(seen.labels.data(), labels, seen.labels.size() * sizeof(int64_t));
-        });
-      }
-    }
-    run.left_out = paths_of(loader.stats());
-    run.left = loader.left_to_device();
-  }
-  fake->finish();
-  run.seen.assign(read.begin(), read.end());
-  run.changed_sources = fake->changed_sources() + run.counts->changed_files;
-  return run;
-}
 
 TEST_F(DeviceLoaderTest, BatchesAreThoseOfTheCpuWhateverTheDeviceDoesWhen) {
   const auto images = dataset();
@@ -208,6 +28,31 @@ TEST_F(DeviceLoaderTest, BatchesAreThoseOfTheCpuWhateverTheDeviceDoesWhen) {
     ASSERT_GT(run.counts->decoded, 60);
     ASSERT_EQ(run.counts->refused, 0);
   }
+}
+
+// Of several sizes, some of which are made in one pass and some step by step; from one decoded region.
+TEST_F(DeviceLoaderTest, SeveralViewsOfAPictureAreThoseOfTheCpu) {
+  const auto images = dataset(/*damaged=*/true);
+  for (const std::vector<TransformSpec>& chain :
+       {std::vector<TransformSpec>{RandomResizedCrop{16, 12}, HorizontalFlip{},
+                                   GaussianBlur{3, 3, {0.5, 1.0}}, ToTensor{OutputType::u8}},
+        std::vector<TransformSpec>{Resize{30, 0}, CenterCrop{8, 8}, RandomGrayscale{0.5},
+                                   ToTensor{OutputType::u8}}})
+    images->views.push_back(transforms::ImagePipeline::create(chain));
+  const device::FakeDecoder::Options some{
+      .refuses = [](std::span<const uint8_t> bytes) { return bytes.size() % 5 == 0; }};
+  for (const ErrorPolicy policy : {ErrorPolicy::raise, ErrorPolicy::skip, ErrorPolicy::replace})
+    for (const bool balances : {false, true}) {
+      const Outcome wanted = on_the_cpu(images, policy, false, 2);
+      for (uint32_t seed = 0; seed < 4; ++seed) {
+        const DeviceOutcome run = on_the_device(
+            images, {.seed = seed, .policy = policy, .balances = balances, .epochs = 2, .decoder = some});
+        ASSERT_EQ(run.seen, wanted.seen) << static_cast<int>(policy);
+        ASSERT_EQ(run.left_out, wanted.left_out);
+        ASSERT_EQ(run.changed_sources, 0);
+        ASSERT_GT(run.left, 0);
+      }
+    }
 }
 
 TEST_F(DeviceLoaderTest, FloatsAreTheCpusButForTheLastBits) {
@@ -314,7 +159,8 @@ TEST_F(DeviceLoaderTest, EpochsThatAreLeftEarlyLeaveNothingBehind) {
         try {
           ASSERT_EQ(loader.next(batch, 60'000), Status::ready);
           fake->finish();
-          ASSERT_EQ(std::memcmp(batch.images.data(), expected.images.data(), expected.images.size()), 0);
+          ASSERT_EQ(std::memcmp(batch.views[0].images.data(), expected.images.data(), expected.images.size()),
+                    0);
         } catch (const Error& error) {
           ASSERT_EQ(error.what(), expected.error);
         }
@@ -381,6 +227,10 @@ TEST_F(DeviceLoaderTest, ChainsThatOnePassCannotDoAreRefused) {
   EXPECT_NE(reason({RandomRotation{{-10, 10}}, RandomResizedCrop{20, 20}}).find("something else"),
             std::string::npos);
   EXPECT_NE(reason({Resize{32, 0}}).find("sizes of their own"), std::string::npos);
+  const auto views = dataset();
+  views->views.push_back(transforms::ImagePipeline::create(
+      {RandomRotation{{-10, 10}}, RandomResizedCrop{20, 20}, ToTensor{OutputType::u8}}));
+  EXPECT_THROW(DeviceLoader(views, {}, fake, device::fake_decoding(fake, {}, nullptr)), Error);
 }
 
 }  // namespace

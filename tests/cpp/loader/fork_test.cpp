@@ -14,16 +14,6 @@ namespace {
 
 using Status = DataLoader::Status;
 
-bool refuses(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.kind() == ErrorKind::unavailable &&
-           std::string(error.what()).find("fork()") != std::string::npos;
-  }
-  return false;
-}
-
 class Fork : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Loader, Fork, ::testing::Values(0, 2));
 
@@ -63,9 +53,9 @@ TEST_P(Fork, EveryCallInAChildIsRefusedWithASentence) {
   engine->submit({1});
   EXPECT_TRUE(in_child([&] {
     Batch batch;
-    return refuses([&] { engine->next(batch, 10); }) && refuses([&] { engine->submit({2}); }) &&
-           refuses([&] { engine->end_epoch(); }) && refuses([&] { engine->start_epoch(1, 1); }) &&
-           refuses([&] { engine->stats(); });
+    return refuses_fork([&] { engine->next(batch, 10); }) && refuses_fork([&] { engine->submit({2}); }) &&
+           refuses_fork([&] { engine->end_epoch(); }) && refuses_fork([&] { engine->start_epoch(1, 1); }) &&
+           refuses_fork([&] { engine->stats(); });
   }));
   Batch batch;
   EXPECT_EQ(next(*engine, batch), Status::ready);

@@ -16,12 +16,12 @@ using Chain = std::vector<TransformSpec>;
 
 // Twelve pictures of 50 x 40 whose pixels tell where they are.
 std::shared_ptr<sources::SampleFiles> gradients() {
-  constexpr int32_t kWidth = 50, kHeight = 40;
+  constexpr int32_t kWide = 50, kHigh = 40;
   auto pixels = std::make_shared<std::vector<uint8_t>>();
-  for (int y = 0; y < kHeight; ++y)
-    for (int x = 0; x < kWidth; ++x)
+  for (int y = 0; y < kHigh; ++y)
+    for (int x = 0; x < kWide; ++x)
       for (const int value : {x * 5, y * 6, 7}) pixels->push_back(static_cast<uint8_t>(value));
-  const sources::Pixels first{pixels->data(), kWidth, kHeight, kWidth * 3, 3, 1};
+  const sources::Pixels first{pixels->data(), kWide, kHigh, kWide * 3, 3, 1};
   return std::make_shared<sources::PixelFiles>(pixels, first, 12, 0);
 }
 

@@ -3,6 +3,7 @@
 #include "pictures/recorded_picture.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -52,7 +53,7 @@ class Steps {
   // The same steps on all pictures given.
   void take(std::vector<RecordedPicture>& pictures) {
     const auto [width, height] = pictures[0].size();
-    const int kind = below(4);
+    const int kind = below(6);
     const base::Rect box{below(width) - 2, below(height) - 2, 1 + below(width), 1 + below(height)};
     BoxResize how{1 + below(60), 1 + below(60), static_cast<Interpolation>(below(6)), {}, {}, below(2) == 1};
     if (below(2) == 1) {
@@ -65,11 +66,17 @@ class Steps {
     }
     const int orientation = 2 + below(7);
     const Mode mode = below(2) == 1 ? Mode::grey : Mode::rgb;
+    const std::array<int32_t, 4> padding{below(9), below(9), below(9), below(9)};
+    const auto first = static_cast<uint8_t>(below(3));
+    const auto second = static_cast<uint8_t>((first + 1 + below(2)) % 3);
+    const std::array<uint8_t, 3> order{first, second, static_cast<uint8_t>(3 - first - second)};
     for (RecordedPicture& picture : pictures) {
       if (kind == 0) picture = picture.crop(box);
       if (kind == 1) picture = picture.resize(how);
       if (kind == 2) picture = picture.turn(orientation);
       if (kind == 3) picture = picture.in(mode);
+      if (kind == 4) picture = picture.pad(padding, {7, 8, 9});
+      if (kind == 5) picture = picture.permute(order);
     }
   }
 
@@ -78,6 +85,16 @@ class Steps {
  private:
   std::mt19937 random_;
 };
+
+TEST(RecordedPicture, BordersAndChannels) {
+  const uint8_t pixels[] = {1, 2, 3, 0, 4, 5, 6, 0};
+  const auto picture = RecordedPicture::of_pixels({2, 1}, Mode::rgb, pixels);
+  EXPECT_EQ(look(picture.permute({1, 2, 0})), (Bytes{2, 3, 1, 5, 6, 4}));
+  EXPECT_EQ(look(picture.permute({0, 1, 2})), (Bytes{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(look(picture.pad({1, 0, 0, 1}, {7, 8, 9})),
+            (Bytes{7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 7, 8, 9, 7, 8, 9}));
+  EXPECT_EQ(picture.pad({1, 2, 3, 4}, {}).size(), (transforms::PictureSize{6, 7}));
+}
 
 TEST(RecordedPicture, PartsAreMadeAsFromTheWhole) {
   Steps steps(1);

@@ -15,10 +15,10 @@
 namespace millrace::samplers {
 namespace {
 
-using Weights = std::vector<uint64_t>;
+using Shares = std::vector<uint64_t>;
 
 // How far any source ever is from its share.
-double worst_error(const Weights& weights, int64_t turns) {
+double worst_error(const Shares& weights, int64_t turns) {
   FairSchedule schedule(weights, 1, 2);
   const double sum = static_cast<double>(std::accumulate(weights.begin(), weights.end(), uint64_t{0}));
   double worst = 0;
@@ -38,7 +38,7 @@ TEST(FairSchedule, EveryPrefixIsFairToWithinOne) {
   EXPECT_LT(worst_error({7, 2, 1}, 1000), 1);
   EXPECT_LT(worst_error({1, 0, 1'000'000}, 5000), 1);
   for (int i = 0; i < 300; ++i) {
-    Weights weights(1 + random() % 70);
+    Shares weights(1 + random() % 70);
     // Of very different sizes: that is where greedy rules fail.
     for (uint64_t& weight : weights) weight = 1 + (random() >> (14 + random() % 50));
     EXPECT_LT(worst_error(weights, 3000), 1.0 + 1e-9);
@@ -46,7 +46,7 @@ TEST(FairSchedule, EveryPrefixIsFairToWithinOne) {
 }
 
 TEST(FairSchedule, APeriodGivesExactlyTheWeights) {
-  const Weights weights{30, 9, 0, 21};
+  const Shares weights{30, 9, 0, 21};
   FairSchedule schedule(weights, 5, 5);
   for (int period = 1; period <= 3; ++period) {
     for (int turn = 0; turn < 20; ++turn) schedule.next();
@@ -55,7 +55,7 @@ TEST(FairSchedule, APeriodGivesExactlyTheWeights) {
 }
 
 TEST(FairSchedule, EqualSourcesComeInAnotherOrderEachRound) {
-  FairSchedule schedule(Weights(5, 3), 1, 1);
+  FairSchedule schedule(Shares(5, 3), 1, 1);
   std::set<std::vector<size_t>> rounds;
   for (int round = 0; round < 600; ++round) {
     std::vector<size_t> order;
@@ -68,7 +68,7 @@ TEST(FairSchedule, EqualSourcesComeInAnotherOrderEachRound) {
 
 TEST(FairSchedule, SeeksAnywhere) {
   std::mt19937_64 random(3);
-  for (const Weights& weights : {Weights{1, 1, 1}, Weights{7, 2, 1}, Weights{1'000'003, 999, 31'337}}) {
+  for (const Shares& weights : {Shares{1, 1, 1}, Shares{7, 2, 1}, Shares{1'000'003, 999, 31'337}}) {
     FairSchedule whole(weights, 4, 4), schedule(weights, 4, 4);
     std::vector<size_t> turns;
     for (int i = 0; i < 2000; ++i) turns.push_back(whole.next());
@@ -84,9 +84,9 @@ TEST(FairSchedule, SeeksAnywhere) {
 TEST(FairSchedule, FewAndManySourcesAreOneRule) {
   std::mt19937_64 random(9);
   for (int i = 0; i < 50; ++i) {
-    Weights weights(1 + random() % 48);
+    Shares weights(1 + random() % 48);
     for (uint64_t& weight : weights) weight = 1 + random() % (uint64_t{1} << (random() % 20));
-    Weights padded = weights;
+    Shares padded = weights;
     padded.resize(100);  // sources without weight change nothing
     FairSchedule few(weights, 3, 1), many(padded, 3, 1);
     for (int turn = 0; turn < 2000; ++turn) ASSERT_EQ(few.next(), many.next());

@@ -24,14 +24,14 @@ Indices ask(const KeyedPermutation& permutation, const Indices& positions) {
   return out;
 }
 
-Indices all(const KeyedPermutation& permutation) {
+Indices every_element(const KeyedPermutation& permutation) {
   return ask(permutation, first_numbers(permutation.size()));
 }
 
 TEST(KeyedPermutation, IsABijectionForAllSizesUpTo5000) {
   for (int64_t n = 0; n <= 5000; ++n) {
     std::vector<bool> seen(static_cast<size_t>(n), false);
-    for (const int64_t element : all({n, static_cast<uint64_t>(n) * 7, 3})) {
+    for (const int64_t element : every_element({n, static_cast<uint64_t>(n) * 7, 3})) {
       ASSERT_TRUE(element >= 0 && element < n) << n;
       ASSERT_FALSE(seen[static_cast<size_t>(element)]) << n;
       seen[static_cast<size_t>(element)] = true;
@@ -66,7 +66,7 @@ TEST(KeyedPermutation, LargestSizes) {
 TEST(KeyedPermutation, ManyAtOnceAreTheSameAsOneByOne) {
   for (const int64_t n : {2, 3, 5, 1000, 1025, 70'000}) {
     const KeyedPermutation permutation(n, 3, 9, 4);
-    const Indices together = all(permutation);
+    const Indices together = every_element(permutation);
     for (int64_t i = 0; i < n; ++i) ASSERT_EQ(permutation.at(i), together[static_cast<size_t>(i)]);
   }
 }
@@ -78,17 +78,17 @@ TEST(KeyedPermutation, OutsideIsAnError) {
 }
 
 TEST(KeyedPermutation, EveryPartOfTheKeyMatters) {
-  const Indices one = all({100, 1, 2, 3});
-  EXPECT_NE(one, all({100, 2, 2, 3}));
-  EXPECT_NE(one, all({100, 1, 3, 3}));
-  EXPECT_NE(one, all({100, 1, 2, 4}));
-  EXPECT_EQ(one, all({100, 1, 2, 3}));
+  const Indices one = every_element({100, 1, 2, 3});
+  EXPECT_NE(one, every_element({100, 2, 2, 3}));
+  EXPECT_NE(one, every_element({100, 1, 3, 3}));
+  EXPECT_NE(one, every_element({100, 1, 2, 4}));
+  EXPECT_EQ(one, every_element({100, 1, 2, 3}));
 }
 
 TEST(KeyedPermutation, AllPermutationsOfFewElementsAreEquallyLikely) {
   for (const auto& [n, permutations] : {std::pair{2, 2}, {3, 6}, {4, 24}, {5, 120}, {6, 720}}) {
     std::map<Indices, int64_t> seen;
-    for (uint64_t seed = 0; seed < 300'000; ++seed) ++seen[all({n, seed, 1})];
+    for (uint64_t seed = 0; seed < 300'000; ++seed) ++seen[every_element({n, seed, 1})];
     ASSERT_EQ(seen.size(), static_cast<size_t>(permutations));
     std::vector<int64_t> counts;
     for (const auto& [order, count] : seen) counts.push_back(count);
@@ -118,7 +118,7 @@ TEST(KeyedPermutation, PairsOfPlacesAreIndependent) {
 // fate when the element between them is left out; a run then has length r with probability 1/r! - 1/(r+1)!.
 TEST(KeyedPermutation, RunsHaveTheLengthsOfAShuffle) {
   for (const int64_t n : {65'537, 1 << 20, 1'000'003}) {
-    const Indices order = all({n, 5, 5});
+    const Indices order = every_element({n, 5, 5});
     std::vector<int64_t> runs(7);
     std::vector<double> likely(7);
     for (size_t i = 0; i < order.size();) {
@@ -138,7 +138,7 @@ TEST(KeyedPermutation, RunsHaveTheLengthsOfAShuffle) {
 
 TEST(KeyedPermutation, NeighboursLieAnywhere) {
   for (const int64_t n : {100'000, 1 << 20, 3'000'017}) {
-    const Indices order = all({n, 1, 7});
+    const Indices order = every_element({n, 1, 7});
     std::vector<int64_t> steps(64), places(64);
     for (size_t i = 0; i + 1 < order.size(); ++i) {
       ++steps[static_cast<size_t>((order[i + 1] - order[i] + n) % n * 64 / n)];
@@ -150,7 +150,8 @@ TEST(KeyedPermutation, NeighboursLieAnywhere) {
 }
 
 TEST(KeyedPermutation, SeedsAndEpochsSideBySideShareNothing) {
-  const Indices first = all({100'000, 1, 0}), seed = all({100'000, 2, 0}), epoch = all({100'000, 1, 1});
+  const Indices first = every_element({100'000, 1, 0}), seed = every_element({100'000, 2, 0}),
+                epoch = every_element({100'000, 1, 1});
   int fixed = 0, same_seed = 0, same_epoch = 0;
   for (size_t i = 0; i < first.size(); ++i) {
     fixed += first[i] == static_cast<int64_t>(i);

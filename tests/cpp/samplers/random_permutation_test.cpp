@@ -51,6 +51,26 @@ TEST(RandomPermutation, EveryRoundIsAPermutation) {
   }
 }
 
+TEST(RandomPermutation, PositionsThatFollowEachOther) {
+  for (const int64_t n : {1, 2, 31, 32, 33, 1000}) {
+    RandomPermutation asked(n, 9), read(n, 9);
+    const Indices expected = ask(asked, numbers(3 * n));
+    std::mt19937 pieces(3);
+    for (int64_t at = 0; at < 3 * n;) {
+      Indices piece(static_cast<size_t>(std::min<int64_t>(3 * n - at, pieces() % 90)));
+      read.read(at, piece);
+      for (const int64_t index : piece) ASSERT_EQ(index, expected[static_cast<size_t>(at++)]);
+    }
+    Indices before(1);
+    read.read(0, before);  // of the first round again
+    EXPECT_EQ(before.front(), expected.front());
+  }
+  Indices one(1), none;
+  EXPECT_THROW(RandomPermutation(5, 0).read(-1, one), Error);
+  EXPECT_THROW(RandomPermutation(0, 0).read(0, one), Error);
+  RandomPermutation(0, 0).read(0, none);
+}
+
 TEST(RandomPermutation, AnyOrderOfQuestions) {
   constexpr int64_t n = 300;
   RandomPermutation first(n, 42), second(n, 42);

@@ -15,7 +15,7 @@ namespace {
 
 using Indices = std::vector<int64_t>;
 
-const Indices kLengths{5, 0, 9, 1, 3, 0};
+const Indices kSegments{5, 0, 9, 1, 3, 0};
 
 template <class Order>
 Indices ask(const Order& order, const Indices& positions) {
@@ -27,7 +27,7 @@ Indices ask(const Order& order, const Indices& positions) {
 TEST(ShardOrder, ShardsComeWhole) {
   std::set<Indices> orders;
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    Indices order = ask(ShardOrder(kLengths, seed, 0), first_numbers(18));
+    Indices order = ask(ShardOrder(kSegments, seed, 0), first_numbers(18));
     int jumps = 0;
     for (size_t i = 1; i < order.size(); ++i) jumps += order[i] != order[i - 1] + 1;
     EXPECT_LE(jumps, 3);
@@ -39,9 +39,9 @@ TEST(ShardOrder, ShardsComeWhole) {
 }
 
 TEST(SegmentShuffle, RunsStayInTheirPlaces) {
-  const Indices order = ask(SegmentShuffle(kLengths, 2, 1), first_numbers(18));
+  const Indices order = ask(SegmentShuffle(kSegments, 2, 1), first_numbers(18));
   size_t begin = 0;
-  for (const int64_t length : kLengths) {
+  for (const int64_t length : kSegments) {
     Indices run(order.begin() + static_cast<int64_t>(begin),
                 order.begin() + static_cast<int64_t>(begin) + length);
     std::sort(run.begin(), run.end());
@@ -53,7 +53,7 @@ TEST(SegmentShuffle, RunsStayInTheirPlaces) {
 
 template <class Order>
 void check_questions() {
-  const Order order(kLengths, 3, 4);
+  const Order order(kSegments, 3, 4);
   const Indices whole = ask(order, first_numbers(18));
   EXPECT_EQ(ask(order, {17, 0, 9, 9}), (Indices{whole[17], whole[0], whole[9], whole[9]}));
   EXPECT_THROW(ask(order, {18}), Error);

@@ -30,14 +30,14 @@ using Types = testing::Types<uint8_t, int16_t, float, int64_t>;
 TYPED_TEST_SUITE(PadRows, Types);
 
 TYPED_TEST(PadRows, BothSides) {
-  using Row = std::vector<TypeParam>;
-  const std::vector<Row> rows{{1, 2}, {}, {3, 4, 5}};
+  using Values = std::vector<TypeParam>;
+  const std::vector<Values> rows{{1, 2}, {}, {3, 4, 5}};
   std::vector<int64_t> mask;
-  EXPECT_EQ((padded<TypeParam>(rows, 4, 7, false, &mask)), (Row{1, 2, 7, 7, 7, 7, 7, 7, 3, 4, 5, 7}));
+  EXPECT_EQ((padded<TypeParam>(rows, 4, 7, false, &mask)), (Values{1, 2, 7, 7, 7, 7, 7, 7, 3, 4, 5, 7}));
   EXPECT_EQ(mask, (std::vector<int64_t>{1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0}));
-  EXPECT_EQ((padded<TypeParam>(rows, 3, 7, true, &mask)), (Row{7, 1, 2, 7, 7, 7, 3, 4, 5}));
+  EXPECT_EQ((padded<TypeParam>(rows, 3, 7, true, &mask)), (Values{7, 1, 2, 7, 7, 7, 3, 4, 5}));
   EXPECT_EQ(mask, (std::vector<int64_t>{0, 1, 1, 0, 0, 0, 1, 1, 1}));
-  EXPECT_EQ((padded<TypeParam>(rows, 3, 0, false, nullptr)), (Row{1, 2, 0, 0, 0, 0, 3, 4, 5}));
+  EXPECT_EQ((padded<TypeParam>(rows, 3, 0, false, nullptr)), (Values{1, 2, 0, 0, 0, 0, 3, 4, 5}));
   EXPECT_THROW((padded<TypeParam>(rows, 2, 0, false, nullptr)), Error);
 }
 

@@ -15,14 +15,14 @@ namespace {
 
 using namespace tar_bytes;
 
-struct Read {
+struct Outcome {
   std::string content;  // names and contents of the files that came whole
   size_t files = 0;
   std::optional<Error> error;
 };
 
-Read read_all(const std::string& archive) {
-  Read read;
+Outcome read_shard(const std::string& archive) {
+  Outcome read;
   try {
     ShardReader shard(memory(archive));
     for (ShardFile file; shard.next(file); ++read.files) {
@@ -69,10 +69,10 @@ bool may_end(size_t cut) {
 }
 
 TEST(TarDamage, PlainCutAtEveryByte) {
-  const Read all = read_all(kArchive.bytes);
+  const Outcome all = read_shard(kArchive.bytes);
   ASSERT_EQ(all.files, 4u);
   for (size_t cut = 0; cut < kArchive.bytes.size(); ++cut) {
-    const Read read = read_all(kArchive.bytes.substr(0, cut));
+    const Outcome read = read_shard(kArchive.bytes.substr(0, cut));
     EXPECT_EQ(read.content, all.content.substr(0, read.content.size())) << cut;
     EXPECT_EQ(read.files, whole_files(cut)) << cut;
     ASSERT_EQ(read.error.has_value(), !may_end(cut)) << cut;
@@ -100,11 +100,11 @@ class TarDamagePacked : public testing::TestWithParam<const char*> {};
 
 TEST_P(TarDamagePacked, CutAtEveryByte) {
   const std::string packed = packed_in(GetParam());
-  const Read all = read_all(kArchive.bytes), same = read_all(packed);
+  const Outcome all = read_shard(kArchive.bytes), same = read_shard(packed);
   ASSERT_FALSE(same.error) << same.error->what();
   ASSERT_EQ(same.content, all.content);
   for (size_t cut = 0; cut < packed.size(); ++cut) {
-    const Read read = read_all(packed.substr(0, cut));
+    const Outcome read = read_shard(packed.substr(0, cut));
     EXPECT_EQ(read.content, all.content.substr(0, read.content.size())) << cut;
     if (!read.error) {
       EXPECT_GT(read.files, 0u) << cut;  // between members, where the archive could end, too
@@ -119,12 +119,12 @@ TEST_P(TarDamagePacked, CutAtEveryByte) {
 // Contents may come out wrong before the checksum behind them is seen, but never without an error.
 TEST_P(TarDamagePacked, EveryByteTurned) {
   const std::string packed = packed_in(GetParam());
-  const Read all = read_all(kArchive.bytes);
+  const Outcome all = read_shard(kArchive.bytes);
   for (size_t at = 0; at < packed.size(); ++at)
     for (const int mask : {0x01, 0x10, 0x80, 0xFF}) {
       std::string damaged = packed;
       damaged[at] = static_cast<char>(damaged[at] ^ mask);
-      const Read read = read_all(damaged);
+      const Outcome read = read_shard(damaged);
       if (read.error)
         EXPECT_TRUE(read.error->kind() == ErrorKind::corrupt_data ||
                     read.error->kind() == ErrorKind::unavailable)
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(All, TarDamagePacked,
 // A packed archive that ends in the middle says so even when its last file was there.
 TEST(TarDamage, PackedArchivesAreLookedAtToTheirEnd) {
   for (const std::string& packed : {gzip(kArchive.bytes), zstd(kArchive.bytes)}) {
-    const Read read = read_all(packed.substr(0, packed.size() - 1));
+    const Outcome read = read_shard(packed.substr(0, packed.size() - 1));
     EXPECT_EQ(read.files, 4u);
     ASSERT_TRUE(read.error);
     EXPECT_EQ(read.error->offset(), static_cast<int64_t>(packed.size()) - 1);
@@ -151,7 +151,7 @@ TEST(TarDamage, PackedArchivesAreLookedAtToTheirEnd) {
 TEST(TarDamage, OtherPackersAreRefusedByName) {
   for (const auto& [magic, name] :
        {std::pair<std::string, std::string>{"BZh91AY", "bzip2"}, {std::string("\xFD\x37zXZ\0", 6), "xz"}}) {
-    const Read read = read_all(magic + noise(1000));
+    const Outcome read = read_shard(magic + noise(1000));
     ASSERT_TRUE(read.error);
     EXPECT_EQ(read.error->kind(), ErrorKind::unavailable);
     EXPECT_NE(std::string(read.error->what()).find(name), std::string::npos);

@@ -9,9 +9,9 @@
 namespace millrace::trace {
 namespace {
 
-std::vector<std::string> seen;
-const RangeSink kSink{[](const char* name) noexcept { seen.emplace_back(name); },
-                      []() noexcept { seen.emplace_back("end"); }};
+std::vector<std::string> names;
+const RangeSink kSink{[](const char* name) noexcept { names.emplace_back(name); },
+                      []() noexcept { names.emplace_back("end"); }};
 
 TEST(Range, StagesAreRangesWhileSomebodyAsks) {
   StageTimes times;
@@ -28,7 +28,7 @@ TEST(Range, StagesAreRangesWhileSomebodyAsks) {
   {
     const StageTimer unseen(nullptr, Stage::collate);
   }
-  EXPECT_EQ(seen, (std::vector<std::string>{"decode", "inner", "end", "end"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"decode", "inner", "end", "end"}));
   EXPECT_GT(times.ns(Stage::decode), 0);
 }
 

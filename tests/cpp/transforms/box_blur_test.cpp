@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "transforms/box_blur_kernel.h"
 #include "transforms/pixel_buffer.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
@@ -41,13 +42,7 @@ TEST_P(BoxBlurTest, EqualsTheScalarOne) {
   }
 }
 
-std::vector<int64_t> targets() {
-  std::vector<int64_t> list;
-  for (int64_t all = hwy::SupportedTargets(); all; all &= all - 1) list.push_back(all & -all);
-  return list;
-}
-std::string name_of(const testing::TestParamInfo<int64_t>& info) { return hwy::TargetName(info.param); }
-INSTANTIATE_TEST_SUITE_P(Targets, BoxBlurTest, testing::ValuesIn(targets()), name_of);
+INSTANTIATE_TEST_SUITE_P(Targets, BoxBlurTest, testing::ValuesIn(test::instruction_sets()), test::set_name);
 
 }  // namespace
 }  // namespace millrace::transforms

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "millrace/error.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
@@ -26,7 +27,7 @@ void expect_refusal(const std::vector<TransformSpec>& chain, const std::vector<s
     EXPECT_NE(message.find(word), std::string::npos) << "'" << word << "' in: " << message;
 }
 
-const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+using test::kNormalize;
 
 TEST(Chain, SortsGeometryFromNumbers) {
   const Chain chain =

@@ -11,6 +11,7 @@
 
 #include "base/geometry.h"
 #include "hwy/highway.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
@@ -98,15 +99,8 @@ TEST_P(ColorKernelTest, ShiftsHues) {
         [=](const uint8_t* in, int32_t width, uint8_t* out) { scalar::shift_hue(in, width, 77, out); });
 }
 
-std::vector<int64_t> targets() {
-  std::vector<int64_t> list;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) list.push_back(target);
-  return list;
-}
-
-std::string name_of(const testing::TestParamInfo<int64_t>& target) { return hwy::TargetName(target.param); }
-
-INSTANTIATE_TEST_SUITE_P(Targets, ColorKernelTest, testing::ValuesIn(targets()), name_of);
+INSTANTIATE_TEST_SUITE_P(Targets, ColorKernelTest, testing::ValuesIn(test::instruction_sets()),
+                         test::set_name);
 
 }  // namespace
 }  // namespace millrace::transforms

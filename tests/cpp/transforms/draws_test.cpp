@@ -8,11 +8,12 @@
 
 #include "millrace/error.h"
 #include "transforms/affine_matrix.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
 
-base::SampleKey key(int64_t index) { return {.seed = 7, .epoch = 1, .index = index, .occurrence = 0}; }
+using test::key;
 
 TEST(DrawParams, IsAPureFunctionOfTheKey) {
   const Chain chain = check_chain({RandomResizedCrop{.height = 8, .width = 8}, HorizontalFlip{}, ToTensor{}});

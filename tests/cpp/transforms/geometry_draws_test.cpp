@@ -16,11 +16,12 @@
 #include "transforms/affine_matrix.h"
 #include "transforms/draws.h"
 #include "transforms/sample_plan.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
 
-base::SampleKey key(int64_t index) { return {.seed = 7, .epoch = 1, .index = index, .occurrence = 0}; }
+using test::key;
 
 RandomChoice choice_of(std::vector<double> weights, std::vector<std::vector<TransformSpec>> lists) {
   return {std::move(weights), std::make_shared<const ChoiceBranches>(ChoiceBranches{std::move(lists)})};

@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "millrace/error.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
 
-const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+using test::kNormalize;
 
 struct Picture {
   std::vector<uint8_t> pixels;

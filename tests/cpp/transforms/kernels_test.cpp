@@ -12,6 +12,7 @@
 
 #include "hwy/highway.h"
 #include "transforms/pixel_buffer.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
@@ -105,6 +106,13 @@ TEST_P(KernelTest, VeryManyTaps) {
   }
 }
 
+std::vector<float> side_by_side_of(const std::vector<float>& planes) {
+  const size_t width = planes.size() / 3;
+  std::vector<float> result(planes.size());
+  for (size_t i = 0; i < result.size(); ++i) result[i] = planes[i % 3 * width + i / 3];
+  return result;
+}
+
 TEST_P(KernelTest, BlendRows) {
   const ValueTable plain =
       make_value_table({OutputType::f32}, Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}});
@@ -131,6 +139,13 @@ TEST_P(KernelTest, BlendRows) {
     blend_to_planes(in.data(), taps.of(output).data(), taps.pairs, width, table, got_planes);
     scalar::blend_to_planes(in.data(), taps.of(output).data(), taps.pairs, width, table, expected_planes);
     ASSERT_EQ(got_values, expected_values);
+
+    ValueTable side_by_side = table;
+    side_by_side.interleaved = true;
+    std::vector<float> pixels(3 * width);
+    void* const elements[3] = {&pixels[0], &pixels[1], &pixels[2]};
+    blend_to_planes(in.data(), taps.of(output).data(), taps.pairs, width, side_by_side, elements);
+    ASSERT_EQ(pixels, side_by_side_of(expected_values));
   }
 }
 
@@ -151,6 +166,14 @@ TEST_P(KernelTest, StoreRowGivesTheTable) {
         store_row(row.data(), width, table, got_planes);
         scalar::store_row(row.data(), width, table, expected_planes);
         ASSERT_EQ(got, expected) << base::dtype_name(table.type) << " width " << width;
+
+        table.interleaved = true;
+        const size_t element = base::dtype_bytes(table.type);
+        void* const elements[3] = {&got[0], &got[element], &got[2 * element]};
+        store_row(row.data(), width, table, elements);
+        for (size_t i = 0; i < size_t(3) * width; ++i)
+          ASSERT_EQ(std::memcmp(&got[i * element], &expected[i % 3 * plane + i / 3 * element], element), 0)
+              << base::dtype_name(table.type) << " width " << width << " element " << i;
       }
 }
 
@@ -185,15 +208,7 @@ TEST_P(KernelTest, ArithmeticIsExactForUsualConstants) {
       EXPECT_TRUE(math_gives_table(make_value_table({OutputType::f32, multiply}, normalize)));
 }
 
-std::vector<int64_t> targets() {
-  std::vector<int64_t> list;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) list.push_back(target);
-  return list;
-}
-
-std::string name_of(const testing::TestParamInfo<int64_t>& target) { return hwy::TargetName(target.param); }
-
-INSTANTIATE_TEST_SUITE_P(Targets, KernelTest, testing::ValuesIn(targets()), name_of);
+INSTANTIATE_TEST_SUITE_P(Targets, KernelTest, testing::ValuesIn(test::instruction_sets()), test::set_name);
 
 }  // namespace
 }  // namespace millrace::transforms

@@ -14,6 +14,7 @@
 #include "transforms/blur_kernels.h"
 #include "transforms/erase.h"
 #include "transforms/noise.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
@@ -85,15 +86,8 @@ TEST_P(MapAndBlurTest, Blurs) {
   }
 }
 
-std::vector<int64_t> targets() {
-  std::vector<int64_t> list;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) list.push_back(target);
-  return list;
-}
-
-std::string name_of(const testing::TestParamInfo<int64_t>& target) { return hwy::TargetName(target.param); }
-
-INSTANTIATE_TEST_SUITE_P(Targets, MapAndBlurTest, testing::ValuesIn(targets()), name_of);
+INSTANTIATE_TEST_SUITE_P(Targets, MapAndBlurTest, testing::ValuesIn(test::instruction_sets()),
+                         test::set_name);
 
 TEST(Noise, IsNormalAndAFunctionOfItsKey) {
   EXPECT_EQ(normal_block(5, 6), normal_block(5, 6));

@@ -10,6 +10,7 @@
 
 #include "base/geometry.h"
 #include "hwy/highway.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
@@ -44,13 +45,8 @@ TEST_P(SharpenKernelTest, EqualsTheScalarOne) {
   }
 }
 
-std::vector<int64_t> targets() {
-  std::vector<int64_t> list;
-  for (int64_t all = hwy::SupportedTargets(); all; all &= all - 1) list.push_back(all & -all);
-  return list;
-}
-std::string name_of(const testing::TestParamInfo<int64_t>& info) { return hwy::TargetName(info.param); }
-INSTANTIATE_TEST_SUITE_P(Targets, SharpenKernelTest, testing::ValuesIn(targets()), name_of);
+INSTANTIATE_TEST_SUITE_P(Targets, SharpenKernelTest, testing::ValuesIn(test::instruction_sets()),
+                         test::set_name);
 
 TEST(SharpenKernel, MeansAreRoundedToTheNearest) {
   for (int level = 0; level < 256; ++level)

@@ -4,11 +4,12 @@
 
 #include "millrace/error.h"
 #include "transforms/kernels.h"
+#include "test_parts.h"
 
 namespace millrace::transforms {
 namespace {
 
-const Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+using test::kNormalize;
 
 // The expected bits were printed by torch 2.13.
 TEST(ValueTable, DividesAndMultipliesAsTorchDoes) {

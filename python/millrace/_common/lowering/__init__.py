@@ -1,6 +1,7 @@
 """What the native engine takes of Python objects, for datasets and for the loader's planner alike.
 
-recognising.py  how a recogniser says no; arguments of transforms, and callables that only hold others
+recognising.py  how a recogniser says no; callables that only hold others
+chain.py  the chain that transforms become, and their arguments
 rows.py, memory_rows.py  rows that lie in memory, as columns
 transforms.py, tensor_resize.py  torchvision's transforms and ours, as a chain of steps
 policies.py, policy_classes.py, branches.py  augmentation policies; what happens by chance, as their branches

@@ -1,9 +1,11 @@
-"""A chain of transforms as the engine takes it, built transform by transform."""
+"""A chain of transforms as the engine takes it, built transform by transform, with their arguments as the
+engine has them. What it does not know is refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,6 @@ from .recognising import (
     held_transforms,
     holder_name,
     loaded,
-    shadowed_method,
 )
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
@@ -38,6 +39,24 @@ _MOST_NESTED = 32
 _TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
 # What may follow RandomErasing.
 _AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "ToPureTensor", "MaybeToTensor", "MaybePILToTensor")
+
+# By torchvision's values and Pillow's numbers. Of pictures, "nearest-exact" is Pillow's nearest, too.
+_INTERPOLATIONS = {
+    "nearest": "nearest",
+    "nearest-exact": "nearest",
+    "bilinear": "bilinear",
+    "bicubic": "bicubic",
+    "lanczos": "lanczos",
+    "box": "box",
+    "hamming": "hamming",
+    0: "nearest",
+    1: "lanczos",
+    2: "bilinear",
+    3: "bicubic",
+    4: "box",
+    5: "hamming",
+}
+_OF_MAPS = ("nearest", "bilinear", "bicubic")
 
 Rule = Callable[["Chain", Any, str], None]
 
@@ -97,7 +116,7 @@ class Chain:
         name, family = type(transform).__name__, _family(type(transform))
         if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
             raise NotLowered(f"{name} has forward hooks; remove them")
-        if (method := shadowed_method(transform)) is not None:
+        if (method := _shadowed_method(transform)) is not None:
             raise NotLowered(
                 f"this {name} has a {method} of its own, set on the object; leave that of its class"
             )
@@ -273,6 +292,14 @@ class Chain:
         self.dtype = dtype
 
 
+def _shadowed_method(transform: Any) -> str | None:
+    """A method of its class that an object has replaced by one of its own."""
+    own = getattr(transform, "__dict__", {})
+    return next(
+        (name for name in own if isinstance(getattr(type(transform), name, None), FunctionType)), None
+    )
+
+
 def step_name(step: Any) -> str:
     return step.name if isinstance(step, Op) else holder_name(step)
 
@@ -280,3 +307,75 @@ def step_name(step: Any) -> str:
 def describe(transform: Any) -> str:
     name = getattr(transform, "__qualname__", None) or type(transform).__qualname__
     return f"{name} (of {getattr(transform, '__module__', None) or type(transform).__module__})"
+
+
+# -- arguments
+
+
+def pair(name: str, size: Any) -> tuple[int, int]:
+    values = [size] if isinstance(size, int) else list(size) if isinstance(size, Sequence) else []
+    if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
+        raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
+    return values[0], values[-1]
+
+
+def interpolation(name: str, transform: Any) -> str:
+    return interpolation_name(name, transform.interpolation)
+
+
+def interpolation_name(name: str, mode: Any) -> str:
+    """`mode`: an enum's member, its value, or Pillow's number."""
+    value = getattr(mode, "value", mode)
+    if value not in _INTERPOLATIONS:
+        known = ", ".join(name for name in _INTERPOLATIONS if isinstance(name, str))
+        raise NotLowered(f"{name}(interpolation={mode!r}) is none of {known}")
+    return _INTERPOLATIONS[value]
+
+
+def map_interpolation(name: str, mode: Any) -> str:
+    """As interpolation_name(), of what turns and tilts pictures."""
+    found = interpolation_name(name, mode)
+    if found not in _OF_MAPS:
+        raise NotLowered(f"{name} with {found} interpolation is none of {', '.join(_OF_MAPS)}")
+    return found
+
+
+def padding(padding: Any, family: str) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) from None, one, two or four ints."""
+    if padding is None:
+        return 0, 0, 0, 0
+    borders = [padding] if isinstance(padding, int) else list(padding)
+    if len(borders) == 4 and family != V1:
+        left, right, top, bottom = borders  # v2, and we with it, keep torch's order of borders
+    elif len(borders) == 4:
+        left, top, right, bottom = borders
+    else:
+        left, top, right, bottom = borders[0], borders[-1], borders[0], borders[-1]
+    return left, top, right, bottom
+
+
+def fill(name: str, fill: Any) -> tuple[int, int, int]:
+    values = (
+        [0]
+        if fill is None
+        else [fill]
+        if isinstance(fill, (int, float))
+        else list(fill)
+        if isinstance(fill, Sequence)
+        else []
+    )
+    if len(values) not in (1, 3) or any(v != int(v) or not 0 <= v <= 255 for v in values):
+        raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
+    values = [int(v) for v in values]
+    return (values * 3)[0], (values * 3)[1], (values * 3)[2]
+
+
+def picture_fill(name: str, value: Any) -> tuple[int, int, int]:
+    """As fill(), of what only runs on PIL images, for which v2's dicts may have an entry of their own."""
+    if isinstance(value, dict):
+        value = value.get(loaded("PIL.Image", "Image"), value.get("others"))
+    return fill(name, value)
+
+
+def floats(values: Any) -> list[float]:
+    return torch.as_tensor(values, dtype=torch.float64).reshape(-1).tolist()

@@ -17,22 +17,11 @@ import torch
 
 from ... import _core
 from .branches import HOLDERS_BY_CHANCE
-from .chain import FLOATS, Chain, Rule
+from .chain import FLOATS, Chain, Rule, fill, floats, interpolation, padding, pair
 from .geometry import GEOMETRY
 from .policies import POLICIES
 from .read_values import Picture
-from .recognising import (
-    V1,
-    V2,
-    NotLowered,
-    fill,
-    floats,
-    holder_name,
-    interpolation,
-    loaded,
-    padding,
-    pair,
-)
+from .recognising import V1, V2, NotLowered, holder_name, loaded
 from .views import Seen, Views, seen_views
 
 _FIXED = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
@@ -126,8 +115,9 @@ def _of_views(transform: Any, seen: Seen) -> Lowered:
             )
     chains = [chain_of(line) for line in seen.lines]
     made = [chain.finish() for chain in chains]
-    if len({_type_of(view) for view in made}) > 1:
-        raise NotLowered(f"{name} makes views of several dtypes; make them one")
+    dtypes = dict.fromkeys(map(_type_of, made))
+    if len(dtypes) > 1:
+        raise NotLowered(f"{name} makes views of several dtypes ({', '.join(dtypes)}); make them one")
     row_types = {chain.row_type for chain in chains}
     rgb = {chain.makes_rgb for chain in chains}
     inner = dict.fromkeys(", ".join(chain.names) for chain in chains)
@@ -184,11 +174,15 @@ def _center_crop(chain: Chain, t: Any, family: str) -> None:
 def _random_crop(chain: Chain, t: Any, family: str) -> None:
     height, width = pair("RandomCrop", t.size)
     op = {"op": "random_crop", "height": height, "width": width, "padding": padding(t.padding, family)}
-    op.update(
-        pad_if_needed=bool(t.pad_if_needed),
-        fill=fill("RandomCrop", t.fill),
-        padding_mode=getattr(t.padding_mode, "value", t.padding_mode),
-    )
+    border = {
+        "fill": fill("RandomCrop", t.fill),
+        "padding_mode": getattr(t.padding_mode, "value", t.padding_mode),
+    }
+    op.update(border, pad_if_needed=bool(t.pad_if_needed))
+    if family == V1 and t.pad_if_needed and any(op["padding"]):
+        # v1 reflects what it has padded already; the others pad once.
+        chain.crop("RandomCrop", {"op": "frame", "kind": "pad", "padding": op["padding"], **border})
+        op["padding"] = (0, 0, 0, 0)
     chain.crop("RandomCrop", op)
 
 

@@ -19,8 +19,7 @@ from ... import _core
 from ..._profiling.stages import COLLATE, IDLE, WAIT, during, enter, note_ready
 from ...datasets.batches import BatchDataset, BatchMaker, MakerOptions
 from ...errors import note
-from ..endings import closed_error
-from ..engine import empty_counters
+from ..engine import closed_error, empty_counters
 from .native import NativeSpec
 
 _MOST_LISTS_AHEAD = 32768
@@ -213,6 +212,10 @@ class _Shared:
             self.work.notify()
 
 
+class NotInTime(TimeoutError):
+    """next() has waited for long enough; a dataset's own TimeoutError is another one."""
+
+
 class BatchPool:
     """Index lists in, batches out, in order; `threads` work ahead, or next() does it all.
 
@@ -221,6 +224,8 @@ class BatchPool:
     UnavailableError from then on, also the one that waits. Threads are daemons: an interpreter that goes
     without closing it does not wait for them.
     """
+
+    late = NotInTime
 
     def __init__(self, maker: BatchMaker, threads: int, slots: int, at_once: int = 1) -> None:
         self._shared = _Shared(maker, slots, at_once)
@@ -288,7 +293,7 @@ class BatchPool:
                     if not shared.finished.wait_for(
                         lambda: task.done or shared.closed, timeout if timeout > 0 else None
                     ):
-                        raise TimeoutError("no batch was ready in time")
+                        raise NotInTime("no batch was ready in time")
             finally:
                 enter(before)
         with shared.lock:
@@ -308,7 +313,7 @@ class BatchPool:
                 del task, error  # its traceback holds this frame
         self._counters["samples"] += task.samples
         self._counters["batches"] += 1
-        return _Batch(task.batch)
+        return Made(task.batch)
 
     def set_limits(self, threads: int, slots: int) -> None:
         """How many threads work, and how many batches may be in memory, from now on; at least 1 each. Batches
@@ -362,7 +367,7 @@ class BatchPool:
         return {**self._counters, "seconds": seconds, "slots": self._shared.slots, "errors": [], "bytes": 0}
 
 
-class _Batch:
+class Made:
     """Around a batch, which may be None or empty, so that no batch looks like the end."""
 
     __slots__ = ("value",)

@@ -7,7 +7,8 @@ one reader, so there is no lock, and nothing to repair when a worker dies.
 A task: its index list lies pickled at the beginning of the slot that it brings along. An answer: its batch
 lies there instead.
 
-How a worker puts a batch into a slot, and how the training process makes it again, is the rest of the file.
+How a worker puts a batch into a slot, and how the training process makes it again, is the rest of the file,
+but for Parcel: what a process is given when it starts.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 import torch
 
 from ... import _core
-from ..._common.shared_memory import for_child
+from ..._common.shared_memory import for_child, is_spawning
 
 #: kind, slot, task number, then four numbers that depend on the kind, and two to spare
 MESSAGE = struct.Struct("<IIQQQQQQQ")
@@ -109,6 +110,14 @@ def pipes() -> tuple[Descriptor, Descriptor, Descriptor, Descriptor]:
         raise
     tasks_out, tasks_in, answers_out, answers_in = (Descriptor(fd) for fd in made)
     return tasks_out, tasks_in, answers_out, answers_in
+
+
+def new_stacks() -> Descriptor | None:
+    """Memory for the Python stacks of one worker; None where the system has no such memory."""
+    try:
+        return Descriptor(os.memfd_create("millrace stacks", os.MFD_CLOEXEC))
+    except (AttributeError, OSError):
+        return None
 
 
 # ---------------------------------------------------------------- any value
@@ -297,3 +306,35 @@ def _restorer(node: tuple, fields: list[tuple]) -> Callable[[list, Any, int], An
         return lambda tensors, objects, row: cls(*(part(tensors, objects, row) for part in parts))
     make = tuple if tag == "tuple" else list
     return lambda tensors, objects, row: make(part(tensors, objects, row) for part in parts)
+
+
+class Parcel:
+    """`content` on its way into a process that is being started: inherited where that is forked, else pickled
+    into a file without a name, which the process unpickles and closes.
+
+    The sender calls close() once the process is started.
+    """
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+        self._file = -1
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __reduce__(self) -> Any:
+        if not (is_spawning() and hasattr(os, "memfd_create")):
+            return Parcel, (self.content,)
+        self.close()
+        self._file = os.memfd_create("millrace-worker", os.MFD_CLOEXEC)
+        with open(self._file, "wb", closefd=False) as file:
+            ForkingPickler(file, 5).dump(self.content)
+        return _opened, (for_child(self._file),)
+
+
+def _opened(carried: Any) -> Parcel:
+    with open(carried.detach(), "rb") as file:
+        file.seek(0)  # the sender's place, which the descriptors have in common
+        return Parcel(pickle.load(file))

@@ -12,11 +12,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch._utils import ExceptionWrapper
-from torch.utils.data import _utils
-from torch.utils.data.dataloader import _DatasetKind
-
 from ... import _core
+from ..._common.torch_private import ExceptionWrapper, _DatasetKind, _utils
 from ..._profiling.stages import collating
 from ...collate import as_shipped
 from ..states import dataset_parts, put_back

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -10,9 +11,10 @@ from typing import Any
 
 import torch
 from torch.utils.data import IterDataPipe, MapDataPipe
-from torch.utils.data.dataloader import _DatasetKind
 
-from ..._pictures.asking import Asker, look_around, this_thread
+from ..._common.torch_private import _DatasetKind
+from ..._pictures import asking
+from ..._pictures.asking import Asker, this_thread
 from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
@@ -146,8 +148,8 @@ class InlineEngine(Counting):
         if mine is not self._asker:
             self._asker, self._stacks = mine, StackSampler(fetcher.dataset, self._profiler.clock)
         stacks = self._stacks
-        if pictures is not None:
-            look_around()
+        if pictures is not None and len(sys.modules) != asking.modules_seen:
+            asking.look_around()
         before, asked_before = enter(SAMPLE), mine.counts
         mine.counts = pictures or False
         try:

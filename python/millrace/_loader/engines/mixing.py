@@ -2,7 +2,7 @@
 is traced before these are made.
 
 The function is called with a tensor that has no memory, when the batch is submitted, with the generators that
-it would have later (plan/collate.py). If all that it does to the pictures is to mix each with another one
+it would have later (python_collate.py). If all that it does to the pictures is to mix each with another one
 of the batch, as MixUp (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019) do, the threads mix while
 they make the rows, by the same operations, and the rest of what it returns is the batch's. If it does
 anything else, the batch is made as it is, and the function is called with it in next().
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from ..._common.torch_private import tree_flatten, tree_unflatten
 
 Box = tuple[int, int, int, int]  # left, top, right, bottom
 
@@ -57,7 +58,7 @@ class Mixed:
         """What the function returned, with the pictures that the core made."""
         leaves = list(self.leaves)
         leaves[self.hole] = pictures
-        return tree_unflatten(leaves, self.structure)
+        return self.structure(leaves) if self.structure in _PAIRS else tree_unflatten(leaves, self.structure)
 
 
 class _Pictures(torch.Tensor):
@@ -66,6 +67,7 @@ class _Pictures(torch.Tensor):
     is_what: _Rows | _Mix
     part_of: _Pictures | None
     seen: _Rows | _Mix | None  # what the whole was when this part of it was taken
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # dispatch is enough
 
     @staticmethod
     def __new__(
@@ -94,13 +96,23 @@ def traced(function: Callable[[Any], Any], labels: torch.Tensor, shape: Sequence
     what the function does, and NotTraced.
     """
     everyone = tuple(range(shape[0]))
-    leaves, structure = tree_flatten(function([_Pictures(shape, _Rows(everyone)), labels]))
+    leaves, structure = _flat(function([_Pictures(shape, _Rows(everyone)), labels]))
     holes = [at for at, leaf in enumerate(leaves) if isinstance(leaf, _Pictures)]
     if len(holes) != 1 or leaves[holes[0]].part_of is not None:
         raise NotTraced("the batch has not the pictures once, whole")
     arguments = _arguments(leaves[holes[0]].is_what, everyone)
     leaves[holes[0]] = None
     return Mixed(arguments, leaves, structure, holes[0])
+
+
+_PAIRS = list, tuple
+
+
+def _flat(made: Any) -> tuple[list[Any], Any]:
+    """(leaves, structure) of torch's trees, which take long; of a pair of tensors its type says all."""
+    if type(made) in _PAIRS and len(made) == 2 and all(isinstance(part, torch.Tensor) for part in made):
+        return list(made), type(made)
+    return tree_flatten(made)
 
 
 def _arguments(mix: _Rows | _Mix, everyone: tuple[int, ...]) -> tuple[Any, ...] | None:
@@ -193,8 +205,9 @@ def _reordered(pictures: Any, order: Any) -> _Pictures:
 def _roll(pictures: Any, shifts: Any, dims: Any = ()) -> _Pictures:
     if list(dims) != [0] or len(shifts) != 1:
         raise NotTraced("pictures that are rolled along their sides")
-    count = len(pictures)
-    return _reordered(pictures, [(i - shifts[0]) % count for i in range(count)])
+    everyone = range(len(pictures))
+    first = -shifts[0] % max(1, len(pictures))
+    return _reordered(pictures, [*everyone[first:], *everyone[:first]])
 
 
 def _flip(pictures: Any, dims: Any) -> _Pictures:

@@ -1,18 +1,31 @@
-"""Engines that need no Python of the user's: C++ loaders and thread pools, behind the protocol."""
+"""Engines that need no Python of the user's: C++ loaders and thread pools, behind the protocol; and the spec
+of those that read pictures, on the CPU, or with a device's part in it. rows.py, batches.py and stream.py have
+the others.
+"""
 
 from __future__ import annotations
 
-import functools
+import math
+from bisect import bisect_right
 from collections import deque
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
 
 from ... import _core
 from ..._common.data_parallel import rank_of
 from ..._profiling.stages import NAMES, recorded, recording, thread_rows
 from ..._tools.history.draws import DrawWatch, watch_of
-from ..endings import closed_error
-from ..engine import Delivered, Setup
+from ...datasets.pillow_decode import PillowDecoder
+from ..engine import Delivered, Setup, closed_error
 from .mixing import Mixed, NotTraced
+
+if TYPE_CHECKING:
+    from ..._common.lowering.views import Views
 
 
 class NativeSpec:
@@ -151,8 +164,9 @@ class NativeEngine(MadeOnce):
             except Exception as failure:
                 if self._closed:  # by another thread: nothing was delivered
                     raise
-                # The core's own TimeoutError has no errno, and its batch is still to come.
-                if isinstance(failure, TimeoutError) and failure.errno is None:
+                # The core's own has no errno, and its batch is still to come.
+                late = getattr(self.core, "late", TimeoutError)
+                if isinstance(failure, late) and failure.errno is None:
                     raise RuntimeError(f"DataLoader timed out after {timeout} seconds") from None
                 error = failure
             else:
@@ -169,10 +183,9 @@ class NativeEngine(MadeOnce):
             return None
         wanted = self._keys_wanted and self._progress.log is not None
         rows = self.core.keys if wanted else None
-        if not isinstance(ahead, Mixed):
-            return self._delivered(self._spec.collated(made), rows)
-        batch = ahead.batch(made[0])
-        return Delivered(batch) if rows is None else Delivered(batch, rows=rows)
+        if isinstance(ahead, Mixed):
+            return Delivered(ahead.batch(made[0]), rows=rows)
+        return self._delivered(self._spec.collated(made), rows)
 
     def _made(self, timeout: float) -> Any:
         if not recording():
@@ -183,10 +196,10 @@ class NativeEngine(MadeOnce):
     def _delivered(self, batch: Any, rows: Any) -> Delivered:
         collate = self._spec.python_collate
         if collate is None:
-            return Delivered(batch) if rows is None else Delivered(batch, rows=rows)
+            return Delivered(batch, rows=rows)
         if self._threads:
             where = (*self._place, self._progress.yielded, self._rank)
-            return Delivered(batch, rows=rows, finish=functools.partial(_seeded, collate, where))
+            return Delivered(batch, rows=rows, finish=lambda batch: collate.seeded(batch, *where))
         draws = None if self._watch is None else self._watch.before()
         try:
             batch = collate(batch)
@@ -205,10 +218,6 @@ class NativeEngine(MadeOnce):
         return thread_rows(self.core.clocks(), "device thread" if self._spec.on_device else None)
 
 
-def _seeded(collate: Any, where: tuple[int, ...], batch: Any) -> Any:
-    return collate.seeded(batch, *where)
-
-
 def native_snapshot(core: Any) -> dict[str, Any]:
     """`core.snapshot()` as dump_state() has it: who works on what, and the queue."""
     found = dict(core.snapshot())
@@ -221,3 +230,139 @@ def native_snapshot(core: Any) -> dict[str, Any]:
         if threads[-1]["doing"] == "idle":
             threads.pop()
     return {"workers": threads, "queue": found}
+
+
+_LARGE_BATCH_BYTES = 64 * 2**20
+
+
+def ring_slots(batch_bytes: int | None) -> int:
+    """Batches in memory at once, the consumer's included; None: their size is not known beforehand.
+
+    Three, or two when one takes 64 MiB or more: for batches of 128 x 3 x 224 x 224 floats the third was
+    measured to bring 2 % of speed at most, for half as much memory again.
+    """
+    return 2 if batch_bytes is not None and batch_bytes >= _LARGE_BATCH_BYTES else 3
+
+
+def slots_for(pipelines: Sequence[_core.ImagePipeline], batch_size: int | None) -> int:
+    """ring_slots() of batches that have what `pipelines` make."""
+    sizes = [pipeline.fixed_shape for pipeline in pipelines]
+    if None in sizes or batch_size is None:
+        return ring_slots(None)
+    elements = sum(math.prod(size) for size in sizes if size is not None)
+    return ring_slots(batch_size * elements * getattr(torch, pipelines[0].output_dtype).itemsize)
+
+
+# ---------------------------------------------------------------- pictures
+
+
+class Targets:
+    """Targets that are more than one int64 number each: looked up and transformed when their batch is handed
+    out. The engine's labels are then positions: which row holds which sample is known only behind it, where a
+    policy for errors may have put other samples into a batch.
+
+    `parts`: one for each of the datasets that follow one another: its samples' targets, and the function
+    that makes the consumer's of them, or None. Holds both; calls the function once for each sample of a
+    batch, in the batch's order.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Sequence[Any], Callable[[Any], Any] | None]]) -> None:
+        self.parts = tuple(parts)
+        self._ends = list(accumulate(len(values) for values, _ in self.parts))
+
+    def __call__(self, positions: Iterable[int]) -> list[Any]:
+        return [self._target(position) for position in positions]
+
+    def _target(self, position: int) -> Any:
+        number = bisect_right(self._ends, position)
+        values, function = self.parts[number]
+        target = values[position - (self._ends[number - 1] if number else 0)]
+        return target if function is None else function(target)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the pictures are and what they are labelled: `labels` is an int64 array of shape
+    (len(files),). With `targets` these are the samples' positions, from which it makes the consumer's
+    targets. `paths`: of `files`, where these lie in folders.
+    """
+
+    files: _core.SampleFiles
+    labels: np.ndarray
+    paths: _core.PathTable | None = None
+    targets: Targets | None = None
+
+
+@dataclass(frozen=True)
+class ImageSpec(NativeSpec):
+    """Files, their labels, the transforms, and the way from the sampler's indices to the files."""
+
+    files: Files
+    pipelines: tuple[_core.ImagePipeline, ...]
+    """One for each view."""
+    views: Views | None
+    """How samples arrange them; None: a sample is the only one."""
+    index_maps: tuple[Sequence[int], ...]
+    python_collate: Any = None
+    on_error: str | None = None  # of a dataset that has a policy of its own
+    arrangement: type[list] | type[tuple] = list  # of pictures and labels
+    leaves_out = counts_occurrences = True
+
+    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
+        policy = self.on_error or on_error
+        return _core.Loader(self.dataset(), threads, self.slots(batch_size), policy, drop_last, memory)
+
+    def dataset(self) -> _core.ImageDataset:
+        return _core.ImageDataset(self.files.files, self.files.labels, list(self.pipelines), PillowDecoder())
+
+    def slots(self, batch_size: int | None) -> int:
+        return slots_for(self.pipelines, batch_size)
+
+    def usual_slots(self, threads: int, batch_size: int | None) -> int:
+        return self.slots(batch_size)
+
+    def rows(self, batch: Iterable[Any]) -> Any:
+        """File indices of one index list of the sampler. Errors are those of indexing a list."""
+        if isinstance(batch, np.ndarray) and batch.dtype.kind not in "iu":
+            batch = batch.tolist()  # submit() would round floats; a list of them is refused
+        for indices in self.index_maps:
+            batch = [indices[i] for i in batch]
+        return batch
+
+    def mixes(self, core: Any, on_error: str) -> bool:
+        collate = self.python_collate
+        if collate is None or not collate.of_batch or collate.function is None or self.on_device:
+            return False
+        labelled = self.files.targets is None and self.files.labels.size > 0
+        return labelled and (self.on_error or on_error) == "raise" and core.mixes
+
+    def traced(self, rows: Any, *place: int) -> Mixed:
+        """What the collate_fn will do to the batch of these files; raises NotTraced."""
+        size = self.pipelines[0].fixed_shape
+        assert size is not None
+        labels = torch.from_numpy(self.files.labels[np.asarray(rows, dtype=np.int64)])
+        return self.python_collate.traced(labels, (len(labels), *size), *place)
+
+    def collated(self, made: tuple[Any, torch.Tensor]) -> Any:
+        if self.views is None:
+            return self.arrangement(made)
+        pictures, labels = made
+        return [self.views.batch(pictures if isinstance(pictures, list) else [pictures]), labels]
+
+
+@dataclass(frozen=True)
+class DeviceImageSpec(ImageSpec):
+    """The same, its batches made on a device: JPEGs are decoded and augmented there, all that can be, or a
+    share that keeps both busy.
+    """
+
+    place: Callable[[], Any] = tuple
+    balances: bool = False
+    ahead: int = 0
+    on_device = True
+
+    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
+        slots = self.slots(batch_size) + 1  # one is being copied
+        options = threads, slots, self.on_error or on_error, drop_last, memory
+        device, decoding = self.place()
+        return _core.DeviceLoader(self.dataset(), *options, device, decoding, self.balances, self.ahead)

@@ -24,11 +24,10 @@ from typing import Any
 
 import numpy.random  # here, not in each worker: its import takes 11 ms
 import torch
-from torch._utils import ExceptionWrapper
-from torch.utils.data import IterDataPipe, _utils
-from torch.utils.data.dataloader import _DatasetKind
+from torch.utils.data import IterDataPipe
 
 from ... import _core
+from ..._common.torch_private import ExceptionWrapper, _DatasetKind, _utils
 from ..._pictures.asking import everywhere, look_around
 from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
@@ -36,7 +35,7 @@ from ..._profiling.stages import IDLE, SAMPLE, SEND, START, clock_on, enter
 from ..._tools.history.draws import DrawWatch, put_back
 from ..._tools.history.stacks import write_stacks_to
 from . import channel
-from .channel import MESSAGE, Descriptor, RingHandle, pack_value, write_pickle
+from .channel import MESSAGE, Descriptor, Parcel, RingHandle, pack_value, write_pickle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
 
 _GRACE_MS = 2000  # to end by itself when the parent has ended
@@ -82,8 +81,9 @@ class WorkerSetup:
     board: tuple[int, int, int] = (-1, 0, 0)
 
 
-def run_worker(setup: WorkerSetup) -> None:
+def run_worker(parcel: Parcel) -> None:
     """The process's target."""
+    setup: WorkerSetup = parcel.content
     try:
         for fd in channel.parents_ends:
             os.close(fd)

@@ -3,7 +3,7 @@
 No thread runs in the training process. How it ends: workers that do not end within 5 seconds are terminated,
 and killed 5 seconds later; so are all when the interpreter ends. When this process is killed, they end
 themselves (process_worker.py). Batches that live on keep their slots. close() beside a next() on another
-thread (endings.py): next() holds `_seat`; whoever cannot take it marks `_closing` and wakes the consumer, who
+thread (engine.py): next() holds `_seat`; whoever cannot take it marks `_closing` and wakes the consumer, who
 tears down on its way out. A dead worker: what it had answered before is used, then the consumer gets torch's
 RuntimeError. Its unfinished slot is not accepted.
 """
@@ -21,17 +21,16 @@ from typing import Any
 
 import torch
 import torch.multiprocessing
-from torch.utils.data import IterDataPipe, MapDataPipe, _utils
-from torch.utils.data.dataloader import _sharding_worker_init_fn
+from torch.utils.data import IterDataPipe, MapDataPipe
 
 from ... import _core
+from ..._common.torch_private import _sharding_worker_init_fn, _utils
 from ..._profiling.stacks import prepare
 from ..._profiling.stages import WAIT, WorkerCounters, during
-from ..._tools.history.stacks import new_stacks, stacks_of
-from ..endings import closed_error
-from ..engine import Delivered, NeedsIndex, Setup
+from ..._tools.history.stacks import stacks_of
+from ..engine import Delivered, NeedsIndex, Setup, closed_error
 from . import channel
-from .channel import MESSAGE, RingHandle
+from .channel import MESSAGE, Parcel, RingHandle
 from .process_worker import WorkerSetup, run_worker
 from .worker_end import (
     MOST_OUTSTANDING,
@@ -41,6 +40,7 @@ from .worker_end import (
     WorkerEnd,
     end_workers,
     is_stopped,
+    preload,
     start,
     state_of_worker,
 )
@@ -92,6 +92,7 @@ class ProcessEngine(WorkerEngine):
         if _core.StageClock.enabled:
             prepare()  # here, so that forked workers need not
         context = setup.loader.multiprocessing_context or torch.multiprocessing
+        preload(context)
         common = self._common_to_workers(setup, turns)
         for worker in range(setup.threads):
             self._start_worker(context, common, worker)
@@ -115,7 +116,7 @@ class ProcessEngine(WorkerEngine):
             "ring": RingHandle(self.ring),
             "parent_pid": os.getpid(),
             "between_epochs": progress.between_epochs,
-            "watches": progress.log_wanted and not progress.streams,
+            "watches": progress.recorder is not None and not progress.streams,
             "draws": progress.draws,
             "pictures": loader.pictures == "lazy",
             "turns": turns,
@@ -125,7 +126,7 @@ class ProcessEngine(WorkerEngine):
         progress = self._progress
         tasks_out, tasks_in, answers_out, answers_in = channel.pipes()
         channel.parents_ends.update((tasks_in.fd, answers_out.fd))
-        stacks = new_stacks()
+        stacks = channel.new_stacks()
         setup = WorkerSetup(
             **common,
             worker_id=progress.worker_number(worker),
@@ -135,7 +136,8 @@ class ProcessEngine(WorkerEngine):
             stacks=stacks,
             board=self._clocks.row_of(worker),
         )
-        process = context.Process(target=run_worker, args=(setup,))
+        parcel = Parcel(setup)
+        process = context.Process(target=run_worker, args=(parcel,))
         process.daemon = True
         try:
             start(process)
@@ -145,6 +147,7 @@ class ProcessEngine(WorkerEngine):
                 unused.close()
             raise
         finally:
+            parcel.close()
             tasks_out.close()
             answers_in.close()
         end = WorkerEnd(self.ring, process, tasks_in, answers_out, worker, stacks)

@@ -15,8 +15,7 @@ import torch
 from ... import _core
 from ..._common.lowering.rows import RowSet
 from ..._profiling.stages import SAMPLE, during
-from .images import ring_slots
-from .native import NativeSpec
+from .native import NativeSpec, ring_slots
 
 _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -50,6 +49,8 @@ class RowsSpec(NativeSpec):
         pages as one request instead.
         """
         files = self.row_set.mapped_files
+        if not files:
+            return False
         larger = sum(file.size for file in files) > _MEMORY_BYTES // 2
         for file in files:
             file.advise("sequential" if self.in_order else "random" if larger else "normal")

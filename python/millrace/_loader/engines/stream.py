@@ -19,11 +19,9 @@ from ...datasets.webdataset.handlers import Handler
 from ...datasets.webdataset.shards import ShardFlow
 from ..engine import Setup
 from ..states import put_dataset_back, put_fetcher_back
-from .images import slots_for
-from .native import NativeSpec
+from .native import NativeSpec, slots_for
 from .stream_backfill import BackfillingEngine
-from .stream_engine import StreamEngine
-from .stream_pictures import PictureFlow, as_pil
+from .stream_engine import PictureFlow, StreamEngine, as_pil
 
 
 @dataclass(frozen=True)

@@ -24,18 +24,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils.data import _utils
-from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
 from ..._common.lowering.recognising import NotLowered
+from ..._common.torch_private import _DatasetKind, _utils
 from ..._pictures.asking import asks, stops_asking
 from ..._pictures.counts import PictureCounts, add
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import IDLE, SAMPLE, SEND, START, WAIT, clock_rows, during, enter
 from ..arguments import recognise_worker_init
-from ..endings import closed_error
-from ..engine import Setup
+from ..engine import Setup, closed_error
 from .fetchers import Sink, begin_at, make_fetcher, worker_state, wrapped_error
 from .workers import Answer, WorkerEngine
 

@@ -1,5 +1,11 @@
-"""One worker process as its parent sees it; and what it left in a slot, as an Answer: tensors over the slot
-where that is possible.
+"""One worker process as its parent sees it: how it starts, and what it left in a slot, as an Answer: tensors
+over the slot where that is possible.
+
+A process that is spawned, or forked by multiprocessing's server, reads what it is to do from a pipe that its
+parent fills. A dataset larger than the pipe's buffer would keep the parent until that process has imported
+torch, and the next worker until then: so it travels in memory of its own (Parcel, in channel.py). And the
+server is told to import torch and millrace once, in the place of each worker (preload()); it lives as long as
+the training process, so later epochs and other loaders find it warm.
 """
 
 from __future__ import annotations
@@ -12,14 +18,14 @@ import threading
 import time
 import warnings
 from collections import deque
+from multiprocessing import forkserver
 from typing import Any
 
 import torch
-from torch._utils import ExceptionWrapper
-from torch.utils.data import _utils
 
 from ... import _core
 from ..._common.devices import locks_for, numa_node
+from ..._common.torch_private import ExceptionWrapper, _utils
 from ..._pictures.counts import add
 from ..._profiling.stages import COPY, during
 from ..engine import Setup
@@ -30,6 +36,8 @@ from .workers import Answer
 MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
 _PATIENCE_S = _utils.MP_STATUS_CHECK_INTERVAL
 _TICK_S = 0.005
+#: What the server imports. What it cannot find there each worker imports for itself.
+PRELOADED = ("torch", "millrace._loader.engines.process_worker")
 
 
 class WorkerEnd:
@@ -201,22 +209,6 @@ def is_stopped(process: Any) -> bool:
         return False
 
 
-def start(process: Any) -> None:
-    """process.start(), with torch's advice where its arguments cannot be pickled."""
-    try:
-        process.start()
-    except (TypeError, AttributeError, pickle.PicklingError):
-        warnings.warn(
-            "Got pickle error when attempting to start a worker Process. "
-            "This might be because the worker Process arguments are not picklable. "
-            "Python 3.14+ changed the multiprocessing start method in non-Mac POSIX platforms "
-            "to 'forkserver', which requires the worker Process arguments to be picklable. "
-            "You can also try multiprocessing.set_start_method('fork').",
-            stacklevel=2,
-        )
-        raise
-
-
 class SlotReader:
     """A slot is free again when nothing of its batch lies in it: at once, or with the last tensor. Where the
     ring is crowded, batches are copied out of it.
@@ -313,3 +305,33 @@ def state_of_worker(data: bytes) -> Any:
         return pickle.loads(data)
     except Exception:
         return ExceptionWrapper(where="while the state of its dataset was taken from a worker process")
+
+
+def preload(context: Any) -> None:
+    """Adds to what multiprocessing's server imports when it starts, if these workers come from it.
+
+    A server that runs already stays as it is: its workers import torch themselves, as torch's do.
+    """
+    if context.get_start_method() != "forkserver":
+        return
+    server = getattr(forkserver, "_forkserver", None)
+    chosen = list(getattr(server, "_preload_modules", ["__main__"]) or [])
+    further = [name for name in PRELOADED if name not in chosen]
+    if further:
+        forkserver.set_forkserver_preload(chosen + further)
+
+
+def start(process: Any) -> None:
+    """process.start(), with torch's advice where its arguments cannot be pickled."""
+    try:
+        process.start()
+    except (TypeError, AttributeError, pickle.PicklingError):
+        warnings.warn(
+            "Got pickle error when attempting to start a worker Process. "
+            "This might be because the worker Process arguments are not picklable. "
+            "Python 3.14+ changed the multiprocessing start method in non-Mac POSIX platforms "
+            "to 'forkserver', which requires the worker Process arguments to be picklable. "
+            "You can also try multiprocessing.set_start_method('fork').",
+            stacklevel=2,
+        )
+        raise

@@ -19,9 +19,8 @@ from collections import deque
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from torch._utils import ExceptionWrapper
-
 from ... import _core
+from ..._common.torch_private import ExceptionWrapper
 from ..._profiling.stages import note_ready
 from ...errors import CorruptDataError
 from ..engine import Counting, Delivered, NeedsIndex, Setup, add_errors, empty_counters

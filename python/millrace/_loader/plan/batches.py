@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 from torch.utils.data import Subset
-from torch.utils.data._utils import collate
 
 from ..._common.lowering.recognising import NotLowered
+from ..._common.torch_private import collate
 from ...datasets.batches import BatchDataset
 from ...samplers import ChunkShuffle
 from ...samplers.resumable import inner_sampler
 from ..engines.batches import BatchSource, BatchSpec
-from .collate import recognise_collate
+from .recognisers import recognise_collate
 
 _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__")
 
@@ -26,7 +26,7 @@ WORDS = (
 )
 
 
-def recognise_batches(loader: Any) -> BatchSource:
+def recognise_batches(loader: Any) -> tuple[str, BatchSource]:
     dataset: Any = loader.dataset
     maps: list[np.ndarray] = []
     length = len(dataset)
@@ -56,7 +56,8 @@ def recognise_batches(loader: Any) -> BatchSource:
         raise NotLowered(reason)
     if loader.on_error != "raise":
         raise NotLowered(f'on_error="{loader.on_error}" looks at samples one by one, in Python')
-    return BatchSource(dataset, tuple(maps), length)
+    source = BatchSource(dataset, tuple(maps), length)
+    return f"{source.name} of {length} samples, whole batches made in threads", source
 
 
 def recognise_batch_collate(

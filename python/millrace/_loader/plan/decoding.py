@@ -15,7 +15,7 @@ import torch
 from ... import _core
 from ...errors import UnavailableError
 from ..engine import EngineSpec
-from ..engines.images import DeviceImageSpec, ImageSpec
+from ..engines.native import DeviceImageSpec, ImageSpec
 
 
 @cache
@@ -53,9 +53,8 @@ def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec 
                 " out, or apply it to the finished batch"
             ),
         )
-    if spec.views is not None:
-        return spec, "several views of a picture are made on the CPU only"
-    reason = _core.why_not_fused(spec.pipelines[0]) or missing_reason(loader._millrace_device)
+    reasons = (reason for pipeline in spec.pipelines if (reason := _core.why_not_fused(pipeline)))
+    reason = next(reasons, "") or missing_reason(loader._millrace_device)
     if reason:
         return spec, reason
     parts = {field.name: getattr(spec, field.name) for field in fields(ImageSpec)}

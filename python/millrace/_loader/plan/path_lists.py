@@ -28,7 +28,7 @@ from ... import _core
 from ..._common.lowering.recognising import NotLowered, loaded
 from ...datasets.lazy_list import Targets as Labels
 from ...frozen_list import FrozenList
-from ..engines.images import Files, Targets
+from ..engines.native import Files, Targets
 from .source import Source
 
 _DATASETS = "torchvision.datasets"

@@ -17,7 +17,7 @@ import torch
 
 from ... import _core
 from ..._common.lowering.recognising import NotLowered, loaded
-from ..engines.images import Files, Targets
+from ..engines.native import Files, Targets
 from .path_lists import check_overrides, library_code
 from .source import Source
 

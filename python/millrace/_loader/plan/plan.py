@@ -9,33 +9,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, SequentialSampler, Subset, default_collate
-from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
 from ..._common.lowering.recognising import NotLowered, holder_name
 from ..._common.lowering.rows import RowSet
+from ..._common.torch_private import _DatasetKind
 from ...datasets.batches import BatchDataset
 from ...samplers import BatchSampler, RandomSampler, native
 from ...samplers.global_order import GlobalOrderSampler
 from ...samplers.resumable import inner_sampler
 from ..arguments import recognise_worker_init
 from ..engine import EngineSpec
-from ..engines.images import Files, ImageSpec
+from ..engines.native import Files, ImageSpec
+from ..engines.python_collate import PythonCollate, with_targets
 from ..engines.rows import RowsSpec
 from .batches import BatchSource, batch_spec, recognise_batch_collate, recognise_batches
-from .collate import (
-    PythonCollate,
+from .decoding import decoded_on_device
+from .in_memory import ROWS, lies_in_memory, recognise_rows
+from .recognisers import (
+    IS_PYTHON,
+    PICTURES,
+    is_fast_collate,
+    joins_pictures,
     recognise_any_collate,
     recognise_batch_function,
     recognise_collate,
-    with_targets,
+    recognise_source,
 )
-from .decoding import decoded_on_device
-from .in_memory import ROWS, lies_in_memory, recognise_rows
 from .source import Source, grey_chains
-from .sources import IS_PYTHON, PICTURES, joins_pictures, recognise_source
 from .streams import Stream, recognise_stream
-from .timm_collate import is_fast_collate
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered
@@ -149,7 +151,9 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader, kind))
     transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
     if isinstance(data, Source) and data.target_transforms:
-        stages.ask("target_transform", lambda: (_targets_reason(data), None))
+        names = ", ".join(dict.fromkeys(map(holder_name, data.target_transforms)))
+        called = f"{names}, called in next() for each sample of the batch, in order"
+        stages.ask("target_transform", lambda: (called, None))
         stages.beside.add("target_transform")
     stages.ask("sampler", lambda: _sampler(loader))
     collate: PythonCollate | None = stages.ask("collate_fn", lambda: _collate(loader, data, transform))
@@ -214,7 +218,7 @@ def order_advice(loader: Any) -> str | None:
 
 def _stream_plan(loader: Any) -> Plan:
     stages = _Stages()
-    stream: Stream | None = stages.ask("dataset", lambda: _stream(loader))
+    stream: Stream | None = stages.ask("dataset", lambda: recognise_stream(loader))
     transform = stages.ask("transform", lambda: _transform(stream)) if stream is not None else None
     if loader._auto_collation:
         stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
@@ -231,23 +235,13 @@ def _stream_plan(loader: Any) -> Plan:
 
 def _batch_plan(loader: Any) -> Plan:
     stages = _Stages()
-    source: BatchSource | None = stages.ask("dataset", lambda: _batches(loader))
+    source: BatchSource | None = stages.ask("dataset", lambda: recognise_batches(loader))
     stages.ask("sampler", lambda: _sampler(loader))
     collate = stages.ask("collate_fn", lambda: recognise_batch_collate(loader, source))
     stages.ask_worker_init(loader)
     return Plan(
         stages.finish(), None if stages.refusing() or source is None else batch_spec(loader, source, collate)
     )
-
-
-def _batches(loader: Any) -> tuple[str, BatchSource]:
-    source = recognise_batches(loader)
-    return f"{source.name} of {source.length} samples, whole batches made in threads", source
-
-
-def _stream(loader: Any) -> tuple[str, Stream]:
-    stream = recognise_stream(loader)
-    return f"{stream.name}, its pictures read by the engine's threads, the rest in the consumer's", stream
 
 
 def _dataset(loader: Any, kind: str) -> tuple[str, Source | RowSet]:
@@ -320,11 +314,6 @@ def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]
         turned = [[{"op": "exif_transpose"}, *chain] for chain in made.chains]
         return made, turned, ["EXIF orientation", *made.names]
     return made, made.chains, made.names
-
-
-def _targets_reason(source: Source) -> str:
-    names = dict.fromkeys(map(holder_name, source.target_transforms))
-    return f"{', '.join(names)}, called in next() for each sample of the batch, in order"
 
 
 def _files(source: Source) -> tuple[str, Files]:

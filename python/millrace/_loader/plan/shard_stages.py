@@ -29,7 +29,7 @@ from ...datasets.webdataset.stages import (
     ToDict,
     ToTuple,
 )
-from ..engines.stream_pictures import Picture, as_pil, is_picture_name
+from ..engines.stream_engine import Picture, as_pil, is_picture_name
 
 _LABELS = frozenset(("cls", "cls2", "index", "inx", "id"))
 """Fields that decode() makes whole numbers of."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..._common.lowering.recognising import NotLowered
-from ..engines.images import Files
+from ..engines.native import Files
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered

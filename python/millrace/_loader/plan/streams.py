@@ -50,7 +50,6 @@ _DECISIVE = ("__iter__", "_items", "_flow", "_source", "stages", "iterate")
 class Stream:
     """A recognised dataset. `transform` takes its PIL images; see StreamSpec for the rest."""
 
-    name: str
     dataset: WebDataset
     stages: tuple[Stage, ...]
     transform: Any
@@ -98,7 +97,7 @@ class Stream:
         )
 
 
-def recognise_stream(loader: Any) -> Stream:
+def recognise_stream(loader: Any) -> tuple[str, Stream]:
     """The Stream that is `loader`'s dataset; NotLowered names the first stage that stands in the way."""
     from ...datasets.webdataset import WebDataset
     from .shard_stages import Recogniser
@@ -124,13 +123,7 @@ def recognise_stream(loader: Any) -> Stream:
     if recogniser.batch is None and not loader._auto_collation:
         raise NotLowered("batch_size=None hands out single samples; give a batch_size, or use batched()")
     position, shards = recogniser.finish(), len(dataset.urls)
+    stages, batch = tuple(recogniser.stages), recogniser.batch
+    stream = Stream(dataset, stages, recogniser.transform, position, batch, recogniser.handler)
     name = f"WebDataset of {shards} shard{'s' * (shards != 1)}"
-    return Stream(
-        name,
-        dataset,
-        tuple(recogniser.stages),
-        recogniser.transform,
-        position,
-        recogniser.batch,
-        recogniser.handler,
-    )
+    return f"{name}, its pictures read by the engine's threads, the rest in the consumer's", stream

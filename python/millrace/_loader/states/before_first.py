@@ -6,9 +6,7 @@ from typing import Any
 
 import torch
 
-from ..._common.generators import draw_base_seed, generator_states, global_generator_at, packed
-from ..._common.states import state_of
-from .epochs import epoch_of
+from ..._common.states import draw_base_seed, generator_states, global_generator_at, packed, state_of
 from .index_cursor import IndexCursor
 from .progress import Progress
 from .saved import CursorStart
@@ -34,7 +32,7 @@ def before_first_epoch(loader: Any) -> Progress:
         start.generators["global"] = packed(torch.get_rng_state())
     if "sampler" in generators and not start.drew_when_made:
         start.generators["sampler"] = packed(generators["sampler"].get_state())
-    progress._dataset_epoch = epoch_of(loader.dataset)
+    progress._dataset_epoch = loader.dataset.epoch if hasattr(loader.dataset, "_notify_workers") else None
     progress._cursor = IndexCursor(loader._index_sampler, None, generators, start)
     progress._snapshot = progress._now() if progress._every != 1 else None
     unread = {"dataset_iter_state": None, "fetcher_ended": False} if progress.streams else None

@@ -1,5 +1,6 @@
 """Epochs: of samplers, for which set_epoch() is called, or noticed when it is forgotten; of iterable datasets
-that count them; and where each worker's dataset is within one.
+that count them; where each worker's dataset is within one; and all that is known of an iterator's, with the
+state that is written of it.
 
 An iterable dataset that counts its epochs has an `epoch` and `_notify_workers(epoch)`: which epoch the copies
 begin next, None for the one whose turn it is; returns it. Of its copies in workers each would count for
@@ -10,15 +11,20 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
-from torch._utils import ExceptionWrapper
+import torch
 from torch.utils.data import DistributedSampler
 
-from ...errors import UnavailableError
+from ..._common.data_parallel import part_of
+from ..._common.states import deep_copy, is_stateful, signed
+from ..._common.torch_private import ExceptionWrapper, _DatasetKind
+from ..._tools.history.recorder import EpochLog, recorder_of
 from ...samplers.resumable import ResumableEpochs, inner_sampler
-from .saved import SavedState
+from .index_cursor import draws_unknown, own_generators
+from .saved import VERSION, SavedState, fingerprint
+from .users_objects import EarlyDraws, dataset_parts
 
 
 class SamplerEpochs:
@@ -94,11 +100,6 @@ def _shuffles_by_epoch(sampler: Any) -> bool:
     )
 
 
-def epoch_of(dataset: Any) -> int | None:
-    """The one that its next iterator begins; None for other datasets."""
-    return dataset.epoch if hasattr(dataset, "_notify_workers") else None
-
-
 def notify_workers(dataset: Any, saved: SavedState | None) -> int | None:
     """The epoch that workers are about to begin: that of `saved`, if that is not None and knows it, or the
     one after it.
@@ -123,20 +124,6 @@ def declared_steps(loader: Any) -> int | None:
     return readers * (items // size if loader.drop_last else -(-items // size))
 
 
-def own_steps(index_sampler: Any, declared: int | None, equal_steps: str) -> int:
-    """How many steps this rank has. UnavailableError when that is not known before they are taken."""
-    if declared is not None:
-        return declared
-    try:
-        return len(index_sampler)
-    except TypeError:
-        raise UnavailableError(
-            f"equal_steps={equal_steps!r} agrees on the number of steps before the epoch starts, and"
-            f" {type(index_sampler).__name__} has no len(): give a WebDataset an epoch, by .with_epoch(n), or"
-            " leave equal_steps out"
-        ) from None
-
-
 class WorkerPositions:
     """Of `count` workers. `ended`: those whose share of an iterable dataset is used up, all their batches
     handed out.
@@ -148,9 +135,7 @@ class WorkerPositions:
         self._streams = streams
         self._states: dict[int, Any] = dict(states or {})  # after the batches that were delivered
         self._waiting = [0] * count  # batches that it does not have yet
-        self._ending: dict[
-            int, Any
-        ] = {}  # the states of those that have ended, until it has all their batches
+        self._ending: dict[int, Any] = {}  # states of those that have ended, until it has all their batches
         self.ended = set(ended)
         self.last = count - 1  # whose batch was handed out last
 
@@ -225,3 +210,174 @@ class WorkerPositions:
             {"dataset_iter_state": None, "fetcher_ended": worker in self.ended} if self._streams else None
         )
         return {"worker_id": worker, "fetcher_state": unread, "dataset_state": None}
+
+
+_CURSOR_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
+_ORDER_KEYS = (
+    "samples",
+    "ranks",
+    "sampler_epoch",
+    "generators",
+    "drew_when_made",
+    "iterated_anew",
+    "pending",
+    "again",
+)
+
+
+class Written:
+    """Base of Progress: what it knows, and the state that is written of it, as torchdata nests it, with what
+    that has no place for. `number`: of the epoch, counted over all iterators of the loader, also before it
+    was resumed; -1 before the first. `log` is None where nothing is remembered (history=False).
+    """
+
+    workers_then = 0  # whom a batch is made again for: how many workers there were, if not as many as now
+    draws: Any = None  # and where the generators stood
+    _takes_second = False  # as SavedState.is_of_second_iterator
+
+    def __init__(self, loader: Any, saved: SavedState | None = None, previous: Written | None = None) -> None:
+        self.saved: Any = saved
+        self._loader_epochs: SamplerEpochs = SamplerEpochs(
+            loader, None if previous is None else previous._loader_epochs
+        )
+        self._equal_steps: Any = loader.equal_steps
+        self._declared = declared_steps(loader)
+        self._part = (
+            part_of(loader.process_group, loader.mesh_dim) if loader.process_group is not None else None
+        )
+        self.workers = int(loader.num_workers)
+        self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
+        self.epoch: int = 0
+        self.left_out: Callable[[], int] = int  # samples that on_error="skip" left out of this iterator
+        self.as_arrays = False  # set by native iterators
+        self.finished = False
+        self._persistent: bool = loader.persistent_workers
+        self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
+        self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
+        self._generators = own_generators(loader)
+        self._draws_unknown = draws_unknown(loader._index_sampler)
+        self._early: EarlyDraws | None = None
+        self._before_made: dict[str, torch.Tensor] | None = None
+        self._asks_workers = self.streams or is_stateful(loader.dataset)
+        self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
+        self._dataset_epoch: int | None = None  # of a dataset that counts them
+        self._base_seed = self._shared_seed = cast(int | None, None)
+        self._start: Any = None  # of the first epoch
+        self._cursor: Any = None  # the IndexCursor, once there is one
+        self._left_out_before_epoch = 0
+        self._length: int | None = None  # of the epoch, in index lists
+        self.yielded = self._resumed_at = 0  # batches handed out in this epoch
+        self._behind: dict[str, Any] | None = None  # the cursor's state after the epoch
+        self._snapshot: Any = None  # the last one, where not every step has one
+        left, ended = (None, ()) if saved is None else (saved.workers, saved.ended_workers)
+        self.positions = WorkerPositions(self.workers, self.streams, left, ended)
+        self._inline: Callable[[], Any] = _nothing
+        self._parts: tuple[Any, Any] = (None, None)
+        self._held: Any = None  # batches that wait elsewhere to be delivered; see hold()
+        self._most_held = 0
+        self.recorder = recorder_of(loader)
+        self.log: EpochLog | None = None  # where something is remembered
+        self.number: int = -1 if previous is None else previous.number
+        self._iterator_seed, self._dataset = 0, cast(Any, None)
+        self.iterator: Callable[[], Any] = type(None)  # the one that this is the progress of, while it lives
+        self._left_out_then: int | None = None  # when the batch was made that was handed out last
+        if saved is not None:
+            saved.check_workers(self.workers, self.streams)
+            self.epoch = saved.epoch
+            self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.cursor
+            self._takes_second = self._draws_unknown and self.workers == 0 and saved.is_of_second_iterator
+            if saved.workers_then != self.workers:
+                saved.last_worker = -1
+
+    @property
+    def left_out_before(self) -> int:
+        """Samples that on_error="skip" had left out of this epoch when its state was saved."""
+        return 0 if self._resumed_at == 0 or self.saved is None else self.saved.left_out
+
+    def state(self, loader: Any) -> dict[str, Any]:
+        """A new dict, which nothing changes later, with its checksum; of JSON's types, if what users' objects
+        put into it is.
+        """
+        # else it has what users made
+        of_json = not self._asks_workers and not self._keeps_items and self._cursor.known_throughout
+        state = self._shared_state() if of_json else self._state()
+        state["millrace"]["fingerprint"] = fingerprint(loader)
+        return signed(state, of_json)
+
+    def _state(self) -> dict[str, Any]:
+        return deep_copy(self._shared_state())
+
+    def _shared_state(self) -> dict[str, Any]:
+        self.positions.check()
+        if self.workers == 0:
+            return self._inline_state()
+        snapshot = dict(self._now() if self._every == 1 else self._snapshot)
+        return {
+            "_snapshot": snapshot,
+            "_steps_since_snapshot": self.yielded - snapshot["_snapshot_step"],
+            "_iterator_finished": self.finished,
+            "millrace": snapshot.pop("millrace"),
+        }
+
+    def _inline_state(self) -> dict[str, Any]:
+        cursor = self._behind or self._cursor.state()
+        live = self._inline() is not None and self._held is None
+        dataset_state, fetcher_state = (
+            dataset_parts(self._inline().fetcher, self.streams) if live else self._parts
+        )
+        return {
+            **{key: cursor[key] for key in _CURSOR_KEYS},
+            "_num_yielded": self.yielded,
+            "_IterableDataset_len_called": None,
+            "_shared_seed": self._shared_seed,
+            "fetcher_state": fetcher_state,
+            "dataset_state": dataset_state,
+            "_iterator_finished": self.finished,
+            "millrace": self._own(cursor),
+        }
+
+    def _now(self) -> dict[str, Any]:
+        """A snapshot of the step that the consumer is at."""
+        cursor = self._behind or self._cursor.state()
+        return {
+            "_snapshot_step": self.yielded,
+            "_last_yielded_worker_id": self.positions.last,
+            "_main_snapshot": {
+                "_num_workers": self.workers,
+                **{key: cursor[key] for key in _CURSOR_KEYS},
+                "_IterableDataset_len_called": None,
+                "_shared_seed": self._shared_seed,
+                "_base_seed": self._base_seed,
+            },
+            "_worker_snapshots": self.positions.states(),
+            "millrace": self._own(cursor),
+        }
+
+    def _own(self, cursor: dict[str, Any]) -> dict[str, Any]:
+        """What torchdata's keys have no place for."""
+        order = {key: cursor[key] for key in _ORDER_KEYS if key in cursor}
+        own: dict[str, Any] = {
+            "version": VERSION,
+            "base_seed": self._base_seed,
+            "epoch": self.epoch,
+            "number": self.number,
+            "order": order,
+        }
+        if self._dataset_epoch is not None:
+            own["dataset_epoch"] = self._dataset_epoch
+        if self.positions.ended and not self.finished:
+            own["ended_workers"] = sorted(self.positions.ended)
+        made = self.left_out() if self._left_out_then is None else self._left_out_then
+        if left_out := made - self._left_out_before_epoch + self.left_out_before:
+            own["left_out"] = left_out
+        return own
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
+        gone = dict.fromkeys(("_cursor", "_start", "_part", "_held", "log", "recorder", "_dataset"))
+        empty = {"_inline": _nothing, "left_out": int, "_generators": {}, "iterator": type(None)}
+        return {**self.__dict__, **gone, **empty}
+
+
+def _nothing() -> None:
+    return None

@@ -8,31 +8,33 @@ many indices have been handed out: drawn again from there, they come to the same
 
 from __future__ import annotations
 
-import copy
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch.utils.data import BatchSampler
 
-from ..._common.generators import generator_states, generators_at, global_generator_at, packed, unpacked
-from ..._common.states import is_stateful, state_of, unsigned_state
-from ..._profiling.stages import DRAW, enter, recorded, recording
-from ...samplers import native
-from ...samplers.resumable import inner_sampler
-from ...samplers.shuffle_buffer import ShuffledSampler
-from .index_lists import (
-    DRAWS_ANEW,
-    DRAWS_NOTHING,
-    drawing_sampler,
-    draws_unknown,
-    known_sampler,
-    never_repeats,
-    open_lists,
+from ..._common.states import (
+    REMEDY,
+    Fields,
+    generator_states,
+    generators_at,
+    is_stateful,
+    packed,
+    state_of,
+    unpacked,
+    unsigned_state,
 )
+from ..._profiling.stages import DRAW, enter, recorded, recording
+from ...errors import StateError
+from ...samplers import BatchSampler as OurBatchSampler
+from ...samplers import native
+from ...samplers.resumable import given_before, inner_sampler, is_known
+from ...samplers.shuffle_buffer import ShuffledSampler
 from .saved import CursorStart
+from .users_objects import DRAWS_ANEW, DRAWS_NOTHING, Lists, users_lists
 
 _END = object()
 
@@ -63,9 +65,8 @@ class IndexCursor:
     Python int for each index.
     """
 
-    iterated_anew = (
-        False  # the lists are not those of the iterator that torch made first, though there are no workers
-    )
+    # The lists are not those of the iterator that torch made first, though there are no workers.
+    iterated_anew = False
 
     def __init__(
         self,
@@ -87,8 +88,9 @@ class IndexCursor:
         self._keep_items = keep_items
         self._known = known_sampler(index_sampler)
         self._lists: Any = None  # an iterator, once it is open
-        self._note: Callable[[], Any] | None = None  # of index_lists.Lists, as is what follows
+        self._note: Callable[[], Any] | None = None  # of Lists, as is what follows
         self._states_of: Any = None
+        self._dropped: Any = None
         self._waiting = list(self._start.pending)
         self._first: Any = _END  # drawn by open()
         self._before_made = before_made
@@ -218,15 +220,12 @@ class IndexCursor:
         sampler = self._index_sampler
         inner = sampler.sampler if type(sampler) is BatchSampler else sampler
         state = self.state()
-        state["_index_sampler_state"], state["_sampler_iter_state"] = (
-            None if self._known is not None else state_of(sampler),
-            None,
-        )
-        if self._known is None and inner is not sampler and is_stateful(inner):
-            state["_sampler_iter_state"] = {
-                "samples_yielded": self._at[1],
-                "sampler_state": state_of(inner),
-            }
+        state["_index_sampler_state"] = state["_sampler_iter_state"] = None
+        if self._known is None:
+            state["_index_sampler_state"] = state_of(sampler)
+            if inner is not sampler and is_stateful(inner):
+                of_inner = {"samples_yielded": self._at[1], "sampler_state": state_of(inner)}
+                state["_sampler_iter_state"] = of_inner
         state["generators"] = {name: packed(rng) for name, rng in self.generators_now().items()}
         for key in ("pending", "again", "iterated_anew"):
             state.pop(key, None)
@@ -260,10 +259,8 @@ class IndexCursor:
         if not self._draws_globally() or (note is not None and lists):
             needless |= {"global", "python"}
         if self._lists is None and self._before_made is None:
-            now = {
-                name: packed(state) for name, state in self.generators_now().items() if name not in needless
-            }
-            return now | self._start.generators
+            now = self.generators_now()
+            return {name: packed(now[name]) for name in now if name not in needless} | self._start.generators
         if self._known is not None and lists:  # its state holds that of the generator it draws from
             drawn_from = getattr(inner_sampler(self._known), "generator", None)
             needless |= {name for name, generator in self._generators.items() if generator is drawn_from}
@@ -278,26 +275,14 @@ class IndexCursor:
         sampler = drawing_sampler(self._index_sampler)
         return type(sampler) not in DRAWS_NOTHING and getattr(sampler, "generator", None) is None
 
-    def indices_before(self) -> np.ndarray | None:
+    def indices_before(self) -> Any:
         """int64 (samples,): what was handed out in this epoch before the start; None where no index can come
         twice, or it is not known.
         """
-        inner, state = native(inner_sampler(self._known)), self._start.iterator_state
-        if inner is None or state is None or never_repeats(inner):
-            return None
-        state = state.get("sampler", state)
-        # a mixture whose weights were changed: what it gave before is forgotten
-        if state.get("since", 0) > 0:
-            return None
-        twin = copy.copy(inner)
-        twin.load_state_dict({**state, "position": 0})
-        found: list[Any] = []
-        with global_generator_at(torch.get_rng_state()):
-            for item in iter(twin):
-                found += item if isinstance(item, list) else (item,)
-                if len(found) >= self._start.samples:
-                    break
-        return np.array(found[: self._start.samples], dtype=np.int64)
+        state = self._start.iterator_state
+        if self._known is None or state is None:
+            return self._dropped
+        return given_before(inner_sampler(self._known), state.get("sampler", state), self._start.samples)
 
     # ---------------------------------------------------------------- the first draw
 
@@ -330,30 +315,79 @@ class IndexCursor:
 
     def _open_lists(self) -> None:
         self._lists = iter(())  # what raises here ends the epoch, as it ends torch's generator of batches
-        lists = open_lists(self._index_sampler, self._made, self._start, self._as_arrays)
+        if self._known is not None:
+            lists = _of_known(self._known, self._start, self._as_arrays)
+        else:
+            lists = users_lists(self._index_sampler, self._made, self._start)
         if lists.begins_anew:
             self._last = self._at = 0, 0, None
         self._lists, self._note, self._states_of = lists.iterator, lists.note, lists.states_of
+        self._dropped = lists.dropped
         if self._note is not None and (lists.notes_the_start or self._last[0]):
             self._last = self._at = *self._last[:2], self._note()
 
 
-class CursorSampler:
-    """In place of an iterator's index sampler: each iter() is a new epoch's cursor, and iterates over the
-    sampler at that moment.
+def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
+    inner, begins_anew = inner_sampler(known), False
+    saved = start.iterator_state
+    if saved is None and start.lists:
+        raise StateError(
+            f"the state is from behind {start.lists} index lists, and does not say where the"
+            f" {type(inner).__name__} stood: '_sampler_iter_state' is None. {REMEDY}"
+        )
+    if saved is not None:
+        of_inner = Fields(
+            Fields(saved, "['_sampler_iter_state']").dict("sampler", saved),
+            "['_sampler_iter_state']['sampler']",
+        )
+        there = of_inner.any("epoch", None)
+        here = getattr(inner, "epoch", there)
+        begins_anew = here != there
+        if begins_anew:
+            warnings.warn(
+                f"the loaded state is from the middle of epoch {there}, and set_epoch({here}) was called:"
+                f" epoch {here} begins at its beginning. Start the training loop at epoch {there} to go on"
+                " where it stopped",
+                stacklevel=2,
+            )
+        else:
+            known.load_state_dict(start.iterator_state)
+    lists = known.arrays() if as_arrays and type(known) is OurBatchSampler else iter(known)
+    if not hasattr(lists, "state_at"):
+        return Lists(lists, lambda: (None, unsigned_state(lists)), begins_anew=begins_anew)
+    # A position for each list, and a state for the one that is asked for.
+    return Lists(lists, lists.position, lambda at, _: (None, lists.state_at(at)), begins_anew=begins_anew)
+
+
+def known_sampler(index_sampler: Any) -> Any:
+    """The sampler of millrace.samplers that does the work of `index_sampler`; None when there is none."""
+    return native(index_sampler) if is_known(drawing_sampler(index_sampler)) else None
+
+
+def drawing_sampler(index_sampler: Any) -> Any:
+    """The sampler whose draws decide the order: a batch sampler of the user's may shuffle what is in order in
+    its `sampler`.
     """
+    return index_sampler.sampler if type(index_sampler) in (BatchSampler, OurBatchSampler) else index_sampler
 
-    def __init__(self, index_sampler: Any, cursor: Callable[[Any, None], IndexCursor]) -> None:
-        self._index_sampler = index_sampler
-        self._cursor = cursor
 
-    def __len__(self) -> int:
-        return len(self._index_sampler)
+def draws_unknown(index_sampler: Any) -> bool:
+    """Whether the sampler is of the user's making, without a state: it may draw from any generator, and at
+    any time.
+    """
+    sampler = drawing_sampler(index_sampler)
+    return not is_known(sampler) and type(sampler) not in DRAWS_NOTHING and not is_stateful(sampler)
 
-    def __iter__(self) -> IndexCursor:
-        cursor = self._cursor(self._index_sampler, None)
-        cursor.open()
-        return cursor
+
+def own_generators(loader: Any) -> dict[str, torch.Generator]:
+    """Generators that were given to the loader and to its sampler, each once."""
+    inner = getattr(inner_sampler(loader._index_sampler), "generator", None)
+    generators = {"loader": loader.generator}
+    if inner is not loader.generator:
+        generators["sampler"] = inner
+    return {
+        name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)
+    }
 
 
 def _size(item: Any) -> int:

@@ -8,24 +8,21 @@ Notified by the iterators, on the consumer's thread: `prepare` before torch's dr
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.data.dataloader import _DatasetKind
 
-from ..._common.data_parallel import agreed_steps, part_of, shared_seed
-from ..._common.generators import EarlyDraws, draw_base_seed, global_generator_at, packed, unpacked
-from ..._common.states import is_stateful
+from ..._common.data_parallel import agreed_steps, shared_seed
+from ..._common.states import draw_base_seed, global_generator_at, packed, unpacked
 from ...errors import UnavailableError
-from .epochs import SamplerEpochs, WorkerPositions, declared_steps, notify_workers, own_steps
+from .epochs import Written, _nothing, notify_workers
 from .index_cursor import IndexCursor, Steps
-from .index_lists import draws_unknown, own_generators
 from .saved import CursorStart, SavedState
-from .written import Written, dataset_parts
+from .users_objects import EarlyDraws, dataset_parts
 
 if TYPE_CHECKING:
     from ..engine import Delivered
@@ -35,60 +32,6 @@ _logger = logging.getLogger(__name__)
 
 class Progress(Written):
     """One iterator's position in its data; `state()` is what DataLoader.state_dict returns."""
-
-    _loader_epochs: SamplerEpochs
-    _takes_second = False  # as SavedState.is_of_second_iterator
-
-    def __init__(
-        self, loader: Any, saved: SavedState | None = None, previous: Progress | None = None
-    ) -> None:
-        self.saved = saved
-        before: SamplerEpochs | None = None if previous is None else previous._loader_epochs
-        self._loader_epochs = SamplerEpochs(loader, before)
-        self._equal_steps: Any = loader.equal_steps
-        self._declared = declared_steps(loader)
-        self._part = (
-            part_of(loader.process_group, loader.mesh_dim) if loader.process_group is not None else None
-        )
-        self.workers = int(loader.num_workers)
-        self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
-        self.epoch: int = 0
-        self.left_out: Callable[[], int] = int  # samples that on_error="skip" left out of this iterator
-        self.as_arrays = False  # set by native iterators
-        self.finished = False
-        self._persistent: bool = loader.persistent_workers
-        self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
-        self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
-        self._generators = own_generators(loader)
-        self._draws_unknown = draws_unknown(loader._index_sampler)
-        self._early: EarlyDraws | None = None
-        self._before_made: dict[str, torch.Tensor] | None = None
-        self._asks_workers = self.streams or is_stateful(loader.dataset)
-        self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
-        self._dataset_epoch: int | None = None  # of a dataset that counts them
-        self._base_seed = self._shared_seed = cast(int | None, None)
-        self._start: Any = None  # of the first epoch
-        self._cursor: Any = None  # the IndexCursor, once there is one
-        self._left_out_before_epoch = 0
-        self._length: int | None = None  # of the epoch, in index lists
-        self._yielded = self._resumed_at = 0  # batches handed out in this epoch
-        self._behind: dict[str, Any] | None = None  # the cursor's state after the epoch
-        self._snapshot: dict[str, Any] | None = None  # the last one, where not every step has one
-        left, ended = (None, ()) if saved is None else (saved.workers, saved.ended_workers)
-        self.positions = WorkerPositions(self.workers, self.streams, left, ended)
-        self._inline: Callable[[], Any] = _nothing
-        self._parts: tuple[Any, Any] = (None, None)
-        self._held: Any = None  # batches that wait elsewhere to be delivered; see hold()
-        self._most_held = 0
-        self._begin_remembering(loader, previous)
-        self._left_out_then: int | None = None  # when the batch was made that was handed out last
-        if saved is not None:
-            saved.check_workers(self.workers, self.streams)
-            self.epoch = saved.epoch
-            self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.cursor
-            self._takes_second = self._draws_unknown and self.workers == 0 and saved.is_of_second_iterator
-            if saved.workers_then != self.workers:
-                saved.last_worker = -1
 
     # ---------------------------------------------------------------- notified by iterators
 
@@ -155,11 +98,8 @@ class Progress(Written):
         # ranks that read different samples draw differently in Python
         if self._part is not None and not self.as_arrays:
             iterator._base_seed += self._part.rank * max(1, self.workers)
-        self._iterator_seed, self._dataset, self.iterator = (
-            iterator._base_seed,
-            iterator._dataset,
-            weakref.ref(iterator),
-        )
+        self._iterator_seed, self._dataset = iterator._base_seed, iterator._dataset
+        self.iterator = weakref.ref(iterator)
 
     def cursor(self, index_sampler: Any, made: Any) -> IndexCursor:
         """The index lists of the epoch that begins; IndexCursor says what `made` is."""
@@ -167,7 +107,7 @@ class Progress(Written):
         goes_on = (
             start is not None and not self.saved.finished and not (self.streams and self.saved.reads_again)
         )
-        self._yielded = self._resumed_at = self.saved.yielded if goes_on else 0
+        self.yielded = self._resumed_at = self.saved.yielded if goes_on else 0
         self.positions.start_epoch(self.saved.last_worker if goes_on else -1, goes_on)
         self.finished, self._behind = False, None
         self._held = self._left_out_then = None
@@ -179,10 +119,9 @@ class Progress(Written):
         anew = goes_on and self._takes_second
         elastic = goes_on and start.elastic
         steps = self._agreed(index_sampler) if self._equal_steps is not None and not elastic else None
-        made = None if anew else made
         self._cursor = IndexCursor(
             index_sampler,
-            made,
+            None if anew else made,
             self._generators,
             start,
             self._keeps_items,
@@ -193,7 +132,14 @@ class Progress(Written):
         self._cursor.iterated_anew = anew
         if goes_on and start.lists:
             self._cursor.open()  # now: what draws further on begins after the sampler's draws
-        self._begin_log(start, steps)
+        resumes = start is not None and not self.saved.finished
+        before = self.number if start is None else self.saved.number
+        self.number = max(0, before) if resumes else 1 + max(self.number, before)
+        if self.recorder is not None:
+            self.log = self.recorder.begin(
+                self.number, self, self._iterator_seed, self.yielded, self._dataset
+            )
+            self.log.agreed_steps = steps
         if self._asks_workers and not self.streams:
             self._length = len(index_sampler) if hasattr(index_sampler, "__len__") else None
         return self._cursor
@@ -226,13 +172,29 @@ class Progress(Written):
         item, worker = self._cursor.handed_out(delivered.number), delivered.worker
         if worker is not None:
             self.positions.handed_out(worker, delivered.state)
-        self._yielded += 1
+        self.yielded += 1
         if log is not None:
             if delivered.rows is not None or self.streams:
                 item = delivered.rows
-            self._remember(log, item, worker, delivered.draws)
-        if self._every > 1 and self._yielded % self._every == 0:
+            log.engine_epoch = self.epoch  # of iterators that stay, known after the epoch's beginning
+            log.handed_out(self.yielded - 1, item, -1 if worker is None else worker, delivered.draws)
+            if self._asks_workers and log.wants_state(self.yielded):
+                log.keep_state(self.yielded, self._state())
+        if self._every > 1 and self.yielded % self._every == 0:
             self._snapshot = self._now()
+
+    def remember_start(self) -> None:
+        """The state at the epoch's beginning. A dataset that cannot say where it stands says so in
+        state_dict().
+        """
+        log = self.log
+        if log is None or log.start is not None or log.count > log.first or self.finished:
+            return
+        with contextlib.suppress(Exception):
+            state = self._state()
+            if "left_out" in state["millrace"]:  # the first batch's are among them
+                state["millrace"]["left_out"] = self.left_out_before
+            log.start = state
 
     def hold(self, most: int) -> None:
         """From now on, in this epoch, batches wait elsewhere until the consumer takes them: as many as
@@ -296,7 +258,17 @@ class Progress(Written):
         )
 
     def _agreed(self, index_sampler: Any) -> Steps:
-        own = own_steps(index_sampler, self._declared, self._equal_steps)
+        """UnavailableError where it is not known how many steps there are before they are taken."""
+        own = self._declared
+        if own is None:
+            try:
+                own = len(index_sampler)
+            except TypeError:
+                raise UnavailableError(
+                    f"equal_steps={self._equal_steps!r} agrees on the number of steps before the epoch"
+                    f" starts, and {type(index_sampler).__name__} has no len(): give a WebDataset an epoch,"
+                    " by .with_epoch(n), or leave equal_steps out"
+                ) from None
         agreed = agreed_steps(own, self._equal_steps, self._part and self._part.group)
         if self.streams and agreed > own:
             raise UnavailableError(
@@ -316,7 +288,7 @@ class Progress(Written):
         if self.streams:  # which step it will be depends on the other workers
             return (
                 self._every > 0
-                and self._yielded % self._every + 1 + self._prefetched + self._most_held + self.workers
+                and self.yielded % self._every + 1 + self._prefetched + self._most_held + self.workers
                 >= self._every
             )
         step = self._resumed_at + number
@@ -349,35 +321,16 @@ class Progress(Written):
         )
         return saved.yielded + saved.replay
 
+    def worker_number(self, number: int) -> int:
+        """What the iterator's worker `number` is called in get_worker_info()."""
+        return number
+
+    def is_native(self) -> None:
+        """The iterator's engine takes arrays of indices, and keeps the order whatever in_order= says."""
+        self.as_arrays, self._keeps_items = True, False
+
     def indices_before(self) -> Any:
         """What an epoch that begins in its middle has handed out already, where that matters to what comes;
         else None.
         """
         return self._cursor.indices_before() if self._resumed_at else None
-
-    @property
-    def left_out_before(self) -> int:
-        """Samples that on_error="skip" had left out of this epoch when its state was saved."""
-        return 0 if self._resumed_at == 0 or self.saved is None else self.saved.left_out
-
-    @property
-    def yielded(self) -> int:
-        return self._yielded
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
-        return {
-            **self.__dict__,
-            "_cursor": None,
-            "_inline": _nothing,
-            "left_out": int,
-            "_start": None,
-            "_generators": {},
-            "_part": None,
-            "_held": None,
-            **self._forgotten,
-        }
-
-
-def _nothing() -> None:
-    return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..._common.ranks import gathered
-from ..._common.states import KEY, REMEDY, Fields, signed, verified
+from ..._common.states import KEY, REMEDY, Fields, signed, verified_copy
 from ...errors import StateError, WorkersError
 from ...samplers.resumable import inner_sampler
 
@@ -60,10 +60,12 @@ class SavedState:
     sampler_epoch: int | None
     dataset_epoch: int | None
     number: int = -1  # of the epoch, counted over all iterators of the loader; -1: not known
+    state: dict[str, Any] = field(default_factory=dict)  # all of it
 
     @staticmethod
     def read(state: Any, verify: bool = True) -> SavedState:
         """Understands millrace's states and, as far as they go, those of torchdata's StatefulDataLoader.
+        Keeps nothing of `state`, which may change later.
 
         StateError for what is none, does not fit its checksum (unless `verify` is False), or lacks a part."""
         if not isinstance(state, dict):
@@ -71,8 +73,7 @@ class SavedState:
                 f"a loader's state is a dict, not {type(state).__name__}; give what state_dict() returned"
             )
         ours = "millrace" in state
-        own = Fields(state).part("millrace") if ours else Fields({})
-        if (version := own.any("version", VERSION)) != VERSION:
+        if ours and (version := Fields(state).part("millrace").any("version", VERSION)) != VERSION:
             raise StateError(
                 f"this state has version {version!r}, and this millrace reads version {VERSION}; load it with"
                 " the millrace that saved it"
@@ -87,11 +88,18 @@ class SavedState:
                 f"this is no loader's state: it has neither '{_INLINE_KEY}' (no workers) nor '{_WORKERS_KEY}'"
                 f" (workers), only {sorted(map(str, state))}"
             )
-        return _read(
-            Fields(verified(state, "the loader's state", verify)),
-            own,
-            own.part("order") if ours else Fields({}),
-        )
+        state = verified_copy(state, "the loader's state", verify)
+        own = Fields(state).part("millrace") if ours else Fields({})
+        saved = _read(Fields(state), own, own.part("order") if ours else Fields({}))
+        saved.state = state if verify else signed({k: v for k, v in state.items() if k != KEY})
+        return saved
+
+    def for_an_iterator(self) -> SavedState:
+        """A copy for an iterator, which writes into it and may fail to begin."""
+        twin, cursor = SavedState.__new__(SavedState), CursorStart.__new__(CursorStart)
+        cursor.__dict__.update(self.cursor.__dict__)
+        twin.__dict__.update(self.__dict__, cursor=cursor, state={})
+        return twin
 
     @property
     def is_of_second_iterator(self) -> bool:

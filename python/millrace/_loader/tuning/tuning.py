@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data.dataloader import _DatasetKind
 
 from ... import _core
 from ..._common.batch_tree import leaves
+from ..._common.torch_private import _DatasetKind
 from ..arguments import Auto, checked_memory
 from ..engine import RunRecord, batch_memory
 from .budget import LOOK_BATCHES, LOOK_SECONDS, Budget, CpuUse, slots_within

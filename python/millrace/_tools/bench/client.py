@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sys
 import tempfile
@@ -44,6 +45,9 @@ class Client:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._output = tempfile.TemporaryFile()  # what the dataset prints would tear the table
+        # All processes have one position in it, which no reader may move under one that still writes.
+        flags = fcntl.fcntl(self._output, fcntl.F_GETFL)
+        fcntl.fcntl(self._output, fcntl.F_SETFL, flags | os.O_APPEND)
         self._used = False
         self.server: Child | None = None
         self.alone_because = ""
@@ -130,8 +134,9 @@ class Client:
 
     def _tail(self) -> str:
         """What it has printed last."""
-        self._output.seek(0)
-        lines = self._output.read().decode("utf-8", "replace").strip().splitlines()
+        descriptor = self._output.fileno()
+        printed = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        lines = printed.decode("utf-8", "replace").strip().splitlines()
         fatal = [number for number, line in enumerate(lines) if line.startswith("Fatal Python error")]
         if fatal:  # faulthandler's: the innermost call comes first
             lines = lines[fatal[-1] :][: _TAIL_LINES // 2]

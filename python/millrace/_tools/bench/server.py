@@ -50,6 +50,7 @@ def serve(connection: Connection, target: Target) -> NoReturn:
     Child.answer().
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    faulthandler.disable()  # enabled twice it installs nothing, and others, as Ray, take its handlers away
     faulthandler.enable(2)
     # torch's advice about numbers of workers, which are tried on purpose
     warnings.simplefilter("ignore", UserWarning)

@@ -9,6 +9,7 @@ import json
 import os
 from typing import Any
 
+from ..._common.ranks import local_world_size
 from ..._common.regular_files import open_regular
 from ..named import divided, named
 from .frame import command, explained, number, option, parsed
@@ -16,6 +17,15 @@ from .frame import command, explained, number, option, parsed
 _WHAT = (
     "What a training run needs of its loader, what the loader gives, and what waiting costs. Say what it"
     " gives by one of --measured, --measured-tokens, --dataset, --loader and --profile."
+)
+_WITH_REMOTE = (
+    "cpus",
+    "node_cpus",
+    "sample_bytes",
+    "network_gbit",
+    "node_price_per_hour",
+    "cpu_s_per_gb",
+    "share",
 )
 _WAYS = ("measured", "measured_tokens", "dataset", "loader", "profile")
 _HAVE = {"step_ms": ("profile",), "batch_size": ("profile", "loader")}  # ways that know what must be given
@@ -25,20 +35,72 @@ _HAVE = {"step_ms": ("profile",), "batch_size": ("profile", "loader")}  # ways t
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 when measuring fails, 2 for wrong arguments, 130 after Ctrl-C."""
     given = parsed("estimate", _WHAT, _OPTIONS, arguments)
-    made, source = _estimated(given)
+    _check_remote(given)
+    made, source, rate = _estimated(given)
+    nodes = _nodes(made, rate, given) if given.remote else None
     if given.json:
-        print(json.dumps({**made.to_dict(), "measured_by": source}))
+        found = {**made.to_dict(), "measured_by": source}
+        print(json.dumps(found if nodes is None else {**found, "remote": nodes.to_dict()}))
     else:
         print(f"{made}\n          measured: {source}" if source else made)
+        if nodes is not None:
+            print(nodes)
     return 0
+
+
+def _check_remote(given: argparse.Namespace) -> None:
+    """What --remote needs is asked for before anything is measured."""
+    chosen = vars(given)
+    if not given.remote:
+        named = [f"--{name.replace('_', '-')}" for name in _WITH_REMOTE if chosen[name] is not None]
+        if named:
+            raise ValueError(f"{' and '.join(named)}: of nodes with CPUs; add --remote")
+        return
+    if all(chosen[way] is None for way in _WAYS):
+        raise ValueError("--remote needs what the loader gives: --measured, --dataset, --loader or --profile")
+    if given.node_cpus is None:
+        raise ValueError("--remote needs --node-cpus, the CPUs of a node")
+    measures = given.dataset is not None or given.loader is not None
+    if given.cpus is None and not measures:
+        raise ValueError("--remote needs --cpus: those with which one rank's loader gives this rate")
+    if given.sample_bytes is None and not measures:
+        raise ValueError(
+            "--remote needs --sample-bytes: of a sample in a batch, 150528 for 3 x 224 x 224 of uint8"
+        )
+    # All that is wrong with these numbers, before anything is measured.
+    ranks = 1 if given.ranks_per_node is None else given.ranks_per_node
+    _nodes(_any_estimate(max(given.world_size, ranks)), None, given, cpus=1, sample_bytes=1)
+
+
+def _any_estimate(world_size: float) -> Any:
+    from millrace._tools.estimate import estimate
+
+    return estimate(step_ms=1, batch_size=1, world_size=world_size, measured=1)  # type: ignore[arg-type]
+
+
+def _nodes(made: Any, rate: Any | None, given: argparse.Namespace, **otherwise: Any) -> Any:
+    """A RemoteEstimate. `otherwise`: of what is neither given nor measured."""
+    values = {name: vars(given)[name] for name in _WITH_REMOTE if vars(given)[name] is not None}
+    if rate is not None:
+        here = len(os.sched_getaffinity(0)) / local_world_size()
+        otherwise = {"cpus": here, "sample_bytes": rate.sample_bytes}
+        if rate.sample_bytes is None and "sample_bytes" not in values:
+            raise ValueError("--remote needs --sample-bytes: batches of this loader hold no tensors")
+    return made.with_nodes(
+        **{**otherwise, **values},
+        price_per_hour=given.price_per_hour,
+        ranks_per_machine=1 if given.ranks_per_node is None else given.ranks_per_node,
+    )
 
 
 class _Failed(Exception):
     """Measuring: an error of the user's dataset, in words."""
 
 
-def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
-    """The estimate, and by what the loader's rate was measured, "" where it was given."""
+def _estimated(given: argparse.Namespace) -> tuple[Any, str, Any | None]:
+    """The estimate, by what the loader's rate was measured, "" where it was given, and that as a
+    MeasuredRate.
+    """
     from millrace._tools.estimate import estimate
 
     chosen = vars(given)
@@ -46,6 +108,8 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
     if len(ways) > 1:
         raise ValueError(f"{' and '.join(ways)} each say what the loader gives; give one of them")
     values = {name: value for name, value in chosen.items() if name not in _NOT_OF_ESTIMATE}
+    if given.remote and all(values[name] is None for name in ("samples", "tokens", "steps", "epochs")):
+        values["price_per_hour"] = None  # with nodes, it is compared for each sample
     checked = dict(values)
     for name, knowing in _HAVE.items():
         if values[name] is None:
@@ -56,7 +120,7 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
     estimate(**checked)  # what is wrong with the numbers shows before anything is measured
     rate = _rate(given)
     if rate is None:
-        return estimate(**values), ""
+        return estimate(**values), "", None
     values |= {"measured": rate.per_rank, "overlaps": rate.overlaps}
     if given.batch_size is None:
         values["batch_size"] = rate.batch_size
@@ -66,7 +130,7 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str]:
     source = rate.what + (f"; it names {rate.stage} as the bottleneck" if rate.stage else "")
     if made.world_size > 1 and not given.profile and "LOCAL_WORLD_SIZE" not in os.environ:
         source += "; ranks of this machine would share its CPUs"
-    return made, source
+    return made, source, rate
 
 
 def _rate(given: argparse.Namespace) -> Any | None:
@@ -147,7 +211,21 @@ _OPTIONS = [
         "--ranks-per-node",
         type=int,
         metavar="N",
-        help="measure with one N-th of this machine's CPUs, as each of N ranks has",
+        help="measure with one N-th of this machine's CPUs, as each of N ranks has; with --remote they share"
+        " its network",
     ),
+    option(
+        "--remote", action="store_true", help="also how many nodes of CPUs help, and whether they pay for it"
+    ),
+    option("--node-cpus", type=number, metavar="N", help="of a node"),
+    option("--node-price-per-hour", type=number, metavar="PRICE", help="of a node"),
+    option(
+        "--cpus", type=number, metavar="N", help="of one rank, for its rate (measured here: those of here)"
+    ),
+    option("--sample-bytes", type=number, metavar="N", help="of a sample in a batch, unless measured here"),
+    option("--network-gbit", type=number, metavar="N", help="Gbit/s that a machine with GPUs may receive"),
+    option("--cpu-s-per-gb", type=number, metavar="S", help="a rank's CPU seconds for each GB it receives"),
+    option("--share", type=number, metavar="X", help="what a node's CPU makes, where one of a rank makes 1"),
 ]
-_NOT_OF_ESTIMATE = {"dataset", "loader", "profile", "seconds", "ranks_per_node", "json"}
+_NOT_OF_ESTIMATE = {"dataset", "loader", "profile", "seconds", "ranks_per_node", "json", "remote"}
+_NOT_OF_ESTIMATE |= set(_WITH_REMOTE)

@@ -127,7 +127,7 @@ def snapshot_of(loader: Any, stacks: bool = True) -> dict[str, Any]:
     result |= {
         "engine": run.engine,
         "epoch": progress.number,
-        "step": progress._yielded,
+        "step": progress.yielded,
         "seed": run.seed,
         "finished": progress.finished,
     }

@@ -352,7 +352,7 @@ def _run_again(loader: Any, state: dict[str, Any], number: int) -> Any:
     with undisturbed():
         _, order = copied_order(loader)
         past = view(loader, **order, dataset=_own_dataset(loader), num_workers=loader.num_workers)
-        past.__dict__["_millrace_saved"] = copy.deepcopy(state)
+        past.__dict__["_millrace_saved"] = saved
         saved.set_sampler_epoch(past)
         iterator = past._batches()
         try:

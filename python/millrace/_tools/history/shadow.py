@@ -13,10 +13,8 @@ from typing import Any
 
 import torch
 
-from ..._common.generators import draw_base_seed, generator_states, generators_at, unpacked
-from ..._common.states import is_stateful
-from ..._loader.states.index_cursor import IndexCursor
-from ..._loader.states.index_lists import known_sampler, own_generators
+from ..._common.states import draw_base_seed, generator_states, generators_at, is_stateful, unpacked
+from ..._loader.states.index_cursor import IndexCursor, known_sampler, own_generators
 from ..._loader.states.progress import Progress
 from ..._loader.states.saved import CursorStart, SavedState
 from ...errors import UnavailableError

@@ -33,16 +33,6 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def new_stacks() -> Descriptor | None:
-    """Made by the parent, for one worker; None where the system has no such memory."""
-    from ..._loader.engines.channel import Descriptor  # which imports this module's users
-
-    try:
-        return Descriptor(os.memfd_create("millrace stacks", os.MFD_CLOEXEC))
-    except (AttributeError, OSError):
-        return None
-
-
 def write_stacks_to(stacks: Descriptor | None) -> None:
     """In the worker: from here on, SIGNAL has its stacks written there."""
     if stacks is None:

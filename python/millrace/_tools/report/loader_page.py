@@ -12,6 +12,7 @@ from typing import Any
 
 from . import svg
 from .page import Html, Page, pre, table
+from .remote_nodes import node_rows, remote_line
 from .scales import Axis, amount
 from .summary import MEANING, WORKER, Summary, ordered, step_times
 
@@ -42,6 +43,8 @@ def loader_page(profile: Mapping[str, Any], advice: str | None) -> Page:
     _loop(page, summary)
     _time(page, profile, summary)
     _workers(page, summary)
+    if summary.remote:
+        _remote(page, summary)
     _hot(page, summary)
     _settings(page, profile, summary)
     page.data("profile", profile, digits=6)  # times to the microsecond: half the size
@@ -135,6 +138,18 @@ def _workers(page: Page, summary: Summary) -> None:
         svg.stacked_bars(shown, Axis("time", "s"), bar=20 if len(shown) <= 16 else 12),
         note="idle: nothing was left to do, or no slot was free to put it in."
         + (f" {more} more are not shown." if more else ""),
+    )
+
+
+def _remote(page: Page, summary: Summary) -> None:
+    rows = [
+        (name, amount(seconds, "s"), f"{share:.1%}", words)
+        for name, seconds, share, words in node_rows(summary)
+    ]
+    page.section(
+        "Batches by node",
+        table(rows, ("node", "its actors at work", "of the samples", "")),
+        note=remote_line(summary.remote),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Union
 from ..._common.regular_files import write_whole
 from .loader_page import loader_page, notebook_block
 from .metrics import scalars
+from .remote_nodes import node_rows, remote_line
 from .scales import STYLE, amount
 from .summary import MEANING, Summary, profile_of
 from .trace import trace_events
@@ -59,6 +60,8 @@ def blocks(summary: Summary) -> Iterator[tuple[str, list[Row]]]:
             for name, parts in list(summary.workers.items())[:_MOST_WORKERS]
         ]
         yield "busy", rows
+    if summary.remote:
+        yield "batches by node", node_rows(summary)
 
 
 def _by_size(seconds: dict[str, float]) -> list[tuple[str, float]]:
@@ -76,6 +79,8 @@ def notes(summary: Summary) -> list[str]:
             f"{overflow:,} batches found all {summary.queue.get('slots', 0)} slots taken, and got memory of"
             " their own"
         )
+    if summary.remote:
+        found.append(remote_line(summary.remote))
     return found
 
 

@@ -68,6 +68,7 @@ class Summary:
         self.first_wait = float(profile.get("first_wait") or 0)
         self.bottleneck = str(profile.get("bottleneck") or "")
         self.queue = profile.get("queue") or {}
+        self.remote = profile.get("remote") or {}
         self.running, self.epoch = bool(profile.get("running")), int(profile.get("epoch") or 0)
         self.engine = _engine(profile, len(self.workers))
 

@@ -2,8 +2,9 @@
 shards that divide themselves.
 
 - urls.py: "train-{000..127}.tar"; open_shards.py: what a URL stands for; split.py: who reads which shards
-- flow.py: what a stage at work is, and the rule of its position; randomness as a function of one
-- chain.py: pipelines and their epochs; run.py: one iterator's way, and its state
+- flow.py: what a stage at work is, and the rule of its position; randomness as a function of one; a run, and
+  its state
+- chain.py: pipelines and their epochs
 - shards.py: the source; dataset.py: WebDataset; mix.py: Mixture; fluent.py: the methods
 - stages.py: decode, map, to_tuple, ...; decoders.py
 - holding.py: shuffle, batched, ...; collation.py

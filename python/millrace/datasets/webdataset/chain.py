@@ -25,11 +25,10 @@ from millrace.errors import StateError
 
 from ..._common.states import signing
 from . import utils
-from .flow import Context, Flow, Position, Stage, as_stage, build
+from .flow import VERSION, Context, Flow, Position, Run, Stage, as_stage, build, checked_state
 from .fluent import Fluent
 from .holding import RandomSample, Shuffle
 from .missing import no_method
-from .run import VERSION, Run, checked_state
 from .split import EpochBoard, Reader, is_divided_by_accelerate
 
 ENDLESS = sys.maxsize  # samples or repetitions

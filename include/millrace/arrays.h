@@ -1,0 +1,48 @@
+// Rows of arrays: in memory, or in .npy files that are mapped. Sample i has row i of each array.
+//
+// Rows are only copied, by the loader's threads, straight into the batch. Files may be larger than memory;
+// one that is cut short while it is read is an Error(corrupt_data) with its name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/dataset.h"
+#include "millrace/dtype.h"
+#include "millrace/export.h"
+
+namespace millrace {
+
+// An array whose first dimension counts samples. `strides`: in bytes, one for each dimension; empty: dense,
+// the last index fastest. `owner` keeps the memory; null: the caller does, for as long as any loader reads
+// it.
+struct Array {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+  std::shared_ptr<const void> owner{};
+  std::vector<int64_t> strides{};
+};
+
+// Dense, of a vector that the dataset keeps. `shape`: of one sample.
+template <class T>
+Array array_of(std::string name, std::vector<T> values, std::vector<int64_t> shape = {}) {
+  auto kept = std::make_shared<const std::vector<T>>(std::move(values));
+  int64_t elements = 1;
+  for (const int64_t side : shape) elements *= side;
+  shape.insert(shape.begin(), elements > 0 ? static_cast<int64_t>(kept->size()) / elements : 0);
+  return {std::move(name), DTypeOf<T>::value, std::move(shape), kept->data(), kept, {}};
+}
+
+// Maps a .npy file (versions 1 to 3, C or Fortran order, little-endian). Throws Error(not_found), or
+// Error(corrupt_data) for a file that is not one, is shorter than its header says, or has elements without a
+// DType.
+MILLRACE_API Array open_npy(const std::string& path, std::string name);
+
+// Throws Error(invalid_argument) for no arrays, two of one name, or arrays of different lengths.
+MILLRACE_API Dataset array_rows(std::vector<Array> arrays);
+
+}  // namespace millrace

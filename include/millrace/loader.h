@@ -1,0 +1,145 @@
+// Loader: batches of a Dataset in order, made by worker threads ahead of the loop.
+//
+//   millrace::Loader loader(photos, {.batch_size = 128, .shuffle = true, .threads = 8, .seed = 1});
+//   for (int epoch = 0; epoch < 90; ++epoch)
+//     for (const millrace::Batch& batch : loader) step(batch["image"], batch["label"]);
+//
+// Each begin() starts the next epoch, or goes on where load_state() said. Which samples come, in which order
+// and with which random decisions depends on seed and epoch alone, never on the number of threads, and is
+// that of Python's DataLoader with generator=torch.Generator().manual_seed(seed).
+//
+// Memory: at most `prefetch + 1` batches, and what the program keeps. Threads: one at a time in next() and
+// begin(); close(), stats() and state() from any; a second thread in next() waits for the first. Ends:
+// close() or the destructor stop the threads after the sample in their hands. A forked child is refused with
+// Error(unavailable). Nothing here calls terminate(): errors are millrace::Error, thrown in the place of
+// their batch; the following batch can still be had.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/batch.h"
+#include "millrace/dataset.h"
+#include "millrace/error.h"
+#include "millrace/export.h"
+#include "millrace/samplers.h"
+#include "millrace/state.h"
+
+namespace millrace {
+
+// Samples that cannot be read (Error(corrupt_data), not_found, ...). Wrong indices, rows of different shapes
+// and lack of memory are thrown under every policy.
+enum class OnError : uint8_t {
+  raise,    // next() throws the first error of the batch
+  skip,     // samples from the epoch's end take the places: batches stay full, the epoch gets shorter
+  replace,  // the next readable index takes the place
+};
+
+// Where batches lie: memory of `bytes` or more, 64-byte aligned, that the owner keeps. Any thread. Empty: the
+// library's own, used again and again. torch.h has one for page-locked memory.
+using MemorySource = std::function<std::pair<void*, std::shared_ptr<void>>(size_t bytes)>;
+
+struct LoaderOptions {
+  int64_t batch_size = 1;
+  bool shuffle = false;  // torch's RandomSampler
+  bool drop_last = false;
+  int threads = 0;   // 0: next() works itself, in the calling thread
+  int prefetch = 2;  // batches that are made ahead, for each thread, as torch's prefetch_factor
+  uint64_t seed = 0;
+  OnError on_error = OnError::raise;
+  std::optional<Sampler> sampler{};             // excludes shuffle
+  std::optional<BatchSampler> batch_sampler{};  // excludes batch_size, shuffle, sampler and drop_last
+  MemorySource memory{};
+};
+
+// A sample that on_error left out.
+struct LeftOut {
+  int64_t index = 0;
+  std::string path;  // empty: no file involved
+  int64_t offset = -1;
+  std::string reason;
+};
+
+struct LoaderStats {
+  int64_t samples = 0, batches = 0;  // handed out
+  int64_t bytes = 0;                 // read from files
+  double read_seconds = 0, decode_seconds = 0, transform_seconds = 0,
+         collate_seconds = 0;  // sums over the threads
+  double wait_seconds = 0;     // the loop waited
+  int64_t overflow_slots = 0;  // batches that found the ring full, because the program keeps others
+  int64_t left_out = 0;
+  std::vector<LeftOut> errors;  // the first 1,000 of them
+};
+
+class MILLRACE_API Loader {
+ public:
+  // Throws Error(invalid_argument) for options that contradict each other or the dataset.
+  Loader(Dataset dataset, LoaderOptions options);
+  Loader(Loader&&) noexcept;
+  Loader& operator=(Loader&&) noexcept;
+  ~Loader();
+
+  // Batches of an epoch; -1 for a stream.
+  int64_t size() const;
+
+  // The next batch; false after the epoch's last one. The call behind that starts the next epoch. Throws the
+  // batch's Error; Error(unavailable) once closed.
+  bool next(Batch& out);
+
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Batch*;
+    using reference = const Batch&;
+    Iterator() = default;
+    const Batch& operator*() const { return batch_; }
+    const Batch* operator->() const { return &batch_; }
+    Iterator& operator++() {
+      batch_ = {};  // its slot is free before the next one is asked for
+      if (!loader_->next(batch_)) loader_ = nullptr;
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(const Iterator& other) const { return loader_ == other.loader_; }
+
+   private:
+    friend class Loader;
+    explicit Iterator(Loader* loader) : loader_(loader) { ++*this; }
+    Loader* loader_ = nullptr;
+    Batch batch_;
+  };
+  // Starts an epoch: one that was broken off is left, unless load_state() came since.
+  Iterator begin();
+  Iterator end() { return {}; }
+
+  // Of the epoch that next() is in, or begins next; from 0 on, and as loaded.
+  int64_t epoch() const;
+
+  // Behind the last batch that next() gave. Python's state_dict() of the same run, as JSON: either side
+  // resumes the other. See state.h.
+  std::string state() const;
+  // The next begin() or next() goes on there. Throws StateError for a state that is damaged or of another
+  // run.
+  void load_state(const std::string& json);
+
+  void close();
+  LoaderStats stats() const;
+  // How many threads work, and how many batches are made ahead, from now on; at least 1 each. Batches do not
+  // depend on it.
+  void set_limits(int threads, int batches);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,159 @@
+"""Every private name of torch that millrace touches, and why. torch may change them in any version.
+
+Whoever needs one takes it from here: what is imported below, or an attribute of it that NAMES lists. A test
+holds both (tests/python/test_torch_private.py). A torch that lacks a name of NAMES is refused at import, in
+words; what SYMBOLS lists is asked for at run time, and done without.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+TESTED = "2.13"
+
+#: torch's, by their full names, and what each is for.
+NAMES = {
+    # torch/utils/data/dataloader.py
+    "torch.utils.data.dataloader._BaseDataLoaderIter": "frameworks test whether an iterator is of this class",
+    "torch.utils.data.dataloader._BaseDataLoaderIter.__init__": "draws the base seed where torch draws it",
+    "torch.utils.data.dataloader._BaseDataLoaderIter._reset": "draws the next epoch's base seed",
+    "torch.utils.data.dataloader._SingleProcessDataLoaderIter": "the same test, of loaders without workers",
+    "torch.utils.data.dataloader._MultiProcessingDataLoaderIter": "the same test, of loaders with workers",
+    "torch.utils.data.dataloader._DatasetKind.Map": "torch's loader says by it how its dataset is read",
+    "torch.utils.data.dataloader._DatasetKind.Iterable": "the same, of streams",
+    "torch.utils.data.dataloader._DatasetKind.create_fetcher": "a replaced one is the user's, and is called",
+    "torch.utils.data.dataloader._InfiniteConstantSampler": "torch gives streams a sampler of this class",
+    "torch.utils.data.dataloader._sharding_worker_init_fn": "divides a DataPipe over workers as torch does",
+    # torch/utils/data/_utils
+    "torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL": "how long torch waits for workers to end",
+    "torch.utils.data._utils.python_exit_status": "whether the interpreter ends, as torch's workers ask",
+    "torch.utils.data._utils.collate.default_collate": "a loader's collate_fn is compared with it",
+    "torch.utils.data._utils.collate.default_collate_fn_map": "types that users have added to it count",
+    "torch.utils.data._utils.collate.collate_tensor_fn": "shows whether the table's entry is torch's own",
+    "torch.utils.data._utils.collate.collate_numpy_array_fn": "the same",
+    "torch.utils.data._utils.collate.collate_numpy_scalar_fn": "the same",
+    "torch.utils.data._utils.collate.collate_float_fn": "the same",
+    "torch.utils.data._utils.collate.collate_int_fn": "the same",
+    "torch.utils.data._utils.fetch._MapDatasetFetcher": "hotspots: whatever its code calls is the user's",
+    "torch.utils.data._utils.fetch._IterableDatasetFetcher": "the same",
+    "torch.utils.data._utils.pin_memory.pin_memory": "pins what users' own types hold, by torch's rules",
+    "torch.utils.data._utils.signal_handling._set_worker_pids": "a worker's death interrupts the loop",
+    "torch.utils.data._utils.signal_handling._remove_worker_pids": "workers that end as they should do not",
+    "torch.utils.data._utils.signal_handling._set_SIGCHLD_handler": "a worker's death is noticed at once",
+    "torch.utils.data._utils.signal_handling._set_worker_signal_handlers": "a worker's SIGBUS has a message",
+    "torch.utils.data._utils.worker._worker_info": "get_worker_info() reads it in worker processes",
+    "torch.utils.data._utils.worker.WorkerInfo": "what get_worker_info() returns",
+    "torch.utils.data._utils.worker._generate_state": "numpy's seed in a worker is torch's",
+    # elsewhere
+    "torch._C._disabled_torch_function_impl": "the stand-in for a batch sees operations once, as dispatched",
+    "torch._C._error_if_any_worker_fails": "says which signal a worker died of",
+    "torch._C._len_torch_dispatch_stack": "C++: whether a mode wants to see each operation",
+    "torch._C._len_torch_function_stack": "C++: the same, of modes of functions",
+    "torch._utils.ExceptionWrapper": "an error of a worker has torch's type and text",
+    "torch._utils.ExceptionWrapper.reraise": "the same",
+    "torch.autograd._profiler_enabled": "ranges are announced only while torch.profiler records",
+    "torch.cuda._is_in_bad_fork": "a GPU that was used before the fork is refused with the remedy",
+    "torch.multiprocessing._set_thread_name": "a worker's thread is called as torch's is",
+    "torch.nn.modules.module._has_any_global_hook": "pictures do not wait where hooks look at each call",
+    "torch.utils._pytree.tree_flatten": "mixing of a batch is found through a function's arguments",
+    "torch.utils._pytree.tree_unflatten": "the same",
+    "torch.Tensor._make_wrapper_subclass": "the stand-in for a batch whose mixing is watched",
+    "torch.Tensor.__dlpack_c_exchange_api__": "C++: tensors are read and made by this table of functions",
+    "torch.Tensor._cdata": "C++: where a tensor lies",
+}
+
+#: Those of some versions only; who uses them asks whether they are there.
+SOME_VERSIONS = {
+    "torch.utils.data._utils.worker._RNG": "WorkerInfo has generators of the worker's own, from 2.11 on",
+}
+
+#: Attributes of torch's loaders and iterators, which millrace's have, too: frameworks and torch's own methods
+#: read them, and set some.
+OF_LOADERS = {
+    "_dataset_kind": "whether the dataset is a stream",
+    "_auto_collation": "whether samples are made into batches",
+    "_index_sampler": "the sampler whose index lists are drawn",
+    "_iterator": "persistent workers' iterator",
+    "_get_iterator": "what iter(loader) calls",
+}
+OF_ITERATORS = {
+    "_dataset": "what it reads",
+    "_base_seed": "workers' seeds begin with it",
+    "_shared_seed": "DataPipes' seed, the same on all ranks",
+    "_sampler_iter": "where the sampler is",
+    "_num_workers": "torch's __init__ sets it",
+    "_num_yielded": "frameworks count batches by it",
+    "_next_data": "what torch's __next__ calls",
+    "_next_index": "draws an index list",
+    "_reset": "begins an epoch of persistent workers",
+}
+
+#: Of torch's shared libraries, asked for by C++ and done without (src/tensors/torch_api.h has why, and
+#: `_core.missing_in_torch()` says what follows).
+SYMBOLS = {
+    "_ZN3c1035newStorageImplFromRefcountedDataPtrERKNS_7StorageE": "libc10.so: a second owner of memory",
+    "_ZN2at12hasCallbacksEv": "libtorch_cpu.so: whether anybody listens to operations",
+    "aoti_torch_empty_strided_pinned": "libtorch_cpu.so: page-locked memory of torch's own",
+    "aoti_torch_get_strides": "libtorch_cpu.so: the small tensors' fields, read quickly",
+}
+
+
+def _has(dotted: str) -> bool:
+    parts = dotted.split(".")
+    found: Any = torch
+    for depth, name in enumerate(parts[1:], start=1):
+        if name not in dir(found) and not hasattr(found, name):
+            try:
+                found = importlib.import_module(".".join(parts[: depth + 1]))
+            except ImportError:
+                return False
+        elif depth < len(parts) - 1:
+            found = getattr(found, name)
+    return True
+
+
+def missing() -> Iterator[str]:
+    """A sentence for each name of NAMES that this torch lacks."""
+    for name, reason in NAMES.items():
+        if not _has(name):
+            yield f"torch {torch.__version__} lacks {name}, which millrace needs: {reason}"
+
+
+if _absent := list(missing()):
+    raise ImportError(
+        "; ".join(_absent) + f". This millrace was tested with torch {TESTED}: install that"
+        f" (pip install 'torch=={TESTED}.*'), or a newer millrace"
+    )
+
+from torch._utils import ExceptionWrapper  # noqa: E402
+from torch.autograd import _profiler_enabled  # noqa: E402
+from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
+from torch.utils.data import _utils  # noqa: E402
+from torch.utils.data._utils import collate  # noqa: E402
+from torch.utils.data.dataloader import (  # noqa: E402
+    _BaseDataLoaderIter,
+    _DatasetKind,
+    _InfiniteConstantSampler,
+    _MultiProcessingDataLoaderIter,
+    _sharding_worker_init_fn,
+    _SingleProcessDataLoaderIter,
+)
+
+__all__ = [
+    "ExceptionWrapper",
+    "_BaseDataLoaderIter",
+    "_DatasetKind",
+    "_InfiniteConstantSampler",
+    "_MultiProcessingDataLoaderIter",
+    "_SingleProcessDataLoaderIter",
+    "_profiler_enabled",
+    "_sharding_worker_init_fn",
+    "_utils",
+    "collate",
+    "tree_flatten",
+    "tree_unflatten",
+]

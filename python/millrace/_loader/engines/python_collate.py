@@ -1,0 +1,155 @@
+"""A collate_fn of the user's, and targets that are functions, over batches that the engine makes, in next().
+
+Such a function gets what torch's loader would give it, a list of samples as `dataset[i]` returns them; their
+pictures are rows of the native batch, so nothing is copied. One that provably is
+`f(*default_collate(samples))` has its f called with the native batch itself.
+
+With num_workers=0 it draws from the global generators of torch, numpy and random, as torch's loader has it.
+With more, torch's would run it in a worker, whose generators are its own: here they are seeded for each
+batch, from the loader's seed, the epoch, the step and the rank, and put back where the training loop had
+them. So a batch depends on no other, and resumed or replayed ones are the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from ..._common.lowering.recognising import loaded
+from ..._profiling.stages import COLLATE, during
+from .mixing import Mixed, traced
+from .native import Targets
+
+if TYPE_CHECKING:
+    from ..._common.lowering.views import Views
+
+
+@dataclass(frozen=True)
+class PythonCollate:
+    """`function`: of the samples, or, `of_batch`, of the batch, whose fields it gets one by one if `spread`;
+    None: it is default_collate. `row_type`: of pictures; `views`: of each. `targets`: makes the samples'
+    targets of the engine's labels."""
+
+    function: Any
+    of_batch: bool
+    spread: bool
+    as_tuple: bool
+    row_type: type
+    targets: Targets | None = None
+    views: Views | None = None
+
+    @functools.cached_property
+    def _torch_alone(self) -> bool:
+        return draws_from_torch_alone(self.function)
+
+    def __call__(self, batch: list[Any]) -> Any:
+        """Of what default_collate would return."""
+        with during(COLLATE):
+            if self.of_batch:
+                if self.targets is not None:
+                    # A tuple, as default_collate has a field of its samples: texts are returned as they are.
+                    targets = tuple(self.targets(batch[1].tolist()))
+                    batch = [batch[0], default_collate(targets)]  # type: ignore[arg-type]
+                if self.function is None:
+                    return batch
+                made = self.function(*batch) if self.spread else self.function(batch)
+                return _pair(made) if self.as_tuple else made
+            return self.function(self._samples(*batch))
+
+    def seeded(self, batch: list[Any], *place: int) -> Any:
+        """With generators of its own, seeded from `place`: the loader's seed, the epoch, the step, the
+        rank.
+        """
+        with _generators_seeded(place, self._torch_alone):
+            return self(batch)
+
+    def traced(self, labels: torch.Tensor, shape: tuple[int, ...], *place: int) -> Mixed:
+        """What seeded() will do to a batch of `labels` whose pictures have `shape`: see engines/mixing.py."""
+        with _generators_seeded(place, self._torch_alone):
+            return traced(self, labels, shape)
+
+    def _samples(self, pictures: Any, labels: torch.Tensor) -> list[tuple[Any, Any]]:
+        views = [pictures] if self.views is None else self.views.in_order(pictures)
+        by_view = [view.unbind(0) for view in views]
+        if self.row_type is np.ndarray:
+            by_view = [[row.numpy() for row in rows] for rows in by_view]
+        elif self.row_type is not torch.Tensor:
+            by_view = [[row.as_subclass(self.row_type) for row in rows] for rows in by_view]
+        rows = by_view[0] if self.views is None else map(self.views.sample, zip(*by_view))
+        numbers = labels.tolist()
+        return list(zip(rows, numbers if self.targets is None else self.targets(numbers)))
+
+
+def with_targets(collate: PythonCollate | None, targets: Targets) -> PythonCollate:
+    """`collate`, None for default_collate, of pictures with these targets."""
+    if collate is None:
+        return PythonCollate(None, True, False, False, torch.Tensor, targets)
+    return replace(collate, targets=targets)
+
+
+def _pair(values: Any) -> tuple[Any, Any]:
+    first, second = values
+    return first, second
+
+
+_AUGMENT = "torchvision.transforms.v2._augment"
+_PARTS = "forward", "make_params", "transform", "_mixup_label"
+
+
+def draws_from_torch_alone(function: Any) -> bool:
+    """Whether it is torchvision's MixUp or CutMix, as they are shipped, without hooks or a labels_getter of
+    the user's, or a RandomChoice of them. Then random's and numpy's generators need not be put back, which
+    takes as long as all that such a function does.
+    """
+    if isinstance(function, torch.nn.Module) and (function._forward_hooks or function._forward_pre_hooks):
+        return False
+    if type(function) is loaded("torchvision.transforms.v2", "RandomChoice"):
+        return all(map(draws_from_torch_alone, function.transforms))
+    if function is None or type(function) not in (loaded(_AUGMENT, "MixUp"), loaded(_AUGMENT, "CutMix")):
+        return False
+    if type(getattr(function, "_dist", None)) is not torch.distributions.Beta:
+        return False
+    parts = [getattr(function, name, None) for name in (*_PARTS, "_labels_getter")]
+    homes = {str(getattr(part, "__module__", "")).partition(".")[0] for part in parts}
+    return homes == {"torchvision"} and not torch.nn.modules.module._has_any_global_hook()
+
+
+@contextlib.contextmanager
+def _generators_seeded(place: tuple[int, ...], torch_alone: bool) -> Iterator[None]:
+    """torch's CPU generator, random's and numpy's, or `torch_alone`: seeded from `place` inside, and where
+    they were afterwards.
+    """
+    digest = hashlib.blake2b(repr(place).encode(), digest_size=16).digest()
+    torchs = torch.get_rng_state()
+    # torch.manual_seed would reach for the devices' as well
+    torch.default_generator.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    try:
+        if torch_alone:
+            yield
+        else:
+            with _others_seeded(digest):
+                yield
+    finally:
+        torch.set_rng_state(torchs)
+
+
+@contextlib.contextmanager
+def _others_seeded(digest: bytes) -> Iterator[None]:
+    pythons, numpys = random.getstate(), np.random.get_state(legacy=False)
+    random.seed(int.from_bytes(digest[:8], "little") >> 1)
+    if numpys["bit_generator"] == "MT19937":
+        np.random.seed(np.frombuffer(digest, np.uint32))
+    try:
+        yield
+    finally:
+        random.setstate(pythons)
+        np.random.set_state(numpys)

@@ -1,0 +1,257 @@
+"""Compose of torchvision's transforms, v1 and v2, over pictures that wait: a conversion and the steps behind
+it that only change numbers are one pass from the file to the tensor, with torchvision's values, memory layout
+and type.
+
+    ToTensor, Normalize                               planes, as torchvision makes them
+    ToImage or PILToTensor, ToDtype, Normalize        of v2: rows of pixels seen as planes, as there
+    ToImage or PILToTensor, ToDtype                   the same
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from PIL import Image
+
+from .. import _core
+from .asking import asked
+from .pillow import looked_at, record_of
+from .replaced import Replaced
+from .torchvision_calls import record_to_convert, values_of
+
+_FUNCTIONS = "torchvision.transforms.functional"
+_CLASSES = "torchvision.transforms.transforms"
+_V2_FUNCTIONS = "torchvision.transforms.v2.functional"
+_V2_CONVERSIONS = "torchvision.transforms.v2.functional._type_conversion"
+_V2_CONTAINERS = "torchvision.transforms.v2._container"
+_V2_CLASSES = "torchvision.transforms.v2"
+
+_V1_METHODS = ("__call__", "__init__", "forward")
+_V2_METHODS = (
+    *("__call__", "forward", "transform", "check_inputs", "make_params"),
+    *("_needs_transform_list", "_call_kernel"),
+)
+
+
+class _Shipped:
+    """Parts of torchvision, while nobody has replaced one of them, and before."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, str, Any]] = []
+
+    def look(self, owners: Iterable[tuple[Any, Iterable[str]]]) -> bool:
+        """False if one of the parts, a name of an owner, is not torchvision's or torch's by now."""
+        self._parts = [
+            (owner, name, getattr(owner, name))
+            for owner, names in owners
+            for name in names
+            if hasattr(owner, name)
+        ]
+        homes = {str(getattr(part, "__module__", "torch")).partition(".")[0] for *_, part in self._parts}
+        return homes <= {"torchvision", "torch"}
+
+    def is_as_it_was(self) -> bool:
+        return all(getattr(owner, name, None) is part for owner, name, part in self._parts)
+
+
+class _Tail(NamedTuple):
+    """Steps `begin` to `end` of a chain as one pass."""
+
+    begin: int
+    end: int
+    values: _core.TensorValues
+    channels: int  # that Normalize is for; 1: any number
+    row_type: type[torch.Tensor] | None  # of v2: of what type its tensors are
+
+
+class _Chains:
+    """The chains that are known: v1's and v2's once these are imported, if they are torchvision's then."""
+
+    def __init__(self) -> None:
+        self._to_tensor: set[type] = set()
+        self._rows: dict[type, type[torch.Tensor]] = {}  # v2's conversions, and what they make
+        self._floats: set[type] = set()
+        self._normalize: set[type] = set()
+        self._v2_normalize: type | None = None
+        self._v1, self._v2 = _Shipped(), _Shipped()
+
+    def look_at_v1(self, functions: ModuleType, classes: Any) -> None:
+        if self._to_tensor:
+            return
+        steps = (classes.ToTensor, classes.Normalize)
+        owners = [(functions, ("to_tensor", "normalize")), *((step, _V1_METHODS) for step in steps)]
+        if self._v1.look(owners):
+            self._to_tensor, self._normalize = {classes.ToTensor}, {classes.Normalize}
+
+    def look_at_v2(self, functions: ModuleType, conversions: ModuleType, classes: Any) -> None:
+        if self._rows:
+            return
+        steps = (
+            classes.ToImage,
+            classes.PILToTensor,
+            classes.ToDtype,
+            classes.ConvertImageDtype,
+            classes.Normalize,
+        )
+        owners = [
+            (functions, ("to_image", "pil_to_tensor", "to_dtype", "normalize")),
+            (conversions, ("pil_to_tensor",)),
+            *((step, _V2_METHODS) for step in steps),
+        ]
+        if self._v2.look(owners):
+            image = sys.modules["torchvision.tv_tensors"].Image
+            self._rows = {classes.ToImage: image, classes.PILToTensor: torch.Tensor}
+            self._floats = {classes.ToDtype, classes.ConvertImageDtype}
+            self._v2_normalize = classes.Normalize
+
+    def tail_of(self, steps: Sequence[Any]) -> _Tail | None:
+        timm = sys.modules.get("timm.data.transforms")
+        if timm is not None and self._to_tensor:
+            self._to_tensor.add(timm.MaybeToTensor)  # for pictures the same
+        for at, step in enumerate(steps):
+            if type(step) in self._rows:
+                return self._rows_tail(steps, at) if _nothing_is_hooked() else None
+            if type(step) in self._to_tensor:
+                return self._planes_tail(steps, at) if _nothing_is_hooked() else None
+        return None
+
+    def _planes_tail(self, steps: Sequence[Any], at: int) -> _Tail | None:
+        if at + 1 == len(steps) or type(steps[at + 1]) not in self._normalize or not self._v1.is_as_it_was():
+            return None
+        if torch.get_default_dtype() is not torch.float32:  # ToTensor's
+            return None
+        values, channels = _normalized(steps[at + 1], interleaved=False)
+        return None if values is None else _Tail(at, at + 2, values, channels, None)
+
+    def _rows_tail(self, steps: Sequence[Any], at: int) -> _Tail | None:
+        row_type = self._rows[type(steps[at])]
+        if at + 1 == len(steps) or not _is_plain(steps[at]) or not self._v2.is_as_it_was():
+            return None
+        if not self._makes_floats(steps[at + 1], row_type):
+            return None
+        if at + 2 < len(steps) and type(steps[at + 2]) is self._v2_normalize:
+            values, channels = _normalized(steps[at + 2], interleaved=True)
+            if values is not None:
+                return _Tail(at, at + 3, values, channels, row_type)
+        values = values_of(interleaved=True)
+        return None if values is None else _Tail(at, at + 2, values, 1, row_type)
+
+    def _makes_floats(self, step: Any, row_type: type) -> bool:
+        """Whether this is a ToDtype that scales bytes to floats."""
+        if type(step) not in self._floats or not _is_plain(step) or not getattr(step, "scale", True):
+            return False
+        dtype = step.dtype
+        if isinstance(dtype, dict):
+            dtype = dtype.get(row_type, dtype.get("others"))
+        return dtype is torch.float32
+
+
+def _nothing_is_hooked() -> bool:
+    return not torch.nn.modules.module._has_any_global_hook()
+
+
+def _is_plain(step: Any) -> bool:
+    """Whether the instance has no hooks and no methods of its own."""
+    own = step.__dict__
+    hooked = own.get("_forward_hooks") or own.get("_forward_pre_hooks")
+    return not hooked and own.keys().isdisjoint(_V2_METHODS)
+
+
+def _normalized(step: Any, interleaved: bool) -> tuple[_core.TensorValues | None, int]:
+    """(what a conversion and this Normalize make of bytes, of how many channels), or None and any number."""
+    if not _is_plain(step):
+        return None, 0
+    try:
+        mean, std = tuple(map(float, step.mean)), tuple(map(float, step.std))
+    except (TypeError, ValueError):
+        return None, 0
+    channels = max(len(mean), len(std))
+    if min(len(mean), len(std)) not in (1, channels) or channels not in (1, 3):
+        return None, 0
+    return values_of(mean, std, interleaved), channels
+
+
+_chains = _Chains()
+
+# ------------------------------------------------------------------ Compose
+
+
+def _tail(steps: Any, image: Any) -> _Tail | None:
+    """None where torchvision is to go through the steps."""
+    if not isinstance(image, Image.Image) or (record_of(image) is None and asked() is None):
+        return None
+    return _chains.tail_of(steps)
+
+
+def _fits(tail: _Tail, record: _core.RecordedPicture) -> bool:
+    """Of grey pictures and single pixels, how v2's tensors lie in memory is torch's own affair."""
+    if record.mode == "L":
+        return tail.channels == 1 and tail.row_type is None
+    return tail.channels in (1, 3) and (tail.row_type is None or record.size != (1, 1))
+
+
+def _through(steps: Any, tail: _Tail, image: Any) -> Any:
+    for step in steps[: tail.begin]:
+        image = step(image)
+    record = record_to_convert(image)
+    if record is None or not _fits(tail, record):
+        rest = steps[tail.begin :]
+    else:
+        image, rest = looked_at(image, record, "tensor", tail.values), steps[tail.end :]
+        if tail.row_type is not None:
+            image = image.permute(2, 0, 1)
+            image = image if tail.row_type is torch.Tensor else image.as_subclass(tail.row_type)
+    for step in rest:
+        image = step(image)
+    return image
+
+
+def _compose(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def __call__(self: Any, img: Any) -> Any:  # noqa: N807
+        tail = _tail(self.transforms, img)
+        return original(self, img) if tail is None else _through(self.transforms, tail, img)
+
+    return __call__
+
+
+def _compose_v2(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def forward(self: Any, *inputs: Any) -> Any:
+        tail = _tail(self.transforms, inputs[0]) if len(inputs) == 1 else None
+        return original(self, *inputs) if tail is None else _through(self.transforms, tail, inputs[0])
+
+    return forward
+
+
+# ------------------------------------------------------------------ in and out of torchvision's classes
+
+_replaced = Replaced()
+
+
+def install() -> bool:
+    """False while torchvision is being imported."""
+    modules = sys.modules
+    classes = modules.get(_CLASSES)
+    if not hasattr(classes, "Normalize"):
+        return False
+    _replaced.put(classes.Compose, "__call__", _compose)  # type: ignore[union-attr]
+    _chains.look_at_v1(modules[_FUNCTIONS], classes)
+    if _V2_CONTAINERS in modules:
+        v2 = modules.get(_V2_CLASSES)
+        if not hasattr(v2, "ToImage") or not hasattr(v2, "Normalize"):
+            return False
+        _replaced.put(v2.Compose, "forward", _compose_v2)  # type: ignore[union-attr]
+        _chains.look_at_v2(modules[_V2_FUNCTIONS], modules[_V2_CONVERSIONS], v2)
+    return True
+
+
+def uninstall() -> None:
+    global _chains
+    _chains = _Chains()
+    _replaced.put_back()

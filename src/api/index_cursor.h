@@ -1,0 +1,51 @@
+// IndexCursor: the index lists of one epoch, drawn ahead of what the consumer has, and where the consumer is.
+//
+//   sampler ──▶ draw() ──▶ engine ... batch handed out ──▶ handed_out() ──▶ place()
+//
+// The sampler stands further on than the training loop; so for each list that was drawn and not yet handed
+// out, the position behind it is kept: 24 bytes. One thread, the consumer's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "api/saved_state.h"
+#include "api/sampler_impl.h"
+
+namespace millrace::api {
+
+class IndexCursor {
+ public:
+  // `sampler` outlives it; null: a stream, whose lists are `batch_size` numbers each and have no end.
+  IndexCursor(const BatchSampler::Impl* sampler, int64_t batch_size, const ReadFrom& from,
+              const Place& start);
+
+  // False: there is none left.
+  bool draw(std::vector<int64_t>& list);
+  // Takes back the list drawn last: a stream had nothing for it.
+  void undraw() { ahead_.pop_back(); }
+  // The oldest list that is out was made into a batch, or into an error.
+  void handed_out();
+
+  const Place& place() const { return place_; }
+  size_t outstanding() const { return ahead_.size(); }
+  // What the sampler says of its draws; see IndexReader.
+  json::Value origin() const { return lists_ ? lists_->origin() : json::Value{}; }
+
+  // The samples that came before `start` in an epoch of a sampler that may give one twice.
+  static std::vector<int64_t> before(const BatchSampler::Impl& sampler, ReadFrom from, int64_t samples);
+
+ private:
+  struct Note {
+    int64_t samples, position;
+  };
+  std::unique_ptr<ListReader> lists_;
+  const int64_t batch_size_;
+  Place place_;
+  std::deque<Note> ahead_;
+};
+
+}  // namespace millrace::api

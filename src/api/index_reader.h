@@ -1,0 +1,49 @@
+// IndexReader: one rank's indices of one epoch, from any position on.
+//
+// What is read ahead and not used is lost to it; what position() says holds for the indices read so far. One
+// thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "json/json_value.h"
+#include "samplers/torch_generator.h"
+
+namespace millrace::api {
+
+// out[i] = the entry at positions[i] of a global order; `out` may not be `positions`.
+using Order = std::function<void(std::span<const int64_t> positions, std::span<int64_t> out)>;
+
+class IndexReader {
+ public:
+  virtual ~IndexReader() = default;
+  // The next `count`, fewer only at the end; draws what torch's sampler would draw for them, and no more.
+  virtual std::vector<int64_t> read(int64_t count) = 0;
+  // Entries of the global order that all ranks together have taken.
+  virtual int64_t position() const = 0;
+  // What a state says of the draws behind the order, as entries of the sampler's state; none: null.
+  virtual json::Value origin() const { return {}; }
+};
+
+// Positions start + rank, start + rank + count, ... of an order, behind its end from its beginning, `steps`
+// of them. `begin` is called for the first one.
+std::unique_ptr<IndexReader> order_reader(std::function<Order()> begin, int64_t length, int64_t start,
+                                          int64_t steps, int rank, int count);
+
+// A permutation of 0 .. n - 1 from position `start` on, drawn as torch's RandomSampler draws it from a
+// generator of its own: at the first index, and another one, which nobody sees, behind the last. More than
+// 2^31 samples are computed, not drawn, as in Python. `before`: the generator's state before the draw of an
+// epoch that is resumed, as text; the generator goes back there, so that later epochs are those of the run
+// that was left.
+std::unique_ptr<IndexReader> random_reader(int64_t n, int64_t start, samplers::TorchGenerator& generator,
+                                           std::string before);
+
+// Steps that each of `ranks` ranks still has when all of them together take `entries` of an order at a step.
+int64_t steps_left(int64_t length, int64_t start, int64_t entries, bool drop_last);
+
+}  // namespace millrace::api

@@ -1,0 +1,347 @@
+#include "api/loader_impl.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "api/batch_fields.h"
+#include "api/refuse.h"
+#include "api/state_text.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kSliceMs = 1000;  // how long an engine waits between two looks at close()
+
+using api::refuse;
+
+const LoaderOptions& checked(const LoaderOptions& options, const Dataset& dataset) {
+  const bool streams = dataset.size() < 0;
+  if (options.batch_size < 1)
+    refuse("batch_size should be 1 or more, but is " + std::to_string(options.batch_size));
+  if (options.threads < 0)
+    refuse("threads should be 0 or more, but is " + std::to_string(options.threads) +
+           "; 0 works in the thread that calls next()");
+  if (options.prefetch < 1)
+    refuse("prefetch should be 1 or more, but is " + std::to_string(options.prefetch));
+  if (options.batch_sampler &&
+      (options.batch_size != 1 || options.shuffle || options.sampler || options.drop_last))
+    refuse(
+        "batch_sampler makes whole batches, so it excludes batch_size, shuffle, sampler and drop_last; leave "
+        "them out");
+  if (options.sampler && options.shuffle)
+    refuse("sampler says the order, so it excludes shuffle; leave one of them out");
+  if (streams && (options.shuffle || options.sampler || options.batch_sampler))
+    refuse(
+        "a stream has an order of its own, so a loader over it has no shuffle, sampler or batch_sampler; "
+        "leave them out, and shuffle by the stream's options");
+  return options;
+}
+
+BatchSampler sampler_of(const Dataset& dataset, const LoaderOptions& options) {
+  if (dataset.size() < 0) return {};
+  if (options.batch_sampler) {
+    options.batch_sampler->size();  // refuses an empty one
+    return *options.batch_sampler;
+  }
+  Sampler sampler = options.sampler   ? *options.sampler
+                    : options.shuffle ? random_sampler(dataset.size())
+                                      : sequential_sampler(dataset.size());
+  return batches_of(std::move(sampler), options.batch_size, options.drop_last);
+}
+
+// What is thrown in the place of a batch is an Error, whatever came.
+[[noreturn]] void rethrow_as_error() {
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::system, "there is no memory left for a batch; use smaller batches", "", -1,
+                ENOMEM);
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::system, std::string("a batch could not be made: ") + error.what());
+  } catch (...) {
+    throw Error(ErrorKind::system,
+                "a batch could not be made: something was thrown that is no std::exception");
+  }
+}
+
+}  // namespace
+
+Loader::Impl::Seat::Seat(Impl& of) : of_(of) {
+  if (of.who_.load() == std::this_thread::get_id())
+    refuse(
+        "next(), begin() or load_state() was called inside a call of the same loader, by a dataset's read(), "
+        "say");
+  lock_ = std::unique_lock(of.seat_);
+  of.who_.store(std::this_thread::get_id());
+}
+
+Loader::Impl::Seat::~Seat() { of_.who_.store(std::thread::id()); }
+
+Loader::Impl::Impl(Dataset dataset, LoaderOptions options)
+    : dataset_(std::move(dataset)), options_(checked(options, dataset_)),
+      sampler_(sampler_of(dataset_, options_)), streams_(dataset_.size() < 0), rng_(options_.seed),
+      threads_(std::max(1, options_.threads)), slots_(options_.prefetch + 1) {
+  now_.workers = options_.threads;
+  now_.ranks = sampler_.impl() ? sampler_.impl()->ranks().count : 1;
+  if (sampler_.impl() && sampler_.impl()->has_epochs()) now_.sampler_epoch = 0;
+  now_.fingerprint = fingerprint();
+  // Where the first epoch begins; no generator moves before it does.
+  samplers::TorchGenerator twin = rng_;
+  now_.base_seed = twin.base_seed();
+  now_.generator = api::packed_generator(twin);
+}
+
+Loader::Impl::~Impl() {
+  try {
+    close();
+  } catch (...) {  // a destructor does not throw
+  }
+}
+
+void Loader::Impl::check_process() const {
+  if (!is_of_this_process())
+    throw Error(ErrorKind::unavailable,
+                "this loader was made before fork(): its threads do not exist in the child process; make a "
+                "new loader here");
+}
+
+void Loader::Impl::fail_closed() const {
+  throw Error(ErrorKind::unavailable, "the loader was closed; make a new one to go on");
+}
+
+bool Loader::Impl::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+int64_t Loader::Impl::size() const { return sampler_.impl() ? sampler_.size() : -1; }
+
+void Loader::Impl::open_engine() {
+  if (engine_) return;  // only the consumer sets it
+  api::EngineOptions options;
+  options.threads = options_.threads;
+  options.batch_size = options_.batch_sampler ? 0 : options_.batch_size;
+  options.on_error = options_.on_error;
+  options.drop_last = options_.drop_last;
+  options.memory = api::block_source(options_.memory);
+  options.slots = options_.prefetch + 1;
+  std::shared_ptr<api::Engine> engine = dataset_.impl()->open(options);
+  const std::lock_guard lock(mutex_);
+  if (closed_) fail_closed();
+  if (options_.threads > 0) engine->set_limits(threads_, slots_);
+  engine_ = std::move(engine);
+}
+
+// What fails leaves the loader where it was.
+void Loader::Impl::begin_epoch() {
+  const samplers::TorchGenerator rng = rng_;
+  api::RunState now;
+  bool begun = false;
+  {
+    const std::lock_guard lock(mutex_);
+    now = now_;
+    begun = begun_;
+  }
+  try {
+    open_engine();
+    begin_epoch_at(start_of(saved_), saved_ && !saved_->finished);
+  } catch (...) {
+    rng_ = rng;
+    phase_ = Phase::between;
+    const std::lock_guard lock(mutex_);
+    now_ = std::move(now);
+    begun_ = begun;
+    throw;
+  }
+  saved_.reset();
+  const std::lock_guard lock(mutex_);
+  loaded_.clear();
+}
+
+void Loader::Impl::begin_epoch_at(api::RunState start, bool goes_on) {
+  const BatchSampler::Impl* const sampler = sampler_.impl().get();
+  const api::ReadFrom from = reading_from(start);
+  cursor_ = std::make_unique<api::IndexCursor>(sampler, options_.batch_size, from, start.place);
+  ended_ = false;
+  engine_->set_run_epoch(start.number);
+  engine_->start_epoch(static_cast<uint64_t>(*start.base_seed), start.engine_epoch);
+  if (goes_on && streams_ && (!start.dataset.is_null() || !start.fetcher.is_null()))
+    engine_->go_on(json::Value::Object{{"dataset_state", start.dataset}, {"fetcher_state", start.fetcher}});
+  if (start.place.lists > 0 && sampler != nullptr && !sampler->never_repeats())
+    engine_->skip(api::IndexCursor::before(*sampler, from, start.place.samples));
+  left_out_before_ = left_out() - start.place.left_out;
+  {
+    const std::lock_guard lock(mutex_);
+    now_ = std::move(start);
+    origin_ = {};
+    if (now_.place.lists > 0 && sampler != nullptr && sampler->draws())
+      origin_ = json::Value::Object{{"generator", from.before}};
+    begun_ = true;
+  }
+  phase_ = Phase::running;
+  if (options_.on_error == OnError::skip && !streams_) return submit_all();
+  for (int64_t i = 0; i < int64_t{options_.prefetch} * options_.threads; ++i)
+    if (!submit_one()) break;
+}
+
+bool Loader::Impl::submit_one() {
+  std::vector<int64_t> list;
+  if (ended_ || !cursor_->draw(list)) {
+    ended_ = true;
+    return false;
+  }
+  if (engine_->submit(std::move(list))) return true;
+  cursor_->undraw();
+  ended_ = true;
+  return false;
+}
+
+// Under OnError::skip. A resumed epoch is without the samples at its end that took the place of others
+// before.
+void Loader::Impl::submit_all() {
+  std::vector<std::vector<int64_t>> lists;
+  for (std::vector<int64_t> list; cursor_->draw(list); list.clear()) lists.push_back(std::move(list));
+  for (int64_t left = cursor_->place().left_out; left > 0 && !lists.empty();) {
+    const auto count = std::ssize(lists.back());
+    if (count > left)
+      lists.back().resize(static_cast<size_t>(count - left));
+    else
+      lists.pop_back();
+    left -= count;
+  }
+  for (auto& list : lists) engine_->submit(std::move(list));
+  engine_->end_epoch();
+  ended_ = true;
+}
+
+// Only what skip leaves out is missing at the epoch's end, so only that is part of a state.
+int64_t Loader::Impl::left_out() const {
+  return options_.on_error == OnError::skip ? engine_->stats().left_out : 0;
+}
+
+void Loader::Impl::draw_ahead() {
+  if (options_.threads > 0 && (options_.on_error != OnError::skip || streams_)) submit_one();
+}
+
+void Loader::Impl::deliver(bool made) {
+  cursor_->handed_out();
+  const int64_t left = left_out() - left_out_before_;
+  json::Value position = streams_ && made ? engine_->position() : json::Value{};
+  const std::lock_guard lock(mutex_);
+  now_.place = cursor_->place();
+  now_.place.left_out = left;
+  if (origin_.is_null()) origin_ = cursor_->origin();  // which is an epoch's, and 3 kB
+  if (const json::Value* const dataset = position.find("dataset_state")) now_.dataset = *dataset;
+  if (const json::Value* const fetcher = position.find("fetcher_state")) now_.fetcher = *fetcher;
+}
+
+void Loader::Impl::finish() {
+  phase_ = Phase::between;
+  const std::string generator = api::packed_generator(rng_);
+  const int64_t left = left_out() - left_out_before_;
+  json::Value position = streams_ ? engine_->position() : json::Value{};
+  const std::lock_guard lock(mutex_);
+  now_.finished = true;
+  now_.generator = generator;
+  now_.place.left_out = left;
+  if (const json::Value* const dataset = position.find("dataset_state")) now_.dataset = *dataset;
+  if (const json::Value* const fetcher = position.find("fetcher_state")) now_.fetcher = *fetcher;
+}
+
+bool Loader::Impl::next_of_epoch(Batch& out) {
+  // Without threads a list is drawn when its batch is asked for.
+  if (cursor_->outstanding() == 0 && !ended_) submit_one();
+  api::Made made;
+  auto status = api::Engine::Status::pending;
+  try {
+    while (status == api::Engine::Status::pending) {
+      if (closed()) fail_closed();
+      status = engine_->next(made, kSliceMs);
+    }
+  } catch (...) {
+    if (closed()) throw;  // and the batch was not handed out
+    deliver(false);
+    draw_ahead();
+    throw;
+  }
+  if (closed()) fail_closed();
+  if (status == api::Engine::Status::end) {
+    finish();
+    return false;
+  }
+  const int64_t number = cursor_->place().batches;
+  deliver(true);
+  draw_ahead();
+  out = Batch(number, std::move(made.fields), std::move(made.indices));
+  return true;
+}
+
+bool Loader::Impl::next(Batch& out) {
+  check_process();
+  const Seat seat(*this);
+  try {
+    if (closed()) fail_closed();
+    if (phase_ == Phase::between) begin_epoch();
+    return next_of_epoch(out);
+  } catch (...) {
+    if (closed()) fail_closed();
+    rethrow_as_error();
+  }
+}
+
+void Loader::Impl::begin() {
+  check_process();
+  const Seat seat(*this);
+  if (closed()) fail_closed();
+  phase_ = Phase::between;
+}
+
+int64_t Loader::Impl::epoch() const {
+  check_process();
+  const std::lock_guard lock(mutex_);
+  return loaded_.empty() ? std::max<int64_t>(0, now_.number + now_.finished) : loaded_number_;
+}
+
+void Loader::Impl::close() {
+  if (!is_of_this_process()) return;
+  std::shared_ptr<api::Engine> engine;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    engine = engine_;
+  }
+  if (engine) engine->close();
+}
+
+LoaderStats Loader::Impl::stats() const {
+  check_process();
+  std::shared_ptr<api::Engine> engine;
+  {
+    const std::lock_guard lock(mutex_);
+    engine = engine_;
+  }
+  return engine ? engine->stats() : LoaderStats{};
+}
+
+void Loader::Impl::set_limits(int threads, int batches) {
+  check_process();
+  if (threads < 1 || batches < 1)
+    refuse("set_limits() takes at least one thread and one batch, got " + std::to_string(threads) + " and " +
+           std::to_string(batches));
+  std::shared_ptr<api::Engine> engine;
+  {
+    const std::lock_guard lock(mutex_);
+    threads_ = threads;
+    slots_ = batches + 1;
+    engine = engine_;
+  }
+  if (engine) engine->set_limits(threads, batches + 1);
+}
+
+}  // namespace millrace

@@ -1,0 +1,123 @@
+// Loader::Impl: epochs over an engine: index lists go to it, batches come back, and where the run is can be
+// asked at any moment.
+//
+//   begin_epoch(): generator ─▶ base seed ─▶ cursor ─▶ engine.submit() ... engine.next() ─▶ deliver() ─▶ the
+//   program
+//
+// The draws from the generator, and their moments, are those of Python's iterators: the base seed when an
+// epoch begins, then what the sampler draws; `prefetch` x threads index lists at once, one more behind each
+// batch; without threads one before each batch; all of them under OnError::skip, which takes samples from the
+// epoch's end.
+//
+// Locks, in this order:
+//  - seat_: whoever is in next(), begin() or load_state(); others wait. It guards what is the consumer's.
+//  - mutex_: held for moments, never while an engine works or a user's code runs. It guards what any thread
+//  may ask for:
+//    the place, the engine's address, whether it is closed.
+// Ends: close() marks under mutex_, then closes the engine without any lock: a next() that waits comes out of
+// it with Error(unavailable). close() inside a call of the same thread (from the read() of a dataset, without
+// threads) marks only; the engine has the story (core/consumer_seat.h). In a forked child every call is
+// refused before a lock is touched.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/dataset_impl.h"
+#include "api/engine.h"
+#include "api/index_cursor.h"
+#include "api/saved_state.h"
+#include "core/fork_guard.h"
+#include "millrace/loader.h"
+
+namespace millrace {
+
+class MILLRACE_PRIVATE Loader::Impl {
+ public:
+  Impl(Dataset dataset, LoaderOptions options);
+  ~Impl();
+
+  bool is_of_this_process() const { return generation_ == core::fork_generation(); }
+
+  int64_t size() const;
+  bool next(Batch& out);
+  void begin();
+  int64_t epoch() const;
+  std::string state() const;
+  void load_state(const std::string& text);
+  void close();
+  LoaderStats stats() const;
+  void set_limits(int threads, int batches);
+
+ private:
+  enum class Phase : uint8_t { between, running };
+
+  // While it lives, this thread is the consumer.
+  class Seat {
+   public:
+    explicit Seat(Impl& of);
+    ~Seat();
+
+   private:
+    Impl& of_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
+  void check_process() const;  // Error(unavailable) in a forked child
+  [[noreturn]] void fail_closed() const;
+  bool closed() const;
+
+  // loader_impl.cpp; the consumer's
+  void begin_epoch();
+  void begin_epoch_at(api::RunState start, bool goes_on);
+  void open_engine();
+  bool submit_one();
+  void submit_all();
+  void draw_ahead();
+  void deliver(bool made);
+  int64_t left_out() const;
+  void finish();
+  bool next_of_epoch(Batch& out);
+
+  // loader_states.cpp
+  json::Value fingerprint() const;
+  void check(const api::RunState& state) const;
+  api::RunState run_state() const;  // under mutex_
+  // What an epoch begins with: behind `saved`, in its middle, or behind the one before.
+  api::RunState start_of(const std::optional<api::RunState>& saved);
+  api::ReadFrom reading_from(const api::RunState& start);
+
+  const uint64_t generation_ = core::fork_generation();
+  const Dataset dataset_;
+  const LoaderOptions options_;
+  const BatchSampler sampler_;  // empty: the dataset is a stream
+  const bool streams_;
+
+  // The consumer's.
+  std::mutex seat_;
+  std::atomic<std::thread::id> who_{};  // sits; only that thread can find its own id here
+  Phase phase_ = Phase::between;
+  samplers::TorchGenerator rng_;
+  std::optional<api::RunState> saved_;  // loaded: the next epoch begins there
+  std::unique_ptr<api::IndexCursor> cursor_;
+  int64_t left_out_before_ = 0;  // of the engine's count, what is not of this epoch
+  bool ended_ = false;           // the sampler, or the stream, has no more
+
+  mutable std::mutex mutex_;             // guards everything below
+  std::shared_ptr<api::Engine> engine_;  // shared with a close() or stats() beside the consumer
+  bool closed_ = false;
+  int threads_, slots_;  // limits, as set last
+  api::RunState now_;    // where the run is, but for now_.sampler,
+  json::Value origin_;   // which is made of the place and this: see IndexReader
+  bool begun_ = false;   // an epoch has begun
+  std::string loaded_;   // the text of saved_, and the number of the epoch that it leads to
+  int64_t loaded_number_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,241 @@
+// stream_shards(): tar shards from front to back, as an Engine.
+//
+//   ShardStream ──▶ submit(): tickets of sources::StreamSamples ──▶ loader::DataLoader ──▶ next(): drops them
+//
+// The consumer's thread reads headers, in submit(); pictures are read and decoded by the engine's threads. A
+// state is how many samples were handed out: whoever goes on there runs through the stream again up to that
+// one, which for plain shards means their headers.
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "api/image_dataset.h"
+#include "api/loader_engine.h"
+#include "api/shard_list.h"
+#include "api/shard_stream.h"
+#include "api/transforms_impl.h"
+#include "millrace/error.h"
+#include "millrace/shards.h"
+#include "millrace/state.h"
+
+namespace millrace {
+namespace {
+
+// A batch on its way, or the error in its place.
+struct Drawn {
+  int64_t first = 0;   // number of its first sample in the epoch
+  int64_t behind = 0;  // its last ticket + 1
+  std::vector<int64_t> labels;
+  std::exception_ptr error;
+};
+
+// What the engine and its way of making fields share; the consumer's.
+struct Drawing {
+  std::deque<Drawn> batches;
+  std::vector<int64_t> rows;  // of the batch that was made last: which of its samples each is
+};
+
+// Moves the rows that were made to the front. Throws the error of a batch that has none.
+void close_gaps(loader::Batch& batch, std::vector<int64_t>& rows) {
+  const size_t bytes = static_cast<size_t>(batch.shape.channels) * static_cast<size_t>(batch.shape.height) *
+                       static_cast<size_t>(batch.shape.width) * dtype_bytes(batch.type);
+  auto hole = batch.skipped.begin();
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    if (hole != batch.skipped.end() && hole->row == row) {
+      ++hole;
+      continue;
+    }
+    if (const int64_t to = std::ssize(rows); to != row)
+      std::memcpy(batch.images.data() + static_cast<size_t>(to) * bytes,
+                  batch.images.data() + static_cast<size_t>(row) * bytes, bytes);
+    rows.push_back(row);
+  }
+  if (rows.empty() && !batch.skipped.empty()) {
+    const loader::SampleError& error = batch.skipped[0].error;
+    throw Error(ErrorKind::corrupt_data, error.reason, error.path, error.offset);
+  }
+  batch.rows = std::ssize(rows);
+}
+
+class StreamShards;
+
+class StreamEngine final : public api::LoaderEngine {
+ public:
+  StreamEngine(std::shared_ptr<const StreamShards> dataset, const api::EngineOptions& options);
+
+  void set_run_epoch(int64_t number) override { epoch_ = number; }
+  void start_epoch(uint64_t seed, uint64_t epoch) override;
+  bool submit(std::vector<int64_t> wanted) override;
+  Status next(api::Made& out, int timeout_ms) override;
+  json::Value position() const override {
+    return json::Value::Object{
+        {"dataset_state", json::Value::Object{{"version", 1}, {"epoch", epoch_}, {"given", given_}}}};
+  }
+  void go_on(const json::Value& position) override;
+
+ private:
+  StreamEngine(std::shared_ptr<const StreamShards> dataset, const api::EngineOptions& options,
+               std::shared_ptr<sources::StreamSamples> tickets, std::shared_ptr<Drawing> drawing);
+
+  const std::shared_ptr<const StreamShards> dataset_;
+  const bool drop_last_;
+  const std::shared_ptr<sources::StreamSamples> tickets_;
+  const std::shared_ptr<Drawing> drawing_;
+  std::unique_ptr<api::ShardStream> stream_;
+  int64_t epoch_ = 0, drawn_ = 0, given_ = 0;  // samples of the epoch
+  bool ended_ = false;
+};
+
+class StreamShards final : public Dataset::Impl {
+ public:
+  StreamShards(std::vector<std::string> of_shards, const Transforms& transforms, StreamOptions of_options)
+      : shards(std::move(of_shards)), options(std::move(of_options)),
+        pipeline(api::pipeline_of(transforms, options.exif)), fields_(api::image_field_specs(*pipeline)) {}
+
+  int64_t size() const override { return -1; }
+  const std::vector<FieldSpec>& fields() const override { return fields_; }
+  std::string python_class() const override { return "millrace.stream_shards"; }  // Python's has stages, too
+  std::unique_ptr<api::Engine> open(const api::EngineOptions& engine) const override {
+    return std::make_unique<StreamEngine>(std::static_pointer_cast<const StreamShards>(shared_from_this()),
+                                          engine);
+  }
+
+  const std::vector<std::string> shards;
+  const StreamOptions options;
+  const std::shared_ptr<const transforms::ImagePipeline> pipeline;
+
+ private:
+  const std::vector<FieldSpec> fields_;
+};
+
+std::unique_ptr<loader::DataLoader> loader_of(const StreamShards& dataset, const api::EngineOptions& options,
+                                              std::shared_ptr<const sources::SampleFiles> tickets) {
+  if (options.on_error == OnError::replace)
+    throw Error(ErrorKind::invalid_argument,
+                "a stream of shards has no next sample to replace one by; use OnError::skip or "
+                "OnError::raise, or indexed_shards()");
+  auto images = std::make_shared<loader::ImageDataset>();
+  images->files = std::move(tickets);
+  images->views.push_back(dataset.pipeline);
+  loader::LoaderOptions native = api::loader_options(options);
+  if (options.on_error == OnError::skip) native.on_error = loader::ErrorPolicy::leave;
+  return loader::DataLoader::create(std::move(images), native);
+}
+
+StreamEngine::StreamEngine(std::shared_ptr<const StreamShards> dataset, const api::EngineOptions& options)
+    : StreamEngine(std::move(dataset), options, std::make_shared<sources::StreamSamples>(),
+                   std::make_shared<Drawing>()) {}
+
+StreamEngine::StreamEngine(std::shared_ptr<const StreamShards> dataset, const api::EngineOptions& options,
+                           std::shared_ptr<sources::StreamSamples> tickets, std::shared_ptr<Drawing> drawing)
+    : LoaderEngine(loader_of(*dataset, options, tickets),
+                   [drawing, memory = api::BatchMemory(options.memory)](loader::Batch& batch) {
+                     drawing->rows.clear();
+                     close_gaps(batch, drawing->rows);
+                     const std::vector<int64_t>& labels = drawing->batches.front().labels;
+                     batch.labels.clear();
+                     for (const int64_t row : drawing->rows)
+                       batch.labels.push_back(labels[static_cast<size_t>(row)]);
+                     return api::image_fields(batch, memory);
+                   }),
+      dataset_(std::move(dataset)), drop_last_(options.drop_last), tickets_(std::move(tickets)),
+      drawing_(std::move(drawing)) {}
+
+void StreamEngine::start_epoch(uint64_t seed, uint64_t epoch) {
+  LoaderEngine::start_epoch(seed, epoch);
+  drawing_->batches.clear();
+  tickets_->drop_before(std::numeric_limits<int64_t>::max());
+  stream_ =
+      std::make_unique<api::ShardStream>(dataset_->shards, dataset_->options, static_cast<uint64_t>(epoch_));
+  drawn_ = given_ = 0;
+  ended_ = false;
+}
+
+void StreamEngine::go_on(const json::Value& position) {
+  const json::Value* const state = position.find("dataset_state");
+  const json::Value* const given = state == nullptr ? nullptr : state->find("given");
+  if (given == nullptr || given->integer() == nullptr || *given->integer() < 0)
+    throw StateError("the state does not say where its stream of shards stood; load another one");
+  api::StreamedSample passed;
+  for (; drawn_ < *given->integer(); ++drawn_)
+    if (!stream_->next(passed))
+      throw StateError("the state was taken behind sample " + std::to_string(*given->integer()) +
+                       " of a stream that now has " + std::to_string(drawn_) +
+                       "; resume with the same shards and options");
+  given_ = drawn_;
+}
+
+bool StreamEngine::submit(std::vector<int64_t> wanted) {
+  if (ended_) return false;
+  Drawn batch;
+  batch.first = drawn_;
+  std::vector<int64_t> tickets;
+  try {
+    api::StreamedSample sample;
+    while (tickets.size() < wanted.size() && stream_->next(sample)) {
+      sample.picture.source->will_read(sample.picture.offset, sample.picture.size);
+      tickets.push_back(tickets_->add(std::move(sample.picture)));
+      batch.labels.push_back(sample.label);
+      sample = {};
+    }
+    ended_ = tickets.size() < wanted.size();
+    if (tickets.empty() || (ended_ && drop_last_)) return false;
+    batch.behind = tickets.back() + 1;
+    drawn_ += std::ssize(tickets);
+    LoaderEngine::submit(std::move(tickets));
+  } catch (const Error&) {  // in the place of its batch, and the last one
+    batch.error = std::current_exception();
+    ended_ = true;
+  }
+  drawing_->batches.push_back(std::move(batch));
+  return true;
+}
+
+api::Engine::Status StreamEngine::next(api::Made& out, int timeout_ms) {
+  if (drawing_->batches.empty()) return Status::end;
+  const auto let_go = [this] {
+    const Drawn batch = std::move(drawing_->batches.front());
+    drawing_->batches.pop_front();
+    tickets_->drop_before(batch.behind);
+    given_ = batch.first + std::ssize(batch.labels);
+    return batch;
+  };
+  if (const std::exception_ptr error = drawing_->batches.front().error) {
+    drawing_->batches.pop_front();
+    std::rethrow_exception(error);
+  }
+  Status status = Status::pending;
+  try {
+    status = LoaderEngine::next(out, timeout_ms);
+  } catch (...) {
+    let_go();
+    throw;
+  }
+  if (status != Status::ready) return status;
+  const Drawn batch = let_go();
+  out.indices.clear();
+  for (const int64_t row : drawing_->rows) out.indices.push_back(batch.first + row);
+  return status;
+}
+
+}  // namespace
+
+Dataset stream_shards(const std::vector<std::string>& shards, const Transforms& transforms,
+                      const StreamOptions& options) {
+  const auto refuse = [](const std::string& rule) {
+    throw Error(ErrorKind::invalid_argument, "stream_shards(): " + rule);
+  };
+  if (options.image_suffixes.empty()) refuse("there are no image_suffixes; give one at least");
+  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
+    refuse("rank is " + std::to_string(options.rank) + " of " + std::to_string(options.ranks) +
+           "; ranks are 0 .. ranks - 1, and at least one");
+  if (options.shuffle_buffer < 0)
+    refuse("shuffle_buffer is " + std::to_string(options.shuffle_buffer) + "; give 0 or more samples");
+  return Dataset(std::make_shared<const StreamShards>(api::expand_shards(shards), transforms, options));
+}
+
+}  // namespace millrace

@@ -1,0 +1,65 @@
+# What `cmake --install` puts below a prefix: headers, libmillrace.so and .a, the package for find_package(millrace), millrace.pc.
+# A wheel has the same, but for the archive and millrace.pc, below its folder millrace.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(component cpp)
+set(libdir ${CMAKE_INSTALL_LIBDIR})
+set(includedir ${CMAKE_INSTALL_INCLUDEDIR})
+set(links NAMELINK_COMPONENT ${component})
+if(SKBUILD)
+  set(component python)
+  set(libdir millrace/lib)
+  set(includedir millrace/include)
+  set(links NAMELINK_SKIP)
+endif()
+set(cmakedir ${libdir}/cmake/millrace)
+
+install(DIRECTORY include/millrace DESTINATION ${includedir} COMPONENT ${component} FILES_MATCHING PATTERN "*.h")
+foreach(kind IN ITEMS shared static)
+  if(TARGET millrace_${kind})
+    install(TARGETS millrace_${kind} EXPORT millrace-${kind}
+      LIBRARY DESTINATION ${libdir} COMPONENT ${component} ${links}
+      ARCHIVE DESTINATION ${libdir} COMPONENT ${component}
+      INCLUDES DESTINATION ${includedir})
+    install(EXPORT millrace-${kind} NAMESPACE millrace:: DESTINATION ${cmakedir} COMPONENT ${component})
+  endif()
+endforeach()
+
+foreach(file IN ITEMS millraceConfig millrace-externals)
+  configure_package_config_file(src/cmake/${file}.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/package/${file}.cmake
+    INSTALL_DESTINATION ${cmakedir} NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+endforeach()
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/package/millraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/package/ DESTINATION ${cmakedir} COMPONENT ${component})
+
+if(NOT SKBUILD)
+  # Found from where it lies, so that the prefix may be moved.
+  if(IS_ABSOLUTE ${libdir})
+    set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+  else()
+    file(RELATIVE_PATH up /${libdir}/pkgconfig /)
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(pc_prefix "\${pcfiledir}/${up}")
+  endif()
+  set(pc_libdir "\${prefix}/${libdir}")
+  set(pc_includedir "\${prefix}/${includedir}")
+  if(IS_ABSOLUTE ${libdir})
+    set(pc_libdir ${libdir})
+  endif()
+  if(IS_ABSOLUTE ${includedir})
+    set(pc_includedir ${includedir})
+  endif()
+  set(private .private)  # what a program names only if it links the archive: `pkg-config --static`
+  if(NOT MILLRACE_SHARED)
+    set(private "")
+  endif()
+  list(TRANSFORM CMAKE_DL_LIBS PREPEND -l OUTPUT_VARIABLE dl)
+  set(pc_libraries "-lstdc++ -lm -pthread ${dl}")
+  if(MILLRACE_HAVE_CUDA)
+    get_target_property(runtime CUDA::cudart_static IMPORTED_LOCATION)
+    set(pc_libraries "${runtime} ${pc_libraries} -lrt")
+  endif()
+  configure_file(src/cmake/millrace.pc.in ${CMAKE_CURRENT_BINARY_DIR}/millrace.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/millrace.pc DESTINATION ${libdir}/pkgconfig COMPONENT ${component})
+endif()

@@ -1,0 +1,157 @@
+"""The C++ library's token windows, packed documents and indexed shards give what Python's give: the same
+samples in the same order, byte for byte, and states that cross over in both directions at every batch.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import millrace
+import numpy as np
+import pytest
+import torch
+from millrace import _core, transforms
+from millrace.datasets import PackedSequences, Tokens, WebDataset
+from PIL import Image
+
+PROGRAM = Path(__file__).parents[2] / "build/dev/tests/cpp/api/api_states"
+SAMPLES, SEED = 23, 1234567890123456789
+KINDS = ["windows", "packed", "shards"]
+
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="the C++ tests are not built (build/dev)")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("cpp_datasets")
+    rng = np.random.default_rng(1)
+    rng.integers(0, 50000, 1000, dtype=np.uint16).tofile(root / "ids.bin")
+    for shard in range(2):
+        with tarfile.open(root / f"s-{shard:02}.tar", "w") as tar:
+            for label in range(shard * 12, min(SAMPLES, shard * 12 + 12)):
+                picture = Image.fromarray(rng.integers(0, 255, (6, 5, 3), dtype=np.uint8))
+                content = io.BytesIO()
+                picture.resize((40 + label, 60 - label), Image.Resampling.BICUBIC).save(content, "JPEG")
+                for suffix, data in (("jpg", content.getvalue()), ("cls", b"%d" % label)):
+                    info = tarfile.TarInfo(f"{label:03}.{suffix}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+    return root
+
+
+def data_of(kind: str, folder: Path) -> str:
+    return f"{kind}:{folder}/{'s-{00..01}.tar' if kind == 'shards' else 'ids.bin'}"
+
+
+def dataset_of(data: str) -> Any:
+    """states_program.cpp has the same."""
+    kind, _, path = data.partition(":")
+    if kind == "windows":
+        return Tokens([path, path], 16, "uint16", 13, max_token=49999)
+    if kind == "packed":
+        offsets = [0]
+        while offsets[-1] + (len(offsets) - 1) % 29 <= 1000:
+            offsets.append(offsets[-1] + (len(offsets) - 1) % 29)
+        tokens = np.memmap(path, np.uint16, "r")
+        options: Any = {"pad_id": 7, "ignore_index": -1, "document_ids": True, "seed": 5}
+        return PackedSequences((tokens, offsets), 32, separator=50000, **options)
+    chain = [
+        transforms.RandomResizedCrop(24),
+        transforms.RandomHorizontalFlip(),
+        transforms.ToTensor(),
+    ]
+    shards = WebDataset(path, shardshuffle=False).decode("pil").to_tuple("jpg;jpeg;png;webp", "cls")
+    return shards.map_tuple(transforms.Compose(chain)).indexed()
+
+
+def loader_of(data: str, threads: int) -> millrace.DataLoader[Any]:
+    return millrace.DataLoader(
+        dataset_of(data),
+        batch_size=4,
+        shuffle=True,
+        num_workers=threads,
+        generator=torch.Generator().manual_seed(SEED),
+        native="require",
+    )
+
+
+def sums(batch: Any) -> list[int]:
+    tensors = batch.values() if isinstance(batch, dict) else batch
+    return [crc32(tensor.contiguous().numpy().tobytes()) for tensor in tensors]
+
+
+def epoch_of(loader: millrace.DataLoader[Any], number: int) -> Any:
+    if hasattr(loader.dataset, "set_epoch"):
+        loader.dataset.set_epoch(number)
+    return iter(loader)
+
+
+def run_in_python(data: str, threads: int) -> tuple[list[list[int]], list[Any]]:
+    """The sums of two epochs' batches, and the states behind each batch, with the epoch's number."""
+    loader = loader_of(data, threads)
+    batches, states = [], []
+    for number in range(2):
+        for batch in epoch_of(loader, number):
+            batches.append(sums(batch))
+            states.append((number, loader.state_dict()))
+    return batches, states
+
+
+def program(*arguments: object, lines: str = "") -> list[Any]:
+    run = subprocess.run(
+        [PROGRAM, *map(str, arguments)], input=lines, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("threads", [0, 1, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_are_pythons(kind: str, threads: int, folder: Path) -> None:
+    data = data_of(kind, folder)
+    ours = [line["batch"]["sums"] for line in program(data, "shuffle", threads) if "batch" in line]
+    batches, _ = run_in_python(data, threads)
+    assert len(batches) > 10
+    assert ours == batches
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_cross_over_at_every_batch(kind: str, threads: int, folder: Path) -> None:
+    data = data_of(kind, folder)
+    batches, states = run_in_python(data, threads)
+    each = len(batches) // 2
+    lines = "".join(json.dumps(state) + "\n" for _, state in states)
+    for at, (there, (number, _)) in enumerate(
+        zip(program(data, "shuffle", 2 - threads, "resume", lines=lines), states, strict=True), 1
+    ):
+        rest = [batch["sums"] for batch in there[0]]
+        assert rest == batches[at : (number + 1) * each]
+        if number == 0:
+            assert [batch["sums"] for batch in there[1]] == batches[each:]
+    ours = [line for line in program(data, "shuffle", threads) if "batch" in line]
+    for at, line in enumerate(ours, 1):
+        number = (at - 1) // each
+        loader = loader_of(data, 2 - threads)
+        loader.load_state_dict(line["state"])
+        assert [sums(batch) for batch in epoch_of(loader, number)] == batches[at : (number + 1) * each]
+
+
+def test_an_index_beside_its_shard_is_of_that_very_shard(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s-00.tar"
+    path.write_bytes((folder / "s-01.tar").read_bytes())
+    data = f"shards:{path}"
+    expected = [line["batch"] for line in program(data, "in_order", 0) if "batch" in line]
+    _core.TarIndex.build(str(path)).save(str(path) + ".index")
+    assert [line["batch"] for line in program(data, "in_order", 0) if "batch" in line] == expected
+    for other in (b"damaged", (folder / "s-00.tar").read_bytes()[:600]):
+        Path(f"{path}.index").write_bytes(other)
+        assert [line["batch"] for line in program(data, "in_order", 0) if "batch" in line] == expected
+    _core.TarIndex.build(str(folder / "s-00.tar")).save(str(path) + ".index")
+    assert [line["batch"] for line in program(data, "in_order", 0) if "batch" in line] == expected
