@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ TEST_P(StreamedCopy, EveryLengthAndAlignment) {
         std::vector<uint8_t> in(shift + size);  // exactly: the address sanitizer sees any read outside
         for (uint8_t& byte : in) byte = static_cast<uint8_t>(random());
         std::vector<uint8_t> got(gap + size + 8, 0xAA), expected = got;
-        std::memcpy(expected.data() + gap, in.data() + shift, size);
+        std::copy(in.begin() + shift, in.end(), expected.begin() + gap);
         streamed_copy(in.data() + shift, size, got.data() + gap);
         ASSERT_EQ(got, expected) << size << " " << shift << " " << gap;
       }
