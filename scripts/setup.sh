@@ -8,32 +8,29 @@
 # TORCHVISION=...     the same for torchvision; "none" leaves it out. Without it, the build that fits torch, if there is one: PyPI's
 #                     expects a torch with CUDA, and beside the CPU build of torch `import torchvision` fails. "any": else PyPI's,
 #                     whose transforms the tests can use all the same (benchmarks/loaders/_torchvision.py)
-# CLIENTS=1           also the frameworks that tests/clients drives millrace with, nginx and an S3 server for the tests of
-#                     stores, Chromium for those of pages, Clang for those of C++ headers, what builds the documentation and
-#                     runs notebooks, and the libraries of formats that millrace reads through them or is compared
-#                     with (Parquet, HDF5, Zarr, tokenizers, ...); without
-#                     them these tests are skipped
+# CLIENTS=1           all of tests/requirements.lock: also the frameworks that tests/clients drives millrace with, libraries of
+#                     formats, what builds the documentation, an S3 server; and nginx, Chromium for the tests of pages, Clang for
+#                     those of C++ headers. Without them these tests are skipped
+#
+# Every version but torch's and torchvision's is that of tests/requirements.lock.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tested_torch=2.13.0
 oldest_torch=2.11
 cpu_wheels=https://download.pytorch.org/whl/cpu
-python_packages="numpy pillow pybind11 scikit-build-core"
-test_packages="pytest pytest-xdist hypothesis psutil"
-client_packages="lightning accelerate transformers timm torchdata webdataset datasets moto[server] ray rich prometheus-client"
-notebook_packages="nbclient nbformat ipykernel"
-format_packages="pyarrow h5py zarr tensorstore tokenizers xarray dask[array] polars duckdb matplotlib"
-picture_packages="opencv-python-headless albumentations lmdb imageio"
+# Of tests/requirements.lock, what is installed in any case.
+needed_packages="numpy pillow pybind11 scikit-build-core pytest pytest-xdist hypothesis psutil"
 photo_packages="scikit-image scikit-learn"  # only their sample photos are used, so without what they depend on
 store_packages="obstore"                    # what it depends on comes with torch
+lock=tests/requirements.lock
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 stop() { printf '\nset-up stopped: %s\n' "$*" >&2; exit 1; }
 
 # ---------------------------------------------------------------- is there anything to do?
 stamp=.venv/millrace-setup
-wanted="$(cksum < scripts/setup.sh) PYTHON=${PYTHON:-} TORCH=${TORCH:-} TORCHVISION=${TORCHVISION:-} CLIENTS=${CLIENTS:-}"
+wanted="$(cat scripts/setup.sh $lock | cksum) PYTHON=${PYTHON:-} TORCH=${TORCH:-} TORCHVISION=${TORCHVISION:-} CLIENTS=${CLIENTS:-}"
 if [ -x .venv/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$wanted" ]; then exit 0; fi
 
 # ---------------------------------------------------------------- system packages
@@ -82,19 +79,20 @@ stop_for_old_python() {
 find_python
 stop_for_old_python
 missing=$(missing_system_packages)
-if [ -n "$missing" ]; then
-  packages=$(echo "$missing" | cut -d: -f1 | tr '\n' ' ')
-  as_root=""
+# apt_install PACKAGES: fails where they cannot be had.
+apt_install() {
+  local as_root=""
+  command -v apt-get > /dev/null || return 1
   if [ "$(id -u)" != 0 ]; then
-    if sudo -n true 2> /dev/null || { [ -t 0 ] && command -v sudo > /dev/null; }; then as_root=sudo; else as_root=none; fi
+    if sudo -n true 2> /dev/null || { [ -t 0 ] && command -v sudo > /dev/null; }; then as_root=sudo; else return 1; fi
   fi
-  if command -v apt-get > /dev/null && [ "$as_root" != none ]; then
-    say "installing system packages: $packages"
-    $as_root apt-get update -qq || echo "(apt-get update failed; trying with the lists there are)"
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages > /dev/null ||
-      stop "apt-get could not install: $packages"
-    missing=$(missing_system_packages)
-  fi
+  say "installing system packages: $1"
+  $as_root apt-get update -qq || echo "(apt-get update failed; trying with the lists there are)"
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $1 > /dev/null
+}
+if [ -n "$missing" ]; then
+  apt_install "$(echo "$missing" | cut -d: -f1 | tr '\n' ' ')" || true
+  missing=$(missing_system_packages)
 fi
 if [ -n "$missing" ]; then
   echo "These are missing (package name on Debian and Ubuntu: what it is):" >&2
@@ -103,6 +101,17 @@ if [ -n "$missing" ]; then
 fi
 find_python
 stop_for_old_python  # what apt-get brought may be old, too
+
+# A program that tests or builds use where it is, and the packages that bring it.
+helpful=""
+wish() { command -v "$1" > /dev/null || [ -x "/usr/sbin/$1" ] || helpful="$helpful ${*:2}"; }
+wish ccache ccache
+if [ "${CLIENTS:-}" = 1 ]; then
+  wish nginx nginx-light
+  wish chromium chromium fonts-dejavu-core
+  wish clang++ clang
+fi
+[ -z "$helpful" ] || apt_install "${helpful# }" 2> /dev/null || echo "    not to be had: builds are slower, or tests are skipped"
 
 # ---------------------------------------------------------------- the virtual environment
 torch_is_usable="
@@ -144,7 +153,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 for name in sys.argv[1:]:
     try:
-        version(name.partition("[")[0])
+        version(name)
     except PackageNotFoundError:
         print(name, end=" ")
 PY
@@ -157,8 +166,8 @@ if ! "$venv" -c "$torch_is_usable" 2> /dev/null; then
     pip_install $TORCH || stop "pip could not install TORCH='$TORCH'"
   else
     # The CPU build has no place of its own on PyPI, where the same version is several GB of CUDA: ask for it by name first.
-    pip_install -q "torch==$tested_torch+cpu" 2> /dev/null ||
-      pip_install "torch==$tested_torch+cpu" --extra-index-url "$cpu_wheels" ||
+    pip_install -q -c $lock "torch==$tested_torch+cpu" 2> /dev/null ||
+      pip_install -c $lock "torch==$tested_torch+cpu" --extra-index-url "$cpu_wheels" ||
       { say "the CPU build cannot be had; taking PyPI's"; pip_install "torch==$tested_torch"; } ||
       stop "pip could not install torch $tested_torch; install any torch from $oldest_torch on and run the same command again"
   fi
@@ -167,10 +176,10 @@ fi
 build_tools=""
 command -v cmake > /dev/null || build_tools="cmake"
 command -v ninja > /dev/null || build_tools="$build_tools ninja"
-required=$(not_installed $python_packages $test_packages $build_tools)
+required=$(not_installed $needed_packages $build_tools)
 if [ -n "$required" ]; then
   say "installing Python packages: $required"
-  pip_install -q $required || stop "pip could not install: $required"
+  pip_install -q -c $lock $required || stop "pip could not install: $required"
 fi
 
 # torchvision is what the tests compare with; each torch release has exactly one, which has its patch level, too.
@@ -201,48 +210,30 @@ print("torchvision==0.%d" % (int(minor) + 15), patch, build)')
   pip_install -q --no-deps "$release.*" || echo "    not to be had: what compares with it will be skipped"
 }
 install_torchvision
-for optional in $photo_packages $store_packages; do
-  [ -n "$(not_installed "${optional%%==*}")" ] || continue
-  say "installing $optional (without its dependencies)"
-  pip_install -q --no-deps "$optional" || echo "    not to be had: what compares with it will be skipped"
-done
+optional=$(not_installed $photo_packages $store_packages)
+if [ -n "$optional" ]; then
+  say "installing $optional (without their dependencies)"
+  pip_install -q --no-deps -c $lock $optional || echo "    not to be had: what compares with them will be skipped"
+fi
 if [ "${CLIENTS:-}" = 1 ]; then
-  # What they depend on comes too, but never another torch: pip is held to the versions that are there.
-  "$venv" - > .venv/installed-versions.txt <<'PY'
-from importlib.metadata import PackageNotFoundError, version
-for name in ("torch", "torchvision", "numpy", "pillow"):
-    try:
-        print(f"{name}=={version(name)}")
-    except PackageNotFoundError:
-        pass
-PY
-  for client in $client_packages $format_packages $picture_packages $notebook_packages; do
-    [ -n "$(not_installed "$client")" ] || continue
-    if [ "$client" = timm ] && [ -n "$(not_installed torchvision)" ]; then  # it would bring PyPI's torchvision
-      echo "    timm needs torchvision: its tests will be skipped"
-      continue
-    fi
-    say "installing $client"
-    pip_install -q --prefer-binary --constraint .venv/installed-versions.txt "$client" ||
-      echo "    not to be had: its tests will be skipped"
-  done
-  if [ -n "$(not_installed mkdocs mkdocs-material)" ]; then
-    say "installing what builds the documentation"
-    pip_install -q -r docs/requirements.txt || echo "    not to be had: its tests will be skipped"
+  say "installing $lock"
+  all=.venv/requirements.txt
+  cp $lock $all
+  if [ -n "$(not_installed torchvision)" ]; then
+    echo "    timm needs torchvision: its tests will be skipped"
+    sed -i '/^timm==/d' $all
   fi
-  # The command that tests look for, and the packages that bring it.
-  install_program() {
-    if command -v "$1" > /dev/null || [ -x "/usr/sbin/$1" ] || ! command -v apt-get > /dev/null; then return; fi
-    say "installing $1"
-    as_root=""
-    if [ "$(id -u)" != 0 ]; then as_root="sudo -n"; fi
-    $as_root apt-get update -qq > /dev/null 2>&1 || true
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${@:2}" \
-      > /dev/null 2>&1 || echo "    not to be had: its tests will be skipped"
+  # The lock has all that is needed, so nobody has to find out again, and nobody asks for another torch.
+  pip_install -q -c $lock uv 2> /dev/null || true
+  "$venv" -m uv pip install --quiet --python "$venv" --no-deps -r $all || pip_install -q --no-deps -r $all || {
+    echo "    not all of them can be had; taking them one by one"
+    grep -v '^#' $all | while read -r package; do
+      pip_install -q --no-deps "$package" < /dev/null || echo "    not to be had: $package"
+    done
   }
-  install_program nginx nginx-light
-  install_program chromium chromium fonts-dejavu-core
-  install_program clang++ clang
+fi
+if git rev-parse --git-dir > /dev/null 2>&1 && [ -z "$(git config core.hooksPath)" ]; then
+  git config core.hooksPath scripts/hooks  # formats mend themselves at each commit
 fi
 echo "$wanted" > $stamp
 say "set-up complete: $("$venv" -c 'import sys, torch; print("Python", sys.version.split()[0] + ", torch", torch.__version__)')"

@@ -2,7 +2,8 @@
 function(millrace_flags target)
   # Pillow's and torch's arithmetic is reproduced to the bit: no silent fused multiply-adds, on the GPU neither.
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -ffp-contract=off>
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -ffp-contract=off
+      -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>  # the same object in every folder
     $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false -Xcompiler=-Wall,-Wno-unknown-pragmas,-ffp-contract=off>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # False alarms on std::string's operator+ (GCC bug 105651).
@@ -63,8 +64,7 @@ function(millrace_test name)
   foreach(module IN LISTS arg_USES)
     target_link_libraries(${name} PRIVATE millrace_${module})
   endforeach()
-  target_link_libraries(${name} PRIVATE ${arg_LINKS} GTest::gtest_main Threads::Threads)
+  target_link_libraries(${name} PRIVATE ${arg_LINKS} millrace_test_data GTest::gtest_main Threads::Threads)
   target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)  # nobody waits for a test's own code
-  target_compile_definitions(${name} PRIVATE MILLRACE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST)
 endfunction()

@@ -14,6 +14,7 @@ from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageFilter
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]

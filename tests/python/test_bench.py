@@ -24,6 +24,8 @@ from millrace._tools.bench.search import NothingMeasured
 from millrace._tools.bench.targets import Target
 from torch.utils.data import DataLoader, TensorDataset
 
+pytestmark = pytest.mark.slow
+
 DATASETS = """
     import os, signal, time
     import torch

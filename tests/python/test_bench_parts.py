@@ -20,6 +20,8 @@ from millrace._tools.bench.survey import probe
 from millrace._tools.bench.targets import Source, Target, source_of
 from torch.utils.data import DataLoader, TensorDataset
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_slow_first_sample_is_no_slow_dataset():
     class Opens(list):

@@ -11,6 +11,8 @@ from millrace._tools.bench.measurements import Progress
 from millrace._tools.bench.result import BenchResult
 from millrace._tools.bench.search import DatasetFails, NothingMeasured, Search
 
+pytestmark = pytest.mark.slow
+
 FACTS = {
     "type": "Made",
     "iterable": False,

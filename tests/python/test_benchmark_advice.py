@@ -16,7 +16,7 @@ from pictures import make_jpeg_folder  # noqa: E402
 
 from benchmarks import advice as bench  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
 def test_all_is_measured(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.arrays_on_disk import ArrayScenario, check, measure, table, values  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SMALL = ArrayScenario("hdf5_gzip", rows=200, chunk=16, batch=32, limit=64, row=(2, 3))
 
 

@@ -18,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.autotune import SCENARIOS, check, check_budget, grid, in_memory, make, measure, table  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SMALL = dataclasses.replace(
     SCENARIOS["rows"], dataset=in_memory(lambda: TensorDataset(torch.rand(64, 4))), batch=8
 )

@@ -14,6 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import codecs as bench  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture()
 def photos(tmp_path: Path) -> str:

@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import cpp_library  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 EPOCH = {"rows": 10, "batches": 2, "content": [1, 2], "row_content": 3, "mean": 0.0, "std": 1.0}
 

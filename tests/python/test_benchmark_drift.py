@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.drift import DriftScenario, check, measure, table  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "name, samples, batch", [("pictures", 80, 16), ("rows", 4_000, 64), ("tokens", 2_000, 8)]

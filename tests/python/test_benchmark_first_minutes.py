@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import first_minutes  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def test_steps_are_timed_and_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     out = tmp_path / "results" / "first.jsonl"

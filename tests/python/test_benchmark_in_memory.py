@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.in_memory import RowScenario, check, make_data, measure, table  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SMALL = RowScenario("small", rows=600, columns=4, batch=64, limit=256)
 
 

@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import inline_steps  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("scenario", inline_steps.SCENARIOS)
 def test_each_scenario_is_measured(scenario: str) -> None:

@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.in_memory import table  # noqa: E402
 from benchmarks.jsonl import LineScenario, check, make_rows, measure  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SMALL = LineScenario("small", rows=300, words=4, floats=3, batch=64, limit=128)
 
 

@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import lazy_pictures, photo_runs  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("scenario", lazy_pictures.SCENARIOS)
 def test_each_scenario_is_measured(scenario: str, jpeg_folder: str, torchvision: object) -> None:

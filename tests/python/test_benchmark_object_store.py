@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.object_store import measure, table  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
 
 

@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import packing as bench  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def test_sides_must_hold_every_token() -> None:
     tokens, offsets = bench.documents("definitions", 50)

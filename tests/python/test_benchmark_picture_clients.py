@@ -13,7 +13,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-pytestmark = pytest.mark.usefixtures("torchvision")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("torchvision")]
 
 
 @pytest.mark.parametrize("scenario", ["csv", "masks", "boxes", "stream", "tar", "lmdb", "hugging_face"])

@@ -19,6 +19,8 @@ from benchmarks import (
     picture_datasets,  # noqa: E402
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", picture_datasets.SCENARIOS)
 def test_each_scenario_is_measured(name: str, jpeg_folder: str, torchvision: object) -> None:

@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import picture_hook  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 TIMED = [name for name in picture_hook.SCENARIOS if not name.startswith("instructions")]
 
 

@@ -18,6 +18,8 @@ from millrace import DataLoader, _core  # noqa: E402
 from benchmarks import profile  # noqa: E402
 from benchmarks.profile import ProfileScenario, check, costs, measure, short, table  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def as_before():

@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import python_workers  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def test_batches_are_the_same_only_with_the_same_values_and_types():
     batch = {"key": ["a", "b"], "jpg": [b"1", b"2"], "label": torch.tensor([1, 2])}

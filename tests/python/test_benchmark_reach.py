@@ -8,6 +8,8 @@ import pytest
 import torch
 from loader_data import torchvision_or_skip
 
+pytestmark = pytest.mark.slow
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 

@@ -16,6 +16,8 @@ from benchmarks import (
     recipes,  # noqa: E402
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", recipes.SCENARIOS)
 def test_each_recipe_is_measured(name: str, jpeg_folder: str, torchvision: object) -> None:

@@ -16,6 +16,8 @@ from millrace import samplers  # noqa: E402
 
 from benchmarks import samplers as bench  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def test_sides_must_be_equal() -> None:
     rows = range(1000)

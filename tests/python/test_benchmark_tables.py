@@ -17,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.in_memory import table  # noqa: E402
 from benchmarks.tables import TableScenario, added_up, check, make_columns, measure  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SMALL = TableScenario("zstd", rows=300, group=20, batch=32, limit=64)  # 15 row groups: two windows
 
 

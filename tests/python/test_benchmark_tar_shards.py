@@ -25,6 +25,8 @@ from benchmarks.scenarios import SCENARIOS  # noqa: E402
 from benchmarks.scenarios.imagenet import list_samples  # noqa: E402
 from benchmarks.scenarios.tars import make_folder, shards_of  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -17,6 +17,8 @@ pytest.importorskip("datasets")
 
 from benchmarks import text as bench  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def test_sides_must_be_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "VOCABULARY", 300)

@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.tokens import Scenario, check, make_data, measure, table  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SMALL = Scenario(tokens=400_000, length=32, batch=4, batches=50, limit=5)
 
 

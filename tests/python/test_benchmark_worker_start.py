@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import worker_start  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def test_both_sides_are_measured() -> None:
     records = worker_start.measure("fork small", workers=1, pairs=1, count=2)

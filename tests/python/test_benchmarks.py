@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from pictures import make_jpeg_folder
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 

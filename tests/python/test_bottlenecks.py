@@ -7,6 +7,7 @@ from bottleneck_cases import CASES, Made, run
 from millrace import _core
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from millrace import _core
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("all_kernels.py")
 X86 = ["AVX3_DL", "AVX3", "AVX2", "SSE4"]
 KINDS = {"train", "maps", "policy", "values", "tokens", "lines"}

@@ -19,6 +19,8 @@ from fault_proxy import FaultProxy
 from millrace import stores
 from millrace.stores import DiskCache
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
 
 KILLS = int(os.environ.get("MILLRACE_KILLS", "60"))

@@ -20,6 +20,8 @@ from browser import browser_or_skip, look
 from docs_site import ROOT, Site, build
 from PIL import Image
 
+pytestmark = pytest.mark.slow
+
 # Opens one page after the other in a frame, and asks for the places that their links name.
 CRAWLER = """<!doctype html><title>Crawler</title><pre id="out"></pre><iframe id="frame"></iframe><script>
 const frame = document.getElementById("frame"), out = {pages: 0, links: 0, wrong: [], searchable: 0};

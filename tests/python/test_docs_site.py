@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from docs_site import ROOT, Site, build
 
+pytestmark = pytest.mark.slow
+
 sys.path.insert(0, str(ROOT / "scripts" / "docs"))
 
 

@@ -14,6 +14,8 @@ from fault_proxy import FaultProxy
 from millrace._tools.doctor import batches, copies, disk, timing
 from pictures import jpeg_bytes, make_picture
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 
 

@@ -19,6 +19,8 @@ from millrace.__main__ import main as command_line
 from millrace._tools.doctor import batches, copies, disk
 from pictures import jpeg_bytes, make_picture
 
+pytestmark = pytest.mark.slow
+
 
 def doctor(*words, **options):
     environment = {**os.environ, **options.pop("environment", {})}

@@ -14,6 +14,8 @@ from millrace._tools.doctor.attainable import need_of, resources, tightest
 from millrace._tools.doctor.findings import LEVELS, findings
 from millrace._tools.doctor.system_files import SystemFiles
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 
 

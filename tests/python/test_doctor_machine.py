@@ -12,6 +12,8 @@ from millrace import _core
 from millrace._tools.doctor import machine as facts
 from millrace._tools.doctor.system_files import SystemFiles, cpu_list, groups
 
+pytestmark = pytest.mark.slow
+
 GIB = 1 << 30
 
 

@@ -15,6 +15,8 @@ from hypothesis.extra import numpy as hnp
 from millrace import CorruptDataError, DriftOptions, DriftProfile
 from PIL import Image
 
+pytestmark = pytest.mark.slow
+
 FLOATS = st.floats(-1e12, 1e12) | st.sampled_from([0.0, -0.0, 1e-30, np.nan, np.inf, -np.inf])
 
 

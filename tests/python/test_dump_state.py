@@ -22,6 +22,8 @@ from loader_data import make_folder, pictures
 from millrace import DataLoader
 from torch.utils.data import Dataset, TensorDataset
 
+pytestmark = pytest.mark.slow
+
 
 class Hanging(Dataset):
     """Waits at index 5 until the file is there."""

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from millrace import DataLoader, samplers
 from torch.utils.data import Dataset, DistributedSampler, TensorDataset
 
+pytestmark = pytest.mark.slow
+
 SIZE = 53
 SHARDS = [10, 20, 23]
 

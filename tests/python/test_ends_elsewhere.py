@@ -13,6 +13,8 @@ import exit_cases
 import millrace
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.alone  # the threads have a moment to leave, which is short where they get no CPU
 @pytest.mark.parametrize("kind", exit_cases.KINDS)

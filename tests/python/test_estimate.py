@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.slow
+
 properties = settings(derandomize=True, deadline=None, max_examples=200)
 step = st.floats(0.01, 1e5)
 rate = st.floats(1e-3, 1e7)

@@ -16,6 +16,8 @@ import torch
 from millrace.__main__ import main as command_line
 from millrace._tools.measured_rate import loader_of, measure, rate_of_profile, samples_in
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = ["--step-ms", "100", "--batch-size", "8"]
 MODULE = """
 import time

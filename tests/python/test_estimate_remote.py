@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from millrace.__main__ import main as command_line
 
+pytestmark = pytest.mark.slow
+
 properties = settings(derandomize=True, deadline=None, max_examples=200)
 NODES = {"cpus": 4, "node_cpus": 32, "sample_bytes": 150_528}
 GIVEN = ["--cpus", 4, "--node-cpus", 32, "--sample-bytes", 150_528]

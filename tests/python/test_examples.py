@@ -16,6 +16,8 @@ import pytest
 from pictures import make_jpeg_folder
 from PIL import Image
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 sys.path[:0] = [str(ROOT), str(EXAMPLES)]

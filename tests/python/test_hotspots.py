@@ -16,6 +16,8 @@ from millrace._profiling.hotspots import instructions
 from millrace._profiling.known_code import codes_of_transforms
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
+pytestmark = pytest.mark.slow
+
 
 def hotspot_of_call(function, dataset=None):
     """What the last call in `function`, without arguments, is taken for."""

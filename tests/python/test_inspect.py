@@ -16,6 +16,8 @@ from pictures import jpeg_bytes, make_picture
 from shard_data import write_tar
 from test_webdataset_stores import served  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 
 def picture(i):
     return jpeg_bytes(make_picture(40 + i, 30, seed=i))

@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 import millrace
+import pytest
 from millrace import _core
+
+pytestmark = pytest.mark.slow
 
 NAMES = (
     b"_ZN3c1035newStorageImplFromRefcountedDataPtr",

@@ -4,6 +4,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 # As torch's main branch has it: generic of what the dataset has and of what the loader gives.
 GENERIC_OF_TWO = """
 from typing import Generic, TypeVar

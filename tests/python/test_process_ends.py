@@ -23,7 +23,10 @@ from millrace._loader.engines import worker_end
 from process_data import Noisy, Stuck, ignore_sigterm
 from torch.utils.data import Dataset, _utils
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
+]
 
 
 def wait_until(condition, seconds=60.0):

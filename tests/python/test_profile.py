@@ -13,6 +13,7 @@ from millrace._profiling.stages import contention
 from profile_cases import CASES, Data, Sleepy, busy, check, run, slow_collate
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.alone,
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),

@@ -11,6 +11,8 @@ from millrace.__main__ import main as command_line
 from pictures import jpeg_bytes, make_picture
 from shard_data import write_tar
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset

@@ -19,6 +19,7 @@ from profile_cases import Data, Sleepy, check, in_memory, pictures, run
 from torch.utils.data import Dataset
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.alone,
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),

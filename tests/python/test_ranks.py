@@ -16,6 +16,8 @@ from millrace import DataLoader, samplers
 from ranks_script import BATCH, CUT, SIZE, Squares
 from torch.utils.data import DistributedSampler, IterableDataset
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("ranks_script.py")
 
 

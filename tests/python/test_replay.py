@@ -20,6 +20,8 @@ from stream_cases import FIXED, RANDOM, images, stream
 from test_resume import DATA, ENGINES, ORDERS, Counting, Stateless
 from torch.utils.data import Dataset, DistributedSampler, RandomSampler, Subset, TensorDataset
 
+pytestmark = pytest.mark.slow
+
 # ---------------------------------------------------------------- orders and engines
 
 

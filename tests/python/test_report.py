@@ -16,6 +16,8 @@ from millrace._tools.report.summary import CONSUMER, step_times
 from millrace._tools.report.trace import trace_events
 from profile_fixture import profile
 
+pytestmark = pytest.mark.slow
+
 ODD = {
     "no profile": {},
     "no steps": profile(0),

@@ -16,6 +16,8 @@ from millrace._tools.report import svg
 from millrace._tools.report.page import Page, pre, table
 from millrace._tools.report.scales import Axis, Scale, amount, round_ticks
 
+pytestmark = pytest.mark.slow
+
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "a</text><script>alert(1)</script>\"'&"
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False)

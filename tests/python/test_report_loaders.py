@@ -18,6 +18,8 @@ from millrace._tools.report.summary import Summary
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 
+pytestmark = pytest.mark.slow
+
 
 class Slow(torch.utils.data.Dataset):
     def __len__(self) -> int:

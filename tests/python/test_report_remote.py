@@ -1,8 +1,11 @@
 """A report of a loader with remote workers says who made what."""
 
 import millrace
+import pytest
 import torch
 from millrace._tools.report.report import Report
+
+pytestmark = pytest.mark.slow
 
 NODE = {
     "batches": 4,

@@ -11,6 +11,8 @@ import pytest
 import torch
 from millrace.__main__ import main as command_line
 
+pytestmark = pytest.mark.slow
+
 REPORT = """
     import json, os, pickle, sys
     from torch.utils.data import DataLoader

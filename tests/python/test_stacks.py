@@ -18,6 +18,7 @@ from millrace._profiling import hotspots, stacks
 from torch.utils.data import Dataset, IterableDataset
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]

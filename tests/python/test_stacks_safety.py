@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from millrace import _core
 
-pytestmark = pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0")]
 
 
 def run(script, **environment):

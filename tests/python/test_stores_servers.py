@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from millrace import CorruptDataError, stores
 
+pytestmark = pytest.mark.slow
+
 obstore = pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
 
 MIB = 1 << 20

@@ -14,6 +14,8 @@ from millrace import _core
 from millrace._loader.tuning.budget import CpuUse
 from torch.utils.data import Dataset
 
+pytestmark = pytest.mark.slow
+
 AUTO = {"num_workers": "auto", "prefetch_factor": "auto"}
 counted = pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0")
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from millrace._loader.engines import channel, worker_end
 
+pytestmark = pytest.mark.slow
+
 
 def run(folder: Path, script: str, *arguments: str) -> dict:
     path = folder / "training.py"

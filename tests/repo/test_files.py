@@ -16,7 +16,6 @@ ROOT_FILES = [
         "pyproject.toml",
         "LICENSE",
         "mkdocs.yml",
-        ".pre-commit-config.yaml",
     )
 ] + TOP_PAGES
 MAX_LINES, MAX_HEADER_LINES, MAX_COLUMNS = 400, 250, 140

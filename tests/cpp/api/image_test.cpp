@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "../scratch_folder.h"
+#include "../test_data.h"
 #include "errors_of.h"
 #include "millrace/image_folder.h"
 #include "millrace/loader.h"
@@ -17,7 +18,7 @@ const Transforms kChain{Resize{20, 24}, ToTensor{}};
 
 // root/a, root/b with two copies each of a picture of the test data.
 void make_root(const ScratchFolder& folder) {
-  const std::string picture = std::string(MILLRACE_TEST_DATA) + "/jpeg/422_q90.jpg";
+  const std::filesystem::path picture = test_data("jpeg/422_q90.jpg");
   ASSERT_TRUE(std::filesystem::exists(picture));
   for (const char* name : {"root/b/2.jpg", "root/a/1.JPG", "root/a/0.jpg", "root/b/1.jpg"}) {
     const std::string to = folder.write(name);

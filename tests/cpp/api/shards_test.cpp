@@ -8,6 +8,7 @@
 #include <set>
 
 #include "../scratch_folder.h"
+#include "../test_data.h"
 #include "errors_of.h"
 #include "millrace/loader.h"
 #include "millrace/shards.h"
@@ -19,7 +20,7 @@ namespace {
 const Transforms kSmall{Resize{8, 8}, ToTensor{}};
 
 std::string picture() {
-  std::ifstream file(std::string(MILLRACE_TEST_DATA) + "/jpeg/422_q90.jpg", std::ios::binary);
+  std::ifstream file(test_data("jpeg/422_q90.jpg"), std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(file), {}};
   EXPECT_FALSE(bytes.empty());
   return bytes;

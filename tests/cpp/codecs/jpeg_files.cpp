@@ -9,6 +9,7 @@
 
 #include <jpeglib.h>
 
+#include "../test_data.h"
 #include "base/simd_targets.h"
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
@@ -16,7 +17,7 @@
 namespace millrace::codecs::test {
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path(MILLRACE_TEST_DATA) / "jpeg";
+const std::filesystem::path kFolder = test_data("jpeg");
 
 struct Failure {
   jpeg_error_mgr errors;

@@ -10,14 +10,12 @@
 
 namespace millrace::codecs {
 
-std::filesystem::path test::test_data() { return MILLRACE_TEST_DATA; }
-
 namespace {
 
 using test::Bytes;
 using test::Picture;
 
-Bytes data_file(const std::string& name) { return test::read_bytes(test::test_data() / name); }
+Bytes data_file(const std::string& name) { return test::read_bytes(test_data(name)); }
 
 // All regions of the width and height given, or of all where 0.
 void check_regions(const Bytes& bytes, const std::string& name) {

@@ -12,18 +12,17 @@
 
 #include <gtest/gtest.h>
 
+#include "../test_data.h"
 #include "codecs/picture_decoder.h"
 #include "jpeg_files.h"
 #include "millrace/error.h"
 
 namespace millrace::codecs::test {
 
-std::filesystem::path test_data();  // tests/data
-
 // All files of a folder of tests/data, sorted.
 inline std::vector<std::filesystem::path> data_files(const std::string& folder) {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(test_data() / folder))
+  for (const auto& entry : std::filesystem::directory_iterator(test_data(folder)))
     paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   EXPECT_GT(paths.size(), 5u);

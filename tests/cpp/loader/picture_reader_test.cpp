@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "loader/picture_reader.h"
+#include "../test_data.h"
 #include "millrace/error.h"
 
 namespace millrace::loader {
@@ -14,7 +15,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 
 Bytes data_file(const std::string& name) {
-  std::ifstream file(std::string(MILLRACE_TEST_DATA) + "/" + name, std::ios::binary);
+  std::ifstream file(test_data(name), std::ios::binary);
   EXPECT_TRUE(file) << name;
   return Bytes(std::istreambuf_iterator<char>(file), {});
 }

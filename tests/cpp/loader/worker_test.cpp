@@ -10,6 +10,7 @@
 #include <string>
 
 #include "../scratch_folder.h"
+#include "../test_data.h"
 #include "codecs/jpeg_decoder.h"
 #include "loader/data_loader.h"
 #include "millrace/error.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr std::string_view kMagic = "P6 not a JPEG ";
 
 std::string test_jpeg(const std::string& name) {
-  std::ifstream file(std::string(MILLRACE_TEST_DATA) + "/jpeg/" + name + ".jpg", std::ios::binary);
+  std::ifstream file(test_data("jpeg/" + name + ".jpg"), std::ios::binary);
   EXPECT_TRUE(file) << name;
   return {std::istreambuf_iterator<char>(file), {}};
 }

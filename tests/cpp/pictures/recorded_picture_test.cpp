@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../test_data.h"
 #include "millrace/error.h"
 
 namespace millrace::pictures {
@@ -22,7 +23,7 @@ using Layout = RecordedPicture::Layout;
 using transforms::BoxResize;
 
 std::shared_ptr<const Bytes> file(const std::string& name) {
-  std::ifstream stream(std::filesystem::path(MILLRACE_TEST_DATA) / name, std::ios::binary);
+  std::ifstream stream(test_data(name), std::ios::binary);
   auto bytes =
       std::make_shared<Bytes>(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
   EXPECT_FALSE(bytes->empty()) << name;
@@ -164,8 +165,7 @@ TEST(RecordedPicture, FilesThatPillowMayRefuseAreNotTaken) {
 TEST(RecordedPicture, WhatShowsItsDamageLateIsDecodedWhenItIsOpened) {
   const auto bytes = file("jpeg/420_q75.jpg");
   EXPECT_EQ(open(bytes)->renders(), 0);
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(MILLRACE_TEST_DATA) / "png")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test_data("png"))) {
     const auto png = file("png/" + entry.path().filename().string());
     const auto picture = open(png);
     if (!picture) continue;
