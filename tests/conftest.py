@@ -1,5 +1,5 @@
-"""Tests marked `alone` run while no other test does (pytest -n 2), and again when their claim failed. And
-gc.collect() as all tests have it.
+"""Tests marked `alone` run while no other test does (pytest -n 2), and again when a number that they measured
+was too small or too large. And gc.collect() as all tests have it.
 
 Two files and the kernel's locks: a test holds `turns`, shared with the others or, marked `alone`, by itself.
 Who waits for it holds `gate`, which everybody passes first, so those that share it cannot keep out for ever
@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import gc
 import os
+import re
 import time
 import weakref
 from collections.abc import Iterator
@@ -92,6 +93,19 @@ def patient_collect(generation: int = 2, most_s: float = 10.0) -> int:
 pythons_collect, gc.collect = gc.collect, patient_collect
 
 
+# How pytest tells of a number that is out of bounds: "assert 0.3 < 0.1", "assert (2.0 * 0.9) <= 1.5".
+OUT_OF_BOUNDS = re.compile(r"^(?:AssertionError: )?assert [^\n]*\d[^\n]* [<>]=? [^\n]*\d", re.MULTILINE)
+QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
+
+
+def measured_too_much(report: pytest.TestReport) -> bool:
+    """A failed test may be run again only for that: a signal, a hang, a wrong value or an error never is."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if report.when != "call" or crash is None:
+        return False
+    return OUT_OF_BOUNDS.search(QUOTED.sub("", crash.message)) is not None
+
+
 class Again:
     """Other programs slow a machine down, too, which is no fault of what is tested: a test marked `alone` may
     fail twice. Only its body may: fixtures claim nothing about time.
@@ -105,10 +119,9 @@ class Again:
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         for _ in range(MOST_RUNS - 1):
             failed = [report for report in reports if report.failed]
-            if [report.when for report in failed] != ["call"]:
+            if len(failed) != 1 or not measured_too_much(failed[0]):
                 break
-            crash = getattr(failed[0].longrepr, "reprcrash", None)
-            item.user_properties.append((AGAIN, crash.message.split("\n")[0] if crash else ""))
+            item.user_properties.append((AGAIN, failed[0].longrepr.reprcrash.message.split("\n")[0]))
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)

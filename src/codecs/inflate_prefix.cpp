@@ -1,6 +1,7 @@
 #include "codecs/inflate_prefix.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <vector>
 
@@ -36,9 +37,13 @@ bool prefix_is_right(libdeflate_decompressor* decompressor, int level) {
 }
 
 bool keeps_prefix(libdeflate_decompressor* decompressor) {
-  static const bool keeps = prefix_is_right(decompressor, 0) && prefix_is_right(decompressor, 1) &&
-                            prefix_is_right(decompressor, 9);
-  return keeps;
+  // Not a static of its own: a child forked while a thread initialises it would wait for that thread for
+  // ever.
+  static std::atomic<int> known{-1};
+  if (known < 0)
+    known = prefix_is_right(decompressor, 0) && prefix_is_right(decompressor, 1) &&
+            prefix_is_right(decompressor, 9);
+  return known > 0;
 }
 
 }  // namespace

@@ -115,8 +115,7 @@ uint32_t crc32c_portable(uint32_t before, std::span<const uint8_t> bytes) noexce
 
 uint32_t crc32c(uint32_t before, std::span<const uint8_t> bytes) noexcept {
 #if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2");
-  if (has_instruction) return crc32c_sse42(before, bytes);
+  if (__builtin_cpu_supports("sse4.2")) return crc32c_sse42(before, bytes);
 #endif
   return crc32c_portable(before, bytes);
 }

@@ -13,46 +13,41 @@
 namespace millrace::io {
 namespace {
 
-// Descriptors of all locks of this process. Never destroyed: a lock may end after static objects have.
 struct Held {
   std::mutex mutex;  // held across fork(), so that the child finds the set whole
   std::unordered_set<int> fds;
 };
 
-Held& held() {
-  static Held* const all = [] {
-    auto* const made = new Held;
-    pthread_atfork([] { held().mutex.lock(); }, [] { held().mutex.unlock(); },
-                   [] {
-                     for (const int fd : held().fds) ::close(fd);
-                     held().fds.clear();
-                     held().mutex.unlock();
-                   });
-    return made;
-  }();
-  return *all;
-}
+// Descriptors of all locks of this process. Never destroyed: a lock may end after static objects have. Made
+// when the library is loaded, not at first use: a child forked while a thread is at its first use would wait
+// for that thread's initialisation for ever.
+Held& held = *new Held;
+
+[[maybe_unused]] const int at_forks = pthread_atfork([] { held.mutex.lock(); }, [] { held.mutex.unlock(); },
+                                                     [] {
+                                                       for (const int fd : held.fds) ::close(fd);
+                                                       held.fds.clear();
+                                                       held.mutex.unlock();
+                                                     });
 
 }  // namespace
 
 EntryLock::EntryLock(const std::string& map_path) : generation_(core::fork_generation()) {
-  Held& all = held();
-  const std::lock_guard lock(all.mutex);  // opened and known at once, whoever forks when
+  const std::lock_guard lock(held.mutex);  // opened and known at once, whoever forks when
   const int fd = ::open(map_path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return;
   if (::flock(fd, LOCK_SH | LOCK_NB) != 0) {
     ::close(fd);
     return;
   }
-  all.fds.insert(fd);
+  held.fds.insert(fd);
   fd_ = fd;
 }
 
 EntryLock::~EntryLock() {
   if (!is_held() || in_child()) return;
-  Held& all = held();
-  const std::lock_guard lock(all.mutex);
-  all.fds.erase(fd_);
+  const std::lock_guard lock(held.mutex);
+  held.fds.erase(fd_);
   ::flock(fd_, LOCK_UN);  // a child that is being forked may have the descriptor still
   ::close(fd_);
 }

@@ -24,23 +24,21 @@ constexpr int64_t kWindowBytes = 256ll << 20;  // of the file, looked at in one 
 
 int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
 
-// Of the kernel, so all containers of a machine have the same. Empty: cannot be told.
-const std::string& boot_id() {
-  static const std::string id = [] {
-    char text[kBootBytes];
-    const int fd = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t got = fd < 0 ? -1 : ::read(fd, text, sizeof text);
-    if (fd >= 0) ::close(fd);
-    return got == sizeof text ? std::string(text, sizeof text) : std::string();
-  }();
-  return id;
-}
+// Of the kernel, so all containers of a machine have the same. Empty: cannot be told. Read when the library
+// is loaded: a child forked while a thread is at its first use would wait for that thread for ever.
+const std::string& boot_id = *new std::string([] {
+  char text[kBootBytes];
+  const int fd = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  const ssize_t got = fd < 0 ? -1 : ::read(fd, text, sizeof text);
+  if (fd >= 0) ::close(fd);
+  return got == sizeof text ? std::string(text, sizeof text) : std::string();
+}());
 
 // A note without any bit. Empty: none can be made.
 std::vector<uint8_t> empty_note(const FileState& state, size_t blocks) {
-  if (boot_id().empty() || state.written < 0) return {};
+  if (boot_id.empty() || state.written < 0) return {};
   std::vector<uint8_t> note(kBitsAt + (blocks + 7) / 8 + 4);
-  std::memcpy(note.data(), boot_id().data(), kBootBytes);
+  std::memcpy(note.data(), boot_id.data(), kBootBytes);
   std::memcpy(note.data() + kBootBytes, &state.inode, 8);
   std::memcpy(note.data() + kBootBytes + 8, &state.written, 8);
   std::memcpy(note.data() + kBootBytes + 16, &state.changed, 8);

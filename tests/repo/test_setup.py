@@ -1,9 +1,10 @@
 """What scripts/setup.sh does without a network: the command it leaves, and which torchvision it asks pip for.
-And the versions of tools, which are named twice.
+And the versions of packages, which tests/requirements.lock has.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from repo_tree import ROOT
 
 SETUP = (ROOT / "scripts/setup.sh").read_text()
@@ -90,13 +92,47 @@ def test_setup_leaves_a_command(tmp_path: Path) -> None:
     assert wrong.returncode == 2
 
 
-def test_hooks_have_the_versions_of_the_makefile() -> None:
-    tools = re.search(r"^LINT_TOOLS = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert tools
-    pinned = set(re.findall(r"[\w-]+==[\d.]+", (ROOT / ".pre-commit-config.yaml").read_text()))
-    assert pinned == {tool for tool in tools[1].split() if not tool.startswith("mypy")}, (
-        "mypy is that of .venv"
+def locked() -> dict[str, str]:
+    """The version of each package of the lock file that this Python would get."""
+    lines = (ROOT / "tests/requirements.lock").read_text().splitlines()
+    wanted = [Requirement(line) for line in lines if not line.startswith("#")]
+    return {r.name: str(r.specifier)[2:] for r in wanted if r.marker is None or r.marker.evaluate()}
+
+
+def test_what_is_installed_has_the_locks_versions() -> None:
+    found = {name: version_of(name) for name in locked()}
+    everything = (ROOT / ".venv/millrace-setup").is_file() and "CLIENTS=1" in (
+        ROOT / ".venv/millrace-setup"
+    ).read_text()
+    differ = {
+        name: (version, locked()[name])
+        for name, version in found.items()
+        if version != locked()[name] and (version or (everything and name != "timm"))
+    }
+    assert not differ, (
+        f"(installed, locked); set-up installs the lock's, scripts/lock.sh changes it: {differ}"
     )
+
+
+def version_of(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def test_the_lock_has_what_is_asked_for() -> None:
+    asked = [
+        Requirement(line)
+        for line in (ROOT / "tests/requirements.in").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
+    versions = locked()
+    assert len(asked) > 40
+    for requirement in asked:
+        if requirement.marker is None or requirement.marker.evaluate():
+            assert versions[requirement.name] in requirement.specifier
+    assert not {"torch", "torchvision"} & set(versions), "set-up chooses them"
 
 
 def test_the_change_log_has_the_version() -> None:
