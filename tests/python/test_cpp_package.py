@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.utils.cpp_extension
+from installed_library import BUILD, CXX, EXAMPLES, ROOT, STRICT, check_own_dataset, installed_prefix, run  # noqa: F401
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build/dev"
-EXAMPLES = ROOT / "examples/cpp"
 TORCH = Path(torch.utils.cmake_prefix_path)
 sys.path.insert(0, str(ROOT / "examples"))
 
@@ -29,18 +27,8 @@ pytestmark = pytest.mark.slow
 needs_torch = pytest.mark.skipif(
     not (TORCH / "Torch/TorchConfig.cmake").exists(), reason="this torch came without its CMake package"
 )
-CXX = shutil.which("c++") or shutil.which("g++")
 CLANG = next(filter(None, map(shutil.which, ["clang++", "clang++-14", "clang++-15", "clang++-16"])), None)
-STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 HEADERS = sorted(path.name for path in (ROOT / "include/millrace").glob("*.h"))
-
-
-def run(*command: object, **options) -> str:
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, timeout=1500, **options
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}"
-    return done.stdout
 
 
 def developer() -> str:
@@ -61,15 +49,6 @@ def built(source: Path, folder: Path, *options: object) -> Path:
 
 
 @pytest.fixture(scope="session")
-def prefix(tmp_path_factory) -> Path:
-    if not shutil.which("cmake") or not (BUILD / "lib/libmillrace.a").exists():
-        pytest.skip("build/dev/lib has no libmillrace; `make test` builds it there")
-    folder = tmp_path_factory.mktemp("installed") / "before"
-    run("cmake", "--install", BUILD, "--prefix", folder)
-    return folder.rename(folder.with_name("prefix"))  # where it lies may change
-
-
-@pytest.fixture(scope="session")
 def photos(tmp_path_factory) -> Path:
     if not make_photos.sources_installed():
         pytest.skip("scikit-image and scikit-learn are not installed")
@@ -87,27 +66,6 @@ def example(prefix, tmp_path_factory):
         return built(folder / "source", folder / "build", prefixes, *options) / name
 
     return make
-
-
-@pytest.fixture(scope="session")
-def own_dataset(tmp_path_factory):
-    """check(program): whether examples/cpp/own_dataset, however it was linked, reads a text file's lines."""
-    file = tmp_path_factory.mktemp("lines") / "lines.txt"
-    lines = [f"line {'x' * i}" for i in range(13)]
-    file.write_text("\n".join([*lines[:5], "", *lines[5:]]) + "\n")
-    lines.insert(5, "")
-
-    def check(program: Path, **options) -> None:
-        told = run(program, file, **options).splitlines()
-        rows = [line.split(" ", 3) for line in told[:-1]]
-        assert {int(index): text for _, index, _, text in rows} == {
-            i: line for i, line in enumerate(lines) if line
-        }
-        assert all(int(length) == len(text) for _, _, length, text in rows)
-        assert [int(number) for number, *_ in rows] == [i // 4 for i in range(13)]
-        assert told[-1].startswith("left out 5: ") and f"{file}:6" in told[-1] and "an empty line" in told[-1]
-
-    return check
 
 
 def test_what_is_installed(prefix: Path) -> None:
@@ -166,8 +124,9 @@ def test_a_network_is_trained(example, photos: Path) -> None:
 
 @needs_torch
 def test_adapters(prefix: Path, tmp_path: Path) -> None:
-    source = ROOT / "tests/python/cpp_package"
-    run(built(source, tmp_path, f"-DCMAKE_PREFIX_PATH={prefix};{TORCH}") / "adapters")
+    folder = built(ROOT / "tests/python/cpp_package", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix};{TORCH}")
+    run(folder / "adapters")
+    run(folder / "adapters_on_fake")
 
 
 @needs_torch
@@ -243,26 +202,6 @@ def test_as_a_folder_of_another_project(tmp_path: Path, own_dataset, prefix: Pat
     targets = set(re.findall(r"^\.\.\. (\S+)", told, re.MULTILINE))
     assert "millrace_static" in targets and "_core" not in targets, targets
     assert not [name for name in targets if name.endswith("_test")]
-
-
-@pytest.mark.parametrize("kind", ["shared", "static"])
-def test_pkg_config_alone(kind: str, prefix: Path, own_dataset, tmp_path: Path) -> None:
-    """No CMake, no torch: a compiler and pkg-config."""
-    if not shutil.which("pkg-config") or CXX is None:
-        pytest.skip("no pkg-config, or no C++ compiler")
-    installed = tmp_path / "installed"
-    shutil.copytree(prefix, installed, symlinks=True)
-    if kind == "static":
-        for path in installed.rglob("libmillrace.so*"):
-            path.unlink()
-    config = next(installed.rglob("millrace.pc")).parent
-    environment = {**os.environ, "PKG_CONFIG_PATH": f"{config}:{os.environ.get('PKG_CONFIG_PATH', '')}"}
-    asked = ["--static"] if kind == "static" else []
-    assert run("pkg-config", "--modversion", "millrace", env=environment).strip() == "0.1.0"
-    flags = run("pkg-config", "--cflags", "--libs", *asked, "millrace", env=environment).split()
-    program = tmp_path / "program"
-    run(CXX, *STRICT, "-O1", EXAMPLES / "own_dataset/own_dataset.cpp", "-o", program, *flags)
-    own_dataset(program, env={**os.environ, "LD_LIBRARY_PATH": str(config.parent)})
 
 
 @pytest.mark.parametrize("compiler", [CXX, CLANG], ids=["gcc", "clang"])
