@@ -1,6 +1,4 @@
-"""Worker processes that die, hang or are left behind: an error or a clean end, never a hang, never anything
-left.
-"""
+"""Worker processes that die, hang or are left behind: an error or a clean end, never a hang or leavings."""
 
 import gc
 import os

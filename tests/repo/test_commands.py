@@ -52,13 +52,41 @@ def test_help_lists_the_targets() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["scripts/setup.sh", "scripts/configure.sh", "scripts/pillow_versions.sh", ".ci/run"]
+    "script",
+    ["scripts/setup.sh", "scripts/configure.sh", "scripts/pillow_versions.sh", "scripts/lock.sh", ".ci/run"],
 )
 def test_scripts_run_and_parse(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
     subprocess.run(["bash", "-n", ROOT / script], check=True)
 
 
-def test_ci_runs_the_tests() -> None:
-    text = (ROOT / ".ci/run").read_text()
-    assert "set -euo pipefail" in text and "make test" in text and "make sanitize" in text
+@pytest.mark.parametrize(
+    ("red", "run", "code"),
+    [
+        ("", ["setup", "lint", "sanitize", "test", "test-slow TENTH=7"], 0),
+        ("test-slow", ["setup", "lint", "sanitize", "test", "test-slow TENTH=7"], 0),
+        ("test", ["setup", "lint", "sanitize", "test"], 1),
+        ("sanitize", ["setup", "lint", "sanitize"], 1),
+    ],
+)
+def test_ci_runs_everything_and_says_what_was_red(
+    red: str, run: list[str], code: int, tmp_path: Path
+) -> None:
+    """With a make that notes what it is asked for, and fails for `red`."""
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci/run").write_text((ROOT / ".ci/run").read_text())
+    programs = {
+        "make": f'echo "$@" >> asked; [ "$1" = "{red}" ] || exit 0; echo "FAILED tests/x.py::test_$1"; exit 2',
+        "git": "echo 00006b",  # 107
+    }
+    for name, script in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", ".ci/run"], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert (tmp_path / "asked").read_text().splitlines() == run
+    told, table = done.stdout.splitlines()[: -len(run)], done.stdout.splitlines()[-len(run) :]
+    assert all(" min " in line for line in table)
+    assert [line for line in table if line.endswith("red")] == (table[-1:] if red else [])
+    assert not red or told[-1] == f"FAILED tests/x.py::test_{red}"
