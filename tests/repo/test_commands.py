@@ -76,7 +76,7 @@ def test_ci_runs_everything_and_says_what_was_red(
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci/run").write_text((ROOT / ".ci/run").read_text())
     programs = {
-        "make": f'echo "$@" >> asked; [ "$1" = "{red}" ] || exit 0; echo "FAILED tests/x.py::test_$1"; exit 2',
+        "make": f'echo "$@" >> asked; [ "$1" = "{red}" ] || exit 0; echo "FAILED x.py::test_$1"; exit 2',
         "git": "echo 00006b",  # 107
     }
     for name, script in programs.items():
@@ -89,4 +89,4 @@ def test_ci_runs_everything_and_says_what_was_red(
     told, table = done.stdout.splitlines()[: -len(run)], done.stdout.splitlines()[-len(run) :]
     assert all(" min " in line for line in table)
     assert [line for line in table if line.endswith("red")] == (table[-1:] if red else [])
-    assert not red or told[-1] == f"FAILED tests/x.py::test_{red}"
+    assert not red or told[-1] == f"FAILED x.py::test_{red}"
