@@ -22,7 +22,7 @@ codecs::ChunkFilter chunk_filter(const std::pair<std::string, int64_t>& filter) 
 }
 
 std::unique_ptr<arrays::ChunkedArray> new_chunked_array(
-    const std::shared_ptr<io::ByteSource>& source, const std::string& name, std::vector<int64_t> shape,
+    const std::shared_ptr<io::ByteSource>& source, const py::str& name, std::vector<int64_t> shape,
     std::vector<int64_t> chunk, size_t element_bytes, size_t swap_bytes,
     const std::vector<std::pair<std::string, int64_t>>& filters, const py::bytes& fill,
     const Numbers<int64_t>& cells, const Numbers<int64_t>& offsets, const Numbers<int64_t>& sizes,
@@ -37,8 +37,9 @@ std::unique_ptr<arrays::ChunkedArray> new_chunked_array(
   std::vector<arrays::ChunkPlace> places(static_cast<size_t>(count));
   for (size_t i = 0; i < places.size(); ++i)
     places[i] = {cells.data()[i], offsets.data()[i], sizes.data()[i], left_out.data()[i]};
+  const std::string called = to_text(name);
   const py::gil_scoped_release release;  // it sorts
-  return std::make_unique<arrays::ChunkedArray>(source, name, std::move(form), std::move(places));
+  return std::make_unique<arrays::ChunkedArray>(source, called, std::move(form), std::move(places));
 }
 
 void read_box(const arrays::ChunkedArray& array,

@@ -79,7 +79,7 @@ class PythonFallback final : public loader::FallbackDecoder, public loader::Pict
   // Keeps words, not Python objects: the error crosses to the consumer's thread and may outlive this
   // interpreter state.
   [[noreturn]] void fail(const py::error_already_set& error, const std::string& path) const {
-    const std::string text = py::str(error.value());
+    const std::string text = to_text(error.value());
     const int fault = asks_ ? function_.attr("fault_of")(error.value()).cast<int>() : int{codecs::kDamaged};
     throw Error(ErrorKind::corrupt_data, text.find(path) == std::string::npos ? path + ": " + text : text,
                 path, -1, fault);

@@ -20,7 +20,7 @@ loader::DeviceDecoding decoding_of(const py::object& decoding, int device) {
   if (py::isinstance<py::capsule>(decoding))
     return (*decoding.cast<py::capsule>().get_pointer<std::function<loader::DeviceDecoding()>>())();
   loader::DeviceDecoding result;
-  result.decoder = device::GpuDecoder::open({device, decoding.cast<std::string>()});
+  result.decoder = device::GpuDecoder::open({device, to_text(decoding)});
   result.augment = [device](auto pictures, auto augmentations, auto mean, auto std,
                             const device::BatchImages& out, void* workspace, void* stream) {
     device::fused_augment(pictures, augmentations, mean, std, out, workspace, {device, stream});

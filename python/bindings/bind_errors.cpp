@@ -95,6 +95,17 @@ std::string from_path(py::handle path) {
   return std::string(py::reinterpret_steal<py::bytes>(bytes));
 }
 
+std::string to_text(py::handle value) {
+  const py::str text(value);
+  PyObject* bytes = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape");
+  if (!bytes) {
+    PyErr_Clear();
+    bytes = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace");
+  }
+  if (!bytes) throw py::error_already_set();
+  return std::string(py::reinterpret_steal<py::bytes>(bytes));
+}
+
 py::str to_path(std::string_view path) {
   PyObject* text = PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size()));
   if (!text) throw py::error_already_set();

@@ -12,7 +12,8 @@ namespace {
 
 class Decoder {
  public:
-  Decoder(int device, std::string library, size_t ceiling) {
+  Decoder(int device, const py::str& path, size_t ceiling) {
+    std::string library = to_text(path);
     const py::gil_scoped_release release;
     native_ = device::GpuDecoder::open({device, std::move(library), ceiling});
   }
@@ -62,7 +63,7 @@ class Decoder {
 
 void bind_gpu_decoder(py::module_& m) {
   py::class_<Decoder>(m, "GpuDecoder")
-      .def(py::init<int, std::string, size_t>(), py::arg("device"), py::arg("library"),
+      .def(py::init<int, const py::str&, size_t>(), py::arg("device"), py::arg("library"),
            py::arg("memory_ceiling_bytes"))
       .def_property_readonly("has_hardware", &Decoder::has_hardware)
       .def("plan", &Decoder::plan, py::arg("files"), py::arg("regions"))

@@ -31,11 +31,11 @@ void check_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-std::shared_ptr<io::BlockFile> new_block_file(const std::string& name, int64_t size, int64_t block_bytes,
+std::shared_ptr<io::BlockFile> new_block_file(const py::str& name, int64_t size, int64_t block_bytes,
                                               int cache_fd, int map_fd, int64_t map_offset, int wake_fd,
                                               bool sequential, int64_t max_held_bytes) {
   io::BlockFileOptions options;
-  options.name = name;
+  options.name = to_text(name);
   options.size = size;
   options.block_bytes = block_bytes;
   options.cache_fd = cache_fd;
@@ -71,12 +71,12 @@ int64_t write(io::BlockFile& file, int64_t offset, const py::object& buffer) {
   return file.write(offset, view.bytes());
 }
 
-void fail(io::BlockFile& file, const std::string& kind, const std::string& message, int code) {
+void fail(io::BlockFile& file, const std::string& kind, const py::str& message, int code) {
   ErrorKind as = ErrorKind::system;
   if (kind == "not_found") as = ErrorKind::not_found;
   if (kind == "corrupt_data") as = ErrorKind::corrupt_data;
   if (kind == "unavailable") as = ErrorKind::unavailable;
-  file.fail(Error(as, message, file.name(), -1, code));
+  file.fail(Error(as, to_text(message), file.name(), -1, code));
 }
 
 py::dict block_stats(const io::BlockFile& file) {
@@ -140,7 +140,7 @@ class PythonOpen {
       return function_().cast<std::shared_ptr<io::ByteSource>>();
     } catch (py::error_already_set& error) {
       if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt
-      const std::string text = py::str(error.value());
+      const std::string text = to_text(error.value());
       const int code = error.matches(PyExc_OSError)
                            ? py::cast<std::optional<int>>(error.value().attr("errno")).value_or(0)
                            : 0;

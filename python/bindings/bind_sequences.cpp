@@ -104,12 +104,15 @@ class Builder {
     layout.vocabulary = vocabulary;
     std::vector<sequences::TokenArray> native;
     for (const py::handle each : arrays) {
-      auto [tokens, offsets, name] = py::cast<std::tuple<py::array, Numbers, std::string>>(each);
+      auto [tokens, offsets, called] = py::cast<std::tuple<py::array, Numbers, py::str>>(each);
+      const std::string name = to_text(called);
       const auto type = base::dtype_of(tokens.dtype().kind(), static_cast<size_t>(tokens.itemsize()));
       if (!type || tokens.ndim() != 1 || (tokens.size() > 1 && tokens.strides(0) != tokens.itemsize()))
-        throw py::value_error(name + ": tokens should be integers in one dimension, behind one another");
+        throw Error(ErrorKind::invalid_argument,
+                    name + ": tokens should be integers in one dimension, behind one another");
       if (tokens.dtype().byteorder() == '>')
-        throw py::value_error(name + ": tokens should have this machine's byte order; convert them");
+        throw Error(ErrorKind::invalid_argument,
+                    name + ": tokens should have this machine's byte order; convert them");
       native.push_back(
           {static_cast<const uint8_t*>(tokens.data()), *type, tokens.size(), view(offsets), name});
       owners_.emplace_back(std::move(tokens), std::move(offsets));

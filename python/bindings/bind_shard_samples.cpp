@@ -45,7 +45,15 @@ py::dict files_of(const sources::TarIndex& index, int64_t sample) {
   return result;
 }
 
-py::object numbers_of(const sources::TarIndex& index, const std::vector<std::string>& suffixes) {
+// Parts of file names, which are any bytes in a tar.
+std::vector<std::string> suffixes_of(const std::vector<py::str>& given) {
+  std::vector<std::string> suffixes;
+  for (const py::str& suffix : given) suffixes.push_back(to_text(suffix));
+  return suffixes;
+}
+
+py::object numbers_of(const sources::TarIndex& index, const std::vector<py::str>& given) {
+  const std::vector<std::string> suffixes = suffixes_of(given);
   py::array_t<int64_t> result(static_cast<py::ssize_t>(index.size()));
   int64_t* numbers = result.mutable_data();
   for (int64_t sample = 0; sample < index.size(); ++sample) {
@@ -123,11 +131,12 @@ void bind_shard_samples(py::module_& m) {
   py::class_<sources::TarSamples, sources::SampleFiles, std::shared_ptr<sources::TarSamples>>(m, "TarSamples")
       .def(py::init([](const std::vector<std::shared_ptr<io::ByteSource>>& sources,
                        const std::vector<std::shared_ptr<sources::TarIndex>>& indexes,
-                       std::vector<std::string> suffixes) {
+                       const std::vector<py::str>& given) {
              if (sources.size() != indexes.size())
                throw py::value_error("there should be as many indexes as sources");
              std::vector<sources::TarSamples::Shard> shards;
              for (size_t i = 0; i < sources.size(); ++i) shards.push_back({sources[i], indexes[i]});
+             std::vector<std::string> suffixes = suffixes_of(given);
              const py::gil_scoped_release release;  // it looks at every sample
              return std::make_shared<sources::TarSamples>(std::move(shards), std::move(suffixes));
            }),

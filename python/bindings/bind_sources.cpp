@@ -79,7 +79,9 @@ void bind_sources(py::module_& m) {
           }));
   py::class_<sources::SampleFiles, std::shared_ptr<sources::SampleFiles>>(m, "SampleFiles")
       .def("__len__", &sources::SampleFiles::size)
-      .def("name", &sources::SampleFiles::name, py::arg("index"))
+      .def(
+          "name", [](const sources::SampleFiles& files, int64_t index) { return to_path(files.name(index)); },
+          py::arg("index"))
       .def(
           "read",
           [](const sources::SampleFiles& files, int64_t index) {

@@ -63,6 +63,8 @@ void bind_trace(py::module_& m);
 // File names are bytes on Linux: what is not UTF-8 travels as surrogate escapes, as os.fsdecode does it.
 std::string from_path(py::handle path);
 py::str to_path(std::string_view path);
+// str(value) in the same way; what no file name can have in it is escaped. For texts that may name a file.
+std::string to_text(py::handle value);
 
 // Python ints of any size become 64 bits by their low bits, so a seed may be negative or large.
 base::SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, uint32_t occurrence);

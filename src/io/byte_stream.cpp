@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "io/unpackers.h"
@@ -135,8 +136,17 @@ class UnpackedStream final : public ByteStream {
   int64_t position_ = 0;
 };
 
+constexpr std::initializer_list<uint8_t> kGzip = {0x1F, 0x8B}, kZstd = {0x28, 0xB5, 0x2F, 0xFD};
+
 bool starts_with(std::span<const uint8_t> bytes, std::initializer_list<uint8_t> magic) {
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+}
+
+// Whether a file of that name ends inside the mark that it begins with; without its name it might be text.
+bool ends_in(std::span<const uint8_t> bytes, std::initializer_list<uint8_t> magic, std::string_view name,
+             std::string_view ending) {
+  return !bytes.empty() && bytes.size() < magic.size() && name.ends_with(ending) &&
+         std::equal(bytes.begin(), bytes.end(), magic.begin());
 }
 
 }  // namespace
@@ -146,12 +156,16 @@ std::unique_ptr<ByteStream> open_stream(std::shared_ptr<const ByteSource> source
   const std::span<uint8_t> seen(first.data(),
                                 static_cast<size_t>(std::min<int64_t>(source->size(), first.size())));
   source->read_at(0, seen);
-  if (starts_with(seen, {0x1F, 0x8B}))
+  if (ends_in(seen, kGzip, source->name(), ".gz") || ends_in(seen, kZstd, source->name(), ".zst"))
+    throw Error(ErrorKind::corrupt_data,
+                source->name() + ": the packed content ends in its middle, before byte " +
+                    std::to_string(seen.size()) + "; it was cut short or damaged, copy it again",
+                source->name(), static_cast<int64_t>(seen.size()));
+  if (starts_with(seen, kGzip))
     return std::make_unique<UnpackedStream>(make_gzip_unpacker(std::move(source)));
   const bool skippable = (first[0] & 0xF0) == 0x50 &&
                          starts_with(seen.subspan(std::min<size_t>(1, seen.size())), {0x2A, 0x4D, 0x18});
-  if (starts_with(seen, {0x28, 0xB5, 0x2F, 0xFD}) ||
-      skippable)  // pzstd begins with a frame that holds nothing
+  if (starts_with(seen, kZstd) || skippable)  // pzstd begins with a frame that holds nothing
     return std::make_unique<UnpackedStream>(make_zstd_unpacker(std::move(source)));
   const bool bzip2 = starts_with(seen, {'B', 'Z', 'h'}),
              xz = starts_with(seen, {0xFD, '7', 'z', 'X', 'Z', 0});

@@ -97,9 +97,10 @@ bool TarReader::next_is_buffered() const {
 }
 
 void TarReader::skip_padding() {
-  // The padding of a last entry may be missing: some programs cut the archive there.
   if (stream_->skip(left_) < left_) fail("the archive ends inside the file that began there");
-  stream_->skip(padding_);
+  // Content is whole here, but what follows it is lost: tarfile and webdataset refuse that, too.
+  if (stream_->skip(padding_) < padding_)
+    fail("the archive ends in the padding behind the file that began there");
   left_ = padding_ = 0;
 }
 

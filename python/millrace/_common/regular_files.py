@@ -145,7 +145,7 @@ def write_whole(path: str | os.PathLike[str], text: str) -> Path:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         try:
-            part.write_text(text, encoding="utf-8")
+            part.write_text(text, encoding="utf-8", errors="backslashreplace")  # file names: any bytes
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

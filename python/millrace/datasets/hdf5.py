@@ -40,6 +40,10 @@ class HDF5(ArrayRows):
     `chunk_rows`: rows that are read together (None: as the datasets are chunked). `cache_bytes`: of chunks
         that are kept decoded.
 
+    External links are followed: the file that they lead to is read, and watched for changes. None as `fields`
+    follows no link, as h5py's visititems(). Elements that are arrays (HDF5's array types) add their axes to
+    the row's.
+
     Numbers of any byte order become tensors of their dtype; bool (HDF5's enum) bool, complex numbers complex;
     other enums their numbers; text str; records (compound types) dicts. What was never written is the
     dataset's fill value.
@@ -102,8 +106,8 @@ class HDF5(ArrayRows):
         """
         if self._maps is None:
             return None
-        for file in self._files:
-            file.sources[0].file.check()
+        for file in {source.file for file in self._files for source in file.sources}:
+            file.check()
         return self._maps()
 
     def _map(self) -> list[list[tuple[np.ndarray, MappedFile]]]:
@@ -111,8 +115,9 @@ class HDF5(ArrayRows):
         for file in self._files:
             if file.samples == 0:
                 continue
-            mapped = MappedFile(file.sources[0].where)
+            maps = {where: MappedFile(where) for where in {source.where for source in file.sources}}
             for table, source, cut in zip(tables, file.sources, file.cuts):
+                mapped = maps[source.where]
                 row_bytes = math.prod(cut.row_shape) * source.dtype.itemsize
                 begin = source.offset + cut.first * row_bytes
                 rows = np.frombuffer(mapped, np.uint8, cut.rows * row_bytes, begin).view(source.dtype)

@@ -155,7 +155,8 @@ TEST(TarReader, Ends) {
   EXPECT_EQ(files(kOne + std::string(512, '\0') + kOne).size(), 1u)
       << "what is behind a block of zeros does not count";
   EXPECT_EQ(files(kOne + kEnd + "anything").size(), 1u);
-  EXPECT_EQ(files(kOne.substr(0, 515)), (Files{{"a.txt", "one"}})) << "the last padding is missing";
+  for (const size_t cut : {515u, 516u, 1023u})
+    expect_refused(kOne.substr(0, cut), ErrorKind::corrupt_data, "ends in the padding", 0, 1);
   EXPECT_EQ(files(kEnd), Files{});
   expect_refused("", ErrorKind::corrupt_data, "the archive is empty", 0);
   expect_refused(kOne + kOne.substr(0, 100), ErrorKind::corrupt_data, "ends inside a header", 1024, 1);

@@ -12,7 +12,7 @@ from typing import Any
 from ..._common.ranks import local_world_size
 from ..._common.regular_files import open_regular
 from ..named import divided, named
-from .frame import command, explained, number, option, parsed
+from .frame import command, explained, number, option, parsed, printable
 
 _WHAT = (
     "What a training run needs of its loader, what the loader gives, and what waiting costs. Say what it"
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
         found = {**made.to_dict(), "measured_by": source}
         print(json.dumps(found if nodes is None else {**found, "remote": nodes.to_dict()}))
     else:
-        print(f"{made}\n          measured: {source}" if source else made)
+        print(printable(f"{made}\n          measured: {source}") if source else made)
         if nodes is not None:
             print(nodes)
     return 0

@@ -72,7 +72,7 @@ def show(found: dict[str, Any], stream: TextIO) -> None:
             if terminal:
                 line = "\n".join(textwrap.wrap(line, width, subsequent_indent=_INDENT))
                 line = f"{_RED}{line}{_PLAIN}" if "too slow" in row else line
-            print(line, file=stream)
+            print(line.encode(errors="backslashreplace").decode(), file=stream)  # file names: any bytes
         print(file=stream)
     print("\n".join(_verdict(found, width)), file=stream)
 

@@ -263,7 +263,7 @@ def written(moment: dict[str, Any], path: str) -> None:
     """As JSON where the name ends in .json, else as text; appears whole or not at all."""
     text = json.dumps(moment, indent=1, default=repr) + "\n" if path.endswith(".json") else as_text(moment)
     temporary = f"{path}.{os.getpid()}.new"
-    with open(temporary, "w", encoding="utf-8") as file:
+    with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as file:  # file names: any bytes
         file.write(text)
     os.replace(temporary, path)
 

@@ -76,7 +76,9 @@ def _field_value(field: FieldHash) -> int:
 
 
 def _of_text(text: str) -> int:
-    return int(_core.hash_rows(np.frombuffer(text.encode(), np.uint8).reshape(1, -1))[0])
+    return int(
+        _core.hash_rows(np.frombuffer(text.encode(errors="surrogatepass"), np.uint8).reshape(1, -1))[0]
+    )
 
 
 def _walk(value: Any, path: str, fields: list[FieldHash]) -> None:
@@ -129,7 +131,7 @@ def _of_objects(values: Sequence[Any]) -> np.ndarray:
 
 def _of_object(value: Any) -> int:
     try:
-        data = value.encode() if type(value) is str else pickle.dumps(value, 4)
+        data = value.encode(errors="surrogatepass") if type(value) is str else pickle.dumps(value, 4)
     except Exception:  # what cannot be pickled has no content that could be compared
         data = type(value).__qualname__.encode()
     return int(_core.hash_rows(np.frombuffer(data or b"\0", np.uint8).reshape(1, -1))[0])

@@ -104,11 +104,13 @@ class _Watcher:
                 if self._path is not None:
                     written(moment, self._path)
                 else:
-                    _write_all(self._error_fd, as_text(moment).encode())
+                    _write_all(self._error_fd, as_text(moment).encode(errors="backslashreplace"))
             except Exception:
                 _write_all(
                     self._error_fd,
-                    ("millrace: the state could not be written\n" + traceback.format_exc()).encode(),
+                    ("millrace: the state could not be written\n" + traceback.format_exc()).encode(
+                        errors="backslashreplace"
+                    ),
                 )
         self._close()
 

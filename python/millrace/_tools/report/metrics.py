@@ -120,7 +120,7 @@ class MetricsServer:
                 if self.path.partition("?")[0] != "/metrics":
                     self.send_error(404, "only /metrics is here")
                     return
-                body = prometheus(loader, labels).encode()
+                body = prometheus(loader, labels).encode(errors="backslashreplace")
                 self.send_response(200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
                 self.send_header("Content-Length", str(len(body)))

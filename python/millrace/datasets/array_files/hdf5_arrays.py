@@ -128,22 +128,27 @@ class LockedDataset(ArraySource):
 
     file: HDF5File
     why_not: str  # natively
+    own_axes: int  # those of the dataset; behind them come those of its elements, which are arrays
+    named: HDF5File  # by which it is opened: the name of what links lead to is not always known
     _dataset: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._dataset = PerProcess(_open_dataset, self.where, self.name)
+        self._dataset = PerProcess(_open_dataset, self.named.path, self.name)
 
     @property
     def reader(self) -> str:
         return f"h5py, under one lock: {self.why_not}"
 
     def read(self, box: Sequence[Range]) -> np.ndarray:
+        self.named.check()
         self.file.check()
         return super().read(box)
 
     def get(self, box: Sequence[Range]) -> Any:
+        own = self.own_axes
         with _lock:
-            return self._dataset()[slices(box)]
+            part = self._dataset()[slices(box[:own])]
+        return part if own == len(box) else part[(slice(None),) * own + slices(box[own:])]
 
 
 def _open_dataset(path: str, name: str) -> Any:
@@ -181,7 +186,8 @@ def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
         if not names:
             raise ValueError(
                 f"{path} holds no dataset with rows; what is in it:"
-                f" {', '.join(_listed(h5py, file)) or 'nothing'}"
+                f" {', '.join(_listed(h5py, file)) or 'nothing'}; what links lead to is read when"
+                " fields= names it"
             )
         return {name: _source(h5py, state, file, at) for name, at in names.items()}
 
@@ -213,7 +219,12 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
     path = state.path
     try:
         dataset = file[name]
-    except (KeyError, ValueError):
+    except (KeyError, ValueError) as error:
+        if isinstance(link := _link(h5py, file, name), h5py.ExternalLink):
+            raise ValueError(
+                f"{name!r} in {path} leads to {link.path!r} in {link.filename}, which cannot be opened:"
+                f" {error}; bring that file to its place"
+            ) from None
         raise ValueError(
             f"{path} has no dataset {name!r}; it has {', '.join(_listed(h5py, file)) or 'none'}"
         ) from None
@@ -226,13 +237,30 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
             f"dataset {name!r} in {path} has no rows: it is"
             f" {'empty' if dataset.shape is None else 'a single value'}"
         )
-    dtype, dims = plain_dtype(dataset.dtype), _dims(dataset)
+    named = state
+    if dataset.file.filename != file.filename:  # behind an external link, maybe of a group above it
+        state = HDF5File.now(os.path.abspath(dataset.file.filename))
+    element, inner = dataset.dtype.subdtype or (dataset.dtype, ())
+    dtype, dims = plain_dtype(element), (*_dims(dataset), *(None,) * len(inner))
     layout = dataset.id.get_create_plist().get_layout()
     chunk_rows = dataset.chunks[0] if dataset.chunks else None
-    why_not = _keeps_from_native(h5py, file, dataset, layout, dtype)
+    why_not = _keeps_from_native(h5py, dataset, layout, dtype)
     if why_not is None:
         return _native(state, dataset, name, dtype, dims)
-    return LockedDataset(path, name, dataset.shape, dtype, dims, chunk_rows, state, why_not)
+    shape = (*dataset.shape, *inner)
+    return LockedDataset(
+        state.path, name, shape, dtype, dims, chunk_rows, state, why_not, dataset.ndim, named
+    )
+
+
+def _link(h5py: Any, file: Any, name: str) -> Any:
+    """The first link on the way to `name` that leads out of the file, else the last that is there, or None."""
+    link = None
+    for end in [i for i, letter in enumerate(name) if letter == "/" and i] + [len(name)]:
+        link = file.get(name[:end], getlink=True)
+        if link is None or isinstance(link, h5py.ExternalLink):
+            break
+    return link
 
 
 def _dims(dataset: Any) -> tuple[str | None, ...]:
@@ -246,9 +274,10 @@ def _dims(dataset: Any) -> tuple[str | None, ...]:
     return tuple(names)
 
 
-def _keeps_from_native(h5py: Any, file: Any, dataset: Any, layout: int, dtype: np.dtype | None) -> str | None:
+def _keeps_from_native(h5py: Any, dataset: Any, layout: int, dtype: np.dtype | None) -> str | None:
     """Why HDF5's own code has to read it, or None."""
-    if dtype is None:
+    file = dataset.file
+    if dtype is None or dataset.dtype.subdtype is not None:
         return f"its values are {dataset.dtype}"
     if not dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype, logical=True)):
         return "its numbers are stored in a form of their own"

@@ -88,7 +88,7 @@ class ArrowFile(TableFiles):
         categories: None | Sequence[str] | Mapping[str, Any] = None,
         decimals: str = "float64",
         fixed_lists: Mapping[str, Shape] | None = None,
-        types: Mapping[str, Any] | None = None,
+        types: None | str | Mapping[str, Any] = None,
         hive: bool = True,
         progress: Progress = False,
         cache: None | str | os.PathLike[str] | Any = None,
@@ -96,7 +96,7 @@ class ArrowFile(TableFiles):
         cache_bytes: int | None = None,
     ) -> None:
         rules = Rules(nulls, categories, decimals, fixed_lists or {}, types or {})
-        listed = _saved_shards(paths) or list_files(paths, _ENDINGS)
+        listed = _saved_shards(paths) or list_files(paths, _ENDINGS, _MAGIC)
         super().__init__(listed, hive, cache, store_options, rules, filters, progress, cache_bytes)
         self._batches: list[Batches] = for_each(self._read_batches, range(len(listed)))
         self._prepare_files(columns)

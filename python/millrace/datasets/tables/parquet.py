@@ -68,7 +68,9 @@ class Parquet(TableFiles):
     Args:
         paths: files, URLs (http, s3, gs, az, and whatever fsspec reads), globs, folders, or a list of these;
             braces as in "part-{000..127}.parquet". Folders named key=value are columns, int64 or str
-            (`hive=False`: they are not).
+            (`hive=False`: they are not). Of a folder, files of any depth that end in .parquet, .pq or .parq in
+            letters of any case, or begin as Parquet does; names that begin with _ or . are passed over, and
+            what else is there is a warning.
         columns: names, in the order samples should have them; None: all.
         filters: a pyarrow.compute.Expression, or a list of (column, operator, value), or a list of such lists
             as pyarrow has them. Row groups whose statistics exclude it are not looked at; of the others the
@@ -85,7 +87,8 @@ class Parquet(TableFiles):
         decimals: "float64" or "scaled".
         fixed_lists: {column: elements, or the sizes of nested lists} for lists that all have this shape.
         types: {column: pyarrow type or its name} to cast a column to; also where files differ in a column's
-            type.
+            type. "unified": each column that is read gets the type that pyarrow.unify_schemas() gives it over
+            all files, with promote_options="permissive": int64 for int32 and int64.
         hive: whether folders named key=value are columns.
         progress: say on stderr how far scans are (True), or call this with (chunks done, chunks).
         checksums: verify the checksums of pages, where the writer put some.
@@ -118,7 +121,7 @@ class Parquet(TableFiles):
         categories: None | Sequence[str] | Mapping[str, Any] = None,
         decimals: str = "float64",
         fixed_lists: Mapping[str, Shape] | None = None,
-        types: Mapping[str, Any] | None = None,
+        types: None | str | Mapping[str, Any] = None,
         hive: bool = True,
         progress: Progress = False,
         checksums: bool = False,
@@ -128,7 +131,14 @@ class Parquet(TableFiles):
     ) -> None:
         rules = Rules(nulls, categories, decimals, fixed_lists or {}, types or {})
         super().__init__(
-            list_files(paths, _ENDINGS), hive, cache, store_options, rules, filters, progress, cache_bytes
+            list_files(paths, _ENDINGS, b"PAR1"),
+            hive,
+            cache,
+            store_options,
+            rules,
+            filters,
+            progress,
+            cache_bytes,
         )
         self._checksums = checksums
         self._metadata = for_each(self._read_metadata, range(len(self._files)))

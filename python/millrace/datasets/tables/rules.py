@@ -37,7 +37,7 @@ class Rules:
     categories: None | Sequence[str] | Mapping[str, Any] = None
     decimals: str = "float64"
     fixed_lists: Mapping[str, Shape] = field(default_factory=dict)
-    types: Mapping[str, Any] = field(default_factory=dict)
+    types: Union[str, Mapping[str, Any]] = field(default_factory=dict)  # "unified" until files are known
 
     def __post_init__(self) -> None:
         if isinstance(self.nulls, str):
@@ -55,6 +55,8 @@ class Rules:
             raise ValueError(
                 f'decimals={self.decimals!r} should be "float64" or "scaled" (int64, counting the last digit)'
             )
+        if isinstance(self.types, str) and self.types != "unified":
+            raise ValueError(f'types={self.types!r} should be "unified", or a dict {{column: type}}')
         if isinstance(self.categories, str):
             raise ValueError(
                 f"categories={self.categories!r} should be a list of columns, or a dict {{column: list of"
@@ -79,7 +81,7 @@ class Rules:
 
     def type_of(self, name: str, kind: Any) -> Any:
         """The type that a column is read as."""
-        asked = self.types.get(name, kind)
+        asked = kind if isinstance(self.types, str) else self.types.get(name, kind)
         try:
             return arrow().type_for_alias(asked) if isinstance(asked, str) else asked
         except ValueError:
@@ -104,6 +106,16 @@ def shown(names: Sequence[str]) -> str:
     """Names for a message, the first few of many."""
     some = ", ".join(map(repr, names[:12]))
     return f"{some} and {len(names) - 12} more" if len(names) > 12 else some or "none"
+
+
+def unified(kinds: Sequence[Any]) -> Any | None:
+    """The type that pyarrow gives a column of these, without a loss; None where there is none."""
+    pa = arrow()
+    try:
+        schemas = [pa.schema([("", kind)]) for kind in kinds]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except (pa.ArrowException, TypeError):  # TypeError: of pyarrow before 14
+        return None
 
 
 class PythonValues:

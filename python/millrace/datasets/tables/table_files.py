@@ -9,21 +9,24 @@ from __future__ import annotations
 import glob
 import os
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Union
 from urllib.parse import unquote
 
 from millrace import stores
 
 from ..._common.per_process import PerProcess
+from ..._common.regular_files import open_regular
 from ...stores.settings import locate, shown
 from ..kept import FirstVersions
 from ..source_file import SourceFile
 from ..webdataset.urls import expand_braces
 from .filtering import Progress
-from .rules import Rules
+from .rules import Rules, unified
 from .rules import shown as names_shown
 from .tabular import Chunk, Tabular, check_same
 
@@ -31,22 +34,23 @@ Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
-def list_files(paths: Paths, endings: Sequence[str]) -> list[str]:
+def list_files(paths: Paths, endings: Sequence[str], magic: bytes) -> list[str]:
     """Files and URLs, in the order given; a folder's and a glob's sorted. Of a folder, those at any depth
-    that end in one of `endings`;
-    names that begin with "_" or "." are passed over. FileNotFoundError where there is none.
+    that end in one of `endings`, in letters of any case, or begin with the bytes `magic`; others are warned
+    of. Names that begin with "_" or "." are passed over, as pyarrow.dataset does. FileNotFoundError where
+    there is none.
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = expand_braces(os.fspath(paths)) if not os.path.exists(paths) else [paths]
     found: list[str] = []
     for path in paths:
-        found += _files_of(os.fspath(path), tuple(endings))
+        found += _files_of(os.fspath(path), tuple(endings), magic)
     if not found:
         raise FileNotFoundError("there are no files: the list of paths is empty")
     return found
 
 
-def _files_of(path: str, endings: tuple[str, ...]) -> list[str]:
+def _files_of(path: str, endings: tuple[str, ...], magic: bytes) -> list[str]:
     local = locate(path).local
     if local is None:
         if "*" in path:
@@ -57,25 +61,49 @@ def _files_of(path: str, endings: tuple[str, ...]) -> list[str]:
         return [path]
     local = os.path.expanduser(local)
     if os.path.isdir(local):
-        found = []
-        for folder, folders, names in os.walk(local):
-            folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
-            found += [
-                os.path.join(folder, n)
-                for n in sorted(names)
-                if n.endswith(endings) and not n.startswith(("_", "."))
-            ]
+        found = _files_in(local, endings, magic)
         if not found:
             raise FileNotFoundError(f"{path}: the folder holds no file that ends in {' or '.join(endings)}")
         return found
     if not os.path.exists(local) and glob.has_magic(local):
-        found = sorted(name for name in glob.glob(local, recursive=True) if os.path.isfile(name))
+        found = []
+        for name in sorted(glob.glob(local, recursive=True)):
+            if os.path.isfile(name):
+                found.append(name)
+            elif "**" not in local and not os.path.basename(name).startswith("_"):  # as Spark leaves tables
+                found += _files_in(name, endings, magic)
         if not found:
             raise FileNotFoundError(f"{path}: no file matches")
         return found
     if not os.path.exists(local):
         raise FileNotFoundError(f"{path}: no such file")
     return [local]
+
+
+def _files_in(path: str, endings: tuple[str, ...], magic: bytes) -> list[str]:
+    found, others = [], []
+    for folder, folders, names in os.walk(path, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+        for name in sorted(names):
+            if not name.startswith(("_", ".")):
+                file = os.path.join(folder, name)
+                ours = name.lower().endswith(endings) or _begins_with(file, magic)
+                (found if ours else others).append(file)
+    if found and others:
+        warnings.warn(
+            f"{path}: {names_shown(others)} left out: what else the folder holds ends in {endings[0]}; name"
+            " the files to read, or begin the names of others with _",
+            stacklevel=6,
+        )
+    return found
+
+
+def _begins_with(file: str, magic: bytes) -> bool:
+    try:
+        with open_regular(file, "rb") as opened:
+            return opened.read(len(magic)) == magic
+    except OSError:
+        return False
 
 
 class Partitions:
@@ -100,7 +128,7 @@ class Partitions:
         return any(isinstance(row[number], str) for row in self.rows)
 
     def values(self, file: int) -> dict[str, Any]:
-        return dict(zip(self.names, self.rows[file]))
+        return dict(zip(self.names, self.rows[file])) if self.names else {}
 
 
 def _keys_of(file: str) -> dict[str, str | None]:
@@ -229,6 +257,11 @@ class TableFiles(Tabular):
         schema = self._schema_of(0)
         inside = [name for name in schema.names if name not in self._partitions.names]
         wanted = inside if columns is None else [name for name in columns if name in inside]
+        if self._rules.types == "unified":
+            self._rules = replace(self._rules, types=self._unified_types(schema, wanted))
+            for name, kind in self._rules.types.items():  # type: ignore[union-attr]
+                at = schema.get_field_index(name)
+                schema = schema.set(at, schema.field(at).with_type(kind))
         chunks: list[Chunk] = []
         for file in range(len(self._files)):
             if not self._says_what_the_first_says(file):
@@ -247,6 +280,17 @@ class TableFiles(Tabular):
         self._prepare(
             schema, chunks, columns, {name: self._partitions.is_text(name) for name in self._partitions.names}
         )
+
+    def _unified_types(self, first: Any, names: Sequence[str]) -> dict[str, Any]:
+        """Of the columns that are not alike in all files, and can be."""
+        kinds = {name: {first.field(name).type: None} for name in names if first.names.count(name) == 1}
+        for file in range(1, len(self._files)):
+            if not self._says_what_the_first_says(file):
+                schema = self._schema_of(file)
+                for name in [name for name in kinds if schema.names.count(name) == 1]:
+                    kinds[name][schema.field(name).type] = None
+        wider = {name: unified(list(found)) for name, found in kinds.items() if len(found) > 1}
+        return {name: kind for name, kind in wider.items() if kind is not None}
 
     def _schema_of(self, file: int) -> Any:
         """As a pyarrow.Schema."""

@@ -20,7 +20,7 @@ from .filtering import Progress, as_expression, for_each, kept_rows
 from .hugging_face import array_shapes, class_names
 from .mapping import ColumnReader, Struct, column_reader, constant_reader, plain, plain_type
 from .numbers import BadValue
-from .rules import Rules, shown
+from .rules import Rules, shown, unified
 
 _TEXT_BYTES = 32  # of a value without a dtype, until a chunk has been read
 
@@ -329,9 +329,11 @@ def check_same(
             )
         here, there = schema.field(name).type, first.field(name).type
         if name not in rules.types and _alike(here, name, rules) != _alike(there, name, rules):
+            wider = unified([there, here])
+            casts = f'types="unified" reads both as {wider}, ' if wider is not None else ""
             raise ValueError(
-                f"{file}: column {name!r} is {here}, and {there} in {first_file}; types={{{name!r}:"
-                f" {str(there)!r}}} casts it, columns= leaves it out"
+                f"{file}: column {name!r} is {here}, and {there} in {first_file}; {casts}types={{{name!r}: ...}}"
+                " casts it, columns= leaves it out"
             )
 
 

@@ -61,7 +61,7 @@ class LMDBCached(PipelineStage):
         """Writes (key, sample) pairs."""
         with self.db.begin(write=True) as transaction:
             for key, sample in samples:
-                transaction.put(key.encode(), self.pickler.dumps(sample))
+                transaction.put(key.encode(errors="surrogateescape"), self.pickler.dumps(sample))
 
     def run(self, samples: Iterable[Any]) -> Iterator[Any]:
         if self.is_complete():

@@ -88,10 +88,8 @@ class ShardFlow:
         for url, source in self._opened(urls):
             self._url = url
             if shards.verbose:
-                print(
-                    f"millrace: {self._context.reader} reads {unsigned(url)} from sample {self._sample}",
-                    flush=True,
-                )
+                line = f"millrace: {self._context.reader} reads {unsigned(url)} from sample {self._sample}"
+                print(line.encode(errors="backslashreplace").decode(), flush=True)  # names are any bytes
             reader: Any = None
             while True:
                 try:

@@ -366,5 +366,5 @@ class LogKeys(Stage):
         ) as file:  # one write each: lines of several workers do not mix
             for number, sample in enumerate(samples):
                 columns = (number, *(sample.get(name) for name in ("__worker__", "__rank__", "__key__")))
-                file.write(("\t".join(map(str, columns)) + "\n").encode())
+                file.write(("\t".join(map(str, columns)) + "\n").encode(errors="surrogateescape"))
                 yield sample

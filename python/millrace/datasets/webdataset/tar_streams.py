@@ -40,7 +40,7 @@ def tar_file_iterator(
     skip_meta: a regular expression of names that are left out; None leaves out "__name__" only.
     """
     with tarfile.open(fileobj=fileobj, mode="r|*") as archive:
-        for member in archive:
+        for member in _members(archive):
             name = member.name
             archive.members = []  # it keeps all of them otherwise
             if not member.isreg() or ("/" not in name and name.startswith("__") and name.endswith("__")):
@@ -58,6 +58,16 @@ def tar_file_iterator(
                     continue
                 return
             yield made
+
+
+def _members(archive: Any) -> Iterator[Any]:
+    """Those of tarfile, whose errors name no place, and which takes a cut header for the end."""
+    try:
+        yield from archive
+        if archive.fileobj.pos % tarfile.BLOCKSIZE:
+            raise tarfile.ReadError("the archive ends inside a header")
+    except tarfile.ReadError as error:
+        raise tarfile.ReadError(f"{error}, at byte {archive.offset}") from error
 
 
 def tar_file_expander(
@@ -83,6 +93,7 @@ def tar_file_expander(
             if eof_value is not None:
                 yield eof_value
         except Exception as error:
+            error.args = (*error.args, source["url"])  # as the package does
             if not handler(error):
                 return
         finally:

@@ -54,7 +54,11 @@ def imageencoder(image: Any, format: str = "PNG") -> bytes:  # noqa: A002  (webd
 
 def bytestr(data: Any) -> bytes:
     """Bytes as they are; anything else as text."""
-    return bytes(data) if isinstance(data, (bytes, bytearray, memoryview)) else str(data).encode("utf-8")
+    return (
+        bytes(data)
+        if isinstance(data, (bytes, bytearray, memoryview))
+        else str(data).encode("utf-8", "surrogateescape")
+    )
 
 
 def torch_dumps(data: Any) -> bytes:
@@ -205,7 +209,7 @@ class TarWriter(Closing):
             if name == "__key__" or (name.startswith("__") and not self.keep_meta):
                 continue
             content = (
-                fields[name].encode()
+                fields[name].encode(errors="surrogateescape")
                 if name.startswith("__") and isinstance(fields[name], str)
                 else fields[name]
             )
