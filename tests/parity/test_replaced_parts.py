@@ -116,12 +116,17 @@ def same(one, other):
         return one.dtype == other.dtype and one.shape == other.shape and torch.equal(one, other)
     if isinstance(one, (list, tuple)):
         return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     return one == other
 
 
 def batches(loader, dataset, **options):
     torch.manual_seed(0)
-    return list(loader(dataset, 4, **options))
+    try:
+        return list(loader(dataset, 4, **options))
+    except Exception as error:  # as v2's functions give, which know their kernels by themselves
+        return [type(error).__name__]
 
 
 def agree(dataset, **options):
@@ -142,13 +147,11 @@ def test_what_is_replaced_runs(name, root, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(owner, attribute, theirs)
             assert agree(dataset, **options), kind
-            if kind in STEPS and name not in ("order", "lists"):
-                assert "replaced" in str(DataLoader(dataset, 4).explain()) or "is not torch's" in str(
-                    DataLoader(dataset, 4).explain()
-                )
+            if kind in STEPS and name not in ("order", "lists", "default_collate"):
+                assert "was replaced" in str(DataLoader(dataset, 4).explain())
         assert agree(dataset, **options), kind  # in the next epoch it is torch's again
         if kind in STEPS:
-            batches(DataLoader, dataset, native="require")
+            assert len(list(DataLoader(dataset, 4, native="require"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -160,12 +163,11 @@ def test_what_is_replaced_runs(name, root, monkeypatch):
         (bytes, b"|".join, [b"a", b"b", b"c"]),
         (torch.Tensor, lambda batch: torch.stack(batch).half(), [torch.ones(2)] * 3),
         (np.ndarray, len, [np.ones(2)] * 3),
-        (complex, len, [1j, 2j, 3j]),
     ],
 )
 @pytest.mark.parametrize("workers", [0, 1])
 def test_default_collates_table_may_be_changed_between_epochs(kind, function, samples, workers, monkeypatch):
-    assert agree([{"value": samples[0]}] * 3, num_workers=workers) or kind is complex
+    assert agree([{"value": samples[0]}] * 3, num_workers=workers)
     monkeypatch.setitem(
         collate.default_collate_fn_map, kind, lambda batch, *, collate_fn_map=None: function(batch)
     )
@@ -191,7 +193,7 @@ def test_the_default_dtype_counts_from_the_next_epoch_on(dtype, root):
 def test_a_default_device_leaves_the_loader_to_python(root):
     with torch.device("meta"):
         assert "default device" in str(DataLoader(made("v1", root), 4).explain())
-    batches(DataLoader, made("v1", root), native="require")
+    assert len(list(DataLoader(made("v1", root), 4, native="require"))) == 2
 
 
 def test_nothing_of_these_packages_seems_replaced():

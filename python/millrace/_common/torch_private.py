@@ -35,6 +35,7 @@ NAMES = {
     "torch.utils.data._utils.collate.default_convert": "the same, of samples without batches",
     "torch.utils.data._utils.collate.__name__": "whether a function there is torch's own",
     "torch.utils.data._utils.collate.default_collate_fn_map": "types that users have added to it count",
+    "torch.utils.data._utils.collate.collate": "default_collate with one function of the table exchanged",
     "torch.utils.data._utils.collate.collate_tensor_fn": "shows whether the table's entry is torch's own",
     "torch.utils.data._utils.collate.collate_numpy_array_fn": "the same",
     "torch.utils.data._utils.collate.collate_numpy_scalar_fn": "the same",
