@@ -1,5 +1,5 @@
-"""What a script replaces in torch, torchvision or Pillow runs, as it does under torch's loader; and what torch
-is told for the whole process counts: the default dtype, the default device.
+"""What a script replaces in torch, torchvision or Pillow runs, as it does under torch's loader; and what
+torch is told for the whole process counts: the default dtype, the default device.
 """
 
 import functools

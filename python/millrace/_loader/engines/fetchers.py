@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ... import _core
-from ..._common.torch_private import ExceptionWrapper, _DatasetKind, _utils
+from ..._common.torch_private import ExceptionWrapper, _DatasetKind
 from ..._profiling.stages import collating
 from ...collate import as_shipped, runs_natively
 from ..states import dataset_parts, put_back
