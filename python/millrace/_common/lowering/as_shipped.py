@@ -84,9 +84,7 @@ def is_default_collate(function: Any) -> bool:
 
 def check_device() -> None:
     if (device := torch.get_default_device()).type != "cpu":
-        raise NotLowered(
-            f"torch's default device is {device}, where numbers become tensors; the engine makes them on the CPU"
-        )
+        raise NotLowered(f"torch's default device is {device}, and the engine makes tensors on the CPU")
 
 
 def _replaced_name_of_v2() -> str | None:
