@@ -15,13 +15,15 @@ namespace {
 // Decodes by a Python callable, under the GIL.
 class PythonFallback final : public loader::FallbackDecoder, public loader::PictureRules {
  public:
-  // `function` may have attributes: quiet_pixels() (None: no limit), check_size(width, height),
-  // identifies(bytes), and fault_of(exception), a PictureFault.
+  // `function` may have attributes: quiet_pixels() (None: no limit), png_texts() (PngTextLimits' two),
+  // check_size(width, height), identifies(bytes), and fault_of(exception), a PictureFault.
   explicit PythonFallback(py::object function) : function_(std::move(function)) {
     if (!py::hasattr(function_, "quiet_pixels")) return;
     asks_ = true;
     const py::object quiet = function_.attr("quiet_pixels")();
     most_quiet_pixels_ = quiet.is_none() ? INT64_MAX : quiet.cast<int64_t>();
+    const py::tuple texts = function_.attr("png_texts")();
+    png_texts_ = {texts[0].cast<int64_t>(), texts[1].cast<int64_t>()};
   }
   ~PythonFallback() override {
     if (!Py_IsInitialized() || interpreter_is_going()) {
@@ -56,6 +58,7 @@ class PythonFallback final : public loader::FallbackDecoder, public loader::Pict
   }
 
   int64_t most_quiet_pixels() const override { return most_quiet_pixels_; }
+  codecs::PngTextLimits png_texts() const override { return png_texts_; }
 
   void check_size(int32_t width, int32_t height, const std::string& path) const override {
     if (!asks_) return;
@@ -88,6 +91,7 @@ class PythonFallback final : public loader::FallbackDecoder, public loader::Pict
   py::object function_;
   bool asks_ = false;
   int64_t most_quiet_pixels_ = codecs::kMaxPixels / 2;
+  codecs::PngTextLimits png_texts_;
 };
 
 }  // namespace

@@ -9,10 +9,10 @@ from typing import Any, Union
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate, default_convert
 
 from . import _core
-from ._common.torch_private import _utils
+from ._common.shipped import is_shipped, replaced, replaced_builtin
+from ._common.torch_private import collate, default_collate, default_convert
 
 Values = Union[int, float, Mapping[str | int, int | float]]
 
@@ -214,13 +214,35 @@ def _as_tensor(row: Any, label: str, number: int) -> torch.Tensor:
     )
 
 
-# in a forked worker: as it was when millrace was imported
-_SHIPPED = dict(_utils.collate.default_collate_fn_map)
+# What torch ships; None: a script has replaced the function already.
+_SHIPPED = {
+    kind: getattr(collate, name) if replaced(collate.__name__, name) is None else None
+    for kind, name in {
+        torch.Tensor: "collate_tensor_fn",
+        np.ndarray: "collate_numpy_array_fn",
+        (np.bool_, np.number, np.object_): "collate_numpy_scalar_fn",
+        float: "collate_float_fn",
+        int: "collate_int_fn",
+        str: "collate_str_fn",
+        bytes: "collate_str_fn",
+    }.items()
+}
 
 
 def as_shipped() -> bool:
     """Whether nobody has told default_collate of types of their own."""
-    return _utils.collate.default_collate_fn_map == _SHIPPED
+    return collate.default_collate_fn_map == _SHIPPED
+
+
+def runs_natively(collate_fn: Any) -> bool:
+    """Whether it is torch's default_collate, and no function that this calls was replaced; asked once for
+    each epoch or worker.
+    """
+    module = collate.__name__
+    return (
+        is_shipped(collate_fn, module, "default_collate")
+        and (replaced(module) or replaced_builtin("torch")) is None
+    )
 
 
 def _collate(samples: Any) -> Any:
@@ -236,6 +258,8 @@ _convert = _core.sample_converter(default_convert)
 
 def native_collate(collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """What gives the same, if it is default_collate or default_convert; else the function itself."""
-    if collate_fn is default_collate:
+    if runs_natively(collate_fn):
         return _collate
-    return _convert if collate_fn is default_convert else collate_fn
+    if is_shipped(collate_fn, collate.__name__, "default_convert") and replaced_builtin("torch") is None:
+        return _convert
+    return collate_fn

@@ -35,10 +35,12 @@ bool left_to_fallback(const Error& refusal, std::span<const uint8_t> bytes) {
 }
 
 struct PictureDecoder::Impl {
-  Impl(JpegRule jpegs, int64_t quiet) : rule(jpegs), most_quiet_pixels(quiet), jpeg(jpegs) {}
+  Impl(JpegRule jpegs, int64_t quiet, const PngTextLimits& limits)
+      : rule(jpegs), most_quiet_pixels(quiet), texts(limits), jpeg(jpegs) {}
 
   const JpegRule rule;
   const int64_t most_quiet_pixels;
+  const PngTextLimits texts;
   std::span<const uint8_t> bytes;
   std::variant<std::monostate, JpegHeader, PngFile, WebPFile> file;
   JpegDecoder jpeg;
@@ -54,8 +56,8 @@ struct PictureDecoder::Impl {
   }
 };
 
-PictureDecoder::PictureDecoder(JpegRule rule, int64_t most_quiet_pixels)
-    : impl_(std::make_unique<Impl>(rule, most_quiet_pixels)) {}
+PictureDecoder::PictureDecoder(JpegRule rule, int64_t most_quiet_pixels, const PngTextLimits& texts)
+    : impl_(std::make_unique<Impl>(rule, most_quiet_pixels, texts)) {}
 PictureDecoder::~PictureDecoder() = default;
 
 PictureHeader PictureDecoder::probe(std::span<const uint8_t> bytes) {
@@ -68,7 +70,7 @@ PictureHeader PictureDecoder::probe(std::span<const uint8_t> bytes) {
       if (impl_->rule == JpegRule::strict) refuse_odd(found);  // another decoder may find another size
       return impl_->keep(format, found);
     }
-    case ImageFormat::png: return impl_->keep(format, probe_png(bytes));
+    case ImageFormat::png: return impl_->keep(format, probe_png(bytes, impl_->texts));
     case ImageFormat::webp: return impl_->keep(format, probe_webp(bytes));
     case ImageFormat::gif:
     case ImageFormat::bmp:

@@ -1,6 +1,7 @@
 #include "codecs/png_file.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +18,8 @@ namespace {
 using Bytes = std::span<const uint8_t>;
 
 constexpr size_t kSignatureBytes = 8;
-constexpr size_t kFrame = 12;  // a chunk's length, name and checksum
+constexpr size_t kFrame = 12;            // a chunk's length, name and checksum
+constexpr int64_t kMostInflated = 1032;  // bytes that one byte of a deflate stream can stand for
 
 [[noreturn]] void fail_png(const std::string& message, size_t offset) {
   throw Error(ErrorKind::corrupt_data, message, {}, static_cast<int64_t>(offset));
@@ -100,10 +102,29 @@ size_t least_bytes(std::string_view name, PngColor color) {
   return 0;
 }
 
+// How much `stream` inflates to, or, if that is less than `limit` in any case, a bound of it; nothing where
+// it is damaged, ends early, has more behind its end, or comes to `limit`.
+std::optional<int64_t> inflated_bytes(Bytes stream, int64_t limit) {
+  const int64_t bound = static_cast<int64_t>(stream.size()) * kMostInflated;
+  if (bound < limit) return bound;
+  if (limit <= 0) return std::nullopt;
+  const auto most = static_cast<size_t>(std::min(limit, bound));
+  const std::unique_ptr<uint8_t[]> out(new (std::nothrow) uint8_t[most]);
+  const std::unique_ptr<libdeflate_decompressor, decltype(&libdeflate_free_decompressor)> inflater(
+      libdeflate_alloc_decompressor(), &libdeflate_free_decompressor);
+  size_t used = 0, made = 0;
+  if (!out || !inflater ||
+      libdeflate_zlib_decompress_ex(inflater.get(), stream.data(), stream.size(), out.get(), most, &used,
+                                    &made) != LIBDEFLATE_SUCCESS ||
+      used != stream.size() || made == most)
+    return std::nullopt;
+  return static_cast<int64_t>(made);
+}
+
 // What the chunks besides the pixels say.
 class Metadata {
  public:
-  explicit Metadata(PngFile& file) : file_(file) {}
+  Metadata(PngFile& file, const PngTextLimits& limits) : file_(file), limits_(limits) {}
 
   void take(const Chunk& chunk, bool before_data) {
     if (chunk.data.size() < least_bytes(chunk.name, file_.color))
@@ -111,6 +132,7 @@ class Metadata {
     if (chunk.name == "IHDR") fail_png("PNG has a second header chunk: the file is damaged", chunk.offset);
     if (chunk.name == "PLTE" && file_.color == PngColor::palette) take_palette(chunk, before_data);
     if (chunk.name == "eXIf") exif_ = chunk.data;
+    if (chunk.name == "iCCP") inflated(chunk, chunk.data);
     if (chunk.name == "tEXt" || chunk.name == "zTXt" || chunk.name == "iTXt") take_text(chunk);
     if (chunk.name == "acTL" || chunk.name == "fcTL" || chunk.name == "fdAT")
       take_animation(chunk, before_data);
@@ -137,10 +159,41 @@ class Metadata {
     file_.palette = chunk.data;
   }
 
+  // The bytes of a compressed text or profile, `data` from its keyword on, which Pillow refuses if they are
+  // too many, or compressed in a way that it does not know.
+  int64_t inflated(const Chunk& chunk, Bytes data) {
+    const auto key = static_cast<size_t>(std::find(data.begin(), data.end(), 0) - data.begin());
+    const bool known = key + 1 < data.size() && data[key + 1] == 0;
+    const std::optional<int64_t> size =
+        known ? inflated_bytes(data.subspan(key + 2), limits_.chunk) : std::nullopt;
+    if (!size)
+      leave_to_pillow(
+          "PNG chunk " + std::string(chunk.name) + " may be larger than texts and profiles may be",
+          chunk.offset);
+    return *size;
+  }
+
+  int64_t text_bytes(const Chunk& chunk, size_t key) {
+    const Bytes data = chunk.data;
+    if (chunk.name == "zTXt" && key + 1 < data.size()) return inflated(chunk, data);
+    if (chunk.name == "iTXt" && key + 2 < data.size() && data[key + 1] != 0) {
+      // Behind the keyword: compressed or not, how, language, translated keyword.
+      size_t at = key + 3;
+      for (int ends = 0; ends < 2 && at < data.size(); ++at) ends += data[at] == 0;
+      const std::optional<int64_t> size =
+          data[key + 2] == 0 ? inflated_bytes(data.subspan(at), limits_.chunk) : 0;
+      if (!size) leave_to_pillow("PNG has a long text in several languages", chunk.offset);
+      return *size;
+    }
+    return static_cast<int64_t>(data.size());
+  }
+
   // Pillow looks for EXIF and XMP under these keywords, whatever kind of text chunk they head.
   void take_text(const Chunk& chunk) {
     const std::string_view text(reinterpret_cast<const char*>(chunk.data.data()), chunk.data.size());
     const std::string_view key = text.substr(0, text.find('\0'));
+    text_bytes_ += text_bytes(chunk, key.size());
+    if (text_bytes_ > limits_.all) leave_to_pillow("PNG has more text than it may have", chunk.offset);
     constexpr std::string_view kXmp = "XML:com.adobe.xmp";
     if (key != kXmp && key != "xmp" && key != "exif" && key != "Raw profile type exif") return;
     // Behind the keyword: compressed or not, how, language, translated keyword.
@@ -174,6 +227,8 @@ class Metadata {
   }
 
   PngFile& file_;
+  const PngTextLimits& limits_;
+  int64_t text_bytes_ = 0;
   Bytes exif_, xmp_;
   bool animated_ = false, framed_ = false;
 };
@@ -191,10 +246,10 @@ int PngFile::channels() const {
   return 4;
 }
 
-PngFile probe_png(Bytes bytes) {
+PngFile probe_png(Bytes bytes, const PngTextLimits& limits) {
   if (sniff(bytes) != ImageFormat::png) fail_png("not a PNG: the first eight bytes are not its signature", 0);
   PngFile file;
-  Metadata metadata(file);
+  Metadata metadata(file, limits);
   Chunk chunk = read_chunk(bytes, kSignatureBytes);
   read_header(chunk, file);
   bool have_data = false, in_data = false;

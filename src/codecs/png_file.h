@@ -3,7 +3,9 @@
 // A file is either regular (each chunk complete, its checksum right, all in an order that decoders agree on,
 // down to IEND) and described here, or an Error(corrupt_data) says at which offset it is not. Pillow is
 // lenient about some of these, so who has it asks it about a refused file. Error(unavailable): nothing is
-// wrong, but Pillow alone has the answer. Costs one checksum over the file, some 10 GB/s. Any thread.
+// wrong, but Pillow alone has the answer, as of texts and colour profiles that may be beyond its limits.
+// Costs one checksum over the file, some 10 GB/s, and inflates profiles and texts of more than a kilobyte.
+// Any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +31,13 @@ struct PngFile {
   int pixel_bits() const { return depth * channels(); }
 };
 
-PngFile probe_png(std::span<const uint8_t> bytes);
+// What Pillow allows, in bytes: of each compressed text or colour profile once inflated (0: compressed ones
+// are all its own), and of all texts together. By default what it ships with.
+struct PngTextLimits {
+  int64_t chunk = int64_t{1} << 20, all = int64_t{64} << 20;
+};
+
+PngFile probe_png(std::span<const uint8_t> bytes, const PngTextLimits& limits = {});
 
 // Calls take(data) for each IDAT chunk of `bytes`, for which probe_png() gave `file`.
 template <typename Take>

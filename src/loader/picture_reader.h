@@ -26,7 +26,8 @@ class PictureReader {
   PictureReader(const FallbackDecoder* fallback, std::function<std::string()> name, trace::StageTimes* times)
       : fallback_(fallback), rules_(dynamic_cast<const PictureRules*>(fallback)), name_(std::move(name)),
         times_(times), most_quiet_pixels_(rules_ ? rules_->most_quiet_pixels() : codecs::kMaxPixels / 2),
-        decoder_(fallback ? codecs::JpegRule::strict : codecs::JpegRule::lenient, most_quiet_pixels_) {}
+        decoder_(fallback ? codecs::JpegRule::strict : codecs::JpegRule::lenient, most_quiet_pixels_,
+                 rules_ ? rules_->png_texts() : codecs::PngTextLimits{}) {}
 
   // `bytes` stay where they are until the last decode().
   const codecs::PictureHeader& open(std::span<const uint8_t> bytes);

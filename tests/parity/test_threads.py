@@ -35,8 +35,7 @@ def no_thread_is_left():
     assert get_worker_info() is None
 
 
-# Without worker processes, default_collate widens where it stacks; it does so inside threads as it does with
-# num_workers=0.
+# Without workers, default_collate widens where it stacks; with them, threads too, the first sample decides.
 @pytest.mark.parametrize("kind", [kind for kind in SAMPLES if kind != "two dtypes"])
 def test_same_batches_as_without_workers(kind):
     with_threads = millrace.DataLoader(Made(kind), batch_size=4, num_workers=2, worker_method="thread")
@@ -194,3 +193,38 @@ def test_a_dropped_iterator_ends_its_threads_and_timeouts_work():
 def test_other_arguments_are_named():
     with pytest.raises(ValueError, match="worker_method='fork' is unknown"):
         millrace.DataLoader([1], worker_method="fork")
+
+
+class Listed(Dataset):
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        return self.samples[index]
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [torch.ones(2), torch.ones(2, dtype=torch.int64)],
+        [torch.ones(2, dtype=torch.int64), torch.ones(2, dtype=torch.int32)],
+        [torch.ones(2, dtype=torch.float16), torch.ones(2, dtype=torch.float64)],
+        [(torch.ones(()), 1), (torch.ones((), dtype=torch.float64), 2)],
+        [{"x": np.ones(3, np.float32)}, {"x": np.ones(3)}],
+        [[torch.ones(2, dtype=torch.float64)], [torch.ones(2, dtype=torch.bool)]],
+        [torch.ones(2, dtype=torch.int64), torch.ones(2)],
+    ],
+)
+def test_a_batch_of_several_dtypes_has_the_first_ones_with_any_worker_method(samples):
+    def outcome(loader, **options):
+        try:
+            return str(list(loader(Listed(samples), 2, num_workers=1, **options)))
+        except (RuntimeError, TypeError) as error:
+            return type(error)
+
+    expected = outcome(TorchLoader)
+    for method in ("process", "thread"):
+        assert outcome(millrace.DataLoader, worker_method=method) == expected

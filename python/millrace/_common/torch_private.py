@@ -32,7 +32,10 @@ NAMES = {
     "torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL": "how long torch waits for workers to end",
     "torch.utils.data._utils.python_exit_status": "whether the interpreter ends, as torch's workers ask",
     "torch.utils.data._utils.collate.default_collate": "a loader's collate_fn is compared with it",
+    "torch.utils.data._utils.collate.default_convert": "the same, of samples without batches",
+    "torch.utils.data._utils.collate.__name__": "whether a function there is torch's own",
     "torch.utils.data._utils.collate.default_collate_fn_map": "types that users have added to it count",
+    "torch.utils.data._utils.collate.collate": "default_collate with one function of the table exchanged",
     "torch.utils.data._utils.collate.collate_tensor_fn": "shows whether the table's entry is torch's own",
     "torch.utils.data._utils.collate.collate_numpy_array_fn": "the same",
     "torch.utils.data._utils.collate.collate_numpy_scalar_fn": "the same",
@@ -134,6 +137,7 @@ from torch.autograd import _profiler_enabled  # noqa: E402
 from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
 from torch.utils.data import _utils  # noqa: E402
 from torch.utils.data._utils import collate  # noqa: E402
+from torch.utils.data._utils.collate import default_collate, default_convert  # noqa: E402
 from torch.utils.data.dataloader import (  # noqa: E402
     _BaseDataLoaderIter,
     _DatasetKind,
@@ -154,6 +158,8 @@ __all__ = [
     "_sharding_worker_init_fn",
     "_utils",
     "collate",
+    "default_collate",
+    "default_convert",
     "tree_flatten",
     "tree_unflatten",
 ]

@@ -23,6 +23,7 @@ from typing import Any
 from PIL import Image, ImageFile, JpegImagePlugin
 
 from .. import _core
+from .._common.shipped import replaced
 from .asking import asked
 from .pillow_versions import DOOR, MAY_BEGIN_DOWN
 from .plain_files import end_png, is_plain
@@ -334,6 +335,9 @@ _METHODS: list[tuple[type, str, Callable[..., Any]]] = [
 
 
 def install() -> None:
+    """Nothing in a process whose script has replaced a part of Pillow that pictures that wait do without."""
+    if any(map(replaced, ("PIL.Image", "PIL.ImageFile", "PIL.JpegImagePlugin"))):
+        return
     for owner, name, wrap in _METHODS:
         if name in owner.__dict__:
             _replaced.put(owner, name, wrap)

@@ -14,6 +14,7 @@ from typing import Any
 from PIL import Image
 
 from .. import _core
+from .._common.shipped import replaced
 from .pillow import derived, hold, record_of, recorded, rendered
 from .replaced import Replaced, can_be_redirected
 
@@ -153,6 +154,8 @@ _replaced = Replaced()
 
 def install() -> None:
     """In what is imported by now."""
+    if any(map(replaced, ("PIL.Image", "PIL.ImageOps", "PIL.ImageEnhance"))):
+        return
     _replaced.put(Image.Image, "histogram", _histogram)
     _replaced.put(Image.Image, "transform", _transform)
     expand = getattr(sys.modules.get("PIL.ImageOps"), "expand", None)

@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 
 from .. import _core
+from .._common.shipped import replaced
 from .asking import asked
 from .pillow import derived, looked_at, recorded
 from .replaced import Replaced, can_be_redirected
@@ -131,7 +132,7 @@ def install() -> bool:
         return False
     for module, name, wrap in _PLACES:
         function = getattr(sys.modules.get(module), name, None)
-        if can_be_redirected(function):
+        if can_be_redirected(function) and replaced(module, name) is None:
             _replaced.redirect(function, wrap)
     return True
 

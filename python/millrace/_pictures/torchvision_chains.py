@@ -19,6 +19,7 @@ import torch
 from PIL import Image
 
 from .. import _core
+from .._common.shipped import replaced, replaced_in
 from .asking import asked
 from .pillow import looked_at, record_of
 from .replaced import Replaced
@@ -45,15 +46,17 @@ class _Shipped:
         self._parts: list[tuple[Any, str, Any]] = []
 
     def look(self, owners: Iterable[tuple[Any, Iterable[str]]]) -> bool:
-        """False if one of the parts, a name of an owner, is not torchvision's or torch's by now."""
+        """False if one of the parts, a name of an owner, is not what torchvision or torch ships by now."""
         self._parts = [
             (owner, name, getattr(owner, name))
             for owner, names in owners
             for name in names
             if hasattr(owner, name)
         ]
-        homes = {str(getattr(part, "__module__", "torch")).partition(".")[0] for *_, part in self._parts}
-        return homes <= {"torchvision", "torch"}
+        return all(
+            (replaced_in(owner) if isinstance(owner, type) else replaced(owner.__name__, *names)) is None
+            for owner, names in owners
+        )
 
     def is_as_it_was(self) -> bool:
         return all(getattr(owner, name, None) is part for owner, name, part in self._parts)
@@ -240,13 +243,15 @@ def install() -> bool:
     classes = modules.get(_CLASSES)
     if not hasattr(classes, "Normalize"):
         return False
-    _replaced.put(classes.Compose, "__call__", _compose)  # type: ignore[union-attr]
+    if replaced_in(classes.Compose) is None:  # type: ignore[union-attr]
+        _replaced.put(classes.Compose, "__call__", _compose)  # type: ignore[union-attr]
     _chains.look_at_v1(modules[_FUNCTIONS], classes)
     if _V2_CONTAINERS in modules:
         v2 = modules.get(_V2_CLASSES)
         if not hasattr(v2, "ToImage") or not hasattr(v2, "Normalize"):
             return False
-        _replaced.put(v2.Compose, "forward", _compose_v2)  # type: ignore[union-attr]
+        if replaced_in(v2.Compose) is None:  # type: ignore[union-attr]
+            _replaced.put(v2.Compose, "forward", _compose_v2)  # type: ignore[union-attr]
         _chains.look_at_v2(modules[_V2_FUNCTIONS], modules[_V2_CONVERSIONS], v2)
     return True
 

@@ -271,18 +271,14 @@ class ImageFolder(torch.utils.data.Dataset):
         from millrace._common.lowering.transforms import lowered  # who looks at rows only does without
 
         made = lowered(self.transform)
-        if self._engine is None or self._engine[0] != (made, self.exif):
+        pillow = pillow_decode.PillowDecoder()
+        key = made, self.exif, pillow.limits
+        if self._engine is None or self._engine[0] != key:
             paths, labels = self.file_table()
             turn = [{"op": "exif_transpose"}] if self.exif else []
             pipelines = made.pipelines([[*turn, *chain] for chain in made.chains])
             native = _core.PathFiles(paths)
-            self._engine = (
-                (made, self.exif),
-                (
-                    made,
-                    _core.ImageDataset(native, labels, pipelines, pillow_decode.PillowDecoder()),
-                ),
-            )
+            self._engine = key, (made, _core.ImageDataset(native, labels, pipelines, pillow))
         return self._engine[1]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -54,14 +54,16 @@ def fault_of(error: object) -> int:
 
 class PillowDecoder:
     """What an engine asks Pillow: the pictures that its codecs leave to it, and what Pillow says of those
-    they decode themselves. Pillow's limit on pixels, PIL.Image.MAX_IMAGE_PIXELS, is that of the moment when
-    this is made, when a loader starts.
+    they decode themselves. Pillow's limits (PIL.Image.MAX_IMAGE_PIXELS; MAX_TEXT_CHUNK and MAX_TEXT_MEMORY of
+    PIL.PngImagePlugin) are those of the moment when this is made, when a loader starts.
     """
 
     def __init__(self) -> None:
-        from PIL import Image
+        from PIL import Image, PngImagePlugin
 
         self._limit = Image.MAX_IMAGE_PIXELS
+        self._texts = PngImagePlugin.MAX_TEXT_CHUNK, PngImagePlugin.MAX_TEXT_MEMORY
+        self.limits = self._limit, *self._texts
 
     def __call__(self, data: bytes, path: str) -> tuple[np.ndarray, int]:
         return decode_with_pillow(data, path)
@@ -69,6 +71,13 @@ class PillowDecoder:
     def quiet_pixels(self) -> int | None:
         """check_size() has nothing to say of pictures that have no more; None: of any."""
         return self._limit
+
+    def png_texts(self) -> tuple[int, int]:
+        """Bytes that a PNG's compressed text or profile may come to, and all its texts, without a check by
+        Pillow.
+        """
+        chunk, memory = (min(max(0, int(limit)), 2**62) for limit in self._texts)
+        return chunk, memory
 
     def check_size(self, width: int, height: int) -> None:
         """Warns, or raises DecompressionBombError, as Pillow does when it opens a picture of this size."""

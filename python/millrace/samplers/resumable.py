@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
+from .._common.shipped import replaced_builtin, replaced_in
 from .._common.states import global_generator_at, signing, unsigned_state, verified
 from ..errors import StateError
 from .readers import Indices, Reader, check_origin
@@ -48,14 +49,20 @@ def native(sampler: Any) -> Any:
     ours = _OURS.get(type(sampler))
     if ours is None or ours is type(sampler):
         return None if ours is None else sampler
+    if not is_known(sampler):
+        return None
     view = ours.__new__(ours)
     view.__dict__ = sampler.__dict__
     return view
 
 
 def is_known(sampler: Any) -> bool:
-    """Whether native() has an answer."""
-    return type(sampler) in _OURS
+    """Whether native() has an answer; it has none where a script has replaced a method of torch's, which
+    has to run.
+    """
+    cls = type(sampler)
+    ours = _OURS.get(cls)
+    return ours is cls or ours is not None and replaced_in(cls) is None and replaced_builtin("torch") is None
 
 
 def inner_sampler(sampler: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .as_shipped import check_class, check_transforms
 from .policy_classes import policy_class
 from .read_source import read
 from .read_values import Maybe, Op, Picture
@@ -82,6 +83,7 @@ class Chain:
         self.rules, self.timm_rules = rules, timm_rules  # by the transforms' names
         self.names: list[str] = []
         self.depth = 0  # of callables that hold others
+        self.families: set[str] = set()  # of libraries that transforms are of
         self.row_type: type | None = torch.Tensor
         self.begins_with_rgb = False
         self.makes_rgb: bool | None = False
@@ -99,6 +101,7 @@ class Chain:
                 "the transforms return PIL images, which default_collate refuses; end with ToTensor() or"
                 " ToImage()"
             )
+        check_transforms(self.families)
         to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": FLOATS.get(self.dtype, "uint8")}
         if self.multiply:
             to_tensor["multiply"] = True
@@ -114,6 +117,9 @@ class Chain:
         if isinstance(transform, (Op, Maybe)):
             return self._add_read(transform)
         name, family = type(transform).__name__, _family(type(transform))
+        check_class(type(transform))
+        if family in (V1, V2, TIMM) or type(transform).__module__.startswith("torchvision."):
+            self.families.add(family or V1)
         if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
             raise NotLowered(f"{name} has forward hooks; remove them")
         if (method := _shadowed_method(transform)) is not None:
@@ -190,6 +196,7 @@ class Chain:
         for transform in transforms:
             inner = Chain(self.rules, self.timm_rules)
             inner.dtype, inner.depth = self.dtype, self.depth + 1
+            inner.families = self.families
             inner.row_type, inner.normalize = self.row_type, list(self.normalize)
             inner.noise, inner.multiply = list(self.noise), self.multiply
             if inner.depth > _MOST_NESTED:

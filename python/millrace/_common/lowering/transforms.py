@@ -267,7 +267,13 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
 
 
 def _to_tensor(chain: Chain, t: Any, family: str) -> None:
-    chain.convert("ToTensor", torch.float32)
+    dtype = torch.get_default_dtype()
+    if dtype is torch.float64:
+        raise NotLowered(
+            "ToTensor makes torch's default dtype, and divides doubles, which the engine does not; take v2's"
+            " ToDtype(torch.float64, scale=True)"
+        )
+    chain.convert("ToTensor", dtype)
 
 
 def _to_bytes(chain: Chain, t: Any, family: str) -> None:

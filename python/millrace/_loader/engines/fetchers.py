@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ... import _core
-from ..._common.torch_private import ExceptionWrapper, _DatasetKind, _utils
+from ..._common.torch_private import ExceptionWrapper, _DatasetKind
 from ..._profiling.stages import collating
-from ...collate import as_shipped
+from ...collate import as_shipped, runs_natively
 from ..states import dataset_parts, put_back
 from .backfill import Skipped, failure, is_of_sample
 from .channel import samples_again
@@ -60,6 +60,7 @@ class _Fetcher:
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
         self.collated = collating(collate_fn)
+        self._into_rows = runs_natively(collate_fn)
         self.drop_last = drop_last
         self.sink = sink
         self.replace = on_error == "replace"
@@ -71,7 +72,7 @@ class _Fetcher:
         """
         sink, writer = self.sink, self.sink.writer
         rest: list[Any] = []
-        if writer is not None and self.collate_fn is _utils.collate.default_collate and as_shipped():
+        if writer is not None and self._into_rows and as_shipped():
             writer.begin(sink.slot, sink.reserved, capacity)
             add = writer.add
             for sample in samples:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate
 
 from ..._common.lowering.recognising import loaded
+from ..._common.torch_private import default_collate
 from ..._profiling.stages import COLLATE, during
 from .mixing import Mixed, traced
 from .native import Targets

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate
 
 from ... import _core
+from ..._common.torch_private import default_collate
 from ...datasets.pillow_decode import PillowDecoder
 from ...datasets.webdataset import WebDataset
 from ...datasets.webdataset.collation import default_collation_fn

@@ -32,6 +32,7 @@ from ..._pictures.asking import asks, stops_asking
 from ..._pictures.counts import PictureCounts, add
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import IDLE, SAMPLE, SEND, START, WAIT, clock_rows, during, enter
+from ...collate import as_shipped, runs_natively
 from ..arguments import recognise_worker_init
 from ..engine import Setup, closed_error
 from .fetchers import Sink, begin_at, make_fetcher, worker_state, wrapped_error
@@ -235,14 +236,27 @@ class _Thread(threading.Thread):
 
 
 def _quiet(collate_fn: Any) -> Any:
-    if collate_fn is not _utils.collate.default_collate:
+    if not runs_natively(collate_fn):
         return collate_fn
 
-    def collate(samples: Any) -> Any:
+    def quietly(samples: Any) -> Any:
         with as_no_worker():
-            return collate_fn(samples)
+            table = _utils.collate.default_collate_fn_map
+            if as_shipped():
+                table = {**table, torch.Tensor: _as_the_first}
+            return _utils.collate.collate(samples, collate_fn_map=table)
 
-    return collate
+    return quietly
+
+
+def _as_the_first(batch: Any, *, collate_fn_map: Any = None) -> torch.Tensor:
+    """As in a worker process, a batch of several dtypes has that of its first sample; without workers torch
+    finds one that holds them all.
+    """
+    first = batch[0]
+    if all(tensor.dtype is first.dtype for tensor in batch):
+        return _utils.collate.collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
+    return torch.stack(batch, 0, out=first.new_empty((len(batch), *first.shape)))
 
 
 def _own_copy(dataset: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..._common.lowering.as_shipped import check_class
 from ..._common.lowering.recognising import NotLowered, loaded
 from ..._common.lowering.rows import Column, RowSet
 
@@ -32,7 +33,7 @@ def is_arrow(dataset: Any) -> bool:
 
 def recognise_arrow(dataset: Any) -> RowSet:
     """The RowSet of a Dataset; NotLowered names the column that needs Python, or the format."""
-    _check_class(type(dataset))
+    check_class(type(dataset), *_METHODS)
     _check_format(dataset)
     names = dataset._format_columns if dataset._format_columns is not None else dataset.column_names
     stored = {name: _Stored(dataset, name) for name in names}
@@ -47,16 +48,6 @@ def recognise_arrow(dataset: Any) -> RowSet:
     # A number that is asked for alone keeps its stored dtype in format "numpy".
     alone = dataset._format_type == "torch" or not any(column.made and not column.shape for column in columns)
     return RowSet("Arrow dataset", len(dataset), columns, layout, counts_back=index_map is None, alone=alone)
-
-
-def _check_class(cls: type) -> None:
-    for name in _METHODS:
-        method = getattr(cls, name, None)
-        if (getattr(method, "__module__", None), getattr(method, "__qualname__", None)) != (
-            _DATASET,
-            f"Dataset.{name}",
-        ):
-            raise NotLowered(f"datasets.Dataset.{name} was replaced; restore it")
 
 
 def _check_format(dataset: Any) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Subset
 
+from ..._common.lowering.as_shipped import is_default_collate
 from ..._common.lowering.recognising import NotLowered
-from ..._common.torch_private import collate
+from ...collate import as_shipped
 from ...datasets.batches import BatchDataset
 from ...samplers import ChunkShuffle
 from ...samplers.resumable import inner_sampler
@@ -65,13 +66,12 @@ def recognise_batch_collate(
 ) -> tuple[str, Callable[[list], Any] | None]:
     """(what explain() says, the collate function that the maker is to be told of)"""
     function = loader.collate_fn
-    if (
-        source is not None
-        and function is not collate.default_collate
-        and source.dataset.knows_collate(function)
-    ):
+    if source is not None and not is_default_collate(function) and source.dataset.knows_collate(function):
         return f"{getattr(function, '__qualname__', type(function).__name__)}, into the batch", function
-    return recognise_collate(function), None
+    reason = recognise_collate(function)
+    if not as_shipped():
+        raise NotLowered("default_collate_fn_map was changed; restore it to collate natively")
+    return reason, None
 
 
 def batch_spec(loader: Any, source: BatchSource, collate_fn: Callable[[list], Any] | None) -> BatchSpec:

@@ -18,6 +18,7 @@ import torch
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from ... import _core
+from ..._common.lowering.as_shipped import check_class
 from ..._common.lowering.memory_rows import TABLES, stacked, table_rows
 from ..._common.lowering.recognising import NotLowered, loaded
 from ..._common.lowering.rows import Column, RowSet, row_form
@@ -65,9 +66,8 @@ def recognise_rows(dataset: Any) -> RowSet:
         )
     if "__getitems__" in getattr(dataset, "__dict__", ()):
         raise NotLowered(f"this {type(dataset).__name__} was given a __getitems__ of its own; remove it")
-    for name, method in _METHODS.get(type(dataset), {}).items():
-        if getattr(type(dataset), name, None) is not method:
-            raise NotLowered(f"{type(dataset).__name__}.{name} was replaced; restore it")
+    if type(dataset) in ROWS:
+        check_class(type(dataset))
     return recognise(dataset)
 
 
@@ -220,15 +220,6 @@ ROWS: dict[type, Callable[[Any], RowSet]] = {
     Subset: _subset,
     Arrays: _stack_dataset,
     Tokens: token_rows,
-}
-
-# As torch ships them: methods that somebody exchanged since must run.
-_METHODS = {
-    cls: {
-        name: getattr(cls, name, None)
-        for name in ("__getitem__", "__getitems__", "__getattr__", "__getattribute__", "__len__")
-    }
-    for cls in (TensorDataset, StackDataset, ConcatDataset, Subset, Arrays, Tokens)
 }
 
 

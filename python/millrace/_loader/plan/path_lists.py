@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import _core
+from ..._common.lowering.as_shipped import check_class, check_functions
 from ..._common.lowering.recognising import NotLowered, loaded
 from ...datasets.lazy_list import Targets as Labels
 from ...frozen_list import FrozenList
@@ -221,6 +222,7 @@ _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__", "__getattr__", "
 
 def check_overrides(cls: type, base: type, attributes: Sequence[str]) -> None:
     """NotLowered if `cls` may give other samples than `base` with the same attributes."""
+    check_class(base)
     for name in (*_DECISIVE, *attributes):
         if getattr(cls, name, None) is not getattr(base, name, None):
             raise NotLowered(
@@ -262,6 +264,7 @@ def _opening(root: Any, base: type, names: set[str]) -> bool:
 
 def check_loader(loader: Any) -> None:
     """NotLowered for any but torchvision's own, over Pillow."""
+    check_functions(_FOLDER, "pil_loader", "default_loader")
     pillow = loaded(_FOLDER, "pil_loader")
     if loader is pillow:
         return

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.utils.data import ConcatDataset, SequentialSampler, Subset, default_collate
+from torch.utils.data import ConcatDataset, SequentialSampler, Subset
 
 from ... import _core
+from ..._common.lowering.as_shipped import check_device
 from ..._common.lowering.recognising import NotLowered, holder_name
 from ..._common.lowering.rows import RowSet
-from ..._common.torch_private import _DatasetKind
+from ..._common.torch_private import _DatasetKind, default_collate
 from ...datasets.batches import BatchDataset
 from ...samplers import BatchSampler, RandomSampler, native
 from ...samplers.global_order import GlobalOrderSampler
@@ -140,6 +141,10 @@ def make_plan(loader: Any, explained: bool = True) -> Plan:
 def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     if loader.native == "never":
         return Plan((Stage("loader", False, 'native="never" was asked for'),), None)
+    try:
+        check_device()
+    except NotLowered as refusal:
+        return Plan((Stage("loader", False, str(refusal)),), None)
     kind = _kind(loader.dataset)
     if kind == "stream":
         return _stream_plan(loader)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.utils.data import ConcatDataset, Subset, default_collate
+from torch.utils.data import ConcatDataset, Subset
 
 from ... import _core
+from ..._common.lowering.as_shipped import check_collation, is_default_collate
 from ..._common.lowering.recognising import NotLowered, holder_name, loaded
 from ..._common.lowering.same_code import called
 from ..._common.torch_private import collate
@@ -190,11 +191,12 @@ def recognise_collate(collate_fn: Any, sample_types: Iterable[type] = IMAGE_AND_
     """What replaces `collate_fn` natively; NotLowered for anything but default_collate, unchanged for these
     types.
     """
-    if collate_fn is not collate.default_collate:
+    if not is_default_collate(collate_fn):
         name = getattr(collate_fn, "__qualname__", type(collate_fn).__name__)
         raise NotLowered(
             f"{name} is not torch's default_collate; leave collate_fn out, or apply it to the finished batch"
         )
+    check_collation()
     # default_collate asks this public table at call time, for the sample itself and for its parts.
     for part in sorted(sample_types, key=lambda part: list(_SHIPPED).index(_known_base(part)), reverse=True):
         if _collate_function(part) is not _SHIPPED[_known_base(part)]:
@@ -267,17 +269,17 @@ def recognise_batch_function(
     """
     while type(collate_fn) is functools.partial and not collate_fn.args and not collate_fn.keywords:
         collate_fn = collate_fn.func
-    if collate_fn is default_collate:
+    if is_default_collate(collate_fn):
         return recognise_collate(collate_fn, sample_types), None
     name = holder_name(collate_fn)
-    if (found := called(collate_fn, "return D(B)")) is not None and found[0] is default_collate:
-        return f"{name} is {recognise_collate(default_collate, sample_types)}", None
+    if (found := called(collate_fn, "return D(B)")) is not None and is_default_collate(found[0]):
+        return f"{name} is {recognise_collate(found[0], sample_types)}", None
     for template, (spread, as_tuple) in _OF_BATCH.items():
         if (found := called(collate_fn, template)) is None:
             continue
         function, default = found if template.index("T") < template.index("D") else reversed(found)
-        if default is default_collate and function is not default_collate and callable(function):
-            recognise_collate(default_collate, sample_types)
+        if is_default_collate(default) and not is_default_collate(function) and callable(function):
+            recognise_collate(default, sample_types)
             reason = (
                 f"native default_collate; {holder_name(function)} of {name} in Python, inside next(), but"
                 " mixing of pictures (MixUp, CutMix) in the threads"

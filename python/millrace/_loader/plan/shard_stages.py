@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch.utils.data import default_collate
 
 from ... import _core
 from ..._common.lowering.recognising import NotLowered, loaded
+from ..._common.torch_private import default_collate
 from ...datasets.webdataset import IndexedWebDataset
 from ...datasets.webdataset.collation import default_collation_fn
 from ...datasets.webdataset.flow import Stage

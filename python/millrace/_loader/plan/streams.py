@@ -6,10 +6,9 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data import default_collate
-
 from ... import _core
 from ..._common.lowering.recognising import NotLowered
+from ..._common.torch_private import default_collate
 from ..arguments import Auto
 from ..engine import batch_memory
 

@@ -20,6 +20,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from ..._common.shipped import replaced_in
 from ..._common.states import (
     REMEDY,
     draw_base_seed,
@@ -57,7 +58,7 @@ class Lists(NamedTuple):
 
 def users_lists(index_sampler: Any, made: Iterator[Any] | None, start: CursorStart) -> Lists:
     """The lists after `start`. `made`: torch's iterator over `index_sampler`, if there is one."""
-    if type(index_sampler) is BatchSampler:
+    if type(index_sampler) is BatchSampler and replaced_in(BatchSampler) is None:
         return _of_batches(index_sampler, start)
     put_back(index_sampler, start.index_sampler_state)
     iterator = made if made is not None and start.index_sampler_state is None else iter(index_sampler)

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.utils.data as torch_data
-from torch.utils.data import default_collate, get_worker_info
+from torch.utils.data import get_worker_info
 
 from ... import _core, samplers
 from ..._common.per_process import PerProcess
 from ..._common.ranks import local_world_size
+from ..._common.torch_private import default_collate
 from ...collate import Pad
 from ...errors import note
 from .chunk_cache import ChunkCache

@@ -7,12 +7,12 @@ from typing import Any, Union
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate
 
 from millrace import _core
 from millrace._common.per_process import PerProcess
 from millrace.errors import CorruptDataError
 
+from ..._common.torch_private import default_collate
 from ...collate import Pad
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from ..kept import FirstVersions

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate
 
 from ... import _core
+from ..._common.torch_private import default_collate
 from ...samplers.global_order import checked_number
 from ...samplers.readers import SEED_BITS
 from ..batches import BatchDataset, BatchMaker, MakerOptions

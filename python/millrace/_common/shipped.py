@@ -1,0 +1,185 @@
+"""Whether parts of other packages are what these ship, or a script has replaced them: a function, a method, a
+class. What is replaced runs, so whoever does its work natively asks first, when an epoch is planned.
+
+A module's loader still has its code, so nothing must be remembered from before a script's change. Of a name
+that the code defines, what is found there now has to have that code. What a package's decorators and what
+this package put around it (_pictures/replaced.py) is looked through. Making, printing and copying an object
+decides nothing here, so those methods may be exchanged. Some 0.1 ms for a module the first time, then less
+than a microsecond for each function. Any thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Iterator
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+_LIBRARIES = frozenset({"torch", "torchvision", "timm", "PIL", "numpy", "datasets", "webdataset"})
+_DECORATING = frozenset(
+    {"functools", "contextlib", "typing", "typing_extensions", "abc", "dataclasses", "enum", "collections"}
+)
+_PACKAGES = _LIBRARIES | _DECORATING | {"millrace"}
+_UNIMPORTANT = frozenset(
+    {"__init__", "__new__", "__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__"}
+    | {"__dir__", "__format__", "__init_subclass__", "__class_getitem__", "__hash__", "__eq__", "extra_repr"}
+)
+# Functions in C that this package does without, by their modules.
+_BUILTINS = {
+    "torch": ("stack", "tensor", "as_tensor", "from_numpy", "randperm", "randint", "rand", "empty"),
+    "numpy": ("array", "asarray", "frombuffer"),
+}
+_LOOKED_AT: dict[str, dict[str, list[CodeType]]] = {}
+
+
+def replaced(module: str, *names: str) -> str | None:
+    """The dotted name of something in `module` that is not what the module defines: of `names`, which may be
+    classes, or anything. None: all is as shipped, or the module was not imported.
+    """
+    there = sys.modules.get(module)
+    if type(there) is not ModuleType:
+        return None
+    codes = _codes(there)
+    for name in names or _top(module):
+        value = vars(there).get(name)
+        if value is None or name not in codes:
+            if names and is_foreign(value):  # what the module has from another one
+                return f"{module}.{name}"
+            continue
+        if not codes[name]:
+            if not isinstance(value, type) or value.__qualname__ != name or value.__module__ != module:
+                return f"{module}.{name}"
+            if (method := _replaced_method(value, codes)) is not None:
+                return f"{module}.{method}"
+        elif not _is_one_of(value, codes[name]):
+            return f"{module}.{name}"
+    return None
+
+
+def replaced_in(cls: type, *names: str) -> str | None:
+    """The dotted name of a method of `cls`, or of its bases of these packages, that somebody replaced: of
+    `names`, or of any name.
+    """
+    for base in cls.__mro__:
+        module = sys.modules.get(base.__module__)
+        if type(module) is not ModuleType or base.__module__.partition(".")[0] not in _LIBRARIES:
+            continue
+        if (method := _replaced_method(base, _codes(module), names)) is not None:
+            return f"{base.__module__}.{method}"
+    return None
+
+
+def _replaced_method(cls: type, codes: dict[str, list[CodeType]], names: tuple[str, ...] = ()) -> str | None:
+    if cls.__qualname__ not in codes:
+        return None
+    for name, value in list(vars(cls).items()):
+        method = f"{cls.__qualname__}.{name}"
+        if name in _UNIMPORTANT or names and name not in names:
+            continue
+        known = codes.get(method)
+        if is_foreign(value) if known is None else known and not _is_one_of(value, known):
+            return method
+    return None
+
+
+def is_shipped(function: Any, module: str, name: str) -> bool:
+    """Whether this is the function that `module` defines under that name."""
+    there = sys.modules.get(module)
+    known = _codes(there).get(name) if type(there) is ModuleType else None
+    return known is not None and _is_one_of(function, known)
+
+
+def replaced_builtin(*modules: str) -> str | None:
+    for module in modules:
+        for name in _BUILTINS[module]:
+            value = getattr(sys.modules.get(module), name, None)
+            if value is not None and not isinstance(value, BuiltinFunctionType):
+                return f"{module}.{name}"
+    return None
+
+
+def _is_one_of(value: Any, known: list[CodeType]) -> bool:
+    while True:
+        code = getattr(value, "__code__", None)
+        if isinstance(code, CodeType):
+            if any(code is one for one in known):
+                return True
+            for place, one in enumerate(known):
+                if code == one:
+                    known[place] = code  # is found at once from now on
+                    return True
+            if _home(value) not in _PACKAGES:
+                return False
+            if code.co_filename == _REDIRECTING:  # by this package, in the function itself
+                return True
+        elif _home(type(value)) == "millrace":
+            return True
+        inner = _inside(value)
+        if inner is None:  # what a decorator made, if it is none of the functions beside it
+            return isinstance(code, CodeType) and "<locals>" in value.__qualname__
+        value = inner
+
+
+_REDIRECTING = __file__.replace("_common/shipped.py", "_pictures/replaced.py")
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, (staticmethod, classmethod)):
+        return value.__func__
+    if isinstance(value, property):
+        return value.fget
+    if isinstance(value, functools.cached_property):
+        return value.func
+    return getattr(value, "__dict__", {}).get("__wrapped__")
+
+
+def _home(value: Any) -> str:
+    module = value.__globals__.get("__name__") if isinstance(value, FunctionType) else value.__module__
+    return str(module).partition(".")[0]
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether this is a script's function, and none of these packages, nor a decorator's of theirs."""
+    if not isinstance(value, FunctionType):
+        value = _inside(value) if isinstance(value, (staticmethod, classmethod, property)) else None
+    return isinstance(value, FunctionType) and _home(value) not in _PACKAGES
+
+
+def top_names(module: str) -> tuple[str, ...]:
+    """Of the functions and classes that a module, which is imported, defines."""
+    _codes(sys.modules[module])
+    return _top(module)
+
+
+@functools.cache
+def _top(module: str) -> tuple[str, ...]:
+    return tuple(name for name in _LOOKED_AT[module] if "." not in name)
+
+
+def _codes(module: ModuleType) -> dict[str, list[CodeType]]:
+    """{qualified name: codes of the functions that the module defines so; none: it is a class}"""
+    name = module.__name__
+    if name not in _LOOKED_AT:
+        found: dict[str, list[CodeType]] = {}
+        try:
+            code = module.__spec__.loader.get_code(name)  # type: ignore[union-attr]
+        except Exception:  # whatever a loader of somebody's does: nothing can be compared
+            code = None
+        for qualified, inner in _defined(code, "") if isinstance(code, CodeType) else ():
+            codes = found.setdefault(qualified, [])
+            if inner is not None:
+                codes.append(inner)
+        _LOOKED_AT[name] = found
+    return _LOOKED_AT[name]
+
+
+def _defined(code: CodeType, prefix: str) -> Iterator[tuple[str, CodeType | None]]:
+    for inner in code.co_consts:
+        if not isinstance(inner, CodeType) or not inner.co_name.isidentifier():
+            continue
+        is_class = not inner.co_flags & inspect.CO_OPTIMIZED
+        yield prefix + inner.co_name, None if is_class else inner
+        if is_class:
+            yield from _defined(inner, f"{prefix}{inner.co_name}.")
