@@ -1,5 +1,5 @@
-"""The distribution is millrace-loader: `millrace` on PyPI is another product, so nothing here tells anybody to install
-that.
+"""The distribution is millrace-loader: `millrace` on PyPI is another product, so nothing here tells anybody
+to install that.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from repo_tree import ROOT
 
-# An argument of pip that is the bare name, whatever stands between: options, other packages, quotes, extras, a version. A path
-# or a file's name is none, nor is a word of the sentence around it.
-INSTALL = re.compile(
-    r"\b(?:pip3?|pipx|uv|poetry|conda|mamba)[ \w-]*? (?:install|add|run|download|wheel|inject)\b"
-    r"(?:[ \t]+[^\s`;|&#()]*[^\s`;|&#().,:])*?[ \t]+[\"']*millrace(?:\[[\w, -]*\]|[=<>~!]=?[\w.*]*|@)*[\"']*(?=[\s`.,;:)&|]|$)(?!\.[\w])",
-    re.IGNORECASE,
-)
+COMMAND = r"\b(?:pip3?|pipx|uv|poetry|conda|mamba)[ \w-]*? (?:install|add|run|download|wheel|inject)\b"
+# The bare name as an argument, in quotes or not, with extras and a version or without, behind options and
+# other packages. A path or a file's name is none, nor is a word of the sentence around it.
+OTHERS = r"(?:[ \t]+[^\s`;|&#()]*[^\s`;|&#().,:])*?[ \t]+"
+NAME = r"[\"']*millrace(?:\[[\w, -]*\]|[=<>~!]=?[\w.*]*|@)*[\"']*(?=[\s`.,;:)&|]|$)(?!\.[\w])"
+INSTALL = re.compile(COMMAND + OTHERS + NAME, re.IGNORECASE)
 REQUIRED = re.compile(r"[\"']millrace(?:\[\w|[=<>~!]=)")  # in a list of requirements, or a message
 
 
