@@ -58,9 +58,8 @@ def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
 class _Seeds:
     """What an EpochLog takes from a Progress."""
 
-    began_in = 0
-
     def __init__(self, saved: SavedState) -> None:
+        self.began_in = 0
         self._shared_seed, self.epoch, self.workers = saved.shared_seed, saved.epoch, saved.workers_then
 
 
