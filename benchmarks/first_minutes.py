@@ -1,6 +1,6 @@
 """What a newcomer waits for, on a clean clone and with a wheel: wall and CPU seconds of each step.
 
-    python -m benchmarks.first_minutes [--wheel dist/millrace-....whl] [--out FILE.jsonl] [step ...]
+    python -m benchmarks.first_minutes [--wheel dist/millrace_loader-....whl] [--out FILE.jsonl] [step ...]
 
 clone: `git clone` of the last commit, which all that follows is done in. setup: what `make setup` does when
 pip has its packages at hand (it runs twice; downloads are in `setup_with_downloads`). build: `make build`,

@@ -119,7 +119,7 @@ def main() -> None:
     started(arguments.images)
     sizes = [path.stat().st_size for path in Path(arguments.images).rglob("*") if path.is_file()]
     common = {
-        **run_facts(["ray", "torch", "millrace"]),
+        **run_facts(["ray", "torch", "millrace-loader"]),
         "batch": BATCH,
         "pictures": arguments.pictures,
         "photo_bytes": round(statistics.mean(sizes)),

@@ -1,6 +1,6 @@
 """Shards from an object store, twice: the first epoch comes over the network, the second from the disk cache.
 
-    python examples/object_storage.py          needs `pip install 'millrace[stores]'`
+    python examples/object_storage.py          needs `pip install obstore fsspec`
 
 A small HTTP server on this machine plays the store, 20 ms away and with 40 MB/s per connection. With a real
 one only the URLs are others (https://, s3://, gs://, az://) and credentials come from where the store's own

@@ -5,7 +5,7 @@ epoch, and Ray has both go on from the last checkpoint.
 
 DIR: class folders of JPEGs, under the same path on each node. Trains once without a fault and once with it:
 the losses of all steps are the same. Without --cluster, Ray is started on this machine.
-Needs `pip install "millrace[ray]" pandas pyarrow`.
+Needs `pip install ray pandas pyarrow`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 #
 # Each version has a virtual environment, FOLDER/VERSION, which stays there: 5 GB for one that PyPI builds for CUDA. 2.13.0+cpu and the like
 # name one build. What the tests need besides (pytest, frameworks, ...) is that of .venv.
-# WHEEL=dist/millrace-....whl   what is tested, in the place of the tree's own package
+# WHEEL=dist/millrace_loader-....whl   what is tested, in the place of the tree's own package
 # PYTHON=.venv/bin/python       the interpreter, with the tests' packages
 # RESULTS=file.json             where counts, times and versions are written (scripts/torch_results.py)
 # Without words for pytest every test runs; `-- tests/parity` takes two minutes.

@@ -8,7 +8,7 @@ from benchmarks.loaders import Job, Tolerance
 from benchmarks.scenarios.imagenet import MEAN, STD, ImageScenario
 
 ENVIRONMENT = None
-PACKAGES = ("millrace", "torch", "pillow", "numpy")
+PACKAGES = ("millrace-loader", "torch", "pillow", "numpy")
 TOLERANCE = Tolerance(0.1, 1, "pixels are promised to lie within one level of torchvision's on Pillow")
 
 

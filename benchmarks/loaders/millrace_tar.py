@@ -9,7 +9,7 @@ from benchmarks.loaders.millrace import transform
 from benchmarks.scenarios.tars import BUFFER, shards_of
 
 ENVIRONMENT = None
-PACKAGES = ("millrace", "torch", "pillow", "numpy")
+PACKAGES = ("millrace-loader", "torch", "pillow", "numpy")
 TOLERANCE = Tolerance(
     0.1, 1, "pixels are promised to lie within one level of torchvision's on Pillow; measured: equal"
 )

@@ -5,7 +5,9 @@
 // without having it: a thread that ends frees its state meanwhile, and what is read there is then taken for
 // the interpreter. So the function below it is called, which takes the interpreter and no thread.
 // Before 3.13, the flag by which a running interpreter learns of the call was set only when it came from the
-// main thread.
+// main thread, and no public function sets it from another one that has not the GIL. Without the write below,
+// a loop of Python alone is looked at when the main thread takes the GIL next, which may be never:
+// on 3.11 three tests of test_stacks.py and test_stacks_safety.py failed without it.
 //
 // Invariant: nothing here, and nothing that it calls, touches the state of any thread; the main interpreter
 // outlives the caller, which is joined before it ends (StackLooks::pause, by atexit), or waits outside of any

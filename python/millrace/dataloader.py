@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -18,6 +17,7 @@ from ._common.states import deep_copy
 from ._loader.arguments import (
     PICTURES,
     Auto,
+    advise,
     checked_arguments,
     checked_depth,
     checked_memory,
@@ -27,6 +27,8 @@ from ._loader.arguments import (
     is_tuned,
     refuse_impossible,
     resolved_auto,
+    unused_by,
+    warn_of_the_unused,
 )
 from ._loader.engine import RunRecord, leave_if_ending
 from ._loader.engines.python import PYTHON
@@ -190,6 +192,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
+        warn_of_the_unused(self)
 
     def __iter__(self) -> Iterator[T_co]:  # type: ignore[override]
         return self._tapped(None)
@@ -204,9 +207,9 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return prefetched(batches, device, prefetch, progress=self._millrace_progress)
 
     def _batches(self) -> Any:
-        """torch's iterator. A stream's keeps nothing for the next epoch, persistent_workers or not."""
+        """torch's iterator; always a new one of a stream, and in a run whose workers end with each epoch."""
         leave_if_ending()
-        if isinstance(self._iterator, InlineIterator):
+        if isinstance(self._iterator, InlineIterator) or not getattr(self._millrace_progress, "stays", True):
             self._iterator = None
         batches = super().__iter__()
         if self._millrace_progress is not None:
@@ -238,12 +241,12 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
     def _new_iterator(self, profiler: Profiler) -> Any:
         plan = make_plan(self, explained=False)
         refuse_impossible(self, plan)
-        if advice := order_advice(self):
-            warnings.warn(advice, stacklevel=5)
+        engine = self._engine_name(plan)
+        advise(order_advice(self), *unused_by(self, plan.spec is not None, engine))
         if self.num_workers > 0:
             self.check_worker_number_rationality()
         recorder_of(self)  # here: what follows may see a copy of this loader
-        record = RunRecord(self._engine_name(plan), profiler)
+        record = RunRecord(engine, profiler)
         profiler.native = plan.spec is not None
         tuning = tuning_of(self, plan, record.engine) if is_tuned(self) else None
         record.tuning = self._millrace_tuning = tuning
@@ -393,5 +396,5 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
 
     @property
     def epoch(self) -> int:
-        """How often the latest iterator was reset: 0 but for persistent workers."""
+        """The latest iterator's, counted where persistent workers keep the base seed; else 0."""
         return 0 if self._millrace_run is None else self._millrace_run.epoch

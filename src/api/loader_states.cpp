@@ -70,7 +70,7 @@ void Loader::Impl::check(const api::RunState& state) const {
           "Give "
           "Python's sampler and loader the same generator");
   }
-  if (!state.finished && !state.base_seed)
+  if ((!state.finished || state.workers_stay) && !state.base_seed)
     throw StateError(
         "the state has no base seed, so what is random about its samples is lost; load another one");
   if (state.generator.empty() && !(sampler != nullptr && sampler->draws() && in_the_middle))
@@ -89,9 +89,6 @@ api::RunState Loader::Impl::start_of(const std::optional<api::RunState>& saved) 
   // Behind an epoch its generator draws on; in the middle the draw is lost on it, as in Python, and it goes
   // back.
   if (saved && saved->finished) api::put_back(rng_, saved->generator);
-  const int64_t drawn = rng_.base_seed();
-  if (goes_on && !saved->generator.empty()) api::put_back(rng_, saved->generator);
-
   api::RunState start;
   bool begun = false;
   {
@@ -99,14 +96,20 @@ api::RunState Loader::Impl::start_of(const std::optional<api::RunState>& saved) 
     start = now_;
     begun = begun_;
   }
+  // A run whose workers stay has one base seed, and counts its epochs.
+  const api::RunState& before = saved ? *saved : start;
+  const bool stays = before.workers_stay && !goes_on;
+  const int64_t drawn = stays ? before.base_seed.value_or(0) : rng_.base_seed();
+  const uint64_t engine_epoch = (saved || stays ? before.engine_epoch : 0) + (stays ? 1 : 0);
+  if (goes_on && !saved->generator.empty()) api::put_back(rng_, saved->generator);
   start.finished = false;
   start.place = {};
   start.sampler = start.dataset = start.fetcher = {};
-  start.engine_epoch = 0;
+  start.engine_epoch = engine_epoch;
   start.base_seed = drawn;
   start.generator = api::packed_generator(rng_);
   if (saved) {
-    start.engine_epoch = saved->engine_epoch;
+    start.workers_stay = saved->workers_stay;
     start.number = goes_on ? std::max<int64_t>(0, saved->number) : 1 + std::max(start.number, saved->number);
     if (start.sampler_epoch) start.sampler_epoch = saved->sampler_epoch.value_or(0);
   } else {

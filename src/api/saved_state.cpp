@@ -89,11 +89,9 @@ Value own_part(const RunState& state) {
   Value order = Value::Object{{"samples", state.place.samples}, {"ranks", state.ranks}};
   if (state.sampler_epoch) order.set("sampler_epoch", *state.sampler_epoch);
   order.set("generators", std::move(generators));
-  Value own = Value::Object{{"version", kVersion},
-                            {"base_seed", state.base_seed},
-                            {"epoch", state.engine_epoch},
-                            {"number", state.number},
-                            {"order", std::move(order)}};
+  Value own = Value::Object{
+      {"version", kVersion},    {"base_seed", state.base_seed},       {"epoch", state.engine_epoch},
+      {"number", state.number}, {"workers_stay", state.workers_stay}, {"order", std::move(order)}};
   if (state.place.left_out > 0) own.set("left_out", state.place.left_out);
   if (state.elastic) own.set("elastic", true);
   own.set("fingerprint", state.fingerprint);
@@ -182,6 +180,7 @@ RunState read_state(std::string_view text) {
   run.finished = state.flag("_iterator_finished");
   if (own.optional("base_seed") != nullptr) run.base_seed = own.number("base_seed", INT64_MIN);
   run.engine_epoch = static_cast<uint64_t>(own.number_or("epoch", 0));
+  run.workers_stay = own.flag_or("workers_stay", false);
   run.number = own.number_or("number", -1, -1);
   if (order.optional("sampler_epoch") != nullptr)
     run.sampler_epoch = static_cast<uint64_t>(order.number("sampler_epoch", 0));

@@ -27,7 +27,8 @@ struct RunState {
   bool finished = false;  // taken behind an epoch: the next one begins
   std::optional<int64_t> base_seed;
   uint64_t engine_epoch = 0;
-  int64_t number = -1;  // of the epoch, over all of the run; -1: before the first
+  bool workers_stay = false;  // Python's persistent_workers: one base seed for all epochs of the run
+  int64_t number = -1;        // of the epoch, over all of the run; -1: before the first
   std::optional<uint64_t> sampler_epoch;
   int ranks = 1;
   std::string generator;  // the loader's, as text; empty: the sampler's state has it

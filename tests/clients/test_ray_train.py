@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from loader_data import make_folder
 
-pytest.importorskip("ray", reason='Ray is not installed: pip install "millrace[ray]"')
+pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 pytest.importorskip("pandas", reason="Ray Train needs pandas")
 pytest.importorskip("pyarrow", reason="Ray Train needs pyarrow")
 

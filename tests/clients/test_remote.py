@@ -16,7 +16,7 @@ import torch
 from loader_data import make_folder, pictures
 from remote_help import PATIENCE_S
 
-ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "millrace[ray]"')
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 
 import millrace  # noqa: E402
 from millrace import transforms as T  # noqa: E402

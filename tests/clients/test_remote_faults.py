@@ -28,7 +28,7 @@ from loader_data import pictures
 from PIL import Image
 from remote_help import in_shared_memory, through
 
-ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "millrace[ray]"')
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 
 import millrace  # noqa: E402
 from faulty_nodes import NODES, Faults, Nodes, say  # noqa: E402
@@ -75,9 +75,7 @@ def tars(folder):
 def s3(folder, tmp_path_factory):
     """URLs of the shards. Nodes that start while it is there read the same store."""
     pytest.importorskip("moto.server", reason="moto's server is not installed: pip install 'moto[server]'")
-    obstore = pytest.importorskip(
-        "obstore", reason="obstore is not installed: pip install 'millrace[stores]'"
-    )
+    obstore = pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     home = tmp_path_factory.mktemp("s3")

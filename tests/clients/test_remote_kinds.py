@@ -14,7 +14,7 @@ import remote_help
 import torch
 from remote_help import PATIENCE_S
 
-ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "millrace[ray]"')
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 
 import millrace  # noqa: E402
 from millrace._tools.history.hashes import BatchHash  # noqa: E402

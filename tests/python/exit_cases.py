@@ -1,5 +1,5 @@
 """Loaders of every kind, each looped over by a daemon thread while its process ends: `python exit_cases.py
-KIND FOLDER`.
+KIND FOLDER`. Of "beside torch's", many loaders are left behind instead.
 
 One process prepares, and forks a child for each round: the child's main thread ends as any script's does, at
 another moment each time.
@@ -7,6 +7,7 @@ another moment each time.
 
 import faulthandler
 import os
+import random
 import signal
 import sys
 import threading
@@ -148,6 +149,26 @@ def loops(batches, came):
     return thread
 
 
+BESIDE = ("tensors 2", "short 0", "pictures 2", "python 2", "threads 2", "chunks 2")
+left = []  # to whoever tidies up behind the program
+
+
+def beside_torchs(folder, number):
+    """Iterators of ours and of torch's are left in their middle, in another order each time; the rest is the
+    interpreter's end.
+    """
+    chance = random.Random(number)
+    loaders = [loader(kind, folder) for kind in BESIDE]
+    loaders += [torch.utils.data.DataLoader(Slow(), 4, num_workers=workers) for workers in (0, 1, 2)]
+    for each in chance.sample(loaders, len(loaders)):
+        iterator = iter(each)
+        next(iterator)
+        if chance.random() < 0.7:
+            left.append(iterator)
+    if number % 2:
+        left.append(left)
+
+
 def child(batches, number):
     """The rest is the interpreter's end."""
     came = threading.Event()
@@ -171,12 +192,12 @@ def status_of(pid):
     return None
 
 
-def main(kind, folder):
-    batches = loader(kind, folder)
-    for number in range(ROUNDS):
+def main(kind, folder, rounds=ROUNDS):
+    batches = None if kind == "beside torch's" else loader(kind, folder)
+    for number in range(int(rounds)):
         pid = os.fork()
         if pid == 0:
-            return child(batches, number)
+            return beside_torchs(folder, number) if batches is None else child(batches, number)
         status = status_of(pid)
         if status != 0:
             sys.exit(f"round {number}: {'it hung' if status is None else f'exit status {status}'}")

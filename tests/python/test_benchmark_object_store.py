@@ -15,7 +15,7 @@ from benchmarks.object_store import measure, table  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
 
 
 def test_the_disk_cache_against_local_files() -> None:

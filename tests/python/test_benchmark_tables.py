@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'millrace[parquet]'")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.in_memory import table  # noqa: E402

@@ -91,7 +91,7 @@ def sampler_named(name: str) -> dict[str, Any]:
     return options
 
 
-def loader_of(data: str, sampler: str, threads: int) -> millrace.DataLoader[Any]:
+def loader_of(data: str, sampler: str, threads: int, stays: bool = False) -> millrace.DataLoader[Any]:
     dataset: Any
     if data == "arrays":
         x = torch.arange(SAMPLES * 3, dtype=torch.float32).reshape(SAMPLES, 3)
@@ -111,6 +111,7 @@ def loader_of(data: str, sampler: str, threads: int) -> millrace.DataLoader[Any]
         generator=torch.Generator().manual_seed(SEED),
         auto_epoch=True,
         native="require",
+        persistent_workers=stays,
         **sampler_named(sampler),
     )
 
@@ -195,6 +196,23 @@ def test_states_cross_over_at_every_batch(data: str, sampler: str, threads: int)
     states = [line["state"] for line in program(data, sampler, threads)]
     for state, there in zip(states, resumed(data, sampler, threads, states), strict=True):
         assert there == resumed_in_python(data, sampler, 2 - threads, state)
+
+
+@pytest.mark.parametrize("sampler", ["in_order", "shuffle", "permutation"])
+def test_workers_that_stay_keep_their_seed(data: str, sampler: str) -> None:
+    """From behind an epoch, and from the middle of one."""
+    loader = loader_of(data, sampler, 2, stays=True)
+    list(loader)
+    states = [loader.state_dict()]
+    epochs = [[written(batch) for batch in loader]]
+    next(iterator := iter(loader))
+    states.append(loader.state_dict())
+    rest = [written(batch) for batch in iterator]
+    epochs.append([written(batch) for batch in loader])
+    behind, middle = resumed(data, sampler, 0, states)
+    assert behind[0] == epochs[0] and behind[1][1:] == rest
+    assert middle == [rest, epochs[1]]
+    assert resumed_in_python(data, sampler, 0, states[1]) == middle
 
 
 @pytest.mark.parametrize("threads", [0, 2])

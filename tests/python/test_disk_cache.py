@@ -20,7 +20,7 @@ from millrace import stores
 from millrace.stores import DiskCache
 from millrace.stores.disk_cache import _stem
 
-pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
 
 RANDOM = random.Random(3)
 MIB = 1 << 20

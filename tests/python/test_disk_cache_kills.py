@@ -21,7 +21,7 @@ from millrace.stores import DiskCache
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
 
 KILLS = int(os.environ.get("MILLRACE_KILLS", "60"))
 MIB = 1 << 20

@@ -23,7 +23,7 @@ from millrace.stores.cache_entry import ASKED_AT, find_whole, note_asked
 from millrace.stores.disk_cache import _stem
 from millrace.stores.transfer import ALIGNED_BYTES, Transfer
 
-pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
 
 RANDOM = random.Random(4)
 MIB = 1 << 20

@@ -31,6 +31,13 @@ def test_the_process_may_end_while_a_daemon_thread_loops(kind, tmp_path):
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
 
 
+def test_the_process_may_end_with_torchs_loaders_and_ours_in_their_middle(tmp_path):
+    """`python exit_cases.py "beside torch's" FOLDER 500` does it 500 times."""
+    command = [sys.executable, exit_cases.__file__, "beside torch's", str(tmp_path), "4"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "") and "terminate" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "kind", [kind for kind in exit_cases.KINDS if not kind.startswith(("watched", "device"))]
 )

@@ -337,7 +337,7 @@ print(sum(int(batch[0].sum()) for batch in DataLoader(dataset, batch_size=50, nu
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_more_remote_shards_than_descriptors(tmp_path, cached):
-    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
     from fault_proxy import FaultProxy
 
     for i in range(400):
@@ -366,7 +366,7 @@ def test_more_remote_shards_than_descriptors(tmp_path, cached):
 
 
 def test_remote_shards_are_opened_again(tmp_path):
-    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
     from fault_proxy import FaultProxy
 
     paths = [three(tmp_path / f"s-{i}.tar") for i in range(3)]

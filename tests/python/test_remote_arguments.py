@@ -41,7 +41,7 @@ def test_without_ray_one_sentence_says_how_to_get_it(tmp_path, monkeypatch):
     make_folder(tmp_path, 4)
     monkeypatch.setitem(sys.modules, "ray", None)
     loader = millrace.DataLoader(pictures(str(tmp_path)), 2, **OPTIONS)
-    with pytest.raises(millrace.UnavailableError, match=r'pip install "millrace\[ray\]"'):
+    with pytest.raises(millrace.UnavailableError, match="pip install 'ray>=2.40'"):
         iter(loader)
 
 

@@ -50,7 +50,7 @@ def test_names(url: str, name: str) -> None:
 @pytest.fixture
 def signed(tmp_path: Path):
     """(store, a function from a number to the URLs that are signed with it): two shards, for GET only."""
-    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
     data = [Path(path).read_bytes() for path in numbered_shards(tmp_path / "shards", [3, 2])]
     objects = {
         f"/s{i}.tar?{S3.format(number, number)}": shard for number in (1, 2) for i, shard in enumerate(data)

@@ -6,7 +6,9 @@ MILLRACE_STATE_MUTATIONS=1500 looks at as many; state_mutations.py prints them a
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 
 import pytest
 from state_mutations import FILES, GOOD, Run, count_outcomes, kept, kinds
@@ -32,3 +34,11 @@ def test_damaged_states(runs):
     assert not bad
     assert sum(table.values(), start=type(next(iter(table.values())))())["refused"] > COUNT // 2
     assert all(outcome in GOOD for outcomes in table.values() for outcome in outcomes)
+
+
+def test_the_stored_outcome_is_of_these_kinds(runs):
+    stored = json.loads(Path(__file__).with_name("state_mutations.json").read_text())
+    counts = stored["counts"]
+    assert set(counts) == set(runs) and not stored["violations"]
+    assert sum(sum(entry.values()) for entry in counts.values()) == stored["count"] >= 1500
+    assert {outcome for entry in counts.values() for outcome in entry} <= set(GOOD)

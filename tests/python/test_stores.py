@@ -21,7 +21,7 @@ from fault_proxy import FaultProxy
 from millrace import CorruptDataError, UnavailableError, stores
 from millrace._core import BlockFile
 
-pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
 
 RANDOM = random.Random(1)
 MIB = 1 << 20
@@ -348,7 +348,7 @@ def test_missing_packages_say_how_to_get_them() -> None:
 import sys
 sys.modules["obstore"] = sys.modules["fsspec"] = None
 from millrace import UnavailableError, stores
-for url, hint in (("s3://a/b", "pip install 'millrace[stores]'"), ("hdfs://a/b", "pip install fsspec")):
+for url, hint in (("s3://a/b", "pip install 'obstore>=0.6'"), ("hdfs://a/b", "pip install fsspec")):
     try:
         stores.open_source(url)
     except UnavailableError as error:

@@ -25,7 +25,7 @@ from millrace.stores.clients import Meta, ObstoreClient
 from millrace.stores.failures import classify
 from millrace.stores.settings import shown
 
-pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
 
 MIB = 1 << 20
 DATA = random.Random(5).randbytes(12 * MIB)

@@ -19,7 +19,7 @@ from millrace import CorruptDataError, stores
 
 pytestmark = pytest.mark.slow
 
-obstore = pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+obstore = pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
 
 MIB = 1 << 20
 SHARDS: dict[str, bytes] = {}

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import default_collate
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'millrace[parquet]'")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
 import millrace  # noqa: E402
 import pyarrow.compute as pc  # noqa: E402
 import pyarrow.dataset  # noqa: E402, F401

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'millrace[parquet]'")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 from fault_proxy import FaultProxy  # noqa: E402
 from millrace import CorruptDataError, DataLoader  # noqa: E402
@@ -124,7 +124,7 @@ def test_a_file_that_changes_or_shrinks_is_an_error(folder: Path) -> None:
 
 
 def test_remote_tables_and_their_faults(folder: Path) -> None:
-    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'millrace[stores]'")
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
     objects = {f"/{name}": (folder / name).read_bytes() for name in ("t.parquet", "t.arrow")}
     wanted = sorted(DATA.column("c1").to_pylist())
     with FaultProxy(objects) as store:

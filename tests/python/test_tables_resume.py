@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from millrace import DataLoader, samplers
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'millrace[parquet]'")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 feather = pytest.importorskip("pyarrow.feather")
 

@@ -48,7 +48,9 @@ def sources_changed() -> float:
 
 def newest_wheel() -> Path | None:
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    made = sorted((ROOT / "dist").glob(f"millrace-*-{tag}-*.whl"), key=lambda path: path.stat().st_mtime)
+    made = sorted(
+        (ROOT / "dist").glob(f"millrace_loader-*-{tag}-*.whl"), key=lambda path: path.stat().st_mtime
+    )
     return made[-1] if made and made[-1].stat().st_mtime > sources_changed() else None
 
 

@@ -9,6 +9,9 @@ import functools
 import math
 import multiprocessing
 import os
+import sys
+import warnings
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -192,6 +195,54 @@ def checked_remote(loader: Any, num_workers: int) -> None:
         raise ValueError(f'remote="{remote}" works with on_error="raise" only, got "{loader.on_error}"')
     if loader.decode != "cpu":
         raise ValueError(f'remote="{remote}" makes batches on CPUs: leave decode="{loader.decode}" out')
+
+
+def level_of_the_loop() -> int:
+    """The stacklevel of whoever iterates over the loader, counted from the caller's warning."""
+    frame: Any = sys._getframe(1)
+    level = 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        ("millrace.", "torch.utils.data.")
+    ):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def warn_of_the_unused(loader: Any) -> None:
+    """Of arguments that mean nothing without another one. Those of torch's class are torch's to warn of."""
+    kind = type(loader)
+    needs = (
+        ("memory_budget", is_tuned(loader), 'num_workers="auto" or prefetch_factor="auto"'),
+        ("tune_file", is_tuned(loader), 'num_workers="auto" or prefetch_factor="auto"'),
+        ("prefetch_to_device", loader._device_argument is not None, "device="),
+        ("remote_workers", loader.remote is not None, 'remote="ray"'),
+    )
+    for name, has_it, other in needs:
+        value = getattr(loader, name)
+        if not has_it and value != getattr(kind, name):
+            advise(f"{name}={value!r} has no effect without {other}: give the loader both, or leave it out")
+
+
+def advise(*lines: str | None) -> None:
+    for line in filter(None, lines):
+        warnings.warn(line, stacklevel=level_of_the_loop())
+
+
+def unused_by(loader: Any, native: bool, engine: str) -> Iterator[str]:
+    """A sentence for each argument that torch's workers have a use for, and `engine` has not."""
+    if loader.num_workers == 0:
+        return
+    if native and not loader.in_order:
+        yield (
+            "in_order=False has no effect natively: batches come in order, because threads claim single"
+            " samples, and none waits for a slow batch. Leave it out"
+        )
+    never, process = 'native="never"', 'worker_method="process"'
+    if engine == "threads" and loader.multiprocessing_context is not None:
+        yield (
+            "multiprocessing_context has no effect on threads, which this loader's workers are: leave it"
+            f" out, or take processes, by {never if native else process}"
+        )
 
 
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:

@@ -63,6 +63,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         _BaseDataLoaderIter.__init__(self, loader)
         self._check_arguments(loader)
         progress.begun(self)
+        self._persistent_workers = progress.keeps_workers
         record.seed, record.epoch = int(self._base_seed), progress.epoch
         # The profiler's range is named after the class that torch's users know.
         self._profile_name = f"enumerate(DataLoader)#{self.torchs_class.__name__}.__next__"

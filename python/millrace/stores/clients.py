@@ -179,7 +179,7 @@ def _obstore() -> Any:
         import obstore.store
     except ImportError as error:
         raise UnavailableError(
-            "http, s3, gs and az are read through obstore, which is missing: pip install 'millrace[stores]'"
+            "http, s3, gs and az are read through obstore, which is missing: pip install 'obstore>=0.6'"
         ) from error
     if _forked_from_obstore:
         obstore = _fresh_obstore()

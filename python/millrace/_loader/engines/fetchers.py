@@ -215,6 +215,8 @@ def begin_at(
     if state is None:
         return new_fetcher()
     put_back(dataset, state["dataset_state"])
+    if between_epochs and (state["fetcher_state"] or {}).get("dataset_iter_state") is None:
+        return new_fetcher()  # whose iter() is the epoch's only one
     fetcher = new_fetcher()
     if state["fetcher_state"] is not None:
         put_back(fetcher.dataset_iter, state["fetcher_state"]["dataset_iter_state"])

@@ -61,6 +61,7 @@ class WorkerSetup:
     collate_fn: Any
     drop_last: bool
     base_seed: int
+    began_in: int
     worker_init_fn: Any
     worker_id: int
     num_workers: int
@@ -193,9 +194,11 @@ class _Worker:
     def _seed(self) -> None:
         setup = self._setup
         seed = setup.base_seed + setup.worker_id
-        random.seed(seed)
-        torch.manual_seed(seed)
-        numpy.random.seed(_utils.worker._generate_state(setup.base_seed, setup.worker_id))
+        # as torch's, but that an epoch which begins with new workers has draws of its own
+        further = setup.began_in * setup.num_workers
+        random.seed(seed + further)
+        torch.manual_seed(seed + further)
+        numpy.random.seed(_utils.worker._generate_state(setup.base_seed + further, setup.worker_id))
         self._shared_rng = torch.Generator()
         self._reseed_pipe(setup.shared_seed)
         _utils.worker._worker_info = _utils.worker.WorkerInfo(

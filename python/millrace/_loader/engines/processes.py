@@ -109,6 +109,7 @@ class ProcessEngine(WorkerEngine):
             "collate_fn": loader.collate_fn,
             "drop_last": loader.drop_last,
             "base_seed": setup.base_seed,
+            "began_in": progress.began_in,
             "worker_init_fn": init_fn,
             "num_workers": progress.workers_then or setup.threads,
             "shared_seed": setup.shared_seed,

@@ -54,7 +54,7 @@ def _install() -> None:
     module.get_worker_info.__code__ = get_worker_info.__code__
 
 
-def enter_worker(worker_id: int, num_workers: int, base_seed: int, dataset: Any) -> None:
+def enter_worker(worker_id: int, num_workers: int, base_seed: int, began_in: int, dataset: Any) -> None:
     """Makes the calling thread a worker: get_worker_info() answers, with generators of the thread's own where
     torch knows them.
     """
@@ -68,10 +68,11 @@ def enter_worker(worker_id: int, num_workers: int, base_seed: int, dataset: Any)
     }
     known = {field.name for field in dataclasses.fields(_utils.worker.WorkerInfo)} if _has_fields() else set()
     if "rng" in known:
+        further = began_in * num_workers  # as process_worker.py has it
         generators = (
-            random.Random(seed),
-            torch.Generator().manual_seed(seed),
-            _numpy_generator(base_seed, worker_id),
+            random.Random(seed + further),
+            torch.Generator().manual_seed(seed + further),
+            _numpy_generator(base_seed + further, worker_id),
         )
         arguments["rng"] = _utils.worker._RNG(*generators)
         arguments["worker_method"] = "thread"
@@ -120,7 +121,7 @@ class _Thread(threading.Thread):
         loader, progress = setup.loader, setup.progress
         self._worker, self._answers, self._turns = worker, answers, turns
         self._number = progress.worker_number(worker)  # that it is told
-        self._info = progress.workers_then or setup.threads, setup.base_seed
+        self._info = progress.workers_then or setup.threads, setup.base_seed, progress.began_in
         self._kind = loader._dataset_kind
         self._dataset = setup.dataset if self._kind == _DatasetKind.Map else _own_copy(setup.dataset)
         self._how = loader._auto_collation, _quiet(loader.collate_fn), loader.drop_last

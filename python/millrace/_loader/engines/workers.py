@@ -118,7 +118,7 @@ class WorkerEngine(Counting):
         loader = setup.loader
         self.workers: list[Any] = []
         self._progress, self.counters = setup.progress, empty_counters()
-        self._persistent = loader.persistent_workers
+        self._persistent = setup.progress.keeps_workers
         self._depth = loader.prefetch_factor * setup.threads
         self._schedule = Schedule(setup.threads, loader.in_order, self._depth)
         tuning = setup.record.tuning

@@ -56,7 +56,7 @@ def _imported() -> Any:
     except ImportError as error:
         raise UnavailableError(
             'remote="ray" needs Ray, which cannot be imported here '
-            f'({error}); install it: pip install "millrace[ray]"'
+            f"({error}); install it: pip install 'ray>=2.40'"
         ) from None
     return ray
 

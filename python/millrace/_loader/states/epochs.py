@@ -9,7 +9,6 @@ itself.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -22,6 +21,7 @@ from ..._common.states import deep_copy, is_stateful, signed
 from ..._common.torch_private import ExceptionWrapper, _DatasetKind
 from ..._tools.history.recorder import EpochLog, recorder_of
 from ...samplers.resumable import ResumableEpochs, inner_sampler
+from ..arguments import level_of_the_loop
 from .index_cursor import draws_unknown, own_generators
 from .saved import VERSION, SavedState, fingerprint
 from .users_objects import EarlyDraws, dataset_parts
@@ -69,7 +69,7 @@ class SamplerEpochs:
             warnings.warn(
                 f"the sampler's epoch is still {epoch}, so this epoch has the order of the last one: call"
                 " sampler.set_epoch(epoch) before each epoch, or give the loader auto_epoch=True",
-                stacklevel=_level_of_the_loop(),
+                stacklevel=level_of_the_loop(),
             )
         self._last, self._finished = self._sampler.epoch, False
         return sets
@@ -79,17 +79,6 @@ class SamplerEpochs:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_sampler": None, "_last": None}
-
-
-def _level_of_the_loop() -> int:
-    """The stacklevel of whoever iterates over the loader, counted from the caller's warning."""
-    frame: Any = sys._getframe(1)
-    level = 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
-        ("millrace.", "torch.utils.data.")
-    ):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _shuffles_by_epoch(sampler: Any) -> bool:
@@ -142,6 +131,10 @@ class WorkerPositions:
     def forget(self) -> None:
         """New workers begin an epoch."""
         self._states.clear()
+
+    def follow(self, places: WorkerPositions) -> None:
+        """New workers begin an epoch where those of `places` stand."""
+        self._states |= places._states
 
     def start_epoch(self, last: int, goes_on: bool) -> None:
         """`last`: whose batch was handed out last before, or -1; `goes_on`: the epoch is resumed in its
@@ -234,6 +227,9 @@ class Written:
     workers_then = 0  # whom a batch is made again for: how many workers there were, if not as many as now
     draws: Any = None  # and where the generators stood
     _takes_second = False  # as SavedState.is_of_second_iterator
+    _stayed_then: bool | None
+    _base_seed: int | None
+    positions: WorkerPositions
 
     def __init__(self, loader: Any, saved: SavedState | None = None, previous: Written | None = None) -> None:
         self.saved: Any = saved
@@ -251,7 +247,20 @@ class Written:
         self.left_out: Callable[[], int] = int  # samples that on_error="skip" left out of this iterator
         self.as_arrays = False  # set by native iterators
         self.finished = False
-        self._persistent: bool = loader.persistent_workers
+        persistent: bool = loader.persistent_workers and self.workers > 0
+        # of the run whose state was loaded, whose draws go on; None: there is none
+        self._stayed_then = None if previous is None else previous._stayed_then
+        if saved is not None:
+            self._stayed_then = persistent if saved.workers_stay is None else saved.workers_stay
+        self.stays: bool = persistent if self._stayed_then is None else self._stayed_then
+        self.keeps_workers = persistent and self.stays
+        self._followed: Any = None  # by new workers: base seed, epoch and places of those that had stayed
+        if saved is None and previous is not None and self.stays and not persistent:
+            self._followed = previous._base_seed, previous.epoch, previous.positions
+        # Whether workers' states are from after an epoch.
+        self.between_epochs = self._followed is not None or (saved is not None and saved.finished)
+        self._undrawn: Any = None  # generators' states, before draws of torch's that do not count
+        self.began_in = 0  # the epoch in which the iterator's workers were started
         self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
         self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
         self._generators = own_generators(loader)
@@ -361,6 +370,7 @@ class Written:
             "base_seed": self._base_seed,
             "epoch": self.epoch,
             "number": self.number,
+            "workers_stay": self.stays,
             "order": order,
         }
         if self._dataset_epoch is not None:
@@ -374,7 +384,8 @@ class Written:
 
     def __getstate__(self) -> dict[str, Any]:
         """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
-        gone = dict.fromkeys(("_cursor", "_start", "_part", "_held", "log", "recorder", "_dataset"))
+        names = "_cursor _start _part _held log recorder _dataset _stayed_then _followed".split()
+        gone = dict.fromkeys(names)
         empty = {"_inline": _nothing, "left_out": int, "_generators": {}, "iterator": type(None)}
         return {**self.__dict__, **gone, **empty}
 

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..._common.data_parallel import agreed_steps, shared_seed
-from ..._common.states import draw_base_seed, global_generator_at, packed, unpacked
+from ..._common.states import (
+    draw_base_seed,
+    generator_states,
+    global_generator_at,
+    packed,
+    put_generators,
+    unpacked,
+)
 from ...errors import UnavailableError
 from .epochs import Written, _nothing, notify_workers
 from .index_cursor import IndexCursor, Steps
@@ -43,21 +50,30 @@ class Progress(Written):
         """Before torch's draws. A state from after an epoch becomes the start of the next one."""
         if self.saved is not None and self.saved.finished:
             self._prepare_next_epoch(self.saved)
+        elif self._followed is not None:
+            self._base_seed, self.epoch, places = self._followed
+            self.epoch, self._followed = self.epoch + 1, None
+            self.positions.follow(places)
+        if self.between_epochs and self.stays and self._base_seed is not None:
+            self._undrawn = generator_states(self._generators, pythons=True)
+            self._takes_second = self._draws_unknown and self.workers == 0
         again = self.saved is not None and self.saved.cursor.drew_when_made
-        if self._draws_unknown and (again or self.workers == 0):
+        if self._draws_unknown and (again or self.workers == 0) and self._undrawn is None:
             self._early = EarlyDraws(self._generators, self.saved.cursor.generators if again else None)
 
     def _prepare_next_epoch(self, saved: SavedState) -> None:
         self._start = CursorStart(
             index_sampler_state=saved.cursor.index_sampler_state, iterator_state=saved.cursor.iterator_state
         )
-        if self._persistent and self.workers > 0:
+        if self.stays:
             self.epoch += 1
         else:
             self._base_seed = None  # drawn below or by torch
             self.positions.forget()
         self._shared_seed = None  # torch draws one for each epoch
         if saved.cursor.drew_when_made:
+            self._start.generators = dict(saved.cursor.generators)
+            self._takes_second = self.workers == 0 < saved.workers_then
             return
         generators = dict(saved.cursor.generators)
         for name, generator in self._generators.items():
@@ -76,6 +92,11 @@ class Progress(Written):
 
     def begun(self, iterator: Any) -> None:
         """Behind torch's draws. What was saved counts, and torch's generator has moved on as ever."""
+        if self._undrawn is not None:  # workers that stay draw nothing before an epoch's lists
+            for name, generator in self._generators.items():
+                generator.set_state(self._undrawn[name])
+            put_generators(self._undrawn)
+        self.began_in = self.epoch
         if self._early is not None:
             before_made, found = self._early.end()
             self._early = None
@@ -116,7 +137,7 @@ class Progress(Written):
             self._loader_epochs.go_on()
         elif self._loader_epochs.begin(behind_saved=start is not None):
             made = None
-        anew = goes_on and self._takes_second
+        anew = self._takes_second
         elastic = goes_on and start.elastic
         steps = self._agreed(index_sampler) if self._equal_steps is not None and not elastic else None
         self._cursor = IndexCursor(
@@ -130,7 +151,7 @@ class Progress(Written):
             self._before_made,
         )
         self._cursor.iterated_anew = anew
-        if goes_on and start.lists:
+        if (goes_on and start.lists) or self._undrawn is not None:
             self._cursor.open()  # now: what draws further on begins after the sampler's draws
         resumes = start is not None and not self.saved.finished
         before = self.number if start is None else self.saved.number
@@ -235,7 +256,7 @@ class Progress(Written):
         self._left_out_then = left_out
         if self._cursor is not None and not self.finished:
             self.finished, self._behind = True, self._cursor.state_at_end()
-            if self._draws_unknown and not (self._persistent and self.workers > 0):
+            if self._draws_unknown and not self.stays:
                 self._behind["drew_when_made"] = True  # it may, in the next epoch's iter()
             self._loader_epochs.finish()
             self._snapshot = None if self._every == 1 else self._now()
@@ -294,11 +315,6 @@ class Progress(Written):
         step = self._resumed_at + number
         last = self._length is not None and step >= self._length - self.workers
         return last or (self._every > 0 and step % self._every + self.workers >= self._every)
-
-    @property
-    def between_epochs(self) -> bool:
-        """Whether workers' states are from after an epoch."""
-        return self.saved is not None and self.saved.finished
 
     @property
     def is_under_way(self) -> bool:

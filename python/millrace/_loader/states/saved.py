@@ -60,6 +60,7 @@ class SavedState:
     sampler_epoch: int | None
     dataset_epoch: int | None
     number: int = -1  # of the epoch, counted over all iterators of the loader; -1: not known
+    workers_stay: bool | None = None  # from epoch to epoch, in the run that was left; None: not known
     state: dict[str, Any] = field(default_factory=dict)  # all of it
 
     @staticmethod
@@ -224,6 +225,7 @@ def _read(state: Fields, own: Fields, order: Fields) -> SavedState:
         sampler_epoch=order.number("sampler_epoch", None, least=-(2**63), optional=True),
         dataset_epoch=own.number("dataset_epoch", None, optional=True),
         number=own.number("number", -1, least=-1),
+        workers_stay=None if own.any("workers_stay", None) is None else own.flag("workers_stay"),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..._common.torch_private import TESTED
 from ..texts import count_text, size_text
 from .attainable import Need, Resource, tightest
 from .system_rules import Rule, cpu_rules, limit_rules, memory_rules
@@ -293,7 +294,7 @@ def _software_rules(found: dict[str, Any]) -> list[Rule]:
                 "slow",
                 "torch",
                 f"torch {software['torch']} does not give {missing}",
-                "pip install -U millrace",
+                f"pip install 'torch=={TESTED}.*'",
             )
             for missing in software["missing_in_torch"]
         ),

@@ -94,7 +94,7 @@ class EpochLog:
             progress._shared_seed,
             progress.epoch,
         )
-        self.workers = progress.workers
+        self.workers, self.began_in = progress.workers, progress.began_in
         self.dataset_epoch = (
             getattr(dataset, "epoch", None) if callable(getattr(dataset, "set_epoch", None)) else None
         )

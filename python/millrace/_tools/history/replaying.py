@@ -59,6 +59,7 @@ class _Seeds:
     """What an EpochLog takes from a Progress."""
 
     def __init__(self, saved: SavedState) -> None:
+        self.began_in = 0
         self._shared_seed, self.epoch, self.workers = saved.shared_seed, saved.epoch, saved.workers_then
 
 

@@ -116,7 +116,7 @@ class PastProgress(Progress):
         self._worker = step.worker
         self.workers_then = log.workers
         self.draws = step.draws
-        self.epoch = log.engine_epoch
+        self.epoch, self.began_in = log.engine_epoch, log.began_in
 
     def worker_number(self, number: int) -> int:
         return max(0, self._worker)

@@ -9,7 +9,7 @@ from ..._common.optional import optional
 
 
 def _module(name: str) -> Any:
-    return optional(name, "tables are read by", "'millrace[parquet]'")
+    return optional(name, "tables are read by", "pyarrow")
 
 
 arrow = partial(_module, "pyarrow")
