@@ -81,7 +81,8 @@ def latest(folder: str, scenario: str | None = None, *, quiet: bool = True, **fi
         records = [
             r
             for r in read_results(path)
-            if (scenario is None or r["scenario"] == scenario)
+            if not r.get("warmup")
+            and (scenario is None or r["scenario"] == scenario)
             and all(r.get(key) == value for key, value in fields.items())
             and ("kind" in fields or r.get("kind") in (None, "epoch", "python_workers", "worker_start"))
         ]

@@ -38,6 +38,13 @@ def photos() -> tuple[str, ...]:
     return tuple(f"{each.factor(theirs=side):.0f}" for side in ("torch_pil", "torch_tv2"))
 
 
+def first_batch() -> tuple[str, ...]:
+    each = run("", "imagenet_train", workers=2, kind="first")
+    return tuple(
+        f"{1e3 * each.median(side, lambda r: r['seconds']):.0f}" for side in ("millrace", "torch_pil")
+    )
+
+
 def kinds() -> tuple[str, ...]:
     factors = sorted(figures.found(task).factor for task in figures.TASKS)
     return figures.shown(factors[0]), figures.shown(factors[-1])
@@ -366,7 +373,7 @@ def torch_versions() -> str:
     return "\n".join(lines)
 
 
-def _blur() -> tuple[str, ...]:
+def blur() -> tuple[str, ...]:
     stored = json.loads((ROOT / "tests/fuzz/operations_against_libraries.json").read_text())
     blur = next(each for each in stored["operations"] if each["operation"] == "GaussianBlur")
     return (f"{blur['values'] / blur['other_values']:,.0f}",)
