@@ -362,14 +362,14 @@ def samplers() -> tuple[str, ...]:
 def torch_versions() -> str:
     stored = json.loads((ROOT / "tests/parity/torch_versions.json").read_text())
     lines = [
-        "| torch | passed | failed | skipped | README's first example | `pip install`, s | wheel, MB |",
+        "| torch | passed | failed | skipped | README's first example | `pip install`, CPU s | wheel, MB |",
         "|---|---:|---:|---:|---|---:|---:|",
     ]
     for torch, entry in stored.items():
         bare = entry.get("bare", {})
         cells = [entry["passed"], entry["failed"], entry["skipped"], bare.get("first_example", "")]
         size = f"{entry['wheel']['bytes'] / 1e6:.1f}" if "bytes" in entry.get("wheel", {}) else ""
-        lines.append(f"| {' | '.join(map(str, [torch, *cells, bare.get('install_s', ''), size]))} |")
+        lines.append(f"| {' | '.join(map(str, [torch, *cells, bare.get('install_cpu_s', ''), size]))} |")
     return "\n".join(lines)
 
 
