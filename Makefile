@@ -47,7 +47,7 @@ help:
 	@echo "make demo        train on a folder of photos and compare with torch's DataLoader (IMAGES=folder for yours)"
 	@echo "make test        build and run the tests that a change needs (DEVELOPER=ON: compiler warnings are errors; ARGS='-k name')"
 	@echo "make test-slow   those that measure time, or need frameworks, servers or a browser (CLIENTS=1 installs these)"
-	@echo "make test-all    both, and under the sanitizers"
+	@echo "make test-all    both, the wheel where there is no compiler, and all under the sanitizers"
 	@echo "make check       what a change needs before it is shown: lint, the C++ tests, and those of the public interface"
 	@echo "make lint        formats, style and types, by clang-format, ruff and mypy (make format changes the formats)"
 	@echo "make sanitize    the C++ tests under the thread sanitizer, then under address + undefined"
@@ -56,6 +56,7 @@ help:
 	@echo "make build       set up and build the Python module in place; .venv/bin/python can import it then"
 	@echo "make docs        the documentation as a site, under build/site"
 	@echo "make wheel       a wheel for this Python and every torch from 2.11 on, with its libraries inside, under dist/"
+	@echo "make wheel-outcomes  tests that wheel under each torch of scripts/torch_versions.sh, and stores what came of it"
 	@echo "make clean       remove what was built; .venv stays, because torch is a long download"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter for .venv; TORCH='torch==2.13.0' what pip installs when there is no torch."
@@ -89,7 +90,8 @@ test-slow: build
 	@$(RUN_SLOW_PARTS)
 
 .PHONY: test-all
-test-all: test test-slow sanitize sanitize-python
+# test-slow tests the wheel where there is one of these sources.
+test-all: test wheel test-slow sanitize sanitize-python
 
 # The tools' own versions decide what is well formatted: those of tests/requirements.lock.
 LOCKED = python -m pip install --disable-pip-version-check -q -c tests/requirements.lock
@@ -172,6 +174,13 @@ wheel: setup
 	@python -m auditwheel repair --strip --wheel-dir build/wheel/repaired build/wheel/*.whl
 	@python scripts/check_wheel.py build/wheel/repaired/*.whl
 	@mkdir -p dist && mv build/wheel/repaired/*.whl dist/
+
+# An hour, and 5 GB of disk at a time; then docs/limits.md has the table. VERSIONS="2.11.0 2.15.0" says which.
+.PHONY: wheel-outcomes
+wheel-outcomes: build wheel
+	@WHEEL=$$(ls -t dist/millrace-*.whl | head -n 1) RESULTS=tests/parity/torch_versions.json ONE_AT_A_TIME=1 \
+	  scripts/torch_versions.sh build/torch $(VERSIONS) -- tests/parity -n $(TEST_JOBS) --dist loadfile
+	@python -m benchmarks.pages
 
 .PHONY: clean
 clean:

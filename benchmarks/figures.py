@@ -1,41 +1,35 @@
-"""Draws docs/figures/factors.svg and writes the table of docs/measured.md, from stored results: how much
+"""Draws docs/figures/factors.svg, and makes the table of docs/measured.md, from stored results: how much
 faster millrace is than torch's loader, for each kind of data.
 
-    python -m benchmarks.figures            # writes both
-    python -m benchmarks.figures --check    # exit status 1 when they are not what the results say
+    python -m benchmarks.figures    # draws it; python -m benchmarks.pages writes the table
 
 Each side counts with its fastest entry: the number of workers, and of torch's side the way to write the
-dataset, that is best for it. The factor is that of the medians over the quiet rounds of the latest run.
+dataset, that is best for it. The factor is that of the medians over the quiet rounds of the latest run,
+whichever machine it was on.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import statistics
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from benchmarks.compare import read_results
+from benchmarks.latest import Run, latest
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS, FIGURE, PAGE = (
-    ROOT / "benchmarks/results",
-    ROOT / "docs/figures/factors.svg",
-    ROOT / "docs/measured.md",
-)
-BEGIN, END = "<!-- factors -->", "<!-- /factors -->"
+FIGURE = Path(__file__).resolve().parents[1] / "docs/figures/factors.svg"
 WIDTH, LEFT, RIGHT, ROW, TOP = 760, 330, 60, 28, 60
 OURS, TEXT, GREY = "#c2571a", "#1d2733", "#5b6875"
 
 
 @dataclass
 class Task:
-    """What is compared: where its records are, and how those of torch's side begin."""
+    """What is compared: the folder of its results, "" for those beside the folders, and how the names of
+    each side begin.
+    """
 
     title: str
-    file: str
+    folder: str
     scenario: str
     against: str  # in words
     ours: tuple[str, ...] = ("millrace",)
@@ -43,23 +37,20 @@ class Task:
     unit: str = "rows"
 
 
-PHOTOS, LISTS, RECIPES = "epyc-2cpu", "picture_datasets/xeon-2cpu", "recipes/xeon-2cpu"
-MEMORY, WORKERS = "in_memory/epyc-2cpu", "python_workers/epyc-2cpu"
+LISTS, RECIPES, MEMORY, WORKERS = "picture_datasets", "recipes", "in_memory", "python_workers"
 PILLOW, SAME, ROWS = "torchvision on Pillow", "the same dataset", "TensorDataset"
 TENSORS = ("torch_0", "torch_2")
 
 TASKS = [
-    Task(
-        "photos in folders, random crops", PHOTOS, "imagenet_train", PILLOW, theirs=("torch_",), unit="photos"
-    ),
+    Task("photos in folders, random crops", "", "imagenet_train", PILLOW, theirs=("torch_",), unit="photos"),
     Task("Food101, a list of files", LISTS, "food101", PILLOW, unit="photos"),
     Task("CIFAR10, pictures in memory", LISTS, "cifar10", PILLOW, unit="pictures"),
     Task("photos with RandAugment", RECIPES, "rand_augment", PILLOW, unit="photos"),
     Task("SimCLR's pair of views", RECIPES, "simclr", PILLOW, unit="photos"),
-    Task("photos that your own dataset opens", "lazy_pictures/xeon-2cpu", "train", SAME, unit="photos"),
+    Task("photos that your own dataset opens", "lazy_pictures", "train", SAME, unit="photos"),
     Task(
         "photos in tar shards",
-        "tar_shards/epyc-2cpu",
+        "tar_shards",
         "train_crops",
         "webdataset in torch's loader",
         theirs=("webdataset_torch",),
@@ -69,58 +60,30 @@ TASKS = [
     Task("tensors in memory, 602 kB a row", MEMORY, "wide_rows", ROWS, theirs=TENSORS),
     Task("Python dataset, 602 kB a sample, all read", WORKERS, "wide_rows_read", SAME, unit="batches"),
     Task("Python dataset, lists that are pickled", WORKERS, "lists", SAME, unit="batches"),
-    Task(
-        "lines of JSON, shuffled", "jsonl/epyc-2cpu", "numbers", "json.loads, lines in memory", unit="lines"
-    ),
-    Task("windows of tokens", "tokens/epyc-2cpu", "tokens", "whole batches by hand", unit="tokens"),
-    Task("Parquet, shuffled rows", "tables/epyc-2cpu", "zstd", "a Hugging Face dataset", theirs=("hf",)),
-    Task("HDF5, chunks of gzip", "arrays_on_disk/epyc-2cpu", "hdf5_gzip", "h5py in a dataset"),
+    Task("lines of JSON, shuffled", "jsonl", "numbers", "json.loads, lines in memory", unit="lines"),
+    Task("windows of tokens", "tokens", "tokens", "whole batches by hand", unit="tokens"),
+    Task("Parquet, shuffled rows", "tables", "zstd", "a Hugging Face dataset", theirs=("hf",)),
+    Task("HDF5, chunks of gzip", "arrays_on_disk", "hdf5_gzip", "h5py in a dataset"),
 ]
 
 
 @dataclass
 class Found:
-    """ours, theirs: the medians of the fastest entry of each side, a second; by: those of which machine."""
+    """ours, theirs: the medians of the fastest entry of each side, a second."""
 
     task: Task
+    run: Run
     ours: float
     theirs: float
-    revision: str
-    machine: str
 
     @property
     def factor(self) -> float:
         return self.ours / self.theirs
 
 
-def rate_of(record: dict) -> float:
-    return next(
-        value for key, value in record.items() if key.endswith("_per_s") and not key.startswith("memcpy")
-    )
-
-
 def found(task: Task) -> Found:
-    records = read_results(RESULTS / f"{task.file}.jsonl")
-    records = [
-        r for r in records if r.get("scenario") == task.scenario and r["kind"] in ("epoch", "python_workers")
-    ]
-    if task.file == PHOTOS:
-        records = [r for r in records if r["workers"] == 2]
-    records = [r for r in records if r["run"] == records[-1]["run"]]
-
-    def best(names: tuple[str, ...]) -> float:
-        entries = {r["loader"] for r in records if r["loader"].startswith(names)}
-        if not entries:
-            raise ValueError(f"{task.file}.jsonl has no {names} of {task.scenario}")
-        return max(statistics.median(rates(entry)) for entry in entries)
-
-    def rates(entry: str) -> list[float]:
-        rounds = [r for r in records if r["loader"] == entry]
-        return [rate_of(r) for r in [r for r in rounds if r.get("quiet", True)] or rounds]
-
-    return Found(
-        task, best(task.ours), best(task.theirs), records[-1]["revision"], task.file.rpartition("/")[2]
-    )
+    run = latest(task.folder, task.scenario, **({} if task.folder else {"workers": 2}))
+    return Found(task, run, *(run.median(run.fastest(side)) for side in (task.ours, task.theirs)))
 
 
 def draw(all_found: list[Found]) -> str:
@@ -166,37 +129,12 @@ def table(all_found: list[Found]) -> str:
     ]
     lines.append("|---|---|---:|---:|---:|---|")
     for each in sorted(all_found, key=lambda f: -f.factor):
-        unit = each.task.unit
-        results = f"[{each.machine}](../benchmarks/results/{each.task.file}.jsonl), {each.revision[:7]}"
+        unit, run = each.task.unit, each.run
+        results = f"[{run.machine}]({run.link}), {run.revision[:7]}"
         cells = [each.task.title, each.task.against, f"{each.theirs:,.0f} {unit}", f"{each.ours:,.0f} {unit}"]
         lines.append(f"| {' | '.join(cells)} | **{shown(each.factor)}** | {results} |")
     return "\n".join(lines)
 
 
-def page_with(text: str, rows: str) -> str:
-    before, _, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"the page has no lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{rows}\n{END}{after}"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
-    all_found = [found(task) for task in TASKS]
-    made = {FIGURE: draw(all_found), PAGE: page_with(PAGE.read_text(), table(all_found))}
-    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
-    for path in stale:
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(made[path])
-        print(path.relative_to(ROOT), "is not what the results say" if check else "is written")
-    return int(check and bool(stale))
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    FIGURE.write_text(draw([found(task) for task in TASKS]))

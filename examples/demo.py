@@ -3,7 +3,7 @@ DataLoader.
 
     python examples/demo.py [--images DIR]      DIR: class folders with your own JPEGs
 
-About five minutes on two CPUs. Ctrl-C stops at once.
+About two minutes on two CPUs. Ctrl-C stops at once.
 """
 
 from __future__ import annotations

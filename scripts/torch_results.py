@@ -1,8 +1,9 @@
 """Writes what a run of scripts/torch_versions.sh gave into a file of results, an entry for each torch.
 
-    python scripts/torch_results.py RESULTS.json RUN.xml [WHEEL] -- WORDS FOR PYTEST
+    python scripts/torch_results.py RESULTS.json RUN.xml [WHEEL BARE.xml] -- WORDS FOR PYTEST
 
-Run it with the interpreter that ran the tests: it says which versions these were.
+Run it with the interpreter that ran the tests: it says which versions these were. BARE.xml is of
+tests/python/test_wheel.py. python -m benchmarks.pages writes the table of docs/limits.md from the results.
 """
 
 from __future__ import annotations
@@ -45,6 +46,19 @@ def counts(xml: Path) -> dict[str, Any]:
     }
 
 
+def bare(xml: Path) -> dict[str, Any]:
+    """Of the wheel's own tests: counts, the CPU seconds of `pip install`, and README's first example."""
+    cases = {case.get("name"): case for case in ElementTree.parse(xml).getroot().iter("testcase")}
+    first = cases.get("test_the_readmes_first_example_runs")
+    given = (each for case in cases.values() for each in case.iter("property"))
+    seconds = {each.get("name"): float(each.get("value", "nan")) for each in given}.get("install_cpu_s")
+    return {
+        **{key: value for key, value in counts(xml).items() if key in ("passed", "failed", "skipped")},
+        "install_cpu_s": seconds,
+        "first_example": "runs" if first is not None and first.find("*") is None else "fails",
+    }
+
+
 def main() -> None:
     before, words = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
     results, xml = Path(before[0]), Path(before[1])
@@ -55,7 +69,13 @@ def main() -> None:
     entry = {"versions": versions, "tests": " ".join(words), **counts(xml)}
     if len(before) > 2:
         wheel = Path(before[2])
-        entry["wheel"] = {"name": wheel.name, "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
+        data = wheel.read_bytes()
+        entry["wheel"] = {
+            "name": wheel.name,
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "bytes": len(data),
+        }
+        entry["bare"] = bare(Path(before[3]))
     stored = json.loads(results.read_text()) if results.exists() else {}
     stored[versions["torch"]] = entry
     results.parent.mkdir(parents=True, exist_ok=True)

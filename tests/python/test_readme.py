@@ -1,5 +1,5 @@
-"""The README and the pages of docs are true: their Python runs as printed, and the table is what the stored
-results say.
+"""The README and the pages of docs are true: their Python runs as printed, and the README's table is what the
+stored results say.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TEXT = (ROOT / "README.md").read_text()
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NEEDED = {"array_files": ("h5py", "zarr"), "tables": ("pyarrow", "duckdb")}  # by a page
 
-from benchmarks import compare, figures  # noqa: E402
+from benchmarks import compare  # noqa: E402
 
 
 def blocks_of(path: Path) -> list:
@@ -117,17 +117,6 @@ def test_pages_say_nothing_in_the_blocks_of_others() -> None:
         for block in re.findall(r"^```py\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):
             compile(block, path.name, "exec")
             assert "millrace" not in block and path.parent.name == "migrate"
-
-
-def test_figures_are_what_was_measured() -> None:
-    found = [figures.found(task) for task in figures.TASKS]
-    stale = "python -m benchmarks.figures writes both anew"
-    assert figures.FIGURE.read_text() == figures.draw(found), stale
-    text = figures.PAGE.read_text()
-    assert text == figures.page_with(text, figures.table(found)), stale
-    factors = sorted(each.factor for each in found)
-    low, high = figures.shown(factors[0]), figures.shown(factors[-1])
-    assert f"[{low} to {high} times](docs/measured.md)" in TEXT, "the README's first screen"
 
 
 def test_at_gives_a_row_of_the_epoch_again(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return wheel_install.install(tmp_path_factory.mktemp("wheel") / "environment")
 
 
-def test_it_is_installed_in_seconds(installed: Installed) -> None:
+def test_it_is_installed_in_seconds(installed: Installed, record_property: Callable) -> None:
+    record_property("install_cpu_s", round(installed.install_s, 1))  # for scripts/torch_results.py
     assert installed.install_s < INSTALL_S
     asked = "import millrace, sys; print(millrace.__file__, sys.prefix)"
     file, prefix = installed.run(installed.python, "-c", asked).stdout.split()

@@ -7,7 +7,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,9 @@ def fresh_environment(folder: Path) -> Path:
     python = folder / "bin" / "python"
     ask = [str(python), "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
     site = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-    (Path(site) / "further-packages.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    # Not one folder: a .pth in a folder that a .pth names is not read (scripts/torch_versions.sh has one).
+    packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    (Path(site) / "further-packages.pth").write_text("".join(f"{path}\n" for path in packages))
     return python
 
 

@@ -53,7 +53,14 @@ def test_help_lists_the_targets() -> None:
 
 @pytest.mark.parametrize(
     "script",
-    ["scripts/setup.sh", "scripts/configure.sh", "scripts/pillow_versions.sh", "scripts/lock.sh", ".ci/run"],
+    [
+        "scripts/setup.sh",
+        "scripts/configure.sh",
+        "scripts/pillow_versions.sh",
+        "scripts/torch_versions.sh",
+        "scripts/lock.sh",
+        ".ci/run",
+    ],
 )
 def test_scripts_run_and_parse(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
