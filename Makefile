@@ -178,7 +178,7 @@ wheel: setup
 # An hour, and 5 GB of disk at a time; then docs/limits.md has the table. VERSIONS="2.11.0 2.15.0" says which.
 .PHONY: wheel-outcomes
 wheel-outcomes: build wheel
-	@WHEEL=$$(ls -t dist/millrace-*.whl | head -n 1) RESULTS=tests/parity/torch_versions.json ONE_AT_A_TIME=1 \
+	@WHEEL=$$(ls -t dist/millrace_loader-*.whl | head -n 1) RESULTS=tests/parity/torch_versions.json ONE_AT_A_TIME=1 \
 	  scripts/torch_versions.sh build/torch $(VERSIONS) -- tests/parity -n $(TEST_JOBS) --dist loadfile
 	@python -m benchmarks.pages
 

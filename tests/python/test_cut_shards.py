@@ -1,4 +1,4 @@
-"""Files that end too early, wherever that is: an error that names file and place where tarfile, gzip or pyarrow
+"""Files that end too early, wherever that is: an error with file and place where tarfile, gzip or pyarrow
 has one, and never fewer samples without a word.
 """
 
@@ -61,7 +61,7 @@ def tarfile_reads(data):
 
 
 def cuts(data):
-    """At, before and behind each border of blocks, and in their middles; up to the blocks of zeros at the end."""
+    """At, before and behind each border of blocks, and in their middles; up to the zeros at the end."""
     end = -(-len(data.rstrip(b"\0")) // 512) * 512
     return sorted(at + more for at in range(0, end, 512) for more in (0, 3, 256, 511))
 

@@ -1,4 +1,4 @@
-"""HDF5 datasets that lie in another file than the one that is named, and elements that are arrays: h5py's values,
+"""HDF5 datasets in another file than the one that is named, and elements that are arrays: h5py's values,
 natively read or not, or an error.
 """
 

@@ -1,5 +1,5 @@
-"""Names that are any bytes, as os.listdir() gives them ("caf\udce9"): what gives, takes, writes or prints a path
-does so with them.
+"""Names that are any bytes, as os.listdir() gives them ("caf\udce9"): what gives, takes, writes or prints a
+path does so with them.
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ class HDF5(ArrayRows):
         """
         if self._maps is None:
             return None
-        for file in {source.file for file in self._files for source in file.sources}:
-            file.check()
+        for found in {source.file for file in self._files for source in file.sources}:
+            found.check()
         return self._maps()
 
     def _map(self) -> list[list[tuple[np.ndarray, MappedFile]]]:

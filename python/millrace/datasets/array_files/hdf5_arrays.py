@@ -254,7 +254,7 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
 
 
 def _link(h5py: Any, file: Any, name: str) -> Any:
-    """The first link on the way to `name` that leads out of the file, else the last that is there, or None."""
+    """The first link on the way to `name` that leads out of the file, else the last one there, or None."""
     link = None
     for end in [i for i, letter in enumerate(name) if letter == "/" and i] + [len(name)]:
         link = file.get(name[:end], getlink=True)

@@ -68,9 +68,9 @@ class Parquet(TableFiles):
     Args:
         paths: files, URLs (http, s3, gs, az, and whatever fsspec reads), globs, folders, or a list of these;
             braces as in "part-{000..127}.parquet". Folders named key=value are columns, int64 or str
-            (`hive=False`: they are not). Of a folder, files of any depth that end in .parquet, .pq or .parq in
-            letters of any case, or begin as Parquet does; names that begin with _ or . are passed over, and
-            what else is there is a warning.
+            (`hive=False`: they are not). Of a folder, files of any depth that end in .parquet, .pq or .parq,
+            in letters of any case, or begin as Parquet does; names that begin with _ or . are passed over,
+            and what else is there is a warning.
         columns: names, in the order samples should have them; None: all.
         filters: a pyarrow.compute.Expression, or a list of (column, operator, value), or a list of such lists
             as pyarrow has them. Row groups whose statistics exclude it are not looked at; of the others the

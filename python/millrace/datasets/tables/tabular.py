@@ -332,8 +332,8 @@ def check_same(
             wider = unified([there, here])
             casts = f'types="unified" reads both as {wider}, ' if wider is not None else ""
             raise ValueError(
-                f"{file}: column {name!r} is {here}, and {there} in {first_file}; {casts}types={{{name!r}: ...}}"
-                " casts it, columns= leaves it out"
+                f"{file}: column {name!r} is {here}, and {there} in {first_file}; {casts}"
+                f"types={{{name!r}: ...}} casts it, columns= leaves it out"
             )
 
 
