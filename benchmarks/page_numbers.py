@@ -227,7 +227,7 @@ def worker_start() -> str:
     lines = ["| | pairs | first epoch | later epochs | CPU time of all |", "|---|---:|---:|---:|---:|"]
     for size, words in (("small", ""), ("20MB", ", a dataset of 20 MB")):
         for method in ("fork", "spawn", "forkserver"):
-            each = run("worker_start", f"{method} {size}")
+            each = run("worker_start", f"{method} {size}", workers=2)
             values: list[Value] = [lambda r, key=key: r[key] for key in ("first_s", "later_s", "cpu_s")]  # type: ignore[misc]
             cells = " | ".join(f"{each.factor(value=value):.2f}" for value in values)
             lines.append(f"| `{method}`{words} | {len(each.of('torch'))} | {cells} |")
