@@ -10,6 +10,7 @@ import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import DataLoader
 from millrace._common.shipped import replaced, replaced_in
+from millrace.collate import Pad, native_collate, runs_natively
 from millrace.datasets import ImageFolder
 from PIL import Image
 from torch.utils import data
@@ -213,3 +214,22 @@ def test_nothing_of_these_packages_seems_replaced():
         datasets.ImageFolder,
     ):
         assert replaced_in(cls) is None
+
+
+def test_only_default_collate_itself_is_default_collate():
+    """Nor is what somebody puts around it, this package's own functions and objects among them."""
+
+    @functools.wraps(collate.default_collate)
+    def around(samples):
+        return collate.default_collate(samples)
+
+    assert runs_natively(collate.default_collate)
+    for other in (
+        around,
+        Pad(),
+        native_collate(data.default_collate),
+        lambda samples: samples,
+        data.default_convert,
+    ):
+        assert not runs_natively(other)
+        assert native_collate(other) is other or other is data.default_convert

@@ -88,7 +88,7 @@ def is_shipped(function: Any, module: str, name: str) -> bool:
     """Whether this is the function that `module` defines under that name."""
     there = sys.modules.get(module)
     known = _codes(there).get(name) if type(there) is ModuleType else None
-    return known is not None and _is_one_of(function, known)
+    return known is not None and _has_one_of(getattr(function, "__code__", None), known)
 
 
 def replaced_builtin(*modules: str) -> str | None:
@@ -104,12 +104,8 @@ def _is_one_of(value: Any, known: list[CodeType]) -> bool:
     while True:
         code = getattr(value, "__code__", None)
         if isinstance(code, CodeType):
-            if any(code is one for one in known):
+            if _has_one_of(code, known):
                 return True
-            for place, one in enumerate(known):
-                if code == one:
-                    known[place] = code  # is found at once from now on
-                    return True
             if _home(value) not in _PACKAGES:
                 return False
             if code.co_filename == _REDIRECTING:  # by this package, in the function itself
@@ -120,6 +116,16 @@ def _is_one_of(value: Any, known: list[CodeType]) -> bool:
         if inner is None:  # what a decorator made, if it is none of the functions beside it
             return isinstance(code, CodeType) and "<locals>" in value.__qualname__
         value = inner
+
+
+def _has_one_of(code: Any, known: list[CodeType]) -> bool:
+    if any(code is one for one in known):
+        return True
+    for place, one in enumerate(known):
+        if code == one:
+            known[place] = code  # is found at once from now on
+            return True
+    return False
 
 
 _REDIRECTING = __file__.replace("_common/shipped.py", "_pictures/replaced.py")

@@ -255,7 +255,7 @@ def _as_the_first(batch: Any, *, collate_fn_map: Any = None) -> torch.Tensor:
     finds one that holds them all.
     """
     first = batch[0]
-    if all(tensor.dtype is first.dtype for tensor in batch):
+    if all(getattr(tensor, "dtype", first.dtype) is first.dtype for tensor in batch):
         return _utils.collate.collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
     return torch.stack(batch, 0, out=first.new_empty((len(batch), *first.shape)))
 
