@@ -82,7 +82,7 @@ demo: build
 test: configure
 	@ninja -C build/dev -j $(JOBS)
 	@ctest --test-dir build/dev $(CTEST)
-	@python -m pytest $(PYTEST_JOBS) --durations=50 --durations-min=2 $(or $(ARGS),$(TESTS))
+	@python -m pytest $(PYTEST_JOBS) --durations=50 --durations-min=2 --junitxml=build/tests.xml $(or $(ARGS),$(TESTS))
 
 .PHONY: test-slow
 test-slow: build
