@@ -138,6 +138,16 @@ def test_a_state_goes_on_with_other_actors_or_none(cluster, folder, then):
     equal([*first, batches], folder)
 
 
+def test_two_loaders_of_one_process(cluster, folder):
+    """Batch by batch in turns, with an actor each."""
+    loaders = [loader_of(folder, remote="ray", remote_workers=1) for _ in range(2)]
+    first = [helped(loader) for loader in loaders]
+    turns = list(zip(*map(remote_help.slowly, loaders)))
+    for loader, epochs, last in zip(loaders, first, zip(*turns)):
+        equal([*epochs, list(last)], folder)
+        assert loader.stats()["remote"]["expelled"] == {}
+
+
 _TRAINER = """
 import sys, time, torch, ray
 sys.path.insert(0, sys.argv[1])
@@ -146,26 +156,33 @@ ray.init(address=sys.argv[2], log_to_driver=False)
 loader = t.loader_of(sys.argv[3], remote="ray", remote_workers=2)
 t.helped(loader, 2)
 print("helped", flush=True)
-time.sleep(600)
+while True:
+    t.slowly(loader)
 """
 
 
-def test_actors_end_with_a_trainer_that_is_killed(cluster, folder):
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_actors_end_with_their_trainer(cluster, folder, how):
+    """Killed, or ended by Ctrl-C in mid-epoch."""
     ours = set(pids_of_actors())
     here = os.path.dirname(__file__)
     path = os.pathsep.join([os.path.join(os.path.dirname(here), "python"), *sys.path])
     trainer = subprocess.Popen(
         [sys.executable, "-c", _TRAINER, here, cluster.address, folder],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
     )
     try:
         assert "helped" in [line.strip() for line in iter(trainer.stdout.readline, "helped\n")] + ["helped"]
         assert set(pids_of_actors()) - ours
+        trainer.send_signal(how)
+        _, told = trainer.communicate(timeout=PATIENCE_S)
     finally:
         trainer.kill()
-        trainer.wait()
+    assert trainer.returncode in (-how, 1), told  # Ray makes 1 of an unhandled KeyboardInterrupt
+    assert how == signal.SIGKILL or told.rstrip().endswith("KeyboardInterrupt"), told
     until = time.monotonic() + PATIENCE_S
     while set(pids_of_actors()) - ours:
         assert time.monotonic() < until, "actors outlive the trainer"

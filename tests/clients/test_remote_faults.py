@@ -6,12 +6,13 @@ Pictures lie in a file system that all share, tar shards in an S3 server.
 
 MILLRACE_REMOTE_FAULTS: faults of all tests together; 200, with pytest -s -o faulthandler_timeout=0: the full
 run, half an hour on two CPUs. MILLRACE_REMOTE_SEED: draws the same faults again; their moments differ all the
-same.
+same. MILLRACE_REMOTE_FAULTS_OUT: what came of it is appended to this file; remote_faults.jsonl has full runs.
 """
 
 import collections
 import contextlib
 import io
+import json
 import os
 import random
 import socket
@@ -250,6 +251,10 @@ def check(make, nodes, count, seed):
     for node, made in run.by_node.items():
         masks[nodes.masks[node]] += made
     say(f"faults: {dict(kinds)}\n  batches: {dict(run.counts)}\n  by actors: {dict(masks)}")
+    if "MILLRACE_REMOTE_FAULTS_OUT" in os.environ:
+        found = {"faults": kinds, "batches": run.counts, "made_by_actors_with": masks, "different": 0}
+        with open(os.environ["MILLRACE_REMOTE_FAULTS_OUT"], "a") as out:
+            print(json.dumps({"count": count, "seed": seed, "ray": ray.__version__, **found}), file=out)
     assert len(faults.done) == count and run.counts["resumed"] >= 1
     assert set(masks) == set(nodes.masks.values())
     return run
