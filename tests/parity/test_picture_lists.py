@@ -19,6 +19,7 @@ from picture_trees import (
     pets,
     places,
     plants,
+    ships,
 )
 from torch.utils.data import ConcatDataset, DataLoader, Subset, default_collate, random_split
 
@@ -261,7 +262,7 @@ def test_another_version_of_the_library_stays_in_python(tmp_path, monkeypatch):
     source = "def __getitem__(self, index):\n return self.loader(self._image_files[index]).rotate(9), 0"
     names = vars(sys.modules[module])
     exec(source, names)
-    monkeypatch.setattr(type(dataset), "__getitem__", names.pop("__getitem__"))
+    ships(monkeypatch, type(dataset), "__getitem__", names.pop("__getitem__"))
     assert "opens pictures in a way that is not known here" in reason(dataset)
 
 

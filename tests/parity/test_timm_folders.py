@@ -4,6 +4,7 @@ import millrace
 import pytest
 import torch
 from loader_data import make_folder, torchvision_or_skip
+from picture_trees import ships
 from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 torchvision_or_skip()
@@ -156,7 +157,7 @@ GENERATIONS = {
 def test_older_versions(root, generation, monkeypatch):
     made = {}
     exec(OLDER.format(**GENERATIONS[generation]), vars(timm_data), made)
-    monkeypatch.setattr(timm_data.ImageDataset, "__getitem__", made["__getitem__"])
+    ships(monkeypatch, timm_data.ImageDataset, "__getitem__", made["__getitem__"])
     dataset = images(root)
     dataset._consecutive_errors = 0
     if generation == "none":

@@ -25,7 +25,7 @@ def setup_of(workers, prefetch=2, in_order=True, on_error="raise", tuned=False):
         prefetch_factor=prefetch, in_order=in_order, persistent_workers=False, batch_size=1, drop_last=False
     )
     tuning = SimpleNamespace(room=SimpleNamespace(tunes_threads=False)) if tuned else None
-    progress = SimpleNamespace(positions=Places(), starts=lambda seed: None)
+    progress = SimpleNamespace(positions=Places(), starts=lambda seed: None, keeps_workers=False)
     return SimpleNamespace(
         loader=loader,
         threads=workers,

@@ -211,7 +211,7 @@ def test_what_a_thread_workers_callables_raise(where, error):
 def test_a_fallback_decoders_errors(tmp_path, monkeypatch):
     """Pillow's, in the engine's threads, whatever it raises."""
     from loader_data import make_folder, pictures
-    from PIL import Image
+    from PIL import BmpImagePlugin, Image
 
     path = make_folder(tmp_path, 4)[1]
     Image.open(path).save(f"{path}.bmp")
@@ -225,7 +225,7 @@ def test_a_fallback_decoders_errors(tmp_path, monkeypatch):
             raise error("not today")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Image, "open", refuses)
+            patch.setattr(BmpImagePlugin.BmpImageFile, "_open", refuses)
             iterator = iter(millrace.DataLoader(dataset, 1, num_workers=2, native="require"))
             assert next(iterator)[1].tolist() == [0]
             with pytest.raises((OSError, error), match="not today"):
