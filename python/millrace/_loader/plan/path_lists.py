@@ -222,8 +222,9 @@ _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__", "__getattr__", "
 
 def check_overrides(cls: type, base: type, attributes: Sequence[str]) -> None:
     """NotLowered if `cls` may give other samples than `base` with the same attributes."""
-    getitem = getattr(base.__getitem__, "__code__", None)  # what it calls decides, what finds files does not
-    check_class(base, *_DECISIVE, *attributes, *getattr(getitem, "co_names", ()))
+    # What __getitem__ calls decides, what finds files does not.
+    code = getattr(getattr(base, "__getitem__", None), "__code__", None)
+    check_class(base, *_DECISIVE, *attributes, *getattr(code, "co_names", ()))
     for name in (*_DECISIVE, *attributes):
         if getattr(cls, name, None) is not getattr(base, name, None):
             raise NotLowered(
