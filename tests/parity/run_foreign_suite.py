@@ -10,11 +10,14 @@ is written beside them.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 _PLUGIN = "import millrace\nmillrace.install()\n"
@@ -77,6 +80,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("suite", type=Path, nargs="+", help="files of tests, in their project's tests folder")
     parser.add_argument("-k", dest="select", default="", help="as pytest's -k")
+    parser.add_argument("--json", type=Path, help="where what came of each test is stored")
     parser.add_argument("--timeout", type=float, default=1200, help="seconds for each side")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -88,6 +92,11 @@ def main() -> int:
         print(
             f"{name}: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped"))
         )
+    if arguments.json is not None:
+        names = ("torch", "accelerate", "lightning", "datasets")
+        versions = {name: version(name) for name in names if find_spec(name)}
+        stored = {"suite": [path.name for path in arguments.suite], "select": arguments.select}
+        arguments.json.write_text(json.dumps({**stored, "versions": versions, **sides}, indent=1) + "\n")
     different = 0
     for test in sorted(set().union(*sides.values())):
         torchs, ours = (outcomes.get(test, "not run") for outcomes in sides.values())
