@@ -97,3 +97,18 @@ def test_ci_runs_everything_and_says_what_was_red(
     assert all(" min " in line for line in table)
     assert [line for line in table if line.endswith("red")] == (table[-1:] if red else [])
     assert not red or told[-1] == f"FAILED x.py::test_{red}"
+
+
+def test_the_tenths_of_the_slow_tests_are_all_of_them_once() -> None:
+    """And none runs pytest without naming files, which would be all tests."""
+
+    def files(*words: str) -> list[str]:
+        told = subprocess.run(["make", "-n", "test-slow", *words], cwd=ROOT, capture_output=True, text=True)
+        runs = re.findall(r"python -m pytest ([^|]*) \|\|", told.stdout)
+        named = [re.findall(r"tests/\w+/test_\w+\.py", run) for run in runs]
+        assert all(named), runs
+        return sum(named, [])
+
+    whole = files()
+    assert len(whole) > 100
+    assert sorted(sum((files(f"TENTH={number}") for number in range(10)), [])) == sorted(whole)
