@@ -15,14 +15,14 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("mkdocs", "material")  # of docs/requirements.txt, by the names that are imported
+PACKAGES = ("mkdocs", "material")  # what `make docs` installs, by the names that are imported
 
 
 def build(target: Path, config: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess:
     """Runs what `make docs` runs. Skips where its packages are not installed."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        pytest.skip(f"not installed: {', '.join(missing)} (pip install -r docs/requirements.txt)")
+        pytest.skip(f"not installed: {', '.join(missing)} (make docs installs them)")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", target]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # of the theme's end of life: no fault of a page
     return subprocess.run(
