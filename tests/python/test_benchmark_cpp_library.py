@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import cpp_library  # noqa: E402
+from benchmarks import cpp_library
 
 pytestmark = pytest.mark.slow
 

@@ -9,19 +9,17 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
+import make_photos
 import pytest
 import torch
 import torch.utils.cpp_extension
 from installed_library import BUILD, CXX, EXAMPLES, ROOT, STRICT, check_own_dataset, installed_prefix, run  # noqa: F401
 
 TORCH = Path(torch.utils.cmake_prefix_path)
-sys.path.insert(0, str(ROOT / "examples"))
 
-import make_photos  # noqa: E402
 
 pytestmark = pytest.mark.slow
 needs_torch = pytest.mark.skipif(
