@@ -150,6 +150,7 @@ def test_two_loaders_of_one_process(cluster, folder):
 
 _TRAINER = """
 import sys, time, torch, ray
+sys.path.insert(0, sys.argv[1])
 import test_remote as t
 ray.init(address=sys.argv[2], log_to_driver=False)
 loader = t.loader_of(sys.argv[3], remote="ray", remote_workers=2)

@@ -236,6 +236,7 @@ def test_what_stays_here_says_why(cluster):
 
 _RANK = """
 import json, os, sys, time
+sys.path.insert(0, sys.argv[1])
 import test_remote_kinds as t
 import ray
 ray.init(address=sys.argv[2], log_to_driver=False)
@@ -283,6 +284,7 @@ def test_ranks_share_actors_and_one_may_stop(cluster):
 
 _SHUTDOWN = """
 import sys
+sys.path.insert(0, sys.argv[1])
 import test_remote_kinds as t
 import ray
 ray.init(address=sys.argv[2], log_to_driver=False)

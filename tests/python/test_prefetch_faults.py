@@ -359,6 +359,7 @@ def test_epochs_ask_for_no_more_states_than_the_first(fake):
 
 AT_EXIT = """
 import sys
+sys.path.insert(0, sys.argv[1])
 import torch
 from fake_device import Fake
 import millrace
