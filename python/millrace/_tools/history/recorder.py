@@ -89,15 +89,10 @@ class EpochLog:
     ) -> None:
         self.recorder = recorder
         self.number, self.first, self.count = number, first, first
-        self.base_seed, self.shared_seed, self.engine_epoch = (
-            iterator_seed,
-            progress._shared_seed,
-            progress.epoch,
-        )
-        self.workers, self.began_in = progress.workers, progress.began_in
-        self.dataset_epoch = (
-            getattr(dataset, "epoch", None) if callable(getattr(dataset, "set_epoch", None)) else None
-        )
+        self.base_seed, self.shared_seed = iterator_seed, progress._shared_seed
+        self.engine_epoch, self.workers, self.began_in = progress.epoch, progress.workers, progress.began_in
+        has_epochs = callable(getattr(dataset, "set_epoch", None))
+        self.dataset_epoch = getattr(dataset, "epoch", None) if has_epochs else None
         self.start: dict[str, Any] | None = None
         self.agreed_steps: Any = None  # of equal_steps
         self.steps: dict[int, Any] = {}  # Step, or only the index list where nothing else is known
@@ -128,7 +123,8 @@ class EpochLog:
 
     def _hashed(self, number: int, step: Step, digest: BatchHash) -> None:
         step.digest = digest
-        self.recorder.grown(digest.nbytes, step)
+        step.bytes += digest.nbytes
+        self.recorder.bytes += digest.nbytes
         self.recorder.write(self, number, step)
 
     def handed_out(self, number: int, rows: Any, worker: int, draws: Any) -> None:
@@ -209,12 +205,8 @@ class BatchHistory:
                 raise ValueError(f"{name}={value!r}: give a number from 0 on")
         if stuck_after is not None and not stuck_after > 0:
             raise ValueError(f"stuck_after={stuck_after!r}: give a number of seconds, or None")
-        self.max_steps, self.memory, self.states_every, self.stuck_after = (
-            steps,
-            memory,
-            states_every,
-            stuck_after,
-        )
+        self.max_steps, self.memory = steps, memory
+        self.states_every, self.stuck_after = states_every, stuck_after
         self.hashes = bool(hashes)
         self.file = None if file is None else os.fspath(file)
         self._file: Any = None
@@ -246,34 +238,21 @@ class BatchHistory:
         while order and (len(order) > self.max_steps or self.bytes > self.memory):
             self.bytes -= order.popleft().forget_oldest()
 
-    def grown(self, count: int, step: Step) -> None:
-        step.bytes += count
-        self.bytes += count
-
     def write(self, log: EpochLog, number: int, step: Step) -> None:
         if self.file is None:
             return
         if self._file is None or self._file[0] != os.getpid():
             self._file = os.getpid(), open(self.file, "a", buffering=1, encoding="utf-8")
-        self._file[1].write(
-            json.dumps({"time": time.time(), **described(log, number, step)}, default=repr) + "\n"
-        )
+        line = {"time": time.time(), **described(log, number, step)}
+        self._file[1].write(json.dumps(line, default=repr) + "\n")
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or one in another process, remembers nothing of this one's past."""
-        return {
-            "settings": {
-                "steps": self.max_steps,
-                "hashes": self.hashes,
-                "file": self.file,
-                "memory": self.memory,
-                "states_every": self.states_every,
-                "stuck_after": self.stuck_after,
-            }
-        }
+        names = ("hashes", "file", "memory", "states_every", "stuck_after")
+        return {"steps": self.max_steps, **{name: getattr(self, name) for name in names}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state["settings"])  # type: ignore[misc]
+        self.__init__(**state)  # type: ignore[misc]
 
 
 def described(log: EpochLog, number: int, step: Step) -> dict[str, Any]:
