@@ -305,36 +305,31 @@ def _one_rate(measured: float | None, measured_tokens: float | None, length: int
     return _positive("measured_tokens", measured_tokens, why) / length
 
 
-def _positive(name: str, value: Any, why: str = "") -> float:
-    number = _number(name, value)
-    if number <= 0:
-        raise ValueError(f"{name}={value} should be more than 0{': ' + why if why else ''}")
-    if not 1 / _MOST <= number <= _MOST:
-        raise ValueError(f"{name}={value} is beyond what can be counted; is it in the right unit?")
-    return number
-
-
-def _price(name: str, value: Any) -> float | None:
-    price = None if value is None else _number(name, value)
-    if price is not None and price < 0:
-        raise ValueError(f"{name}={value} should be 0 or more")
-    return price
-
-
-def _number(name: str, value: Any) -> float:
+def _positive(name: str, value: Any, why: str = "", or_zero: bool = False) -> float:
     try:
         number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"{name}={value!r} should be a finite number")
+    refuse(
+        {
+            f"{name}={value!r} should be a finite number": not math.isfinite(number),
+            f"{name}={value} should be 0 or more": or_zero and number < 0,
+            f"{name}={value} should be more than 0{': ' + why if why else ''}": not or_zero and number <= 0,
+            f"{name}={value} is beyond what can be counted; is it in the right unit?": (
+                not or_zero and not 1 / _MOST <= number <= _MOST
+            ),
+        }
+    )
     return number
+
+
+def _price(name: str, value: Any) -> float | None:
+    return None if value is None else _positive(name, value, or_zero=True)
 
 
 def _whole(name: str, value: Any) -> int:
     number = _positive(name, value)
-    if number != int(number):
-        raise ValueError(f"{name}={value} should be a whole number")
+    refuse({f"{name}={value} should be a whole number": number != int(number)})
     return int(number)  # 1e6, too, as people write large numbers
 
 

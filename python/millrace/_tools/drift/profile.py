@@ -156,20 +156,17 @@ class DriftProfile:
         try:
             data = json.loads(text)
             version = data["millrace_drift_profile"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise corrupt_data(
-                os.fspath(path), f"this is no drift profile ({error!r}); make one with millrace profile"
-            ) from None
-        if not isinstance(version, int) or version > VERSION:
-            raise ValueError(
-                f"{os.fspath(path)} is a profile of version {version}, this millrace knows up to {VERSION};"
-                " update it, or make the profile anew"
-            )
-        try:
-            return cls.from_dict(data)
+            if isinstance(version, int) and version <= VERSION:
+                return cls.from_dict(data)
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
-            message = f"this drift profile is damaged ({error}); make it anew with millrace profile"
+            message = (
+                f"this is no drift profile, or a damaged one ({error!r}); make one with millrace profile"
+            )
             raise corrupt_data(os.fspath(path), message) from None
+        raise ValueError(
+            f"{os.fspath(path)} is a profile of version {version}, this millrace knows up to {VERSION};"
+            " update it, or make the profile anew"
+        )
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> DriftProfile:

@@ -34,35 +34,21 @@ class Step:
     `given`: an index list, as the sampler gave it or int64; (file indices, occurrences) as engines have them,
     both arrays, occurrences None where each is the first; Names; None: not known. `worker`: who made it, -1:
     nobody. `draws`: what draws.py says of the generators before it was made.
+
+    `exact`: whether `rows` are indices of the engine's files, each as its occurrence in `occurrences`;
+    `rows` is None of a stream, which has `names`.
     """
 
-    __slots__ = ("given", "worker", "draws", "digest", "bytes")
+    __slots__ = ("exact", "rows", "occurrences", "names", "worker", "draws", "digest", "bytes")
 
     def __init__(self, given: Any, worker: int = -1, draws: Any = None) -> None:
-        self.given = given
+        self.exact = _is_exact(given)
+        self.names: Names | None = given if type(given) is Names else None
+        self.rows, self.occurrences = given if self.exact else (None if self.names is given else given, None)
         self.worker = worker
         self.draws = draws
         self.digest: BatchHash | None = None
-        self.bytes = _size(given) if draws is None else _size(given) + size_of(draws)
-
-    @property
-    def exact(self) -> bool:
-        """Whether `rows` are indices of the engine's files, each as its occurrence in `occurrences`."""
-        return _is_exact(self.given)
-
-    @property
-    def rows(self) -> Any:
-        """The indices; None: a stream's."""
-        return self.given[0] if self.exact else None if type(self.given) is Names else self.given
-
-    @property
-    def occurrences(self) -> Any:
-        return self.given[1] if self.exact else None
-
-    @property
-    def names(self) -> Names | None:
-        """(shard, key) of a stream's samples."""
-        return self.given if type(self.given) is Names else None
+        self.bytes = _size(given) + size_of(draws)
 
     def indices(self) -> Any:
         """As a list of ints where they are that."""
