@@ -20,8 +20,12 @@ def until(seconds: float, work: Callable[[], int], threads: int = 1) -> tuple[in
         while time.perf_counter() < begin + seconds and not failed:
             done.append(work())
 
-    for worker in [_started(repeat, failed) for _ in range(threads)]:
-        worker.join()
+    try:
+        for worker in [_started(repeat, failed) for _ in range(threads)]:
+            worker.join()
+    except BaseException as interrupt:  # Ctrl-C, or no more threads
+        failed.append(interrupt)
+        raise
     if failed:
         raise failed[0]
     return len(done), sum(done), max(time.perf_counter() - begin, 1e-9)
