@@ -15,7 +15,6 @@ deviation. Each repeat is one line of JSON.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ import numpy as np
 from benchmarks import probes
 from benchmarks.compare import rates_table
 from benchmarks.harness import ROOT, SideFailed, SideProcess, quiet_rounds, run_facts
-from benchmarks.runs import run_scenarios
+from benchmarks.runs import options, run_scenarios
 
 BUILD = ROOT / "build" / "benchmarks_cpp"
 THREADS = 2, 0
@@ -154,16 +153,7 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scenario", nargs="+", default=list(SIDES), choices=list(SIDES))
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/cpp_library/local.jsonl",
-        help="results are appended to this file",
-    )
+    parser = options(__doc__, "cpp_library", 15, SIDES)
     arguments = parser.parse_args()
     run_scenarios(
         arguments.scenario, arguments.out, lambda name, cpus: measure(name, arguments.rounds, cpus), table

@@ -303,9 +303,9 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
 
     def report(self) -> Report:
         """The profile and its steps, to be printed, or saved as a page (docs/report.md)."""
-        from ._tools.report.report import report_of
+        from ._tools.report.report import Report
 
-        return report_of(self)
+        return Report(self.profile(steps=True) or {}, str(self.advice()))
 
     def stats(self, steps: bool = False) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.
@@ -341,9 +341,9 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         """What to change so that the loop waits less: Suggestions, each with the throughput that a model of
         the measured stages foretells, and `line`, all of it in one line. A few batches are enough.
         """
-        from ._tools.advice import advice_of
+        from ._tools.advice import advise, facts_of
 
-        return advice_of(self)
+        return advise(self.profile(steps=True), facts_of(self))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of

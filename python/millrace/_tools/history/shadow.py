@@ -152,13 +152,8 @@ def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any 
     for name, generator in generators.items():
         if then[name] is not None:
             generator.set_state(then[name])
-    yield from _drawn_when_made(sampler, twin, then)
-
-
-def _drawn_when_made(sampler: Any, twin: Any, then: dict[str, Any]) -> Iterator[Any]:
-    """A sampler of the user's that draws in its __iter__, which comes before the base seed's draw without
-    workers, else behind it.
-    """
+    # A sampler of the user's that draws in its __iter__, which comes before the base seed's draw without
+    # workers, else behind it.
     with generators_at({name: then.get(name) for name in ("global", "python")}):
         if twin.num_workers > 0:
             draw_base_seed(twin.generator)
