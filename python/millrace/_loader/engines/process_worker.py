@@ -80,6 +80,7 @@ class WorkerSetup:
     turns: int = -1  # a slot of the ring, where tasks' turns are
     # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
     board: tuple[int, int, int] = (-1, 0, 0)
+    prefix: tuple[Any, int] | None = None  # PrefixSpec.opens, and the epoch that begins
 
 
 def run_worker(parcel: Parcel) -> None:
@@ -228,10 +229,13 @@ class _Worker:
             self._failure = self._wrapped()
 
     def _new_fetcher(self) -> Any:
-        setup = self._setup
+        setup, dataset = self._setup, self._dataset
+        if setup.prefix is not None:
+            opens, epoch = setup.prefix
+            dataset = opens(dataset, setup.base_seed, epoch, True)
         return make_fetcher(
             setup.dataset_kind,
-            self._dataset,
+            dataset,
             setup.auto_collation,
             setup.collate_fn,
             setup.drop_last,
@@ -241,6 +245,9 @@ class _Worker:
 
     def _resume(self, shared_seed: int | None) -> None:
         self._ended = False
+        if self._setup.prefix is not None:
+            opens, epoch = self._setup.prefix
+            self._setup.prefix = opens, epoch + 1
         self._reseed_pipe(shared_seed)
         # else worker_init_fn failed, and its error stands
         if self._fetcher is not None or self._failure is None:
