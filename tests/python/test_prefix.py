@@ -76,7 +76,7 @@ def native_steps(dataset, **options):
 
 
 def picture_of(known, loader, index, occurrence=0):
-    """The PIL image that `known`, a dataset of the known steps and PILToTensor, gives with the loader's key."""
+    """The PIL image that `known`, a dataset of the known steps and PILToTensor, gives with that key."""
     tensor, _ = known.at(index, loader.seed, loader.epoch, occurrence)
     return Image.fromarray(tensor.permute(1, 2, 0).numpy())
 

@@ -21,7 +21,7 @@ from ...samplers import BatchSampler, RandomSampler, native
 from ...samplers.global_order import GlobalOrderSampler
 from ...samplers.resumable import inner_sampler
 from ..arguments import recognise_worker_init
-from ..engine import EngineSpec
+from ..engine import EngineSpec, PythonSpec
 from ..engines.native import Files, ImageSpec
 from ..engines.python import PYTHON
 from ..engines.python_collate import PythonCollate, with_targets
@@ -32,6 +32,8 @@ from .in_memory import ROWS, lies_in_memory, recognise_rows
 from .recognisers import (
     IS_PYTHON,
     PICTURES,
+    chains_of,
+    counted,
     is_fast_collate,
     joins_pictures,
     recognise_any_collate,
@@ -39,7 +41,7 @@ from .recognisers import (
     recognise_collate,
     recognise_source,
 )
-from .source import Source, chains_of, counted
+from .source import Source
 from .streams import Stream, recognise_stream
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ class Plan:
     decode_refusal: str | None = None
     """Why pictures are not decoded on the device, "" when they are; None: that was not asked for."""
 
-    def python_spec(self, engine: str) -> EngineSpec:
+    def python_spec(self, engine: str) -> PythonSpec:
         """Of the engine that runs Python, by its name, where `spec` is None."""
         return PYTHON[engine] if self.known_part is None else self.known_part.spec(PYTHON[engine])
 

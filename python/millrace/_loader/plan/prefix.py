@@ -13,8 +13,8 @@ from ..._common.lowering.recognising import NotLowered, holder_name
 from ...datasets import pillow_decode
 from ..engines.native import Files
 from ..engines.prefix import Prefixed, PrefixSpec
-from .recognisers import recognise_source
-from .source import Source, chains_of, counted
+from .recognisers import chains_of, counted, recognise_source
+from .source import Source
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ... import _core
 from ..._common.lowering.recognising import NotLowered
 from ..engines.native import Files
 
@@ -40,29 +39,6 @@ class Source:
     """The engine's policy where the dataset has one of its own; None: the loader's."""
     parts: tuple[Source, ...] = ()
     """Of a ConcatDataset; `transform` is that of the first, which is to be the same as all others'."""
-
-
-def counted(source: Source, files: Files) -> str:
-    """What explain() says of a source and its `files`."""
-    kept = "pictures in memory" if isinstance(files.files, _core.PixelFiles) else "files"
-    return f"{source.name} of {len(files.files)} {kept}"
-
-
-def chains_of(source: Source, made: Lowered) -> tuple[list[list[dict[str, Any]]], list[str]]:
-    """`made`, as the engine takes each of its views of the source's pictures, and the names of what is in
-    it.
-    """
-    if source.any_mode and not made.begins_with_rgb:
-        raise NotLowered(
-            f"{source.name} leaves pictures in the modes of their files; begin the transform with"
-            " torchvision.transforms.v2.RGB()"
-        )
-    if source.grey:
-        return grey_chains(made), made.names
-    if source.exif:
-        turned = [[{"op": "exif_transpose"}, *chain] for chain in made.chains]
-        return turned, ["EXIF orientation", *made.names]
-    return made.chains, made.names
 
 
 def grey_chains(made: Lowered) -> list[list[dict[str, Any]]]:
