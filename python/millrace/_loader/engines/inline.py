@@ -51,7 +51,7 @@ class InlineEngine(Counting):
         self._repeats, self._prefixed = None, None
         if setup.prefix is not None:
             self._repeats = setup.prefix.repeats()
-            dataset = setup.prefix.opens(dataset, setup.base_seed, progress.epoch, True)
+            dataset = setup.prefix.standing(setup).in_place_of(dataset)
             self._prefixed = dataset if isinstance(dataset, Prefixed) else None
         arguments = self._kind, dataset, self._batched
         if self._sink is None:

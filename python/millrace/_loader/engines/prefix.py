@@ -48,6 +48,28 @@ class PrefixSpec(PythonSpec):
     def repeats(self) -> Repeats:
         return Repeats(self.index_maps, self.length)
 
+    def standing(self, setup: Setup, seeds: bool = True) -> Standing:
+        return Standing(self.opens, (setup.base_seed, setup.progress.epoch), seeds)
+
+
+class Standing:
+    """Who stands in the place of one worker's dataset, epoch by epoch. Pickled for a worker process."""
+
+    def __init__(self, opens: Callable[..., Any], place: tuple[int, int], seeds: bool) -> None:
+        self._opens, self._place, self._seeds = opens, place, seeds
+        self._made: Any = None
+
+    def next_epoch(self) -> None:
+        self._place = self._place[0], self._place[1] + 1
+
+    def in_place_of(self, dataset: Any) -> Any:
+        """The dataset itself, where nothing of it is known after all."""
+        if self._made is None:
+            self._made = self._opens(dataset, *self._place, self._seeds)
+        elif isinstance(self._made, Prefixed):
+            self._made.place = self._place
+        return self._made
+
 
 class Prefixed:
     """In the place of `dataset`, of which it is asked for what the engine cannot read: errors are the

@@ -118,7 +118,7 @@ class ProcessEngine(WorkerEngine):
             "parent_pid": os.getpid(),
             "between_epochs": progress.between_epochs,
             "watches": progress.recorder is not None and not progress.streams and setup.prefix is None,
-            "prefix": None if setup.prefix is None else (setup.prefix.opens, progress.epoch),
+            "prefix": None if setup.prefix is None else setup.prefix.standing(setup),
             "draws": progress.draws,
             "pictures": loader.pictures == "lazy",
             "turns": turns,
