@@ -2,6 +2,7 @@
 
 import random
 
+import millrace
 import numpy as np
 import torch
 from millrace import transforms
@@ -10,6 +11,8 @@ from PIL import Image, ImageFilter, ImageOps
 
 SIZE = 32
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+COUNT = 24  # of the pictures of make_jpeg_folder()
+TAIL = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
 
 
 class Solarised:
@@ -63,3 +66,39 @@ def fixed_steps():
 
 def with_steps(root, *steps):
     return ImageFolder(root, transforms.Compose(list(steps)))
+
+
+def loader_of(dataset, workers=0, seed=5, batch_size=5, **options):
+    torch.manual_seed(seed)
+    return millrace.DataLoader(dataset, batch_size, num_workers=workers, **options)
+
+
+def batches(dataset, workers=0, **options):
+    return [[part.clone() for part in batch] for batch in loader_of(dataset, workers, **options)]
+
+
+def same(one, other):
+    assert len(one) == len(other)
+    for batch, expected in zip(one, other):
+        for part, whole in zip(batch, expected):
+            assert part.dtype == whole.dtype and torch.equal(part, whole)
+
+
+def stages(dataset, **options):
+    """[(stage, native or python, reason)] of explain()."""
+    lines = millrace.DataLoader(dataset, **options).explain().splitlines()
+    pairs = [line.split(": ", 1) for line in lines]
+    return [(name, *rest.split(" — ", 1)) for name, rest in pairs if name != "pictures"]
+
+
+def native_steps(dataset, **options):
+    """What explain() says is native of the transform."""
+    return [
+        reason for name, how, reason in stages(dataset, **options) if (name, how) == ("transform", "native")
+    ]
+
+
+def picture_of(known, loader, index, occurrence=0):
+    """The PIL image that `known`, a dataset of the known steps and PILToTensor, gives with that key."""
+    tensor, _ = known.at(index, loader.seed, loader.epoch, occurrence)
+    return Image.fromarray(tensor.permute(1, 2, 0).numpy())
