@@ -8,7 +8,6 @@ is known.
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import os
 import warnings
@@ -23,17 +22,25 @@ import torch
 
 from ..._common.data_parallel import rank_of
 from ..._loader.engine import RunRecord
-from ..._loader.engines.python import PYTHON
 from ..._loader.iterator import iterator_over
 from ..._loader.plan import make_plan
 from ..._loader.states.saved import SavedState, fingerprint
-from ...datasets.webdataset.split import OWN_PLACE
 from ...errors import UnavailableError
 from ...prefetch import prefetched
 from .draws import put_back
 from .hashes import BatchHash
 from .recorder import BatchHistory, EpochLog, Step, described
-from .shadow import PastProgress, copied_order, dataset_of_epoch, lists_again, undisturbed, view, view_of_list
+from .shadow import (
+    PastProgress,
+    copied_order,
+    dataset_of_epoch,
+    list_again,
+    lists_again,
+    own_dataset,
+    undisturbed,
+    view,
+    view_of_list,
+)
 
 
 def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
@@ -209,10 +216,7 @@ def _list(loader: Any, log: EpochLog, number: int) -> Any:
             " its holes; BatchHistory(steps=...) says how many steps are, and millrace.replay(loader,"
             " state, step) goes on from a state"
         )
-    with contextlib.closing(
-        lists_again(loader, log.start, make_plan(loader).spec is not None, log.agreed_steps)
-    ) as lists:
-        found = next(itertools.islice(lists, number, None), None)
+    found = list_again(loader, log.start, number, make_plan(loader), log.agreed_steps)
     if found is None:
         raise IndexError(f"epoch {log.number} has no step {number}: its sampler ends before")
     return found
@@ -225,7 +229,7 @@ def _by_python(loader: Any, log: EpochLog, step: Step) -> Any:
         loader, rows, min(1, loader.num_workers), dataset_of_epoch(loader.dataset, log.dataset_epoch)
     )
     progress = PastProgress(past, log, step)
-    iterator = iterator_over(past, PYTHON[kind], RunRecord("replay"), progress)
+    iterator = iterator_over(past, make_plan(past).python_spec(kind), RunRecord("replay"), progress)
     if loader.num_workers == 0:
         put_back(step.draws)  # workers do that themselves
     return _only(iterator)
@@ -337,7 +341,7 @@ def _run_again(loader: Any, state: dict[str, Any], number: int) -> Any:
         )
     with undisturbed():
         _, order = copied_order(loader)
-        past = view(loader, **order, dataset=_own_dataset(loader), num_workers=loader.num_workers)
+        past = view(loader, **order, dataset=own_dataset(loader), num_workers=loader.num_workers)
         past.__dict__["_millrace_saved"] = saved
         saved.set_sampler_epoch(past)
         iterator = past._batches()
@@ -359,23 +363,6 @@ def _next(iterator: Any, number: int) -> Any:
 
 class _NoStep(IndexError, BaseException):
     """Passes through the loop that goes over errors of batches in between."""
-
-
-def _own_dataset(loader: Any) -> Any:
-    """One whose place may be changed."""
-    try:
-        return copy.deepcopy(loader.dataset, {OWN_PLACE: True})
-    except Exception as error:
-        if (
-            loader.num_workers > 0
-            and not loader._in_threads()
-            and not hasattr(loader.dataset, "_notify_workers")
-        ):
-            return loader.dataset  # each worker process has its own
-        raise UnavailableError(
-            f"a {type(loader.dataset).__name__} that is run again needs a place of its own, but it cannot be"
-            f" deep-copied ({error!r}); give it a __deepcopy__, or use num_workers > 0"
-        ) from error
 
 
 def _on_device(loader: Any, batch: Any) -> Any:
