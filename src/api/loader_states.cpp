@@ -104,6 +104,7 @@ api::RunState Loader::Impl::start_of(const std::optional<api::RunState>& saved) 
   if (goes_on && !saved->generator.empty()) api::put_back(rng_, saved->generator);
   start.finished = false;
   start.place = {};
+  start.again.clear();
   start.sampler = start.dataset = start.fetcher = {};
   start.engine_epoch = engine_epoch;
   start.base_seed = drawn;
@@ -121,6 +122,7 @@ api::RunState Loader::Impl::start_of(const std::optional<api::RunState>& saved) 
     start.base_seed = saved->base_seed;
     start.place = saved->place;
     start.sampler = saved->sampler;
+    start.again = saved->again;
     if (start.place.lists > 0 && !start.sampler.is_null())
       start.place.position = *inner_state(start.sampler).find("position")->integer();
     start.dataset = saved->dataset;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "json/json_value.h"
 
@@ -34,6 +35,7 @@ struct RunState {
   std::string generator;  // the loader's, as text; empty: the sampler's state has it
   bool elastic = false;   // of all ranks, who may have been others
   Place place;
+  std::vector<std::vector<int64_t>> again;  // see IndexCursor::again()
   json::Value sampler;  // "_sampler_iter_state"; null before the first list and behind an epoch
   json::Value fingerprint;
   json::Value dataset, fetcher;  // of streams: "dataset_state", "fetcher_state"

@@ -27,7 +27,8 @@ from ..._common.states import (
 )
 from ...errors import UnavailableError
 from .epochs import Written, _nothing, notify_workers
-from .index_cursor import IndexCursor, Steps
+from .equal_steps import Steps
+from .index_cursor import IndexCursor
 from .saved import CursorStart, SavedState
 from .users_objects import EarlyDraws, dataset_parts
 
