@@ -224,7 +224,8 @@ def test_pictures_in_memory(vision, tmp_path):
     for dataset in (cifar, mnist):
         dataset.transform = T.Compose([T.Resize(20), T.CenterCrop(16), Solarised(), T.ToTensor()])
         assert native_steps(dataset) == ["Resize, CenterCrop"]
-        same(batches(dataset), [list(batch) for batch in torch.utils.data.DataLoader(dataset, 5)])
+        for workers in (0, 1):
+            same(batches(dataset, workers), [list(b) for b in torch.utils.data.DataLoader(dataset, 5)])
         dataset.transform = T.Compose([T.Resize(16), T.ToTensor(), Doubled()])
         same(batches(dataset), [list(batch) for batch in torch.utils.data.DataLoader(dataset, 5)])
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from loader_data import generator_states
 from millrace import transforms
-from millrace.datasets import ImageFolder
+from millrace.datasets import ImageFolder, WebDataset
 from pictures import make_jpeg_folder
 from PIL import Image
 from prefix_cases import (
@@ -29,6 +29,7 @@ from prefix_cases import (
     stages,
     with_steps,
 )
+from shard_data import make_picture_shards
 from torch.utils.data import ConcatDataset
 
 
@@ -205,6 +206,24 @@ def test_where_nothing_is_won_or_sure_all_stays_in_python(root):
     assert native_steps(dataset, batch_size=None) == []
     assert native_steps(dataset, num_workers=1, worker_init_fn=print) == []
     assert native_steps(dataset, collate_fn=list) == ["RandomResizedCrop, RandomHorizontalFlip"]
+
+
+def test_shards_are_read_by_their_dataset(tmp_path):
+    make_picture_shards(tmp_path, [4])
+    compose = transforms.Compose([*random_steps(), Solarised(), *TAIL])
+    stream = WebDataset(f"{tmp_path}/train-000.tar").decode("pil").to_tuple("jpg", "cls").map_tuple(compose)
+    assert native_steps(stream) == native_steps(stream.indexed()) == []
+
+
+def test_a_generator_of_another_kind_is_the_users(root):
+    dataset = with_steps(root, *random_steps(), Solarised(), *TAIL)
+    expected = batches(dataset)
+    usual = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(3))
+    try:
+        same(batches(dataset), expected)
+    finally:
+        np.random.set_bit_generator(usual)
 
 
 def test_pictures_for_a_collate_fn_of_ones_own(root):

@@ -82,7 +82,12 @@ def test_pages_run(
         exec(block, names)
     out = capsys.readouterr().out
     if page == "native":
-        assert "native" in out and "python —" not in out
+        whole, partly = out.split("files, read and decoded where samples are made")
+        assert "native" in whole and "python —" not in whole
+        assert (
+            "transform: native — RandomResizedCrop, RandomHorizontalFlip\ntransform: python — cutout"
+            in partly
+        )
     if page == "pictures":
         found = names["loader"].stats()
         assert found["pictures"]["opened"] >= found["samples"] and not found["pictures"]["left_to_pillow"]

@@ -91,8 +91,8 @@ class Prefixed:
         self._dataset, self._index_maps, self._files, self._images = dataset, index_maps, files, images
         self._prefix, self._rest, self._info = prefix, prefix.rest_as_one(), info
         self.place, self._seeds = place, seeds
-        row = prefix.lowered.chains[0]
-        self._planes_first = any(op["op"] in ("gaussian_noise", "random_erasing") for op in row)
+        by_planes = any(op["op"] in ("gaussian_noise", "random_erasing") for op in prefix.lowered.chains[0])
+        self._interleaved = prefix.side_by_side and not by_planes
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -136,15 +136,13 @@ class Prefixed:
         """What the prefix makes of it; None: the engine cannot read it."""
         prefix = self._prefix
         try:
-            row = self._images.row(position, *self.place, occurrence, not self._planes_first)
+            row = self._images.row(position, *self.place, occurrence, self._interleaved)
         except Exception:  # the dataset's own code meets the same, and says so in its own words
             return None
         if prefix.makes_picture:
             return self._as_image(row, position)
-        if not self._planes_first:
+        if self._interleaved:
             row = row.permute(2, 0, 1)
-            if not prefix.side_by_side:
-                row = row.contiguous()
         elif prefix.side_by_side:
             row = row.permute(1, 2, 0).contiguous().permute(2, 0, 1)
         kind = prefix.lowered.row_type

@@ -17,7 +17,8 @@ def seed_all(seed: int) -> None:
     """Of 64 bits."""
     random.seed(seed)
     torch.default_generator.manual_seed(seed)
-    np.random.seed((seed & 0xFFFFFFFF, seed >> 32))
+    if type(np.random.mtrand._rand._bit_generator) is np.random.MT19937:  # another kind is the user's own
+        np.random.seed((seed & 0xFFFFFFFF, seed >> 32))
 
 
 @contextlib.contextmanager

@@ -212,7 +212,7 @@ def _partial_plan(loader: Any, stages: _Stages, source: Source) -> Plan:
         return Plan(lines, None)
     try:
         part = known_part(source)
-    except NotLowered:
+    except Exception:  # NotLowered, or what _Stages.ask() calls not understood
         return Plan(lines, None)
     known = (
         Stage("dataset", True, f"{part.counted()}, read and decoded where samples are made"),

@@ -50,7 +50,10 @@ def known_part(source: Source) -> KnownPart:
     prefix = prefix_of(source.transform)
     chains, names = chains_of(source, prefix.lowered)
     pipelines = prefix.lowered.pipelines(chains)
-    return KnownPart(source, prefix, pipelines[0], names, source.make_files())
+    files = source.make_files()
+    if files.paths is None and not isinstance(files.files, _core.PixelFiles):
+        raise NotLowered("shards are read by their dataset, in each worker")
+    return KnownPart(source, prefix, pipelines[0], names, files)
 
 
 def prefixed(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
