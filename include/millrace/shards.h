@@ -44,9 +44,10 @@ struct StreamOptions : ShardOptions {
 
 // Local tar files from front to back, plain, .gz or .zst (told by their content). size() is -1, and a Loader
 // over it has no sampler and no shuffle of its own; Batch::indices() counts the epoch's samples. Samples,
-// order and states are those of Python's WebDataset(shards, shardshuffle=shuffle_shards,
-// seed=seed).shuffle(shuffle_buffer) .decode("pil").to_tuple(images, labels).map_tuple(transforms), in the
-// same rank, with Loader::epoch() as its epoch; without a buffer leave shuffle() out.
+// order and states are those of Python, in the same rank, with Loader::epoch() as the epoch:
+//
+//   WebDataset(shards, shardshuffle=shuffle_shards, seed=seed).shuffle(shuffle_buffer)   # no shuffle() for 0
+//     .decode("pil").to_tuple("jpg;jpeg;png;webp", "cls").map_tuple(transforms)
 //
 // The thread that calls next() reads headers and labels, and all of packed shards; pictures of plain ones are
 // read and decoded by the loader's threads. What is wrong with a shard, or a sample that lacks a file, is the
@@ -56,9 +57,10 @@ struct StreamOptions : ShardOptions {
 //
 // A state says which shard and sample the stream stands before, and how many samples the buffer gave:
 // resuming reads what the buffer held again, and the headers of one shard before it. As in Python, a state
-// from behind an epoch's last batch that is not full begins the next epoch. Files are opened when an epoch
-// comes to them. Throws
-// Error(invalid_argument) where what it requires does not hold.
+// from behind an epoch's last batch, where that is not full, begins the next epoch. Files are opened when an
+// epoch comes to them.
+//
+// Throws Error(invalid_argument) where what it requires does not hold.
 // Requires: local paths, one at least; one image suffix at least.
 // Requires: shuffle_buffer >= 0; 0 <= rank < ranks.
 MILLRACE_API Dataset stream_shards(const std::vector<std::string>& shards, const Transforms& transforms,
