@@ -97,7 +97,7 @@ Loader::Impl::Impl(Dataset dataset, LoaderOptions options)
     refuse(
         "this rank has no samples at all, so equal_steps has nothing to give again on it; use fewer ranks, "
         "or 0 steps");
-  now_.workers = options_.threads;
+  now_.workers = streams_ ? 0 : options_.threads;  // a stream is read by one, as Python's native ones
   now_.ranks = sampler_.impl() ? sampler_.impl()->ranks().count : 1;
   if (sampler_.impl() && sampler_.impl()->has_epochs()) now_.sampler_epoch = 0;
   now_.fingerprint = fingerprint();
@@ -187,8 +187,8 @@ void Loader::Impl::begin_epoch_at(api::RunState start, bool goes_on) {
   ended_ = false;
   engine_->set_run_epoch(start.number);
   engine_->start_epoch(static_cast<uint64_t>(*start.base_seed), start.engine_epoch);
-  if (goes_on && streams_ && (!start.dataset.is_null() || !start.fetcher.is_null()))
-    engine_->go_on(json::Value::Object{{"dataset_state", start.dataset}, {"fetcher_state", start.fetcher}});
+  if (streams_ && !start.dataset.is_null())
+    engine_->go_on(json::Value::Object{{"dataset_state", start.dataset}, {"samples", start.place.samples}});
   if (start.place.lists > 0 && sampler != nullptr && (steps || !sampler->never_repeats())) {
     samplers::TorchGenerator twin = rng_;
     engine_->skip(
@@ -249,10 +249,10 @@ void Loader::Impl::draw_ahead() {
   if (options_.threads > 0 && (options_.on_error != OnError::skip || streams_)) submit_one();
 }
 
-void Loader::Impl::deliver(bool made) {
+void Loader::Impl::deliver() {
   cursor_->handed_out();
   const int64_t left = left_out() - left_out_before_;
-  json::Value position = streams_ && made ? engine_->position() : json::Value{};
+  json::Value position = streams_ ? engine_->position() : json::Value{};
   const std::lock_guard lock(mutex_);
   now_.place = cursor_->place();
   now_.again = cursor_->again();
@@ -288,7 +288,7 @@ bool Loader::Impl::next_of_epoch(Batch& out) {
     }
   } catch (...) {
     if (closed()) throw;  // and the batch was not handed out
-    deliver(false);
+    deliver();
     draw_ahead();
     throw;
   }
@@ -298,7 +298,7 @@ bool Loader::Impl::next_of_epoch(Batch& out) {
     return false;
   }
   const int64_t number = cursor_->place().batches;
-  deliver(true);
+  deliver();
   draw_ahead();
   out = Batch(number, std::move(made.fields), std::move(made.indices));
   return true;

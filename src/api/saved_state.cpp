@@ -59,7 +59,7 @@ class Fields {
 };
 
 // Entries that Python writes for what C++ does not do.
-void refuse_what_is_pythons(const Fields& own, const Fields& order) {
+void refuse_what_is_pythons(const Fields& order) {
   const auto any_in = [](const Value* list) {
     return list != nullptr && list->array() != nullptr && !list->array()->empty();
   };
@@ -67,7 +67,6 @@ void refuse_what_is_pythons(const Fields& own, const Fields& order) {
   if (any_in(order.optional("pending"))) what = "a loader with in_order=False";
   if (order.flag_or("iterated_anew", false) || order.flag_or("drew_when_made", false))
     what = "a loader with a sampler of the user's own";
-  if (own.optional("dataset_epoch") != nullptr) what = "a dataset that counts its epochs";
   if (what != nullptr)
     throw StateError(std::string("this state is of ") + what +
                      ", which only Python can go on with; resume it there");
@@ -191,7 +190,7 @@ RunState read_state(std::string_view text) {
                      "; load it with the millrace that saved it");
   const Value checked = without_checksum(loaded, "the loader's state");
   const Fields state(checked, ""), own = state.part("millrace"), order = own.part("order");
-  refuse_what_is_pythons(own, order);
+  refuse_what_is_pythons(order);
   const Fields snapshot = workers ? state.part("_snapshot") : state;
   const Fields main = workers ? snapshot.part("_main_snapshot") : state;
   if (workers && state.number("_steps_since_snapshot") > 0)
@@ -217,6 +216,7 @@ RunState read_state(std::string_view text) {
     }
   }
   run.elastic = own.flag_or("elastic", false);
+  run.counts_epochs = own.optional("dataset_epoch") != nullptr;
   run.again = read_lists(order.optional("again"), order.at("again"));
   run.place.lists = main.number("_sampler_iter_yielded");
   run.place.samples = order.number_or("samples", run.place.lists);

@@ -5,7 +5,6 @@ ranks and seeds are drawn at random: SEED_OF_CASES says from what, and a failure
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import random
@@ -13,14 +12,13 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import millrace
 import numpy as np
 import pytest
 import torch
+from cpp_states import PROGRAM, program, sums, without_torchs
 from millrace import samplers, transforms
-from millrace._common.states import unpacked
 from millrace._loader.states import progress
 from PIL import Image
 from torch.utils.data import (
@@ -31,7 +29,6 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-PROGRAM = Path(__file__).parents[2] / "build/dev/tests/cpp/api/api_states"
 SEED = 1234567890123456789
 SEED_OF_CASES = 1
 PICTURES = 23
@@ -185,16 +182,7 @@ def loader_of(
 
 
 def written(batch: Any) -> dict[str, Any]:
-    tensors = [tensor.contiguous().numpy() for tensor in batch]
-    return {"indices": tensors[1].tolist(), "sums": [crc32(tensor.tobytes()) for tensor in tensors]}
-
-
-def program(*arguments: object, lines: str = "") -> list[Any]:
-    run = subprocess.run(
-        [PROGRAM, *map(str, arguments)], input=lines, capture_output=True, text=True, timeout=300
-    )
-    assert run.returncode == 0, run.stderr
-    return [json.loads(line) for line in run.stdout.splitlines()]
+    return {"indices": batch[1].tolist(), "sums": sums(batch)}
 
 
 def resumed(data: str, sampler: str, case: Case, threads: int, states: list[Any]) -> list[Any]:
@@ -221,22 +209,6 @@ def run_in_python(data: str, sampler: str, case: Case, threads: int) -> list[dic
             lines.append({"batch": {"number": number, **written(batch)}, "state": loader.state_dict()})
         lines.append({"state": loader.state_dict()})
     return lines
-
-
-def without_torchs(state: dict[str, Any]) -> dict[str, Any]:
-    """What both write: not the state of torch's global generator, nor how a generator's state was packed."""
-    state = copy.deepcopy(state)
-    state.pop("checksum")
-    state["millrace"]["order"]["generators"].pop("global", None)
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(inner) for key, inner in value.items()}
-        if isinstance(value, str) and len(value) > 1000:
-            return unpacked(value).numpy().tobytes()
-        return value
-
-    return plain(state)  # type: ignore[no-any-return]
 
 
 def check_that_they_agree(data: str, sampler: str, case: Case, threads: int) -> None:

@@ -91,7 +91,8 @@ TEST(Samplers, DrawFromTheLoadersGenerator) {
   EXPECT_EQ(random_sampler(10, false, 25).size(), 25);
 
   std::map<int64_t, int> counts;
-  for (const int64_t index : read(weighted_random_sampler({0, 1, 3}, 4000), 1, 3)[0]) ++counts[index];
+  const auto weighted = read(weighted_random_sampler({0, 1, 3}, 4000), 1, 3)[0];
+  for (const int64_t index : weighted) ++counts[index];
   EXPECT_EQ(counts[0], 0);
   EXPECT_NEAR(counts[2], 3000, 150);
   const auto once = read(weighted_random_sampler({0, 1, 3, 2}, 4, false), 1, 4)[0];

@@ -8,8 +8,8 @@
 //   api_states draws
 //     for each line "KIND SEED NUM REPLACEMENT N WEIGHT...": the indices of two epochs
 //
-// DATA: "arrays", "own", "windows:FILE", "packed:FILE", "shards:PATTERN", or a folder of pictures. SAMPLER:
-// see sampler_named(). KEY: see Case.
+// DATA: "arrays", "own", "windows:FILE", "packed:FILE", "shards:PATTERN", "stream:PATTERN", or a folder of
+// pictures. SAMPLER: see sampler_named(). KEY: see Case.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -34,6 +34,7 @@ using namespace millrace;
 struct Case {
   int64_t samples = 23, batch = 4, drop_last = 0;  // of the loader
   int64_t rank = 0, ranks = 1, rank_drop = 0;      // of the sampler, as what follows
+  int64_t shuffled = 1;                            // of a stream's shards
   int64_t num = 30, buffer = 4, seed = 3;
   int64_t steps = -1, first = 0;  // of EqualSteps, if 0 or more
 
@@ -50,6 +51,7 @@ struct Case {
                                       {"buffer", &buffer},
                                       {"seed", &seed},
                                       {"steps", &steps},
+                                      {"shuffled", &shuffled},
                                       {"first", &first}})
       if (key == name) {
         *value = std::stoll(setting.substr(equals + 1));
@@ -70,7 +72,7 @@ uint32_t crc32(const void* data, size_t bytes) {
 }
 
 // "KIND:PATH"; test_cpp_datasets.py has the same.
-std::optional<Dataset> dataset_of_kind(const std::string& name) {
+std::optional<Dataset> dataset_of_kind(const std::string& name, const Case& chosen) {
   const size_t colon = name.find(':');
   if (colon == std::string::npos) return std::nullopt;
   const std::string kind = name.substr(0, colon), path = name.substr(colon + 1);
@@ -87,6 +89,15 @@ std::optional<Dataset> dataset_of_kind(const std::string& name) {
                              .positions = true,
                              .documents = true,
                              .seed = 5});
+  }
+  if (kind == "stream") {
+    StreamOptions options;
+    options.shuffle_shards = chosen.shuffled != 0;
+    options.shuffle_buffer = chosen.buffer;
+    options.seed = static_cast<uint64_t>(chosen.seed);
+    options.rank = static_cast<int>(chosen.rank);
+    options.ranks = static_cast<int>(chosen.ranks);
+    return stream_shards({path}, {RandomResizedCrop{24, 24}, HorizontalFlip{}, ToTensor{}}, options);
   }
   if (kind == "shards")
     return indexed_shards({path}, {RandomResizedCrop{24, 24}, HorizontalFlip{}, ToTensor{}});
@@ -107,7 +118,7 @@ struct OwnRows {
 };
 
 Dataset dataset_named(const std::string& name, const Case& chosen) {
-  if (auto dataset = dataset_of_kind(name)) return std::move(*dataset);
+  if (auto dataset = dataset_of_kind(name, chosen)) return std::move(*dataset);
   if (name == "own") return make_dataset(OwnRows{chosen.samples});
   if (name != "arrays")
     return image_folder(name, {RandomResizedCrop{24, 24}, HorizontalFlip{},
