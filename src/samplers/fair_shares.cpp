@@ -9,7 +9,7 @@
 namespace millrace::samplers {
 namespace {
 
-__extension__ using u128 = unsigned __int128;
+__extension__ using Wide = unsigned __int128;
 
 constexpr uint64_t kMostDenominator = 1000000;
 constexpr double kOne = static_cast<double>(int64_t{1} << 50);  // the largest weight, where nothing is exact
@@ -28,25 +28,25 @@ std::optional<Fraction> fraction_of(double weight) {
   while (halvings > 0 && (over & 1) == 0) over >>= 1, --halvings;
   if (halvings > 100) return std::nullopt;  // below all such fractions
   // Its continued fraction, as far as denominators allow; what comes next to it is the nearest one.
-  u128 n = over, d = u128{1} << halvings;
-  u128 p0 = 0, q0 = 1, p1 = 1, q1 = 0;
-  const u128 whole = d;
+  Wide n = over, d = Wide{1} << halvings;
+  Wide p0 = 0, q0 = 1, p1 = 1, q1 = 0;
+  const Wide whole = d;
   while (d > 0) {
-    const u128 a = n / d, q2 = q0 + a * q1;
+    const Wide a = n / d, q2 = q0 + a * q1;
     if (q2 > kMostDenominator) break;
-    const u128 p2 = p0 + a * p1;
+    const Wide p2 = p0 + a * p1;
     p0 = p1, q0 = q1, p1 = p2, q1 = q2;
-    const u128 rest = n - a * d;
+    const Wide rest = n - a * d;
     n = d, d = rest;
   }
   if (d > 0) {
-    const u128 k = (kMostDenominator - q0) / q1;
-    const u128 under = q0 + k * q1;
+    const Wide k = (kMostDenominator - q0) / q1;
+    const Wide under = q0 + k * q1;
     // The nearer one of p1 / q1 and this; the distances are d / (whole q1) and what they have in common less
     // it.
     if (2 * d * under > whole) p1 = p0 + k * p1, q1 = under;
   }
-  if (p1 >= u128{1} << 53) return std::nullopt;
+  if (p1 >= Wide{1} << 53) return std::nullopt;
   const Fraction found{static_cast<uint64_t>(p1), static_cast<uint64_t>(q1)};
   if (static_cast<double>(found.over) / static_cast<double>(found.under) != weight) return std::nullopt;
   return found;
@@ -54,24 +54,24 @@ std::optional<Fraction> fraction_of(double weight) {
 
 std::optional<std::vector<uint64_t>> exact_shares(std::span<const double> weights) {
   std::vector<Fraction> fractions;
-  u128 common = 1;
+  Wide common = 1;
   for (const double weight : weights) {
     if (weight >= kOne) return std::nullopt;
     const auto fraction = fraction_of(weight);
     if (!fraction) return std::nullopt;
     fractions.push_back(*fraction);
     common *= fraction->under / std::gcd(static_cast<uint64_t>(common % fraction->under), fraction->under);
-    if (common >= u128{1} << 80) return std::nullopt;  // with a weight of 10^-6 or more, 2^60 at least
+    if (common >= Wide{1} << 80) return std::nullopt;  // with a weight of 10^-6 or more, 2^60 at least
   }
-  u128 sum = 0;
+  Wide sum = 0;
   std::vector<uint64_t> shares;
   for (const Fraction& fraction : fractions) {
-    const u128 times = common / fraction.under;
-    if (fraction.over > 0 && times >= (u128{1} << 50) / fraction.over + 1) return std::nullopt;
+    const Wide times = common / fraction.under;
+    if (fraction.over > 0 && times >= (Wide{1} << 50) / fraction.over + 1) return std::nullopt;
     sum += times * fraction.over;
     shares.push_back(static_cast<uint64_t>(times * fraction.over));
   }
-  if (sum >= u128{1} << 50) return std::nullopt;
+  if (sum >= Wide{1} << 50) return std::nullopt;
   return shares;
 }
 
