@@ -8,6 +8,7 @@
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/philox.h"
@@ -131,6 +132,13 @@ std::vector<Batch> epoch(DataLoader& loader, const std::vector<int64_t>& order, 
 }
 
 int thread_count() { return static_cast<int>(proc_status("Threads")); }
+bool threads_fall_to(int count) {
+  for (const int64_t until = base::now_ns() + int64_t{60'000'000'000}; thread_count() > count;) {
+    if (base::now_ns() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 int64_t resident_bytes() { return proc_status("VmRSS") * 1024; }
 
 }  // namespace millrace::loader::testing

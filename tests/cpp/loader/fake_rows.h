@@ -50,5 +50,8 @@ std::vector<Batch> epoch(DataLoader& loader, const std::vector<int64_t>& order, 
 // From /proc/self: this process's threads, and its resident bytes.
 int thread_count();
 int64_t resident_bytes();
+// Whether no more than `count` threads are left; waits for a minute. The system lists a thread for a moment after
+// it was joined.
+bool threads_fall_to(int count);
 
 }  // namespace millrace::loader::testing
