@@ -122,7 +122,7 @@ CHECK_TESTS = tests/repo $(addprefix tests/python/test_,import.py readme.py sche
 check: lint configure
 	@ninja -C build/dev -j $(JOBS)
 	@ctest --test-dir build/dev $(CTEST)
-	@python -m pytest -q $(PYTEST_JOBS) $(CHECK_TESTS)
+	@$(PYTEST) -q $(CHECK_TESTS)
 
 # -O1 compiles in half the time and keeps stack traces readable; the sanitizers see the same code.
 SANITIZED = -DMILLRACE_PYTHON=OFF -DMILLRACE_CUDA=OFF -DMILLRACE_TESTS=ON -DMILLRACE_DEVELOPER=$(DEVELOPER) \

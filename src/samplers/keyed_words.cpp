@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "samplers/counter_draws.h"
 
 namespace millrace::samplers {
 namespace {
@@ -88,6 +89,6 @@ uint64_t KeyedWords::word(uint64_t position) {
   return block_[position % 4];
 }
 
-uint64_t KeyedWords::below(uint64_t position, uint64_t end) { return product(word(position), end).first; }
+uint64_t KeyedWords::below(uint64_t position, uint64_t end) { return scaled(word(position), end); }
 
 }  // namespace millrace::samplers
