@@ -4,15 +4,29 @@ import random
 
 import millrace
 import numpy as np
+import pytest
 import torch
 from millrace import transforms
 from millrace.datasets import ImageFolder
+from pictures import make_jpeg_folder
 from PIL import Image, ImageFilter, ImageOps
 
 SIZE = 32
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 COUNT = 24  # of the pictures of make_jpeg_folder()
 TAIL = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return make_jpeg_folder(tmp_path_factory.mktemp("prefix") / "photos")
+
+
+@pytest.fixture(scope="module")
+def vision(torchvision):
+    from torchvision.transforms import v2
+
+    return torchvision, v2
 
 
 class Solarised:

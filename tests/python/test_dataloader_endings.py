@@ -7,13 +7,13 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import millrace
 import PIL
 import pytest
 import torch
 from loader_data import make_folder, pictures
+from waiting import wait_until
 
 COUNT = 12
 
@@ -33,11 +33,8 @@ def native_threads():
     return len(os.listdir("/proc/self/task")) - threading.active_count()
 
 
-def settled(before, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while native_threads() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return native_threads() <= before
+def settled(before):
+    return wait_until(lambda: native_threads() <= before)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads through /proc")

@@ -11,7 +11,7 @@ import torch
 from loader_data import generator_states
 from millrace import transforms
 from millrace.datasets import ImageFolder
-from pictures import jpeg_bytes, make_jpeg_folder, make_picture
+from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageOps
 from prefix_cases import (
     COUNT,
@@ -29,23 +29,12 @@ from prefix_cases import (
     notes,
     picture_of,
     random_steps,
+    root,  # noqa: F401
     same,
+    vision,  # noqa: F401
     with_steps,
 )
 from torch.utils.data import ConcatDataset, Subset
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return make_jpeg_folder(tmp_path_factory.mktemp("prefix") / "photos")
-
-
-@pytest.fixture(scope="module")
-def vision(torchvision):
-    from torchvision.transforms import v2
-
-    return torchvision, v2
-
 
 # ---------------------------------------------------------------- values
 

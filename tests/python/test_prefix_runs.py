@@ -25,25 +25,14 @@ from prefix_cases import (
     native_steps,
     picture_of,
     random_steps,
+    root,  # noqa: F401
     same,
     stages,
+    vision,  # noqa: F401
     with_steps,
 )
 from shard_data import make_picture_shards
 from torch.utils.data import ConcatDataset
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return make_jpeg_folder(tmp_path_factory.mktemp("prefix") / "photos")
-
-
-@pytest.fixture(scope="module")
-def vision(torchvision):
-    from torchvision.transforms import v2
-
-    return torchvision, v2
-
 
 # ---------------------------------------------------------------- states
 

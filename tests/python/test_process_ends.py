@@ -22,18 +22,12 @@ import pytest
 from millrace._loader.engines import worker_end
 from process_data import Noisy, Stuck, ignore_sigterm
 from torch.utils.data import Dataset, _utils
+from waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
 ]
-
-
-def wait_until(condition, seconds=60.0):
-    until = time.monotonic() + seconds
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.02)
-    return condition()
 
 
 def is_alive(pid):

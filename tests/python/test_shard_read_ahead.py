@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import threading
-import time
 from pathlib import Path
 
 import millrace
@@ -14,6 +13,7 @@ import pytest
 from millrace import _core
 from millrace.datasets import WebDataset
 from test_shard_reader import write
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     _core.cpu_budget()["threads"] < 2, reason="with one CPU nothing is read ahead"
@@ -40,14 +40,6 @@ def readers() -> int:
     return names.count("millrace-read")
 
 
-def readers_fall_to(count: int) -> bool:
-    """The system lists a thread for a moment after it was joined."""
-    until = time.monotonic() + 60
-    while readers() > count and time.monotonic() < until:
-        time.sleep(0.001)
-    return readers() == count
-
-
 def test_shards_share_one_thread_which_ends_with_the_epoch(tmp_path):
     shards = [make_shard(tmp_path / f"{seed}.tar", seed) for seed in range(4)]
     before, seen = readers(), []
@@ -55,7 +47,7 @@ def test_shards_share_one_thread_which_ends_with_the_epoch(tmp_path):
         seen.append(sample["bin"])
         assert readers() == before + 1, number
     assert seen == [content for seed in range(4) for content in contents(seed)]
-    assert readers_fall_to(before)
+    assert wait_until(lambda: readers() == before)  # a joined thread is listed for a moment
 
 
 def test_what_was_begun_ends_before_its_memory(tmp_path):

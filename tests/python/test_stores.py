@@ -20,6 +20,7 @@ import pytest
 from fault_proxy import FaultProxy
 from millrace import CorruptDataError, UnavailableError, stores
 from millrace._core import BlockFile
+from waiting import wait_until
 
 pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
 
@@ -57,13 +58,6 @@ def read_all(store: FaultProxy, **settings: object) -> dict[str, bytes]:
 
 def store_threads() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name == "millrace-stores"]
-
-
-def wait_until(condition: object, seconds: float = 60.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
 
 
 # ---------------------------------------------------------------- a good store

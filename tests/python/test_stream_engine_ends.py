@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 import weakref
 
 import millrace
@@ -23,6 +22,7 @@ from millrace.datasets import WebDataset
 from pictures import jpeg_bytes, make_picture
 from shard_data import write_tar
 from stream_cases import COUNT, FIXED, assert_same, by_python, stream, write_shards
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +153,7 @@ def threads_now():
 def settled(count):
     """Whether there are no more than `count` threads, soon."""
     gc.collect()
-    end = time.monotonic() + 60
-    while threads_now() > count and time.monotonic() < end:
-        time.sleep(0.01)
-    return threads_now() <= count
+    return wait_until(lambda: threads_now() <= count)
 
 
 def test_breaks_leave_nothing(folder):
