@@ -1,7 +1,7 @@
 """What reaches the GPU, and what the training step notices of it: millrace beside torch's own ways, in one
 run, taking turns.
 
-    python -m benchmarks.gpu [link] [step] [photos] [crops] [--rounds 15] [--out FILE.jsonl]
+    python -m benchmarks.gpu [link] [step] [photos] [crops] [train] [--rounds 15] [--out FILE.jsonl]
     python -m benchmarks.gpu --fake                 # a dry run of every line below without a GPU: tiny, on
     the tests' fake device
 
@@ -14,18 +14,23 @@ step: milliseconds of a training step of a ResNet-50 on batches that come from t
     `.to(non_blocking=True)`, and for it with a side stream written by hand, as many scripts have one.
 photos: pictures per second from JPEG files to normalised batches on the device.
 crops: the same for two large and six small crops of each picture, with colours and blur.
+train: milliseconds of that training step on batches made of JPEG files, against a batch that lies on the
+    device all the time.
 
-Before anything is timed, all sides must give the same batches. Each repeat is one line of JSON; the summary
-has medians and a bootstrap interval of the ratios within rounds.
+Before anything is timed, all sides must give the same batches; decoders that round differently the same
+labels and pictures within a level on average. Each repeat is one line of JSON; the summary has medians and a
+bootstrap interval of the ratios within rounds. A side that fails says so, and the others go on.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,9 +41,9 @@ from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import TensorDataset
 
 from benchmarks.compare import interval
-from benchmarks.gpu_machine import Machine, timed
-from benchmarks.gpu_model import resnet
-from benchmarks.gpu_photos import crops, make_files, photos
+from benchmarks.gpu_machine import Machine, Repeated, moved, timed
+from benchmarks.gpu_model import training_step
+from benchmarks.gpu_photos import crops, make_files, photos, training
 from benchmarks.harness import run_facts
 
 FOLDER = Path("benchmarks/results/gpu")
@@ -69,11 +74,6 @@ def _taken(batch: list[torch.Tensor], stream: Any) -> list[torch.Tensor]:
     return batch
 
 
-def moved(loader: Iterable[Any], here: Machine) -> Iterator[Any]:
-    for batch in loader:
-        yield [part.to(here.device, non_blocking=True) for part in batch]
-
-
 # ---------------------------------------------------------------- link
 
 
@@ -87,25 +87,12 @@ def rows(here: Machine) -> TensorDataset:
     )
 
 
-class Repeated(torch.utils.data.Sampler):
-    """The indices of a data set, in order, for `batches` whole batches."""
-
-    def __init__(self, length: int, count: int) -> None:
-        self.indices = [i % length for i in range(count)]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.indices)
-
-
 def repeated_loader(cls: Any, here: Machine, **arguments: Any) -> Any:
     data = rows(here)
     return cls(
         data,
         here.batch,
-        sampler=Repeated(len(data), here.batches * here.batch),
+        sampler=Repeated(len(data), here.total * here.batch),
         num_workers=here.workers,
         **arguments,
     )
@@ -122,7 +109,7 @@ def link(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
 
     def copies() -> dict[str, float]:
         seconds, count = timed(
-            here, range(here.batches), lambda i: target.copy_(pinned[i % 4][0], non_blocking=True)
+            here, range(here.total), lambda i: target.copy_(pinned[i % 4][0], non_blocking=True)
         )
         return {"gb_per_s": count * target.nbytes / seconds / 1e9}
 
@@ -138,7 +125,7 @@ def link(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
 
         return run
 
-    lying = [pinned[i % 4] for i in range(here.batches)]
+    lying = [pinned[i % 4] for i in range(here.total)]
     return {
         "page-locked copies": copies,
         "millrace": through(lambda: loader),
@@ -153,22 +140,10 @@ def link(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
 
 
 def step(here: Machine) -> dict[str, Callable[[], dict[str, float]]]:
-    torch.manual_seed(0)
-    model = resnet((1,) if here.fake else (3, 4, 6, 3)).to(here.device)
-    if not here.fake:
-        model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)
-
-    def train(batch: Any) -> None:
-        with torch.autocast(here.device.type, torch.bfloat16):
-            loss = torch.nn.functional.cross_entropy(model(batch[0]), batch[1] % 1000)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-
+    train = training_step(here)
     resident = [part.to(here.device) for part in next(iter(TorchLoader(rows(here), here.batch)))]
     loaders: dict[str, Callable[[], Iterable[Any]]] = {
-        "resident": lambda: (resident for _ in range(here.batches)),
+        "resident": lambda: (resident for _ in range(here.total)),
         "millrace": lambda: repeated_loader(millrace.DataLoader, here, device="cuda", native="require"),
         "torch, pin_memory": lambda: moved(
             repeated_loader(TorchLoader, here, pin_memory=not here.fake), here
@@ -198,7 +173,23 @@ BASE = {
     "step": ("resident", "ms_per_step"),
     "photos": ("millrace, decode=cpu", "pictures_per_s"),
     "crops": ("millrace, decode=cpu", "pictures_per_s"),
+    "train": ("resident", "ms_per_step"),
 }
+
+
+def alternating(
+    scenario: str, sides: dict[str, Callable[[], dict[str, float]]], rounds: int
+) -> Iterator[dict[str, Any]]:
+    """A record of each side in each round. A side that fails says so, and the others go on."""
+    for number in range(rounds):
+        for name in list(sides) if number % 2 else list(reversed(sides)):
+            try:
+                measured = sides[name]()
+            except Exception:
+                traceback.print_exc()
+                del sides[name]
+                continue
+            yield {"scenario": scenario, "round": number, "side": name, **measured}
 
 
 def report(scenario: str, records: list[dict[str, Any]]) -> None:
@@ -224,7 +215,7 @@ def main() -> None:
         "scenarios",
         nargs="*",
         choices=[[], *BASE],
-        metavar="link|step|photos|crops",
+        metavar="link|step|photos|crops|train",
         help="all when none is named",
     )
     parser.add_argument("--rounds", type=int, default=15)
@@ -247,24 +238,28 @@ def main() -> None:
     gpu = "fake" if arguments.fake else torch.cuda.get_device_name()
     common = {**run_facts(("torch",)), "gpu": gpu, "kind": "gpu"}
     with tempfile.TemporaryDirectory() as folder:
-        make_files(Path(folder), here.pictures)
+        if {"photos", "crops", "train"} & set(arguments.scenarios or BASE):
+            make_files(Path(folder), here.pictures)
         scenarios = {
             "link": lambda: link(here),
             "step": lambda: step(here),
             "photos": lambda: photos(here, folder),
             "crops": lambda: crops(here, folder),
+            "train": lambda: training(here, folder),
         }
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        failed = []
         for scenario in arguments.scenarios or BASE:
             sides = scenarios[scenario]()
-            records = []
-            for number in range(rounds):
-                for name in sides if number % 2 else reversed(sides):
-                    records.append({"scenario": scenario, "round": number, "side": name, **sides[name]()})
+            wanted, records = len(sides), []
+            with open(os.devnull if arguments.fake else arguments.out, "a") as out:
+                for record in alternating(scenario, sides, rounds):
+                    records.append(record)
+                    print(json.dumps({**common, **record}), file=out, flush=True)
             report(scenario, records)
-            if not arguments.fake:
-                arguments.out.parent.mkdir(parents=True, exist_ok=True)
-                with open(arguments.out, "a") as out:
-                    out.writelines(json.dumps({**common, **record}) + "\n" for record in records)
+            failed += [scenario] * (len(sides) < wanted)
+    if failed:
+        raise SystemExit(f"a side failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

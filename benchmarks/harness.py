@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,6 +139,8 @@ def revision(folder: Path = ROOT) -> str:
     """The commit that is measured, with a "+" when files differ from it."""
 
     def git(*arguments: str) -> str:
+        if not shutil.which("git"):
+            return ""
         return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True).stdout.strip()
 
     commit = git("rev-parse", "--short=12", "HEAD")

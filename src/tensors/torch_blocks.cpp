@@ -42,6 +42,10 @@ const Functions& functions() {
   return found;
 }
 
+std::shared_ptr<TorchTensor> owned(TorchTensor* tensor) {
+  return {tensor, [](TorchTensor* ended) { functions().end(ended); }};
+}
+
 // Null: there is no such memory.
 std::shared_ptr<TorchTensor> new_bytes(size_t bytes, Functions::Make make) {
   const Functions& torch = functions();
@@ -49,7 +53,7 @@ std::shared_ptr<TorchTensor> new_bytes(size_t bytes, Functions::Make make) {
   const int64_t stride = 1;
   TorchTensor* made = nullptr;
   if (make(1, &size, &stride, torch.bytes_type(), torch.cpu(), 0, &made) != 0) return nullptr;
-  return {made, [](TorchTensor* tensor) { functions().end(tensor); }};
+  return owned(made);
 }
 
 }  // namespace
@@ -79,13 +83,15 @@ PyObject* tensor_of_block(const std::shared_ptr<void>& owner, size_t offset,
                           const std::vector<int64_t>& sizes, base::DType type) {
   // Of a tensor that C++ and Python share, Python's half would outlive the other, and end where the block
   // does, without the GIL: so Python gets a tensor of its own.
-  TorchTensor* alias = nullptr;
+  TorchTensor* made = nullptr;
   const int64_t size = 0, stride = 1;
-  if (functions().alias(static_cast<TorchTensor*>(owner.get()), 1, &size, &stride, 0, &alias) != 0)
+  if (functions().alias(static_cast<TorchTensor*>(owner.get()), 1, &size, &stride, 0, &made) != 0)
     throw Error(ErrorKind::system, "torch gives no tensor over its own memory", {}, -1, ENOMEM);
+  const std::shared_ptr<TorchTensor> alias = owned(made);
   const py::handle torch = torch_api().torch;
-  const auto handle = py::reinterpret_steal<py::object>(PyCapsule_New(alias, nullptr, nullptr));
+  const auto handle = py::reinterpret_steal<py::object>(PyCapsule_New(alias.get(), nullptr, nullptr));
   if (!handle) throw py::error_already_set();
+  // Whatever its name says, it takes nothing: the alias is still ours to end.
   const py::object bytes =
       torch.attr("_C").attr("_aoti").attr("alloc_tensor_by_stealing_from_void_ptr")(handle);
   py::object tensor = torch.attr("empty")(0, py::arg("dtype") = torch.attr(base::dtype_name(type)),

@@ -31,7 +31,7 @@ def test_a_dry_run_goes_through_every_side():
     sides = ["page-locked copies", "DevicePrefetcher alone", "resident", "torch, side stream"]
     for side in [*sides, "decode=cpu", "decode=gpu", "decode=auto"]:
         assert side in done.stdout
-    assert done.stdout.count("decode=auto") == 2  # photos and crops
+    assert done.stdout.count("millrace, decode=auto") == 3  # photos, crops and train
     assert "dry run" in done.stdout
 
 

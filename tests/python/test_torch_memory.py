@@ -23,6 +23,10 @@ def same(a, b):
     return len(a) == len(b) and all(torch.equal(x, y) for one, other in zip(a, b) for x, y in zip(one, other))
 
 
+def holders(tensor):
+    return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+
+
 @pytest.fixture
 def torchs(monkeypatch):
     monkeypatch.setattr(iterators, "batch_memory", lambda loader: "torch")
@@ -70,6 +74,16 @@ def test_a_batch_is_torchs_own_memory(torchs):
     )
     with pytest.raises(RuntimeError, match="resize"):  # unlike memory that is leased
         next(iter(TensorDataset(torch.from_numpy(batch.numpy()))))[0].untyped_storage().resize_(0)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["rows", "files"])
+def test_nobody_else_holds_the_memory_of_a_batch(kind, workers, files, torchs):
+    """It goes back to torch's allocator when the loop drops the batch."""
+    for batch, _ in millrace.DataLoader(
+        ROWS if kind == "rows" else files, 8, num_workers=workers, native="require"
+    ):
+        assert holders(batch) == holders(batch.clone())
 
 
 def test_unknown_memory_is_refused():
