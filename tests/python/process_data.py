@@ -200,3 +200,7 @@ class Stuck(Dataset):
 
 def ignore_sigterm(worker):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def four_megabytes(samples):
+    return {"stacked": torch.stack(samples).expand(175, -1, -1, -1).contiguous(), "array": np.zeros(100_000)}
