@@ -65,7 +65,8 @@ tar -C python --exclude='_core*.so' --exclude=__pycache__ -cf - millrace | tar -
 export PYTHONPATH="$BUILD/python:$PWD:${PYTHONPATH:-}"
 
 # What is right: several at a time. Programs in C++: batches on the CPU, on a fake device, and on the GPU where there is one.
-part cpp-library 150 env CMAKE_GENERATOR=Ninja MILLRACE_BUILD="$BUILD" "$PYTHON" -m pytest -q -rs tests/python/test_cpp_package.py -k "adapters or on_a_device" &
+part cpp-library 150 env CMAKE_GENERATOR=Ninja MILLRACE_BUILD="$BUILD" "$PYTHON" -m pytest -q -rs \
+  tests/python/test_cpp_package.py -k "adapters or on_a_device" &
 if [ -n "$fake" ]; then
   wait
   part fat-binary 30 "$PYTHON" -m pytest -q -rs tests/cuda/test_fat_binary.py
