@@ -10,7 +10,6 @@ suggestion (of the run before), and `after`.
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import statistics
 import sys
@@ -24,7 +23,7 @@ import millrace
 import torch
 
 from benchmarks.harness import run_facts
-from benchmarks.runs import stored
+from benchmarks.runs import options, stored
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 
@@ -133,15 +132,9 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = options(__doc__, "advice", 3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the epochs that compute")
     parser.add_argument("--case", nargs="+", help="words of which a case's name has one")
-    parser.add_argument(
-        "--out", default="benchmarks/results/advice/local.jsonl", help="results are appended to this file"
-    )
     arguments = parser.parse_args()
     warnings.simplefilter(
         "ignore", UserWarning

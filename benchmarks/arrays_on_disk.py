@@ -11,7 +11,6 @@ repeat is one line of JSON, as harness.py stores them, with `rows`.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
 
 from benchmarks.compare import rates_table
 from benchmarks.harness import run_facts
-from benchmarks.runs import Sides, rows_in_turns, run_scenarios
+from benchmarks.runs import Sides, options, rows_in_turns, run_scenarios
 
 BUFFER_CHUNKS = 8
 
@@ -234,17 +233,8 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
-    parser.add_argument("--rounds", type=int, default=7)
+    parser = options(__doc__, "arrays_on_disk", 7, SCENARIOS)
     parser.add_argument("--folder", help="where the files are written (default: a temporary folder)")
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/arrays_on_disk/local.jsonl",
-        help="results are appended to this file",
-    )
     arguments = parser.parse_args()
 
     def records_of(name: str, cpus: list[int]) -> Iterator[dict]:

@@ -12,7 +12,6 @@ JSON; those of "auto" also say what it had chosen, and the run fails where that 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import multiprocessing
@@ -38,7 +37,7 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 from benchmarks import probes
 from benchmarks.compare import interval
 from benchmarks.harness import QUIET_SHARE, quiet_rounds, run_facts
-from benchmarks.runs import run_scenarios
+from benchmarks.runs import options, run_scenarios
 
 PREFETCH = (1, 2, 4, 8)
 HTTP_LATENCY_S = 0.02
@@ -309,15 +308,8 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser = options(__doc__, "autotune", 5, SCENARIOS)
     parser.add_argument("--seconds", type=float, default=60.0, help="that auto has before it is measured")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--out", default="benchmarks/results/autotune/local.jsonl", help="results are appended to this file"
-    )
     arguments = parser.parse_args()
 
     def run(name: str, cpus: list[int]) -> Iterator[dict]:

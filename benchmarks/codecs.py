@@ -12,7 +12,6 @@ for it).
 
 from __future__ import annotations
 
-import argparse
 import io
 import statistics
 import sys
@@ -28,7 +27,7 @@ from PIL import Image, features
 from benchmarks import probes
 from benchmarks.compare import told
 from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import hold_to_cpus, rounds_told, stored
+from benchmarks.runs import hold_to_cpus, options, rounds_told, stored
 from benchmarks.scenarios.imagenet import epoch_indices, list_samples
 
 SIZE = 224
@@ -159,18 +158,12 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "codecs", 7)
     parser.add_argument(
         "--images", default="demo_data/photos", help="a folder with one folder of JPEGs per class"
     )
     parser.add_argument("--format", nargs="+", default=list(FORMATS), choices=list(FORMATS))
     parser.add_argument("--count", type=int, default=150, help="how many photos")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--out", default="benchmarks/results/codecs/local.jsonl", help="results are appended to this file"
-    )
     arguments = parser.parse_args()
     cpus, records = hold_to_cpus(1), []
     for name in arguments.format:

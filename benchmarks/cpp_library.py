@@ -1,12 +1,13 @@
 """The C++ library against the Python package and against torch::data, with the same data.
 
-    python -m benchmarks.cpp_library [--scenario photos rows tokens] [--rounds 15] [--out FILE.jsonl]
+    python -m benchmarks.cpp_library [--scenario photos rows ...] [--rounds 15] [--out FILE.jsonl]
 
 photos: files to batches of 128 float pictures [3, 224, 224], random crops. rows: batches of 256 rows of 16
-floats, of a million in memory. tokens: batches of 16 windows of 2,048 + 1 ids, of a mapped file. All are
-shuffled. Each side is a process that holds its loader and runs an epoch when told, the sides taking turns in
-alternating direction; `name_2` works with two threads beside its loop, `name_0` in it. The C++ sides are in
-benchmarks/cpp, built against what build/dev installs.
+floats, of a million in memory. tokens: batches of 16 windows of 2,048 + 1 ids, of a mapped file. shards: the
+photos in tar shards of 100, read from front to back, through a shuffle buffer of 1,000; torch::data reads no
+tars. All are shuffled. Each side is a process that holds its loader and runs an epoch when told, the sides
+taking turns in alternating direction; `name_2` works with two threads beside its loop, `name_0` in it. The
+C++ sides are in benchmarks/cpp, built against what build/dev installs.
 
 Before anything is timed, the library's first epoch has the Python package's batches, byte for byte; those of
 torch::data, which draws its own order and crops, have the same rows, or, for photos, the same mean and
@@ -15,7 +16,6 @@ deviation. Each repeat is one line of JSON.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -28,7 +28,9 @@ import numpy as np
 from benchmarks import probes
 from benchmarks.compare import rates_table
 from benchmarks.harness import ROOT, SideFailed, SideProcess, quiet_rounds, run_facts
-from benchmarks.runs import run_scenarios
+from benchmarks.runs import options, run_scenarios
+from benchmarks.scenarios.imagenet import list_samples
+from benchmarks.scenarios.tars import PER_SHARD, write_shards
 
 BUILD = ROOT / "build" / "benchmarks_cpp"
 THREADS = 2, 0
@@ -41,6 +43,7 @@ SIDES = {  # scenario: the words of each side
         "torch_data_indexed": ["rows_indexed"],
     },
     "tokens": {"library": ["tokens"], "python": ["tokens"], "torch_data": ["tokens"]},
+    "shards": {"library": ["shards"], "python": ["shards"]},
 }
 
 
@@ -61,17 +64,27 @@ def build_sides() -> Path:
 
 
 def make_data(scenario: str, folder: str, rows: int) -> str:
-    """A million rows of floats, or a file of ids that 16 bits with a sign can hold; photos: the demo's."""
-    if scenario == "photos":
+    """A million rows of floats, or a file of ids that 16 bits with a sign can hold; photos: the demo's, and
+    their shards.
+    """
+    if scenario in ("photos", "shards"):
         from examples.make_photos import make_photos
 
-        return str(make_photos(ROOT / "demo_data" / "photos", 3000))
+        photos = str(make_photos(ROOT / "demo_data" / "photos", 3000))
+        return photos if scenario == "photos" else shards_of_photos(photos, folder)
     path, random = f"{folder}/{scenario}.bin", np.random.default_rng(0)
     if scenario == "rows":
         random.random((rows, 16), dtype=np.float32).tofile(path)
     else:
         random.integers(0, 32_000, rows * 128, dtype=np.uint16).tofile(path)
     return path
+
+
+def shards_of_photos(photos: str, folder: str) -> str:
+    """The pattern of the shards."""
+    pictures = [Path(path).read_bytes() for path, _ in list_samples(photos)]
+    count = len(write_shards(Path(folder), pictures, PER_SHARD))
+    return f"{folder}/shard-{{0000..{count - 1:04}}}.tar"
 
 
 class Program(SideProcess):
@@ -154,16 +167,7 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scenario", nargs="+", default=list(SIDES), choices=list(SIDES))
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/cpp_library/local.jsonl",
-        help="results are appended to this file",
-    )
+    parser = options(__doc__, "cpp_library", 15, SIDES)
     arguments = parser.parse_args()
     run_scenarios(
         arguments.scenario, arguments.out, lambda name, cpus: measure(name, arguments.rounds, cpus), table

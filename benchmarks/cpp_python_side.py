@@ -1,7 +1,7 @@
 """The Python package's side of cpp_library.py: what benchmarks/cpp/library_side.cpp loads, by the same lines
 on standard input and output as benchmarks/cpp/side.h.
 
-    python -m benchmarks.cpp_python_side photos|rows|tokens PATH THREADS
+    python -m benchmarks.cpp_python_side photos|rows|shards|tokens PATH THREADS
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import millrace
 import numpy as np
 import torch
-from millrace.datasets import ImageFolder, Tokens
+from millrace.datasets import ImageFolder, Tokens, WebDataset
 from torch.utils.data import TensorDataset
 
 from benchmarks.loaders.millrace import transform
@@ -53,6 +53,9 @@ class Content:
 def loader_of(scenario: str, path: str, threads: int) -> Iterable:
     if scenario == "photos":
         dataset, batch = ImageFolder(path, transform(IMAGENET_TRAIN)), 128
+    elif scenario == "shards":
+        shards = WebDataset(path, shardshuffle=True, seed=1).shuffle(1000).decode("pil")
+        dataset, batch = shards.to_tuple("jpg", "cls").map_tuple(transform(IMAGENET_TRAIN)), 128
     elif scenario == "tokens":
         dataset, batch = Tokens(path, 2048, "uint16"), 16
     else:
@@ -61,7 +64,7 @@ def loader_of(scenario: str, path: str, threads: int) -> Iterable:
     return millrace.DataLoader(
         dataset,
         batch,
-        shuffle=True,
+        shuffle=None if scenario == "shards" else True,
         num_workers=threads,
         persistent_workers=threads > 0,
         generator=torch.Generator().manual_seed(1),

@@ -12,7 +12,6 @@ one line of JSON, as harness.py stores them, with `rows`, and for the watched si
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -29,7 +28,7 @@ from PIL import Image
 from benchmarks import probes
 from benchmarks.compare import factors, kept_epochs, told
 from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import run_scenarios
+from benchmarks.runs import options, run_scenarios
 
 
 @dataclass(frozen=True)
@@ -185,15 +184,8 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser = options(__doc__, "drift", 7, SCENARIOS)
     parser.add_argument("--step-ms", nargs="+", type=float, default=[0.0, 5.0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--out", default="benchmarks/results/drift/local.jsonl", help="results are appended to this file"
-    )
     arguments = parser.parse_args()
     run_scenarios(
         arguments.scenario,

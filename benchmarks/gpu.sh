@@ -57,12 +57,14 @@ architectures=(-UCMAKE_CUDA_ARCHITECTURES)
 [ -z "$fake" ] && architectures=(-DCMAKE_CUDA_ARCHITECTURES=native)
 part configure 60 cmake -S . -B "$BUILD" -G Ninja -DPython_EXECUTABLE="$(command -v "$PYTHON")" -DMILLRACE_PYTHON=ON -DMILLRACE_CUDA=ON \
   "${architectures[@]}" -DCMAKE_LIBRARY_OUTPUT_DIRECTORY="$BUILD/python/millrace"
-part build 240 ninja -C "$BUILD" _core
+part build 240 ninja -C "$BUILD" _core libmillrace.a libmillrace.so
 # Python's part goes beside the library that was built; the source tree may have another one.
 mkdir -p "$BUILD/python"
 tar -C python --exclude='_core*.so' --exclude=__pycache__ -cf - millrace | tar -C "$BUILD/python" -xf -
 export PYTHONPATH="$BUILD/python:$PWD:${PYTHONPATH:-}"
 
+# Programs in C++: batches on the CPU, on a fake device, and on the GPU where there is one.
+part cpp-library 150 env MILLRACE_BUILD="$BUILD" "$PYTHON" -m pytest -q -rs tests/python/test_cpp_package.py -k "adapters or on_a_device"
 if [ -n "$fake" ]; then
   part fat-binary 30 "$PYTHON" -m pytest -q -rs tests/cuda/test_fat_binary.py
   part tests 60 "$PYTHON" -m pytest -q -rs tests/cuda

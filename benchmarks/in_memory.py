@@ -10,7 +10,6 @@ one line of JSON, as harness.py stores them, with `rows`.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from torch.utils.data import BatchSampler, RandomSampler, TensorDataset
 
 from benchmarks.compare import rates_table
 from benchmarks.harness import run_facts
-from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
+from benchmarks.runs import Sides, Some, options, rows_in_turns, run_scenarios
 
 
 @dataclass(frozen=True)
@@ -162,19 +161,13 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "in_memory", 7)
     usual = [
         name
         for name, scenario in SCENARIOS.items()
         if not scenario.arrow or importlib.util.find_spec("datasets")
     ]
     parser.add_argument("--scenario", nargs="+", default=usual, choices=list(SCENARIOS))
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--out", default="benchmarks/results/in_memory/local.jsonl", help="results are appended to this file"
-    )
     arguments = parser.parse_args()
     run_scenarios(
         arguments.scenario,

@@ -11,7 +11,6 @@ of both sides must be equal in value and type. Each repeat is one line of JSON.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -21,7 +20,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from benchmarks.compare import latest_runs, rates_table
 from benchmarks.harness import run_facts
-from benchmarks.runs import hold_to_cpus, rounds_told, rows_in_turns, stored
+from benchmarks.runs import hold_to_cpus, options, rounds_told, rows_in_turns, stored
 
 SAMPLES: dict[str, Callable[[], Any]] = {
     "int": lambda: 1,
@@ -140,16 +139,8 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "inline_steps", 15)
     parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help='such as "array 8"')
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/inline_steps/local.jsonl",
-        help="results are appended to this file",
-    )
     arguments = parser.parse_args()
     cpus, records = hold_to_cpus(1), []
     for scenario in arguments.scenario:

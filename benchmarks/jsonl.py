@@ -13,7 +13,6 @@ direction. Each repeat is one line of JSON, as harness.py stores them, with `row
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -29,7 +28,7 @@ from torch.utils.data import Dataset
 
 from benchmarks.harness import run_facts
 from benchmarks.in_memory import table
-from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
+from benchmarks.runs import Sides, Some, options, rows_in_turns, run_scenarios
 
 _WORDS = (
     "the of and to in a is that for it as was with be by on not he his but at are this have from or had an"
@@ -207,14 +206,7 @@ def measure(scenario: LineScenario, rounds: int, cpus: list[int]) -> Iterator[di
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--out", default="benchmarks/results/jsonl/local.jsonl", help="results are appended to this file"
-    )
+    parser = options(__doc__, "jsonl", 7, SCENARIOS)
     arguments = parser.parse_args()
     run_scenarios(
         arguments.scenario,

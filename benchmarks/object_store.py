@@ -22,7 +22,6 @@ alternate. Each repeat is one line of JSON.
 
 from __future__ import annotations
 
-import argparse
 import io
 import multiprocessing
 import os
@@ -43,7 +42,7 @@ from typing import TYPE_CHECKING
 from benchmarks import probes
 from benchmarks.compare import factors, kept_epochs, told
 from benchmarks.harness import ROOT, choose_cpus, quiet_rounds, run_facts
-from benchmarks.runs import rounds_told, stored
+from benchmarks.runs import options, rounds_told, stored
 
 if TYPE_CHECKING:
     from millrace.stores import DiskCache
@@ -349,23 +348,15 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "object_store", 5)
     parser.add_argument(
         "--part",
         choices=["all", "cache"],
         default="all",
         help="cache: only the disk cache against local files",
     )
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shards", type=int, default=12)
     parser.add_argument("--shard-mib", type=int, default=64)
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/object_store/local.jsonl",
-        help="results are appended to this file",
-    )
     arguments = parser.parse_args()
     cpus = choose_cpus(min(2, len(os.sched_getaffinity(0))))
     records = stored(

@@ -12,7 +12,6 @@ must hold every token once. Slow sides get the first `limit` documents. Each rep
 
 from __future__ import annotations
 
-import argparse
 import bisect
 import importlib.util
 import re
@@ -28,7 +27,7 @@ import torch
 from benchmarks import probes
 from benchmarks.compare import rates_table
 from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import hold_to_cpus, rounds_told, stored
+from benchmarks.runs import hold_to_cpus, options, rounds_told, stored
 
 LENGTH, BATCH = 2048, 8
 LIMITS = {"definitions": 20_000, "files": 1_000}  # documents for the slow sides
@@ -209,14 +208,7 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scenario", nargs="+", default=list(LIMITS), choices=list(LIMITS))
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--out", default="benchmarks/results/packing/local.jsonl", help="results are appended to this file"
-    )
+    parser = options(__doc__, "packing", 7, LIMITS)
     arguments = parser.parse_args()
     cpus = hold_to_cpus(1)
     for scenario in arguments.scenario:

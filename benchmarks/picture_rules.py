@@ -10,7 +10,6 @@ before anything is timed; then the sides take turns within one process. Each rep
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 
@@ -22,7 +21,7 @@ from millrace.datasets import pillow_decode
 from benchmarks import probes
 from benchmarks.compare import told
 from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import hold_to_cpus, rounds_told, stored
+from benchmarks.runs import hold_to_cpus, options, rounds_told, stored
 from benchmarks.scenarios.imagenet import epoch_indices, list_samples
 
 CHAINS = {
@@ -95,19 +94,11 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "picture_rules", 15)
     parser.add_argument(
         "--images", default="demo_data/photos", help="a folder with one folder of JPEGs per class"
     )
     parser.add_argument("--count", type=int, default=300, help="how many photos")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/picture_rules/local.jsonl",
-        help="results are appended to this file",
-    )
     arguments = parser.parse_args()
     cpus, records = hold_to_cpus(1), []
     for chain in CHAINS:

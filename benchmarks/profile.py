@@ -9,7 +9,6 @@ its workers, are what to look at: wall time has more noise.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from torch.utils.data import Dataset, TensorDataset
 from benchmarks import probes
 from benchmarks.compare import told
 from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import run_scenarios
+from benchmarks.runs import options, run_scenarios
 
 _TICK = 0.01  # seconds, in which the system counts CPU time
 SIDES = {"without": False, "profile": True}
@@ -169,14 +168,7 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--out", default="benchmarks/results/profile/local.jsonl", help="results are appended to this file"
-    )
+    parser = options(__doc__, "profile", 15, SCENARIOS)
     arguments = parser.parse_args()
     run_scenarios(
         arguments.scenario,

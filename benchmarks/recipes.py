@@ -6,8 +6,10 @@ transforms, and millrace's over the same objects, the sides taking turns.
 
 The two draw other crops and operations. What is compared before anything is timed are the batches' nesting,
 shapes and types, and that the pictures are as bright; that single operations have the same pixels is tested
-in tests/parity. `millrace` must run all of a recipe natively (native="require"). timm's recipes are left out
-where that is not installed.
+in tests/parity. `millrace` must run all of a recipe natively (native="require"). Of `unknown_step` and
+`albumentations` it cannot: one step is Python behind known ones; there millrace in Python alone
+(native="never") is a third side, and behind steps that draw nothing the batches must be torch's. Recipes are
+left out where their package is not installed.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from __future__ import annotations
 import functools
 import random
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import ImageFilter, ImageOps
 
@@ -80,6 +84,31 @@ class Pair:
 
     def __call__(self, image: Any) -> list[Any]:
         return [self.transform(image) for _ in range(2)]
+
+
+class Step:
+    """Of a user's own: leaves the picture as it is, and takes so much of a CPU's time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self, image: Any) -> Any:
+        until = time.thread_time() + self.seconds
+        while time.thread_time() < until:
+            pass
+        return image
+
+
+class Colours:
+    """Albumentations' of a PIL image."""
+
+    def __init__(self, p: float = 1.0) -> None:
+        import albumentations
+
+        self.steps = albumentations.Compose([albumentations.RandomBrightnessContrast(p=p)])
+
+    def __call__(self, image: Any) -> Any:
+        return self.steps(image=np.asarray(image))["image"]
 
 
 # ------------------------------------------------------------------ recipes
@@ -151,6 +180,20 @@ def _mixup() -> Callable[[Any], Any]:
     return lambda samples: mix(*default_collate(samples))
 
 
+def _partly(step: Callable[[], Any], certain: bool = False) -> Any:
+    """A step that the engine does not know, behind known ones, which draw unless `certain`."""
+    from torchvision import transforms as t
+
+    drawn = [t.RandomResizedCrop(SIDE), t.RandomHorizontalFlip()]
+    known = [t.Resize(256), t.CenterCrop(SIDE)] if certain else drawn
+    return t.Compose([*known, step(), t.ToTensor(), t.Normalize(MEAN, STD)])
+
+
+# name -> (its step, the same without chance)
+PARTLY: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "unknown_step": (lambda: Step(0.2e-3), lambda: Step(0.0)),
+    "albumentations": (Colours, lambda: Colours(p=0.0)),
+}
 # name -> (what makes the transform, what makes the collate_fn, the package it needs)
 SCENARIOS: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, str]] = {
     "plain": (lambda: _supervised(lambda t: []), None, "torchvision"),
@@ -164,6 +207,8 @@ SCENARIOS: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, str]] = 
     "timm_augmix": (lambda: _timm("augmix-m5-w4-d2"), None, "timm"),
     "simclr": (_simclr, None, "torchvision"),
     "dino": (dino, None, "torchvision"),
+    "unknown_step": (lambda: _partly(PARTLY["unknown_step"][0]), None, "torchvision"),
+    "albumentations": (lambda: _partly(PARTLY["albumentations"][0]), None, "albumentations"),
 }
 
 # ------------------------------------------------------------------ loaders
@@ -181,10 +226,13 @@ def loaders(root: Path, scenario: str) -> dict[str, Iterable]:
         "persistent_workers": True,
         "collate_fn": None if collate is None else collate(),
     }
+    how = "auto" if scenario in PARTLY else "require"
     made = {
         "torch": torch.utils.data.DataLoader(dataset, **options),
-        "millrace": millrace.DataLoader(dataset, native="require", **options),
+        "millrace": millrace.DataLoader(dataset, native=how, **options),
     }
+    if scenario in PARTLY:
+        made["millrace, all in Python"] = millrace.DataLoader(dataset, native="never", **options)
     if collate is not None:  # what the collate_fn adds
         made["millrace, default_collate"] = millrace.DataLoader(
             dataset, native="require", **options | {"collate_fn": None}
@@ -222,6 +270,23 @@ def check(sides: dict[str, Iterable]) -> None:
         raise SystemExit(f"other pictures than torch's: brighter by {apart:.3f}, within {error:.3f}")
 
 
+def check_partly(root: Path, scenario: str) -> None:
+    """SystemExit when its step does not run behind native ones, or gives other batches than torch's behind
+    such as draw nothing.
+    """
+    import millrace
+
+    step = PARTLY[scenario][1]
+    dataset = import_torchvision().datasets.ImageFolder(root, _partly(step, certain=True))
+    loader = millrace.DataLoader(dataset, BATCH, num_workers=WORKERS)
+    if "transform: native — Resize, CenterCrop" not in loader.explain():
+        raise SystemExit(f"nothing runs natively:\n{loader.explain()}")
+    theirs = torch.utils.data.DataLoader(dataset, BATCH, num_workers=WORKERS)
+    for batch, expected in zip(loader, theirs, strict=True):
+        if not all(map(torch.equal, batch, expected)):
+            raise SystemExit("other batches than torch's behind Resize and CenterCrop")
+
+
 def measure(name: str, paths: list[str], rounds: int, cpus: list[int]) -> Iterator[dict]:
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
     import_torchvision()
@@ -229,8 +294,15 @@ def measure(name: str, paths: list[str], rounds: int, cpus: list[int]) -> Iterat
         class_folders(Path(folder), paths)
         made = loaders(Path(folder), name)
         check(made)
+        if name in PARTLY:
+            check_partly(Path(folder), name)
         sides: Sides = {side: (WORKERS, functools.partial(iter, loader)) for side, loader in made.items()}
-        common = {"scenario": name, "cpus": len(cpus), "pictures": len(paths), **run_facts(PACKAGES)}
+        common = {
+            "scenario": name,
+            "cpus": len(cpus),
+            "pictures": len(paths),
+            **run_facts((*PACKAGES, "albumentations")),
+        }
         yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(_tensors(batch)[-1]))
 
 

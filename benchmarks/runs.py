@@ -4,6 +4,7 @@ a table at its end.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import time
@@ -15,6 +16,21 @@ from torch.utils.data import Sampler
 
 from benchmarks import probes
 from benchmarks.harness import choose_cpus, quiet_rounds
+
+
+def options(
+    about: str | None, name: str, rounds: int, scenarios: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    """What benchmarks are asked alike: --rounds, --out, and --scenario where there are some to choose from.
+    `about`: the module's text; `name`: of its folder of results.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if known := list(scenarios):
+        parser.add_argument("--scenario", nargs="+", default=known, choices=known)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    out = f"benchmarks/results/{name}/local.jsonl"
+    parser.add_argument("--out", default=out, help="results are appended to this file")
+    return parser
 
 
 def hold_to_cpus(most: int) -> list[int]:

@@ -35,7 +35,7 @@ from torch.utils.data.distributed import DistributedSampler
 from benchmarks import probes
 from benchmarks.compare import told
 from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import hold_to_cpus, rounds_told, stored
+from benchmarks.runs import hold_to_cpus, options, rounds_told, stored
 
 BATCH = 256
 MOST = 10**8  # indices of an epoch that are drawn
@@ -288,14 +288,7 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scenario", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--out", default="benchmarks/results/samplers/local.jsonl", help="results are appended to this file"
-    )
+    parser = options(__doc__, "samplers", 7, SCENARIOS)
     parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_of:

@@ -11,7 +11,6 @@ The ratio that counts is of CPU seconds, round by round.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from millrace.datasets import WebDataset
 from benchmarks import probes
 from benchmarks.compare import factors, kept_epochs, told
 from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import hold_to_cpus, rounds_told, stored
+from benchmarks.runs import hold_to_cpus, options, rounds_told, stored
 
 SIDES: dict[str, dict[str, Any]] = {
     "plain": {"jpeg": "keep"},
@@ -136,19 +135,11 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "segment_index", 9)
     parser.add_argument(
         "--images", type=Path, help="a folder with one folder of JPEGs per class (default: the demo's photos)"
     )
     parser.add_argument("--count", type=int, default=1500, help="of the demo's photos")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument(
-        "--out",
-        default="benchmarks/results/segment_index/local.jsonl",
-        help="results are appended to this file",
-    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         images = arguments.images

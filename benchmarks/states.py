@@ -32,7 +32,7 @@ from torch.utils.data import TensorDataset, WeightedRandomSampler
 from benchmarks import probes
 from benchmarks.compare import interval
 from benchmarks.harness import QUIET_SHARE, revision, run_facts
-from benchmarks.runs import hold_to_cpus, stored
+from benchmarks.runs import hold_to_cpus, options, stored
 
 SAMPLES, BATCH, STEPS = 10**6, 256, 1000  # the epoch is resumed behind STEPS of its batches
 ROWS = TensorDataset(torch.arange(SAMPLES))
@@ -180,13 +180,7 @@ def pairs(against: Path, rounds: int, common: dict[str, Any], out: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--out", default="benchmarks/results/states/local.jsonl", help="results are appended to this file"
-    )
+    parser = options(__doc__, "states", 15)
     parser.add_argument("--against", type=Path, help="a folder with another revision, built")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -13,7 +13,6 @@ repeat is one line of JSON, as harness.py stores them, with `rows`.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import sys
@@ -28,7 +27,7 @@ from torch.utils.data import BatchSampler, DataLoader
 
 from benchmarks.harness import run_facts
 from benchmarks.in_memory import table
-from benchmarks.runs import Sides, Some, rows_in_turns, run_scenarios
+from benchmarks.runs import Sides, Some, options, rows_in_turns, run_scenarios
 
 BUFFER_GROUPS = 8
 FLOATS, INTS = 12, 8  # columns; the first of the ints is the row's number
@@ -229,16 +228,10 @@ def added_up(records: list[dict]) -> list[dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "tables", 5)
     parser.add_argument("--scenario", nargs="+", default=["zstd"], choices=list(SCENARIOS))
     parser.add_argument("--rows", type=int, default=8_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", help="where the files are written (default: a temporary folder)")
-    parser.add_argument(
-        "--out", default="benchmarks/results/tables/local.jsonl", help="results are appended to this file"
-    )
     arguments = parser.parse_args()
 
     def records_of(name: str, cpus: list[int]) -> Iterator[dict]:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from benchmarks import compare, harness, tar_raw
 from benchmarks.harness import ROOT, Plan, SideProcess, choose_cpus
-from benchmarks.runs import stored
+from benchmarks.runs import options, stored
 from benchmarks.scenarios.imagenet import list_samples
 from benchmarks.scenarios.tars import make_folder, write_shards
 from examples.make_photos import make_photos
@@ -285,9 +285,7 @@ def measure(part: str, images: str, cache: Path, arguments: argparse.Namespace) 
 
 
 def main(words: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "tar_shards", 7)
     parser.add_argument(
         "part", nargs="*", default=list(PARTS), metavar="part", help="default: " + " ".join(PARTS)
     )
@@ -296,7 +294,6 @@ def main(words: list[str] | None = None) -> None:
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--images-per-worker", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--pairs", type=int, default=15, help="of packed")
     parser.add_argument("--first-batches", type=int, default=0)
     parser.add_argument("--memory-epochs", type=int, default=0)
@@ -305,9 +302,6 @@ def main(words: list[str] | None = None) -> None:
     )
     parser.add_argument(
         "--cache", type=Path, default=ROOT / "demo_data", help="where shards are made and kept"
-    )
-    parser.add_argument(
-        "--out", default="benchmarks/results/tar_shards/local.jsonl", help="results are appended to this file"
     )
     arguments = parser.parse_args(words)
     if unknown := set(arguments.part) - set(PARTS):

@@ -18,7 +18,6 @@ of every text once. Each repeat is one line of JSON. Needs `tokenizers` and `dat
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -35,7 +34,7 @@ from torch.nn.utils.rnn import pad_sequence
 from benchmarks import probes
 from benchmarks.compare import rates_table
 from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import hold_to_cpus, rounds_told, stored
+from benchmarks.runs import hold_to_cpus, options, rounds_told, stored
 
 LENGTH, BATCH, VOCABULARY = 512, 32, 8192
 
@@ -192,15 +191,9 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "text", 5)
     parser.add_argument("--texts", type=int, default=8_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--out", default="benchmarks/results/text/local.jsonl", help="results are appended to this file"
-    )
     arguments = parser.parse_args()
     records = stored(
         measure(arguments.texts, arguments.workers, arguments.rounds, hold_to_cpus(2)), arguments.out

@@ -12,7 +12,6 @@ makes batches. Each repeat is one line of JSON, as harness.py stores them, with 
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import sys
@@ -30,7 +29,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 from benchmarks import probes
 from benchmarks.compare import rates_table
 from benchmarks.harness import quiet_rounds, run_facts
-from benchmarks.runs import hold_to_cpus, rounds_told, stored
+from benchmarks.runs import hold_to_cpus, options, rounds_told, stored
 
 Batches = Iterable[list[torch.Tensor]]
 
@@ -268,15 +267,9 @@ def table(records: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, "tokens", 7)
     parser.add_argument("--tokens", type=int, default=Scenario.tokens)
     parser.add_argument("--batches", type=int, default=Scenario.batches)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--out", default="benchmarks/results/tokens/local.jsonl", help="results are appended to this file"
-    )
     arguments = parser.parse_args()
     scenario = Scenario(
         tokens=arguments.tokens, batches=arguments.batches, limit=min(Scenario.limit, arguments.batches)

@@ -16,8 +16,8 @@
 namespace millrace {
 
 // An array whose first dimension counts samples. `strides`: in bytes, one for each dimension; empty: dense,
-// the last index fastest. `owner` keeps the memory; null: the caller does, for as long as any loader reads
-// it.
+// the last index fastest. `owner` keeps the memory; null: the caller does.
+// Requires: memory that stays, and holds all rows, for as long as any loader reads it.
 struct Array {
   std::string name;
   DType dtype = DType::f32;
@@ -27,7 +27,8 @@ struct Array {
   std::vector<int64_t> strides{};
 };
 
-// Dense, of a vector that the dataset keeps. `shape`: of one sample.
+// Dense, of a vector that the dataset keeps, [samples, shape...]. `shape`: of one sample; empty: a number.
+// Requires: as many values as whole samples have; what is left over is not read.
 template <class T>
 Array array_of(std::string name, std::vector<T> values, std::vector<int64_t> shape = {}) {
   auto kept = std::make_shared<const std::vector<T>>(std::move(values));
@@ -42,7 +43,10 @@ Array array_of(std::string name, std::vector<T> values, std::vector<int64_t> sha
 // DType.
 MILLRACE_API Array open_npy(const std::string& path, std::string name);
 
-// Throws Error(invalid_argument) for no arrays, two of one name, or arrays of different lengths.
+// A dataset with a field for each array, of its name, type and shape. Throws Error(invalid_argument) where
+// what it requires does not hold.
+// Requires: one array at least; names that differ; arrays of one length; as many strides as dimensions, or
+// none.
 MILLRACE_API Dataset array_rows(std::vector<Array> arrays);
 
 }  // namespace millrace

@@ -8,9 +8,11 @@
 //
 //   struct Points {
 //     int64_t size() const { return 1000; }
-//     std::vector<FieldSpec> fields() const { return {{"x", DType::f32, {3}}, {"tags", DType::i64, {},
-//     true}}; } void read(const SampleKey& key, RowWriter& out) const {
-//       std::span<float> x = out.row<float>(0);             // 3 numbers, written in place
+//     std::vector<FieldSpec> fields() const {
+//       return {{"x", DType::f32, {3}}, {"tags", DType::i64, {}, true}};
+//     }
+//     void read(const SampleKey& key, RowWriter& out) const {
+//       std::span<float> x = out.row<float>(0);  // 3 numbers, written in place
 //       std::span<int64_t> tags = out.ragged<int64_t>(1, key.index % 4);
 //       ...
 //     }
@@ -18,7 +20,12 @@
 //   millrace::Dataset points = millrace::make_dataset(Points{});
 //
 // read() is called by the loader's threads, several at once. What it throws is the sample's error:
-// std::exception becomes Error(corrupt_data) with its text, and the loader's error policy decides.
+// std::exception becomes Error(corrupt_data) with its text, and the loader's error policy decides. name() and
+// python_class() may be members as well; see SampleReader.
+//
+// Destructors must not throw. That of a dataset runs when the last handle, loader or batch of it has gone, on
+// whichever thread that is; one that throws ends the program, as the language has it, so one that is declared
+// to (noexcept(false)) does not compile.
 #pragma once
 
 #include <concepts>
@@ -27,6 +34,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -53,15 +61,17 @@ class MILLRACE_API RowWriter {
  public:
   virtual ~RowWriter() = default;
 
-  // The elements of a field that is not ragged. Throws Error(invalid_argument) for another type than the
-  // field's.
+  // The elements of a field that is not ragged. Throws Error(invalid_argument) where what it requires does
+  // not hold, as all calls here.
+  // Requires: a field that fields() names, not ragged, whose type is T's.
   template <class T>
   std::span<T> row(size_t field) {
     const auto bytes = fixed(field, DTypeOf<T>::value);
     return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
-  // Memory for `count` rows of a ragged field, count times its shape's elements; once for a sample, else
-  // none.
+  // Memory for `count` rows of a ragged field, count times its shape's elements. A field that is not asked
+  // for has no rows in the sample.
+  // Requires: a ragged field of T's type, once for a sample; count >= 0.
   template <class T>
   std::span<T> ragged(size_t field, int64_t count) {
     const auto bytes = varying(field, DTypeOf<T>::value, count);
@@ -92,11 +102,12 @@ class MILLRACE_API Dataset {
 };
 
 template <class T>
-concept OwnDataset = requires(const T& own, const SampleKey& key, RowWriter& out) {
-  { own.size() } -> std::convertible_to<int64_t>;
-  { own.fields() } -> std::convertible_to<std::vector<FieldSpec>>;
-  own.read(key, out);
-};
+concept OwnDataset =
+    std::is_nothrow_destructible_v<T> && requires(const T& own, const SampleKey& key, RowWriter& out) {
+      { own.size() } -> std::convertible_to<int64_t>;
+      { own.fields() } -> std::convertible_to<std::vector<FieldSpec>>;
+      own.read(key, out);
+    };
 
 // The virtual twin of OwnDataset, for classes that are chosen at run time.
 class MILLRACE_API SampleReader {
@@ -107,10 +118,15 @@ class MILLRACE_API SampleReader {
   virtual void read(const SampleKey& key, RowWriter& out) const = 0;
   // For a sample's error: what it is called, "photos/17.jpg", say.
   virtual std::string name(int64_t index) const { return "sample " + std::to_string(index); }
+  // The full name of the Python class that gives the same samples, "torch.utils.data.dataset.TensorDataset",
+  // say: states of a loader over it are then loaded here, and back. Asked once.
+  virtual std::string python_class() const { return "millrace.make_dataset"; }
 };
 
-// Throws Error(invalid_argument) for a negative size, no fields, two of one name, or shapes that are
-// negative.
+// Throws Error(invalid_argument) where what it requires does not hold.
+// Requires: a reader; size() >= 0; one field at least; names that differ; shapes of 0 or more; at most 2^31 -
+// 1 bytes in a sample's fields that are not ragged.
+// Requires: read() and name() may be called by any number of threads at a time.
 MILLRACE_API Dataset make_dataset(std::shared_ptr<const SampleReader> reader);
 
 template <OwnDataset T>
@@ -125,6 +141,12 @@ Dataset make_dataset(T own) {
         return own.name(index);
       else
         return SampleReader::name(index);
+    }
+    std::string python_class() const override {
+      if constexpr (requires { std::string(own.python_class()); })
+        return own.python_class();
+      else
+        return SampleReader::python_class();
     }
     const T own;
   };

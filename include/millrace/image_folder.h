@@ -32,12 +32,16 @@ class MILLRACE_API ImageFolder : public Dataset {
   std::string path(int64_t index) const;            // throws Error(out_of_range)
 };
 
-// root/<class>/.../file, in torchvision's order. Throws Error(not_found) for a root that is missing, has no
-// class folder, or has a class without a file.
+// root/<class>/.../file, in torchvision's order. Throws Error(not_found) where what it requires does not
+// hold.
+// Requires: a root with one class folder at least.
+// Requires: one file of the extensions in each class, unless allow_empty.
 MILLRACE_API ImageFolder image_folder(const std::string& root, const Transforms& transforms,
                                       const ImageFolderOptions& options = {});
 
-// Files wherever they are. `labels`: as many as paths, or none: all are 0.
+// Files wherever they are; they are opened when a batch needs them. Without labels all are 0. Throws
+// Error(invalid_argument) where what it requires does not hold.
+// Requires: as many labels as paths, or none.
 MILLRACE_API ImageFolder image_files(std::vector<std::string> paths, std::vector<int64_t> labels,
                                      const Transforms& transforms, const ImageFolderOptions& options = {});
 

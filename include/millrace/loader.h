@@ -42,21 +42,27 @@ enum class OnError : uint8_t {
   replace,  // the next readable index takes the place
 };
 
-// Where batches lie: memory of `bytes` or more, 64-byte aligned, that the owner keeps. Any thread. Empty: the
-// library's own, used again and again. torch.h has one for page-locked memory.
+// Where batches lie: memory of `bytes` or more that the owner keeps. Empty: the library's own, used again and
+// again. torch.h has one for page-locked memory. What it throws is the error of a batch.
+// Requires: memory that is aligned to 64 bytes; calls from any thread, several at once.
+// Requires: an owner whose deleter does not throw: that ends the program, as the language has it.
 using MemorySource = std::function<std::pair<void*, std::shared_ptr<void>>(size_t bytes)>;
 
+// Requires: batch_size >= 1, threads >= 0, prefetch >= 1.
+// Requires: at most one of shuffle, sampler and batch_sampler; batch_size and drop_last only without the
+// last; none of them, nor equal_steps, for a stream.
 struct LoaderOptions {
-  int64_t batch_size = 1;
-  bool shuffle = false;  // torch's RandomSampler
-  bool drop_last = false;
-  int threads = 0;   // 0: next() works itself, in the calling thread
-  int prefetch = 2;  // batches that are made ahead, for each thread, as torch's prefetch_factor
+  int64_t batch_size = 1;  // samples
+  bool shuffle = false;    // torch's RandomSampler
+  bool drop_last = false;  // an epoch's last batch, where it is shorter
+  int threads = 0;         // 0: next() works itself, in the calling thread
+  int prefetch = 2;        // batches that are made ahead, for each thread, as torch's prefetch_factor
   uint64_t seed = 0;
   OnError on_error = OnError::raise;
-  std::optional<Sampler> sampler{};             // excludes shuffle
-  std::optional<BatchSampler> batch_sampler{};  // excludes batch_size, shuffle, sampler and drop_last
+  std::optional<Sampler> sampler{};
+  std::optional<BatchSampler> batch_sampler{};
   MemorySource memory{};
+  std::optional<EqualSteps> equal_steps{};  // size() is EqualSteps::steps then
 };
 
 // A sample that on_error left out.
@@ -80,7 +86,9 @@ struct LoaderStats {
 
 class MILLRACE_API Loader {
  public:
-  // Throws Error(invalid_argument) for options that contradict each other or the dataset.
+  // Throws Error(invalid_argument) where what LoaderOptions require does not hold. No thread starts before
+  // the first next() or begin().
+  // Requires: a dataset.
   Loader(Dataset dataset, LoaderOptions options);
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
@@ -127,14 +135,18 @@ class MILLRACE_API Loader {
   // Behind the last batch that next() gave. Python's state_dict() of the same run, as JSON: either side
   // resumes the other. See state.h.
   std::string state() const;
-  // The next begin() or next() goes on there. Throws StateError for a state that is damaged or of another
-  // run.
+  // The next begin() or next() goes on there. Throws StateError where what it requires does not hold; the
+  // loader is then where it was.
+  // Requires: what state() or Python's state_dict() gave, unchanged, of a run over the same dataset in the
+  // same order.
   void load_state(const std::string& json);
 
+  // Ends the threads; any next() that waits throws Error(unavailable). Batches that were given stay. Twice is
+  // once.
   void close();
-  LoaderStats stats() const;
-  // How many threads work, and how many batches are made ahead, from now on; at least 1 each. Batches do not
-  // depend on it.
+  LoaderStats stats() const;  // since the loader was made
+  // How many threads work, and how many batches are made ahead, from now on. Batches do not depend on it.
+  // Requires: threads >= 1, batches >= 1, else Error(invalid_argument).
   void set_limits(int threads, int batches);
 
  private:

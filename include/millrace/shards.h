@@ -29,22 +29,25 @@ struct ShardOptions {
 //
 // Throws Error(not_found) naming the shard; Error(unavailable) for a packed one (.tar.gz);
 // Error(corrupt_data) for a damaged one, and naming a sample that has no picture, or no whole number as its
-// label; Error(invalid_argument) for no shards, URLs, and no image_suffixes.
+// label; Error(invalid_argument) where what it requires does not hold.
+// Requires: local paths, one at least; one image suffix at least.
 MILLRACE_API Dataset indexed_shards(const std::vector<std::string>& shards, const Transforms& transforms,
                                     const ShardOptions& options = {});
 
 struct StreamOptions : ShardOptions {
   bool shuffle_shards = false;  // their order, by (seed, Loader::epoch()), as Python's shardshuffle=True
-  int64_t shuffle_buffer = 0;   // samples from which the next one is drawn; 0: as they lie in the shards
+  int64_t shuffle_buffer = 0;   // samples from which the next one is drawn, as Python's shuffle(); 0: none
   uint64_t seed = 0;
   // Each rank reads every ranks-th shard; where there are fewer shards than ranks, every ranks-th sample.
   int rank = 0, ranks = 1;
 };
 
 // Local tar files from front to back, plain, .gz or .zst (told by their content). size() is -1, and a Loader
-// over it has no sampler and no shuffle of its own; Batch::indices() counts the epoch's samples. The buffer
-// draws by (seed, Loader::epoch(), rank), by an arithmetic of its own: Python's shuffle() gives another
-// order.
+// over it has no sampler and no shuffle of its own; Batch::indices() counts the epoch's samples. Samples,
+// order and states are those of Python, in the same rank, with Loader::epoch() as the epoch:
+//
+//   WebDataset(shards, shardshuffle=shuffle_shards, seed=seed).shuffle(shuffle_buffer)   # no shuffle() for 0
+//     .decode("pil").to_tuple("jpg;jpeg;png;webp", "cls").map_tuple(transforms)
 //
 // The thread that calls next() reads headers and labels, and all of packed shards; pictures of plain ones are
 // read and decoded by the loader's threads. What is wrong with a shard, or a sample that lacks a file, is the
@@ -52,9 +55,14 @@ struct StreamOptions : ShardOptions {
 // OnError::skip, and its batch is shorter; for that, and only then, the transforms give one shape.
 // OnError::replace is Error(invalid_argument).
 //
-// States go on in C++ alone: where a run is, is a number of samples, and resuming runs over the headers
-// before it. Throws Error(invalid_argument) for options outside their ranges, and as indexed_shards(); files
-// are opened when an epoch comes to them.
+// A state says which shard and sample the stream stands before, and how many samples the buffer gave:
+// resuming reads what the buffer held again, and the headers of one shard before it. As in Python, a state
+// from behind an epoch's last batch, where that is not full, begins the next epoch. Files are opened when an
+// epoch comes to them.
+//
+// Throws Error(invalid_argument) where what it requires does not hold.
+// Requires: local paths, one at least; one image suffix at least.
+// Requires: shuffle_buffer >= 0; 0 <= rank < ranks.
 MILLRACE_API Dataset stream_shards(const std::vector<std::string>& shards, const Transforms& transforms,
                                    const StreamOptions& options = {});
 

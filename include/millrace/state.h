@@ -25,8 +25,9 @@ class MILLRACE_API StateError : public Error {
   explicit StateError(const std::string& message) : Error(ErrorKind::invalid_argument, message) {}
 };
 
-// One state for any number of ranks, from those of all ranks in their order, taken at the same step:
-// merge_states() in Python.
+// One state for any number of ranks, from those of all ranks in their order: merge_states() in Python. Throws
+// StateError for states that differ, Error(invalid_argument) for none.
+// Requires: the states of all ranks of one run, taken at the same step, of a sampler with Ranks.
 MILLRACE_API std::string merge_states(const std::vector<std::string>& states);
 
 }  // namespace millrace

@@ -30,8 +30,10 @@ struct TokenOptions {
 // file into the next; what is too short for a window at a file's end, or as a file, is left out.
 //
 // Throws Error(not_found | system) for a file that cannot be opened; Error(corrupt_data) for one that is
-// empty, ends within an id, or is shorter than its header says; Error(invalid_argument) for packed files,
-// other elements, files of different types, and when none is long enough for one window.
+// empty, ends within an id, or is shorter than its header says; Error(invalid_argument) where what it
+// requires does not hold.
+// Requires: length >= 1; stride >= 1; vocabulary >= 1.
+// Requires: files of whole numbers of one type, not compressed; one of them long enough for a window.
 MILLRACE_API Dataset token_windows(const std::vector<std::string>& paths, const TokenOptions& options);
 
 struct PackingOptions {
@@ -50,8 +52,9 @@ struct PackingOptions {
 // many there are is the same in every epoch. Fields "input_ids" and "labels", i64 [length]; labels know no
 // token of another document, and are `ignore` where a document ends.
 //
-// Throws what token_windows() throws of files, and Error(invalid_argument) for offsets that fall, or lie
-// outside the file's tokens.
+// Throws what token_windows() throws of files, and Error(invalid_argument) where what it requires does not
+// hold.
+// Requires: 1 <= length <= 2^24; two offsets at least, which do not fall and lie within the file's tokens.
 MILLRACE_API Dataset packed_documents(const std::string& tokens, std::vector<int64_t> offsets, DType dtype,
                                       const PackingOptions& options);
 

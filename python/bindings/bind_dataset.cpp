@@ -124,7 +124,10 @@ struct Dataset {
     return make_key(seed, epoch, index < 0 ? index + n : index, occurrence);
   }
 
-  py::object row(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) {
+  py::object row(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence, bool interleaved) {
+    const std::vector<transforms::OutputShape> parts = native->parts();
+    if (interleaved && !parts.empty())
+      throw py::value_error("interleaved rows are of datasets with one view");
     const base::SampleKey sample = key(index, seed, epoch, occurrence);
     auto worker = take_worker();
     transforms::OutputShape shape;
@@ -132,14 +135,17 @@ struct Dataset {
       py::gil_scoped_release release;
       shape = worker->prepare(sample);
     }
+    if (interleaved) shape = {shape.height, shape.width, shape.channels};
     void* data = nullptr;
     py::object tensor = new_row_tensor(shape, native->pipeline().output_type(), &data);
     {
       py::gil_scoped_release release;
-      worker->finish({static_cast<uint8_t*>(data)});
+      if (interleaved)
+        worker->finish_interleaved(data);
+      else
+        worker->finish({static_cast<uint8_t*>(data)});
     }
     put_worker(std::move(worker));
-    const std::vector<transforms::OutputShape> parts = native->parts();
     if (parts.empty()) return tensor;
     py::list lengths, views;
     for (const transforms::OutputShape& part : parts) lengths.append(part.elements());
@@ -193,7 +199,7 @@ void bind_dataset(py::module_& m) {
            py::arg("files"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none())
       .def("__len__", [](const Dataset& d) { return d.native->files->size(); })
       .def("row", &Dataset::row, py::arg("index"), py::arg("seed"), py::arg("epoch"),
-           py::arg("occurrence") = 0)
+           py::arg("occurrence") = 0, py::arg("interleaved") = false)
       .def("draw", &Dataset::draw, py::arg("index"), py::arg("seed"), py::arg("epoch"),
            py::arg("occurrence") = 0);
 }

@@ -589,7 +589,8 @@ class ImagePipeline:
 class ImageDataset:
     """What the engine reads: files, labels, transforms. Immutable. `fallback` decodes what is no JPEG. With a
     list of pipelines, each makes a view of the same picture, of a fixed shape and one dtype: rows and batches
-    of pictures are lists then, and draw() gives a list for each.
+    of pictures are lists then, and draw() gives a list for each. `interleaved`: of one view, rows of shape
+    (H, W, C), not (C, H, W).
     """
 
     def __init__(
@@ -600,7 +601,9 @@ class ImageDataset:
         fallback: Callable[[bytes, str], tuple[NDArray[np.uint8], int]] | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
-    def row(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> Any: ...
+    def row(
+        self, index: int, seed: int, epoch: int, occurrence: int = 0, interleaved: bool = False
+    ) -> Any: ...
     def draw(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> list[Any]: ...
 
 class Loader:

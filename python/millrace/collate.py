@@ -234,15 +234,17 @@ def as_shipped() -> bool:
     return collate.default_collate_fn_map == _SHIPPED
 
 
+def is_default_collate(function: Any) -> bool:
+    """Also where a script has replaced the names that lead to it."""
+    return is_shipped(function, collate.__name__, "default_collate")
+
+
 def runs_natively(collate_fn: Any) -> bool:
     """Whether it is torch's default_collate, and no function that this calls was replaced; asked once for
     each epoch or worker.
     """
-    module = collate.__name__
-    return (
-        is_shipped(collate_fn, module, "default_collate")
-        and (replaced(module) or replaced_builtin("torch")) is None
-    )
+    changed = replaced(collate.__name__) or replaced_builtin("torch")
+    return changed is None and is_default_collate(collate_fn)
 
 
 def _collate(samples: Any) -> Any:

@@ -31,7 +31,6 @@ from ._loader.arguments import (
     warn_of_the_unused,
 )
 from ._loader.engine import RunRecord, leave_if_ending
-from ._loader.engines.python import PYTHON
 from ._loader.heavy_lists import memory_advice
 from ._loader.iterator import InlineIterator, iterator_over
 from ._loader.plan import Plan, make_plan, order_advice, seen_as_inline
@@ -251,7 +250,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         tuning = tuning_of(self, plan, record.engine) if is_tuned(self) else None
         record.tuning = self._millrace_tuning = tuning
         saved = None if self._millrace_saved is None else self._millrace_saved.for_an_iterator()
-        spec = plan.spec or PYTHON[record.engine]
+        spec = plan.spec or plan.python_spec(record.engine)
         if self.remote is not None:
             from ._loader.remote import remote_spec
 
@@ -296,16 +295,16 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         if self.remote is not None:
             from ._loader.remote import explained
 
-            lines.append(explained(self, plan.spec or PYTHON[engine]))
+            lines.append(explained(self, plan.spec or plan.python_spec(engine)))
         if order := order_advice(self):
             lines.append(f"order: {order}")
         return "\n".join(lines)
 
     def report(self) -> Report:
         """The profile and its steps, to be printed, or saved as a page (docs/report.md)."""
-        from ._tools.report.report import report_of
+        from ._tools.report.report import Report
 
-        return report_of(self)
+        return Report(self.profile(steps=True) or {}, str(self.advice()))
 
     def stats(self, steps: bool = False) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.
@@ -341,9 +340,9 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         """What to change so that the loop waits less: Suggestions, each with the throughput that a model of
         the measured stages foretells, and `line`, all of it in one line. A few batches are enough.
         """
-        from ._tools.advice import advice_of
+        from ._tools.advice import advise, facts_of
 
-        return advice_of(self)
+        return advise(self.profile(steps=True), facts_of(self))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of

@@ -1,4 +1,4 @@
-// The samplers of whole batches, and the checks of samplers' states.
+// The samplers of whole batches.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -53,6 +53,8 @@ class BatchesOf final : public BatchSampler::Impl {
   Value state_at(uint64_t epoch, int64_t position, const Value& origin) const override {
     Value sampler = api::state_head(inner().kind(), epoch, inner().facts());
     sampler.set("position", position);
+    if (const Value entries = inner().entries(); entries.object() != nullptr)
+      for (const auto& [key, value] : *entries.object()) sampler.set(key, value);
     if (origin.object() != nullptr)
       for (const auto& [key, value] : *origin.object()) sampler.set(key, value);
     // Of torch's own BatchSampler, which counts no epochs.
@@ -67,6 +69,7 @@ class BatchesOf final : public BatchSampler::Impl {
     if (sampler == nullptr)
       throw StateError("the state of a BatchSampler does not say where its sampler was: 'sampler'");
     api::check_state(*sampler, inner().kind(), inner().facts(), inner().draws());
+    inner().check(*sampler);
   }
   std::unique_ptr<api::ListReader> read(const api::ReadFrom& from) const override {
     return std::make_unique<ListsOf>(inner().read(from), size_, drop_last_);
@@ -193,8 +196,6 @@ class Stratified final : public BatchSampler::Impl {
   std::vector<int64_t> counts_, members_;  // of each class; samples by class
 };
 
-std::string shown(const Value* value) { return value == nullptr ? "None" : value->written(); }
-
 }  // namespace
 
 int64_t BatchSampler::size() const {
@@ -228,56 +229,3 @@ std::vector<double> weights_from_labels(std::span<const int64_t> labels, ClassWe
 }
 
 }  // namespace millrace
-
-namespace millrace::api {
-
-void check_ranks(const Ranks& ranks) {
-  if (ranks.count < 1 || ranks.rank < 0 || ranks.rank >= ranks.count)
-    throw Error(ErrorKind::invalid_argument, "Invalid rank " + std::to_string(ranks.rank) +
-                                                 ", rank should be in the interval [0, " +
-                                                 std::to_string(ranks.count - 1) + "]");
-}
-
-Value state_head(const char* kind, uint64_t epoch, const Value& facts) {
-  Value state = Value::Object{{"version", 1}, {"kind", kind}, {"epoch", epoch}};
-  for (const auto& [key, value] : *facts.object()) state.set(key, value);
-  return state;
-}
-
-void check_state(const Value& state, const char* kind, const Value& facts, bool draws) {
-  const std::string name = kind;
-  const Value* const theirs = state.find("kind");
-  if (theirs == nullptr || theirs->text() == nullptr)
-    throw StateError("this is no sampler's state: it has no 'kind'; load the state of a loader");
-  if (*theirs->text() != name)
-    throw StateError("this is the state of a " + *theirs->text() + ", and this sampler is a " + name +
-                     "; build the sampler it is from");
-  const Value* const version = state.find("version");
-  if (version == nullptr || *version != Value(1))
-    throw StateError("the state has version " + shown(version) + "; this millrace reads version 1");
-  std::string different;
-  for (const auto& [key, value] : *facts.object())
-    if (const Value* const there = state.find(key); there == nullptr || *there != value)
-      different +=
-          (different.empty() ? "" : "; ") + key + "=" + shown(there) + " there, " + value.written() + " here";
-  if (!different.empty())
-    throw StateError("the state is of another " + name + ": " + different +
-                     ". Build it with the same arguments and data");
-  for (const char* key : {"epoch", "position"}) {
-    const Value* const number = state.find(key);
-    if (number == nullptr || number->integer() == nullptr || *number->integer() < 0)
-      throw StateError(std::string("the state's ") + key + " is a whole number of 0 or more, not " +
-                       shown(number));
-  }
-  const int64_t position = *state.find("position")->integer(), length = *facts.find("length")->integer();
-  constexpr int64_t kMostRanks = 1 << 16;  // the last step of ranks may go beyond the end
-  if (position > length + kMostRanks)
-    throw StateError("the state's position is " + std::to_string(position) + ", behind the end of a " + name +
-                     " of length " + std::to_string(length));
-  const Value* const generator = state.find("generator");
-  if (draws && position > 0 && (generator == nullptr || generator->text() == nullptr))
-    throw StateError("the state of a " + name + " at position " + std::to_string(position) +
-                     " has no 'generator', so its order is lost; load another one");
-}
-
-}  // namespace millrace::api

@@ -19,9 +19,13 @@ namespace millrace::api {
 
 class IndexCursor {
  public:
+  using Lists = std::vector<std::vector<int64_t>>;
+
   // `sampler` outlives it; null: a stream, whose lists are `batch_size` numbers each and have no end.
-  IndexCursor(const BatchSampler::Impl* sampler, int64_t batch_size, const ReadFrom& from,
-              const Place& start);
+  // `steps`: how many lists there are, if not as many as the sampler has; `again`: see again(), of the state
+  // at the start.
+  IndexCursor(const BatchSampler::Impl* sampler, int64_t batch_size, const ReadFrom& from, const Place& start,
+              const std::optional<EqualSteps>& steps = {}, Lists again = {});
 
   // False: there is none left.
   bool draw(std::vector<int64_t>& list);
@@ -32,11 +36,15 @@ class IndexCursor {
 
   const Place& place() const { return place_; }
   size_t outstanding() const { return ahead_.size(); }
+  // Of the lists that come again behind the sampler's last one, those that were handed out: a state has them,
+  // as the sampler is not read again from its beginning.
+  Lists again() const;
   // What the sampler says of its draws; see IndexReader.
   json::Value origin() const { return lists_ ? lists_->origin() : json::Value{}; }
 
-  // The samples that came before `start` in an epoch of a sampler that may give one twice.
-  static std::vector<int64_t> before(const BatchSampler::Impl& sampler, ReadFrom from, int64_t samples);
+  // The samples that came before `start` in an epoch that may give one twice. `from.generator` moves.
+  static std::vector<int64_t> before(const BatchSampler::Impl& sampler, ReadFrom from, int64_t samples,
+                                     const std::optional<EqualSteps>& steps);
 
  private:
   struct Note {
@@ -44,6 +52,10 @@ class IndexCursor {
   };
   std::unique_ptr<ListReader> lists_;
   const int64_t batch_size_;
+  const std::optional<EqualSteps> steps_;
+  const int64_t own_;  // lists that the sampler has in an epoch
+  Lists again_;        // lists that come again, as far as they were drawn
+  bool passed_end_ = false;
   Place place_;
   std::deque<Note> ahead_;
 };

@@ -35,13 +35,21 @@ class IndexReader {
 std::unique_ptr<IndexReader> order_reader(std::function<Order()> begin, int64_t length, int64_t start,
                                           int64_t steps, int rank, int count);
 
-// A permutation of 0 .. n - 1 from position `start` on, drawn as torch's RandomSampler draws it from a
-// generator of its own: at the first index, and another one, which nobody sees, behind the last. More than
-// 2^31 samples are computed, not drawn, as in Python. `before`: the generator's state before the draw of an
-// epoch that is resumed, as text; the generator goes back there, so that later epochs are those of the run
-// that was left.
-std::unique_ptr<IndexReader> random_reader(int64_t n, int64_t start, samplers::TorchGenerator& generator,
-                                           std::string before);
+// What follows is drawn from a generator, from the first index that is read on. `before`: the generator's
+// state before the draws of an epoch that is resumed, as text; the generator goes back there, so that later
+// epochs are those of the run that was left.
+
+// `length` numbers of permutations of 0 .. n - 1, one behind the other, from position `start` on, as torch's
+// RandomSampler draws them from a generator of its own: each at its first index, and another one, which
+// nobody sees, behind the end of whole ones. More than 2^31 samples, each once, are computed, not drawn, as
+// in Python.
+std::unique_ptr<IndexReader> random_reader(int64_t n, int64_t length, int64_t start,
+                                           samplers::TorchGenerator& generator, std::string before);
+
+// The next block of indices, drawn when its first one is read; an empty one: there are no more.
+using DrawBlock = std::function<std::vector<int64_t>(samplers::TorchGenerator&)>;
+std::unique_ptr<IndexReader> block_reader(DrawBlock draw, int64_t start, samplers::TorchGenerator& generator,
+                                          std::string before);
 
 // Steps that each of `ranks` ranks still has when all of them together take `entries` of an order at a step.
 int64_t steps_left(int64_t length, int64_t start, int64_t entries, bool drop_last);

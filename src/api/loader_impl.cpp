@@ -34,6 +34,12 @@ const LoaderOptions& checked(const LoaderOptions& options, const Dataset& datase
         "them out");
   if (options.sampler && options.shuffle)
     refuse("sampler says the order, so it excludes shuffle; leave one of them out");
+  if (options.equal_steps && streams)
+    refuse(
+        "a stream does not know how many batches it has, so a loader over it has no equal_steps; leave them "
+        "out");
+  if (options.equal_steps && options.equal_steps->steps < 0)
+    refuse("equal_steps->steps should be 0 or more, but is " + std::to_string(options.equal_steps->steps));
   if (streams && (options.shuffle || options.sampler || options.batch_sampler))
     refuse(
         "a stream has an order of its own, so a loader over it has no shuffle, sampler or batch_sampler; "
@@ -87,7 +93,11 @@ Loader::Impl::Impl(Dataset dataset, LoaderOptions options)
     : dataset_(std::move(dataset)), options_(checked(options, dataset_)),
       sampler_(sampler_of(dataset_, options_)), streams_(dataset_.size() < 0), rng_(options_.seed),
       threads_(std::max(1, options_.threads)), slots_(options_.prefetch + 1) {
-  now_.workers = options_.threads;
+  if (options_.equal_steps && options_.equal_steps->steps > 0 && sampler_.size() == 0)
+    refuse(
+        "this rank has no samples at all, so equal_steps has nothing to give again on it; use fewer ranks, "
+        "or 0 steps");
+  now_.workers = streams_ ? 0 : options_.threads;  // a stream is read by one, as Python's native ones
   now_.ranks = sampler_.impl() ? sampler_.impl()->ranks().count : 1;
   if (sampler_.impl() && sampler_.impl()->has_epochs()) now_.sampler_epoch = 0;
   now_.fingerprint = fingerprint();
@@ -120,7 +130,10 @@ bool Loader::Impl::closed() const {
   return closed_;
 }
 
-int64_t Loader::Impl::size() const { return sampler_.impl() ? sampler_.size() : -1; }
+int64_t Loader::Impl::size() const {
+  if (options_.equal_steps) return options_.equal_steps->steps;
+  return sampler_.impl() ? sampler_.size() : -1;
+}
 
 void Loader::Impl::open_engine() {
   if (engine_) return;  // only the consumer sets it
@@ -167,18 +180,25 @@ void Loader::Impl::begin_epoch() {
 void Loader::Impl::begin_epoch_at(api::RunState start, bool goes_on) {
   const BatchSampler::Impl* const sampler = sampler_.impl().get();
   const api::ReadFrom from = reading_from(start);
-  cursor_ = std::make_unique<api::IndexCursor>(sampler, options_.batch_size, from, start.place);
+  // The rest of an epoch that other ranks began has as many steps on each as it is.
+  const auto steps = goes_on && saved_->elastic ? std::nullopt : options_.equal_steps;
+  cursor_ = std::make_unique<api::IndexCursor>(sampler, options_.batch_size, from, start.place, steps,
+                                               std::exchange(start.again, {}));
   ended_ = false;
   engine_->set_run_epoch(start.number);
   engine_->start_epoch(static_cast<uint64_t>(*start.base_seed), start.engine_epoch);
-  if (goes_on && streams_ && (!start.dataset.is_null() || !start.fetcher.is_null()))
-    engine_->go_on(json::Value::Object{{"dataset_state", start.dataset}, {"fetcher_state", start.fetcher}});
-  if (start.place.lists > 0 && sampler != nullptr && !sampler->never_repeats())
-    engine_->skip(api::IndexCursor::before(*sampler, from, start.place.samples));
+  if (streams_ && !start.dataset.is_null())
+    engine_->go_on(json::Value::Object{{"dataset_state", start.dataset}, {"samples", start.place.samples}});
+  if (start.place.lists > 0 && sampler != nullptr && (steps || !sampler->never_repeats())) {
+    samplers::TorchGenerator twin = rng_;
+    engine_->skip(
+        api::IndexCursor::before(*sampler, {from.epoch, 0, &twin, from.before}, start.place.samples, steps));
+  }
   left_out_before_ = left_out() - start.place.left_out;
   {
     const std::lock_guard lock(mutex_);
     now_ = std::move(start);
+    now_.again = cursor_->again();
     origin_ = {};
     if (now_.place.lists > 0 && sampler != nullptr && sampler->draws())
       origin_ = json::Value::Object{{"generator", from.before}};
@@ -229,12 +249,13 @@ void Loader::Impl::draw_ahead() {
   if (options_.threads > 0 && (options_.on_error != OnError::skip || streams_)) submit_one();
 }
 
-void Loader::Impl::deliver(bool made) {
+void Loader::Impl::deliver() {
   cursor_->handed_out();
   const int64_t left = left_out() - left_out_before_;
-  json::Value position = streams_ && made ? engine_->position() : json::Value{};
+  json::Value position = streams_ ? engine_->position() : json::Value{};
   const std::lock_guard lock(mutex_);
   now_.place = cursor_->place();
+  now_.again = cursor_->again();
   now_.place.left_out = left;
   if (origin_.is_null()) origin_ = cursor_->origin();  // which is an epoch's, and 3 kB
   if (const json::Value* const dataset = position.find("dataset_state")) now_.dataset = *dataset;
@@ -248,6 +269,7 @@ void Loader::Impl::finish() {
   json::Value position = streams_ ? engine_->position() : json::Value{};
   const std::lock_guard lock(mutex_);
   now_.finished = true;
+  now_.again.clear();
   now_.generator = generator;
   now_.place.left_out = left;
   if (const json::Value* const dataset = position.find("dataset_state")) now_.dataset = *dataset;
@@ -266,7 +288,7 @@ bool Loader::Impl::next_of_epoch(Batch& out) {
     }
   } catch (...) {
     if (closed()) throw;  // and the batch was not handed out
-    deliver(false);
+    deliver();
     draw_ahead();
     throw;
   }
@@ -276,7 +298,7 @@ bool Loader::Impl::next_of_epoch(Batch& out) {
     return false;
   }
   const int64_t number = cursor_->place().batches;
-  deliver(true);
+  deliver();
   draw_ahead();
   out = Batch(number, std::move(made.fields), std::move(made.indices));
   return true;

@@ -80,7 +80,7 @@ class MILLRACE_PRIVATE Loader::Impl {
   bool submit_one();
   void submit_all();
   void draw_ahead();
-  void deliver(bool made);
+  void deliver();
   int64_t left_out() const;
   void finish();
   bool next_of_epoch(Batch& out);

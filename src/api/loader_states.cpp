@@ -34,6 +34,10 @@ Value Loader::Impl::fingerprint() const {
 }
 
 void Loader::Impl::check(const api::RunState& state) const {
+  if (!streams_ && state.counts_epochs)
+    throw StateError(
+        "this state is of a dataset that counts its epochs, which only Python can go on with; resume it "
+        "there");
   if (!streams_ && !state.dataset.is_null())
     throw StateError("the state holds a Stateful dataset's own state, which only Python can go on with");
   const Value now = fingerprint();
@@ -104,6 +108,7 @@ api::RunState Loader::Impl::start_of(const std::optional<api::RunState>& saved) 
   if (goes_on && !saved->generator.empty()) api::put_back(rng_, saved->generator);
   start.finished = false;
   start.place = {};
+  start.again.clear();
   start.sampler = start.dataset = start.fetcher = {};
   start.engine_epoch = engine_epoch;
   start.base_seed = drawn;
@@ -117,14 +122,14 @@ api::RunState Loader::Impl::start_of(const std::optional<api::RunState>& saved) 
   }
   const bool moves = sampler_.impl() && sampler_.impl()->moves();
   if (moves && !goes_on && (saved || begun)) ++*start.sampler_epoch;
+  if (saved && streams_) start.dataset = saved->dataset, start.fetcher = saved->fetcher;
   if (goes_on) {
     start.base_seed = saved->base_seed;
     start.place = saved->place;
     start.sampler = saved->sampler;
+    start.again = saved->again;
     if (start.place.lists > 0 && !start.sampler.is_null())
       start.place.position = *inner_state(start.sampler).find("position")->integer();
-    start.dataset = saved->dataset;
-    start.fetcher = saved->fetcher;
   }
   return start;
 }

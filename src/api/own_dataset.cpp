@@ -25,7 +25,8 @@ int64_t checked_size(int64_t size) {
 }  // namespace
 
 OwnDataset::OwnDataset(std::shared_ptr<const SampleReader> reader)
-    : reader_(std::move(reader)), size_(checked_size(given(reader_).size())), fields_(reader_->fields()) {
+    : reader_(std::move(reader)), size_(checked_size(given(reader_).size())), fields_(reader_->fields()),
+      python_class_(reader_->python_class()) {
   check_fields(fields_, "make_dataset()");
 }
 

@@ -21,13 +21,14 @@ class OwnDataset final : public Dataset::Impl {
 
   int64_t size() const override { return size_; }
   const std::vector<FieldSpec>& fields() const override { return fields_; }
-  std::string python_class() const override { return "millrace.make_dataset"; }  // Python has none
+  std::string python_class() const override { return python_class_; }
   std::unique_ptr<Engine> open(const EngineOptions& options) const override;
 
  private:
   const std::shared_ptr<const SampleReader> reader_;  // shared with the threads' makers
   const int64_t size_;
   const std::vector<FieldSpec> fields_;
+  const std::string python_class_;
 };
 
 }  // namespace millrace::api

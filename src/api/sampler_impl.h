@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "api/index_reader.h"
+#include "io/zlib_bytes.h"
 #include "json/json_value.h"
 #include "millrace/samplers.h"
 
@@ -50,7 +52,10 @@ class MILLRACE_PRIVATE Sampler::Impl {
   virtual bool moves() const { return has_epochs(); }   // its order is another one in each epoch
   virtual bool draws() const { return false; }          // from the loader's generator
   virtual bool never_repeats() const { return false; }  // an index comes once in an epoch at most
-  virtual api::Order order(uint64_t epoch) const = 0;   // of those that do not draw
+  virtual json::Value entries() const { return {}; }    // that its states have beside the facts; none: null
+  // StateError for a state with these facts that it cannot go on from.
+  virtual void check(const json::Value&) const {}
+  virtual api::Order order(uint64_t epoch) const = 0;  // of those that do not draw
   virtual std::unique_ptr<api::IndexReader> read(const api::ReadFrom& from) const;
 
   int64_t size() const { return api::steps_left(length(), 0, ranks.count, ranks.drop_last); }
@@ -87,6 +92,40 @@ json::Value state_head(const char* kind, uint64_t epoch, const json::Value& fact
 // StateError unless it is a state of this kind with these facts.
 void check_state(const json::Value& state, const char* kind, const json::Value& facts, bool draws);
 
-void check_ranks(const Ranks& ranks);  // Error(invalid_argument)
+// Each: Error(invalid_argument).
+void check_ranks(const Ranks& ranks);
+int64_t checked(const char* name, int64_t value, int64_t least);
+void check_lengths(const std::string& name, std::span<const int64_t> lengths);
+int64_t check_weights(std::span<const double> weights, int64_t num_samples);  // how many are above 0
+
+// A number that is another one for other contents, so that a state knows what data it is of.
+template <class T>
+json::Value digest(std::span<const T> numbers) {
+  return int64_t{io::crc32({reinterpret_cast<const uint8_t*>(numbers.data()), numbers.size_bytes()})};
+}
+
+// An order as an object with at(), kept alive by the function.
+template <class T>
+Order order_of(std::shared_ptr<T> order) {
+  return [order = std::move(order)](std::span<const int64_t> positions, std::span<int64_t> out) {
+    order->at(positions, out);
+  };
+}
+
+// Base of those by (seed, epoch).
+class MILLRACE_PRIVATE ByEpoch : public Sampler::Impl {
+ public:
+  ByEpoch(int64_t length, uint64_t seed, Ranks of_ranks) : Impl(of_ranks), seed_(seed), length_(length) {
+    check_ranks(of_ranks);
+  }
+  int64_t length() const override { return length_; }
+  json::Value facts() const override { return json::Value::Object{{"length", length_}, {"seed", seed_}}; }
+
+ protected:
+  const uint64_t seed_;
+
+ private:
+  const int64_t length_;
+};
 
 }  // namespace millrace::api

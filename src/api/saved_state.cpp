@@ -59,19 +59,35 @@ class Fields {
 };
 
 // Entries that Python writes for what C++ does not do.
-void refuse_what_is_pythons(const Fields& own, const Fields& order) {
+void refuse_what_is_pythons(const Fields& order) {
   const auto any_in = [](const Value* list) {
     return list != nullptr && list->array() != nullptr && !list->array()->empty();
   };
   const char* what = nullptr;
   if (any_in(order.optional("pending"))) what = "a loader with in_order=False";
-  if (any_in(order.optional("again"))) what = "a loader with equal_steps";
   if (order.flag_or("iterated_anew", false) || order.flag_or("drew_when_made", false))
     what = "a loader with a sampler of the user's own";
-  if (own.optional("dataset_epoch") != nullptr) what = "a dataset that counts its epochs";
   if (what != nullptr)
     throw StateError(std::string("this state is of ") + what +
                      ", which only Python can go on with; resume it there");
+}
+
+std::vector<std::vector<int64_t>> read_lists(const Value* lists, const std::string& at) {
+  std::vector<std::vector<int64_t>> read;
+  if (lists == nullptr) return read;
+  const auto fail = [&](const char* what) {
+    throw StateError(at + " should be lists of " + what + ": " + kRemedy);
+  };
+  if (lists->array() == nullptr) fail("lists");
+  for (const Value& list : *lists->array()) {
+    if (list.array() == nullptr || list.array()->empty()) fail("lists");
+    std::vector<int64_t>& indices = read.emplace_back();
+    for (const Value& index : *list.array()) {
+      if (index.integer() == nullptr || *index.integer() < 0) fail("indices");
+      indices.push_back(*index.integer());
+    }
+  }
+  return read;
 }
 
 Value or_null(const Value* value) { return value == nullptr ? Value{} : *value; }
@@ -89,6 +105,12 @@ Value own_part(const RunState& state) {
   Value order = Value::Object{{"samples", state.place.samples}, {"ranks", state.ranks}};
   if (state.sampler_epoch) order.set("sampler_epoch", *state.sampler_epoch);
   order.set("generators", std::move(generators));
+  if (!state.again.empty()) {
+    Value::Array again;
+    for (const std::vector<int64_t>& list : state.again)
+      again.emplace_back(Value::Array(list.begin(), list.end()));
+    order.set("again", std::move(again));
+  }
   Value own = Value::Object{
       {"version", kVersion},    {"base_seed", state.base_seed},       {"epoch", state.engine_epoch},
       {"number", state.number}, {"workers_stay", state.workers_stay}, {"order", std::move(order)}};
@@ -168,7 +190,7 @@ RunState read_state(std::string_view text) {
                      "; load it with the millrace that saved it");
   const Value checked = without_checksum(loaded, "the loader's state");
   const Fields state(checked, ""), own = state.part("millrace"), order = own.part("order");
-  refuse_what_is_pythons(own, order);
+  refuse_what_is_pythons(order);
   const Fields snapshot = workers ? state.part("_snapshot") : state;
   const Fields main = workers ? snapshot.part("_main_snapshot") : state;
   if (workers && state.number("_steps_since_snapshot") > 0)
@@ -194,6 +216,8 @@ RunState read_state(std::string_view text) {
     }
   }
   run.elastic = own.flag_or("elastic", false);
+  run.counts_epochs = own.optional("dataset_epoch") != nullptr;
+  run.again = read_lists(order.optional("again"), order.at("again"));
   run.place.lists = main.number("_sampler_iter_yielded");
   run.place.samples = order.number_or("samples", run.place.lists);
   run.place.batches = workers ? snapshot.number("_snapshot_step") : state.number("_num_yielded");

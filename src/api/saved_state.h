@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "json/json_value.h"
 
@@ -31,9 +32,11 @@ struct RunState {
   int64_t number = -1;        // of the epoch, over all of the run; -1: before the first
   std::optional<uint64_t> sampler_epoch;
   int ranks = 1;
-  std::string generator;  // the loader's, as text; empty: the sampler's state has it
-  bool elastic = false;   // of all ranks, who may have been others
+  std::string generator;       // the loader's, as text; empty: the sampler's state has it
+  bool elastic = false;        // of all ranks, who may have been others
+  bool counts_epochs = false;  // the dataset does, in Python
   Place place;
+  std::vector<std::vector<int64_t>> again;  // see IndexCursor::again()
   json::Value sampler;  // "_sampler_iter_state"; null before the first list and behind an epoch
   json::Value fingerprint;
   json::Value dataset, fetcher;  // of streams: "dataset_state", "fetcher_state"

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/state.h"
 #include "samplers/keyed_permutation.h"
 
 namespace millrace::api {
 namespace {
 
-constexpr uint32_t kDraws = 0x5A4D;     // Philox's stream of the buffer's draws
-constexpr int64_t kFirst = 100;         // the buffer gives its first sample when it has so many
+constexpr int64_t kFirst = 100;         // a buffer that can gives its first sample when it has so many
 constexpr int64_t kLabelBytes = 64;     // a whole number has fewer, with spaces around it
 constexpr int64_t kTrusted = 64 << 20;  // what a packed file claims to have is believed piece by piece
 
@@ -33,10 +33,24 @@ size_t rank_of(const std::string& suffix, const std::vector<std::string>& wanted
   return static_cast<size_t>(std::find(wanted.begin(), wanted.end(), suffix) - wanted.begin());
 }
 
+// What a buffer's draws are a function of, as Python writes it: repetition 0, the first stage, without a seed
+// of its own.
+std::string key_of(const StreamOptions& options, uint64_t epoch) {
+  return "(" + std::to_string(options.seed) + ", " + std::to_string(epoch) + ", 0, 1, " +
+         std::to_string(options.rank) + ", " + std::to_string(options.ranks) + ", 'shuffle', None)";
+}
+
+[[noreturn]] void fail_places(const json::Value& places) {
+  throw StateError("the state's places " + places.written().substr(0, 100) +
+                   " are none in this stream of shards; load another state");
+}
+
 }  // namespace
 
 ShardStream::ShardStream(const std::vector<std::string>& shards, const StreamOptions& options, uint64_t epoch)
-    : paths_(shards), options_(options), epoch_(epoch) {
+    : paths_(shards), options_(options), draws_(key_of(options, epoch)),
+      first_(std::min(kFirst, options.shuffle_buffer)),
+      every_(std::max<int64_t>(1, options.shuffle_buffer / 8)), marks_{{0, Place{}}} {
   const auto count = static_cast<int64_t>(shards.size());
   const samplers::KeyedPermutation shuffled(count, options.seed, epoch);
   const bool by_shard = count >= options.ranks;
@@ -47,35 +61,118 @@ ShardStream::ShardStream(const std::vector<std::string>& shards, const StreamOpt
 
 bool ShardStream::next(StreamedSample& sample) {
   if (options_.shuffle_buffer < 1) return read(sample);
-  // As full before output g as Python's shuffle(): min(first + 2 g, size + g) samples in all.
-  const int64_t first = std::min(kFirst, options_.shuffle_buffer);
-  const int64_t wanted = std::min(first + 2 * given_, options_.shuffle_buffer + given_);
-  for (StreamedSample more; !drained_ && taken_ < wanted; ++taken_) {
-    if (!read(more)) {
-      drained_ = true;
-      break;
-    }
-    buffer_.push_back(std::move(more));
-    more = {};
-  }
+  while (total_ < 0 && taken_ < wanted(given_))
+    if (!take_one()) total_ = taken_;
   if (buffer_.empty()) return false;
-  std::swap(buffer_[below(buffer_.size())], buffer_.back());
+  const auto at = static_cast<size_t>(draws_.below(static_cast<uint64_t>(given_), buffer_.size()));
+  std::swap(buffer_[at], buffer_.back());
+  std::swap(numbers_[at], numbers_.back());
   sample = std::move(buffer_.back());
   buffer_.pop_back();
+  numbers_.pop_back();
   ++given_;
   return true;
 }
 
-// 64 random bits of (seed, epoch, rank, output), times `end`, without the lower half.
-uint64_t ShardStream::below(uint64_t end) {
-  base::SampleKey key;
-  key.seed = options_.seed;
-  key.epoch = epoch_;
-  key.index = given_;
-  key.occurrence = static_cast<uint32_t>(options_.rank);
-  const auto words = base::Philox(key, kDraws).words(0);
-  const uint64_t low = uint64_t{words[0]} * end, high = uint64_t{words[1]} * end;
-  return (high + (low >> 32)) >> 32;
+int64_t ShardStream::wanted(int64_t given) const {
+  return std::min(first_ + 2 * given, options_.shuffle_buffer + given);
+}
+
+bool ShardStream::take_one() {
+  StreamedSample more;
+  if (!read(more)) return false;
+  buffer_.push_back(std::move(more));
+  numbers_.push_back(taken_++);
+  if (taken_ % every_ == 0) mark();
+  return true;
+}
+
+void ShardStream::mark() {
+  if (taken_ > marks_.back().first) marks_.emplace_back(taken_, place());
+  const int64_t oldest = numbers_.empty() ? taken_ : *std::min_element(numbers_.begin(), numbers_.end());
+  while (marks_.size() > 1 && marks_[1].first <= oldest) marks_.pop_front();
+}
+
+ShardStream::Place ShardStream::place() const {
+  return reader_ ? Place{static_cast<int64_t>(shard_) - 1, number_} : Place{static_cast<int64_t>(shard_), 0};
+}
+
+json::Value ShardStream::places() const {
+  const bool buffers = options_.shuffle_buffer > 0;
+  const Place at = buffers ? marks_.front().second : place();
+  json::Value::Array places{json::Value::Array{at.shard, at.sample}};
+  if (buffers)
+    places.emplace_back(
+        json::Value::Array{given_, total_ < 0 ? json::Value{} : json::Value(total_), marks_.front().first});
+  return places;
+}
+
+void ShardStream::go_on(const json::Value& places) {
+  const bool buffers = options_.shuffle_buffer > 0;
+  const auto numbers = [&](size_t entry, size_t count) {
+    const json::Value::Array* const list = places.array();
+    if (list == nullptr || list->size() != 1u + buffers || (*list)[entry].array() == nullptr ||
+        (*list)[entry].array()->size() != count)
+      fail_places(places);
+    std::vector<int64_t> found;
+    for (const json::Value& number : *(*list)[entry].array()) {
+      if (!number.is_null() && (number.integer() == nullptr || *number.integer() < 0)) fail_places(places);
+      found.push_back(number.is_null() ? -1 : *number.integer());
+    }
+    return found;
+  };
+  const std::vector<int64_t> at = numbers(0, 2);
+  if (at[0] < 0 || at[0] > std::ssize(order_) || at[1] < 0) fail_places(places);
+  const Place place{at[0], at[1]};
+  go_to(place);
+  if (!buffers) return;
+  const std::vector<int64_t> own = numbers(1, 3);
+  if (own[0] < 0 || own[2] < 0 || (own[1] >= 0 && own[0] > own[1])) fail_places(places);
+  total_ = own[1];
+  taken_ = own[2];
+  marks_ = {{taken_, place}};
+  numbers_ = held_behind(own[0]);
+  int64_t end =
+      own[0] > 0 ? wanted(own[0] - 1) : taken_;  // as far as it had read when it last gave something
+  if (total_ >= 0) end = numbers_.empty() ? 0 : *std::max_element(numbers_.begin(), numbers_.end()) + 1;
+  std::vector<StreamedSample> found(static_cast<size_t>(std::max<int64_t>(0, end - taken_)));
+  for (const int64_t begin = taken_; taken_ < end; ++taken_) {
+    if (taken_ % every_ == 0 && taken_ > marks_.back().first) marks_.emplace_back(taken_, this->place());
+    if (!read(found[static_cast<size_t>(taken_ - begin)]))
+      throw StateError("the state was taken behind sample " + std::to_string(end) +
+                       " of a stream that now has " + std::to_string(taken_) +
+                       "; resume with the same shards and options");
+  }
+  for (const int64_t number : numbers_) {
+    if (number < own[2]) fail_places(places);
+    buffer_.push_back(std::move(found[static_cast<size_t>(number - own[2])]));
+  }
+  given_ = own[0];
+  if (total_ >= 0) taken_ = total_;
+}
+
+// What the buffer holds behind output `given`, by place in it, when as much was read as that output needed.
+std::vector<int64_t> ShardStream::held_behind(int64_t given) {
+  std::vector<int64_t> numbers;
+  int64_t read = 0;
+  for (int64_t output = 0; output < given; ++output) {
+    const int64_t until = total_ < 0 ? wanted(output) : std::min(wanted(output), total_);
+    for (; read < until; ++read) numbers.push_back(read);
+    if (numbers.empty())
+      throw StateError("the state's stream gave more samples than it had; load another state");
+    std::swap(numbers[static_cast<size_t>(draws_.below(static_cast<uint64_t>(output), numbers.size()))],
+              numbers.back());
+    numbers.pop_back();
+  }
+  return numbers;
+}
+
+// Runs over the samples before it: for plain shards their headers.
+void ShardStream::go_to(const Place& place) {
+  shard_ = static_cast<size_t>(place.shard);
+  if (place.sample == 0 || !open_next()) return;
+  StreamedSample passed;
+  while (number_ < place.sample && read_sample(passed)) ++number_;
 }
 
 bool ShardStream::read(StreamedSample& sample) {

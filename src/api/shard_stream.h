@@ -3,20 +3,25 @@
 //   shards of this rank ──▶ headers ──▶ sample: picture (a place in its file, or bytes), label ──▶ buffer ──▶
 //   next()
 //
-// A function of (seed, epoch): whoever runs through it again meets the same samples. Of plain shards headers
-// and labels are read here, and pictures where they are decoded; of packed ones everything is read here. One
-// thread. Memory: the buffer's samples, and of these only those of packed shards have their bytes.
+// The order is that of Python's WebDataset(..., shardshuffle=, seed=).shuffle(): a function of (seed, epoch,
+// rank). So are its places, from which either goes on: [shards passed, samples passed of the present one],
+// and of a buffer [samples given, samples in all once they are known, number of the sample that the first
+// place stands before]. What a buffer held is read again. Of plain shards headers and labels are read here,
+// and pictures where they are decoded; of packed ones everything is read here. One thread. Memory: the
+// buffer's samples, and of these only those of packed shards have their bytes.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/philox.h"
 #include "io/byte_source.h"
+#include "json/json_value.h"
 #include "millrace/shards.h"
+#include "samplers/keyed_words.h"
 #include "sources/shard_reader.h"
 #include "sources/stream_samples.h"
 
@@ -35,19 +40,31 @@ class ShardStream {
   // False at the end. Throws what is wrong with a shard or a sample; the stream has ended then.
   bool next(StreamedSample& sample);
 
+  json::Value places() const;
+  // Before the first next(): goes on at such places. StateError for what is none of this stream.
+  void go_on(const json::Value& places);
+
  private:
+  struct Place {
+    int64_t shard = 0, sample = 0;
+  };
+
+  Place place() const;
+  void go_to(const Place& place);
+  int64_t wanted(int64_t given) const;  // samples that the buffer takes before output `given`
+  bool take_one();                      // into the buffer
+  void mark();
+  std::vector<int64_t> held_behind(int64_t given);
   bool read(StreamedSample& sample);  // the next one of this rank, as they lie in the shards
   bool open_next();
   void take(const sources::ShardFile& file, StreamedSample& sample);
   bool read_sample(StreamedSample& sample);
   std::string content(int64_t bytes);
-  uint64_t below(uint64_t end);
 
   const std::vector<std::string>& paths_;
   const StreamOptions& options_;
   std::vector<int64_t> order_;  // of the shards that this rank reads
   int64_t stride_ = 1;          // every so many samples is this rank's
-  uint64_t epoch_;
 
   size_t shard_ = 0;    // in order_; the one that is open is the one before
   int64_t number_ = 0;  // of the next sample in the open shard
@@ -58,9 +75,15 @@ class ShardStream {
   size_t picture_rank_ = 0, label_rank_ = 0;  // of the best suffixes seen in the sample so far
   std::vector<std::string> suffixes_;         // of the sample so far
 
+  samplers::KeyedWords draws_;
+  const int64_t first_,
+      every_;  // the buffer gives its first sample when it has so many; samples between two marks
   std::vector<StreamedSample> buffer_;
+  std::vector<int64_t> numbers_;   // of its samples
   int64_t taken_ = 0, given_ = 0;  // put into the buffer, and given from it
-  bool drained_ = false;
+  int64_t total_ = -1;             // samples of the stream, once it has ended
+  std::deque<std::pair<int64_t, Place>>
+      marks_;  // places before samples, the first one before all in the buffer
 };
 
 }  // namespace millrace::api

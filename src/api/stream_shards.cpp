@@ -3,8 +3,8 @@
 //   ShardStream ──▶ submit(): tickets of sources::StreamSamples ──▶ loader::DataLoader ──▶ next(): drops them
 //
 // The consumer's thread reads headers, in submit(); pictures are read and decoded by the engine's threads. A
-// state is how many samples were handed out: whoever goes on there runs through the stream again up to that
-// one, which for plain shards means their headers.
+// state is that of Python's WebDataset (datasets/webdataset/flow.py, Run): the stream's places behind the
+// batch, or, where the batch was the last one, the epoch that follows.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -30,6 +30,7 @@ struct Drawn {
   int64_t first = 0;   // number of its first sample in the epoch
   int64_t behind = 0;  // its last ticket + 1
   std::vector<int64_t> labels;
+  json::Value state;  // of the stream behind it
   std::exception_ptr error;
 };
 
@@ -67,13 +68,14 @@ class StreamEngine final : public api::LoaderEngine {
  public:
   StreamEngine(std::shared_ptr<const StreamShards> dataset, const api::EngineOptions& options);
 
-  void set_run_epoch(int64_t number) override { epoch_ = number; }
+  void set_run_epoch(int64_t number) override { run_epoch_ = number; }
   void start_epoch(uint64_t seed, uint64_t epoch) override;
   bool submit(std::vector<int64_t> wanted) override;
   Status next(api::Made& out, int timeout_ms) override;
   json::Value position() const override {
-    return json::Value::Object{
-        {"dataset_state", json::Value::Object{{"version", 1}, {"epoch", epoch_}, {"given", given_}}}};
+    return json::Value::Object{{"dataset_state", given_all_ ? beginning(epoch_ + 1) : state_},
+                               {"fetcher_state", json::Value::Object{{"dataset_iter_state", nullptr},
+                                                                     {"fetcher_ended", given_all_}}}};
   }
   void go_on(const json::Value& position) override;
 
@@ -81,13 +83,23 @@ class StreamEngine final : public api::LoaderEngine {
   StreamEngine(std::shared_ptr<const StreamShards> dataset, const api::EngineOptions& options,
                std::shared_ptr<sources::StreamSamples> tickets, std::shared_ptr<Drawing> drawing);
 
+  static json::Value beginning(int64_t epoch) {
+    return json::Value::Object{{"version", 1}, {"epoch", epoch}};
+  }
+  void open_stream(int64_t epoch);
+  json::Value state_now() const;
+
   const std::shared_ptr<const StreamShards> dataset_;
   const bool drop_last_;
   const std::shared_ptr<sources::StreamSamples> tickets_;
   const std::shared_ptr<Drawing> drawing_;
   std::unique_ptr<api::ShardStream> stream_;
-  int64_t epoch_ = 0, drawn_ = 0, given_ = 0;  // samples of the epoch
-  bool ended_ = false;
+  int64_t run_epoch_ = 0;  // the loader's number
+  int64_t ahead_ = 0;  // the stream's epoch less that: a state may have been behind the last batch already
+  int64_t epoch_ = 0, drawn_ = 0;  // samples of the epoch
+  bool ended_ = false;             // nothing is left to draw,
+  bool given_all_ = false;         // nor to give
+  json::Value state_;              // behind the batch given last
 };
 
 class StreamShards final : public Dataset::Impl {
@@ -98,10 +110,20 @@ class StreamShards final : public Dataset::Impl {
 
   int64_t size() const override { return -1; }
   const std::vector<FieldSpec>& fields() const override { return fields_; }
-  std::string python_class() const override { return "millrace.stream_shards"; }  // Python's has stages, too
+  std::string python_class() const override { return "millrace.datasets.webdataset.dataset.WebDataset"; }
   std::unique_ptr<api::Engine> open(const api::EngineOptions& engine) const override {
     return std::make_unique<StreamEngine>(std::static_pointer_cast<const StreamShards>(shared_from_this()),
                                           engine);
+  }
+
+  // What places depend on, in Python's words.
+  json::Value described() const {
+    json::Value::Array facts{std::to_string(shards.size()) + " shards " +
+                             (options.shuffle_shards ? "shuffled" : "in order") + ", seed " +
+                             std::to_string(options.seed)};
+    if (options.shuffle_buffer > 0)
+      facts.emplace_back("shuffle(" + std::to_string(options.shuffle_buffer) + ", initial=100, seed=None)");
+    return facts;
   }
 
   const std::vector<std::string> shards;
@@ -149,24 +171,52 @@ void StreamEngine::start_epoch(uint64_t seed, uint64_t epoch) {
   LoaderEngine::start_epoch(seed, epoch);
   drawing_->batches.clear();
   tickets_->drop_before(std::numeric_limits<int64_t>::max());
+  open_stream(run_epoch_ + ahead_);
+  drawn_ = 0;
+}
+
+void StreamEngine::open_stream(int64_t epoch) {
+  epoch_ = epoch;
   stream_ =
-      std::make_unique<api::ShardStream>(dataset_->shards, dataset_->options, static_cast<uint64_t>(epoch_));
-  drawn_ = given_ = 0;
-  ended_ = false;
+      std::make_unique<api::ShardStream>(dataset_->shards, dataset_->options, static_cast<uint64_t>(epoch));
+  ended_ = given_all_ = false;
+  state_ = beginning(epoch);
+}
+
+json::Value StreamEngine::state_now() const {
+  if (ended_) return beginning(epoch_ + 1);
+  const StreamOptions& options = dataset_->options;
+  return json::Value::Object{{"version", 1},
+                             {"epoch", epoch_},
+                             {"repetition", 0},
+                             {"given", json::Value::Array{0, 0}},
+                             {"places", stream_->places()},
+                             {"reader", json::Value::Array{options.rank, options.ranks, 0, 1}},
+                             {"pipeline", dataset_->described()}};
 }
 
 void StreamEngine::go_on(const json::Value& position) {
   const json::Value* const state = position.find("dataset_state");
-  const json::Value* const given = state == nullptr ? nullptr : state->find("given");
-  if (given == nullptr || given->integer() == nullptr || *given->integer() < 0)
+  const json::Value* const epoch = state == nullptr ? nullptr : state->find("epoch");
+  const json::Value* const samples = position.find("samples");
+  if (epoch == nullptr || epoch->integer() == nullptr || *epoch->integer() < 0 ||
+      state->find("version") == nullptr || *state->find("version") != json::Value(1))
     throw StateError("the state does not say where its stream of shards stood; load another one");
-  api::StreamedSample passed;
-  for (; drawn_ < *given->integer(); ++drawn_)
-    if (!stream_->next(passed))
-      throw StateError("the state was taken behind sample " + std::to_string(*given->integer()) +
-                       " of a stream that now has " + std::to_string(drawn_) +
-                       "; resume with the same shards and options");
-  given_ = drawn_;
+  ahead_ = *epoch->integer() - run_epoch_;
+  open_stream(*epoch->integer());
+  const json::Value* const places = state->find("places");
+  if (places == nullptr) return;
+  const json::Value now = state_now();
+  for (const char* key : {"pipeline", "reader", "repetition", "given"}) {
+    const json::Value* const then = state->find(key);
+    if (then == nullptr || *then != *now.find(key))
+      throw StateError(std::string("the state was saved for another stream: ") + key + " " +
+                       (then == nullptr ? "is missing" : "was " + then->written()) + ", and here it is " +
+                       now.find(key)->written() + "; resume with the same shards, seed, buffer and rank");
+  }
+  if (places->array() != nullptr && !places->array()->empty()) stream_->go_on(*places);
+  drawn_ = samples == nullptr || samples->integer() == nullptr ? 0 : *samples->integer();
+  state_ = *state;
 }
 
 bool StreamEngine::submit(std::vector<int64_t> wanted) {
@@ -185,6 +235,7 @@ bool StreamEngine::submit(std::vector<int64_t> wanted) {
     ended_ = tickets.size() < wanted.size();
     if (tickets.empty() || (ended_ && drop_last_)) return false;
     batch.behind = tickets.back() + 1;
+    batch.state = state_now();
     drawn_ += std::ssize(tickets);
     LoaderEngine::submit(std::move(tickets));
   } catch (const Error&) {  // in the place of its batch, and the last one
@@ -196,12 +247,15 @@ bool StreamEngine::submit(std::vector<int64_t> wanted) {
 }
 
 api::Engine::Status StreamEngine::next(api::Made& out, int timeout_ms) {
-  if (drawing_->batches.empty()) return Status::end;
+  if (drawing_->batches.empty()) {
+    given_all_ = true;
+    return Status::end;
+  }
   const auto let_go = [this] {
-    const Drawn batch = std::move(drawing_->batches.front());
+    Drawn batch = std::move(drawing_->batches.front());
     drawing_->batches.pop_front();
     tickets_->drop_before(batch.behind);
-    given_ = batch.first + std::ssize(batch.labels);
+    state_ = std::move(batch.state);
     return batch;
   };
   if (const std::exception_ptr error = drawing_->batches.front().error) {

@@ -56,6 +56,7 @@ struct Worker::Impl {
   transforms::OutputShape prepare(const base::SampleKey& key);
   void finish(const RowMemory& memory);
   void finish_half(transforms::HalfRow& out);
+  void finish_interleaved(void* out);
   base::ImageView decoded() { return pixels ? copied(region) : picture.decode(region); }
   void read();
   base::ImageView copied(base::Rect part);  // of `pixels`
@@ -195,6 +196,12 @@ void Worker::Impl::finish_half(transforms::HalfRow& out) {
   dataset->pipeline().apply_unmixed(view, *views[0].scratch, out);
 }
 
+void Worker::Impl::finish_interleaved(void* out) {
+  const base::ImageView view = decoded();
+  const trace::StageTimer timer(times, trace::Stage::transform);
+  dataset->pipeline().apply_interleaved(view, *views[0].scratch, out);
+}
+
 namespace {
 
 transforms::OutputShape whole_row(std::span<const transforms::OutputShape> parts) {
@@ -249,6 +256,14 @@ void Worker::finish(const RowMemory& memory) {
 void Worker::finish_half(transforms::HalfRow& out) {
   try {
     impl_->finish_half(out);
+  } catch (const Error& error) {
+    throw with_path(error, impl_->name());
+  }
+}
+
+void Worker::finish_interleaved(void* out) {
+  try {
+    impl_->finish_interleaved(out);
   } catch (const Error& error) {
     throw with_path(error, impl_->name());
   }

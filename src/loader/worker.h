@@ -31,6 +31,9 @@ class Worker final : public RowMaker {
   transforms::OutputShape prepare(const base::SampleKey& key) override;
   void finish(const RowMemory& memory) override;
   void finish_half(transforms::HalfRow& out) override;
+  // As finish(), but the values of a pixel side by side (ImagePipeline::apply_interleaved); of datasets with
+  // one view, without a share.
+  void finish_interleaved(void* out);
   std::unique_ptr<RowAside> take_aside() override;
 
   // The parameters that prepare() drew last, for ds.draw(): of each view.

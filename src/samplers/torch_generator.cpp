@@ -28,10 +28,21 @@ static_assert(sizeof(State) == TorchGenerator::kStateBytes);
 
 TorchGenerator::TorchGenerator(uint64_t seed) : seed_(seed), engine_(static_cast<uint32_t>(seed)) {}
 
-int64_t TorchGenerator::base_seed() {
+int64_t TorchGenerator::base_seed() { return static_cast<int64_t>(random64() & (~uint64_t{0} >> 1)); }
+
+uint32_t TorchGenerator::random() {
   fresh_ = false;
-  const uint64_t high = engine_(), low = engine_();
-  return static_cast<int64_t>((high << 32 | low) & (~uint64_t{0} >> 1));
+  return engine_();
+}
+
+uint64_t TorchGenerator::random64() {
+  const uint64_t high = random(), low = random();
+  return high << 32 | low;
+}
+
+double TorchGenerator::uniform() {
+  constexpr uint64_t kBits = uint64_t{1} << 53;
+  return static_cast<double>(random64() & (kBits - 1)) / static_cast<double>(kBits);
 }
 
 void TorchGenerator::discard(int64_t words) {

@@ -23,6 +23,9 @@ class TorchGenerator {
   // torch.empty((), dtype=torch.int64).random_(generator=self): what an iterator of torch draws as its base
   // seed.
   int64_t base_seed();
+  uint32_t random();    // a word
+  uint64_t random64();  // two of them
+  double uniform();     // 53 bits of random64(), from 0 on and below 1
   // What the draws that follow come from; see RandomPermutation.
   const MersenneTwister& engine() const { return engine_; }
   void discard(int64_t words);

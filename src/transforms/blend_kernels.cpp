@@ -234,9 +234,16 @@ void store_row_u8(const uint8_t* row, int32_t width, const ValueTable& table, vo
   for (int32_t x = 0; x < width; x += kLanes) {
     const int32_t at = std::min(x, width - kLanes);
     const VU32 pixels = hn::BitCast(du32, hn::LoadU(d8, row + int64_t{at} * base::kPixelBytes));
-    hn::StoreU(hn::DemoteTo(bytes, channel_of<0>(pixels)), bytes, static_cast<uint8_t*>(planes[0]) + at);
-    hn::StoreU(hn::DemoteTo(bytes, channel_of<1>(pixels)), bytes, static_cast<uint8_t*>(planes[1]) + at);
-    hn::StoreU(hn::DemoteTo(bytes, channel_of<2>(pixels)), bytes, static_cast<uint8_t*>(planes[2]) + at);
+    const auto red = hn::DemoteTo(bytes, channel_of<0>(pixels));
+    const auto green = hn::DemoteTo(bytes, channel_of<1>(pixels));
+    const auto blue = hn::DemoteTo(bytes, channel_of<2>(pixels));
+    if (table.interleaved) {
+      hn::StoreInterleaved3(red, green, blue, bytes, static_cast<uint8_t*>(planes[0]) + 3 * int64_t{at});
+      continue;
+    }
+    hn::StoreU(red, bytes, static_cast<uint8_t*>(planes[0]) + at);
+    hn::StoreU(green, bytes, static_cast<uint8_t*>(planes[1]) + at);
+    hn::StoreU(blue, bytes, static_cast<uint8_t*>(planes[2]) + at);
   }
 }
 
@@ -298,7 +305,7 @@ void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs,
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes) {
   if (table.math_is_exact)
     HWY_DYNAMIC_DISPATCH(store_row_f32)(row, width, table, planes);
-  else if (table.type == base::DType::u8 && !table.interleaved)
+  else if (table.type == base::DType::u8)
     HWY_DYNAMIC_DISPATCH(store_row_u8)(row, width, table, planes);
   else
     scalar::store_row(row, width, table, planes);

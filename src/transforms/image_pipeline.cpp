@@ -79,6 +79,8 @@ class CheckedPipeline final : public ImagePipeline {
         table_(make_value_table(chain_.to_tensor, chain_.noise_first ? std::nullopt : chain_.normalize)),
         fixed_(FixedSize::behind(chain_.steps, std::nullopt)) {
     table_.math_is_exact = math_gives_table(table_);
+    side_by_side_ = table_;
+    side_by_side_.interleaved = table_.planes == 3;
     if (fixed_ && table_.type == base::DType::f32 && table_.planes == 3) mixer_.emplace(*fixed_, table_);
   }
 
@@ -109,6 +111,14 @@ class CheckedPipeline final : public ImagePipeline {
     scratch.runner.run(scratch.plan, region, table_, out);
   }
 
+  void apply_interleaved(base::ImageView region, Scratch& scratch, void* out) const override {
+    if (chain_.noise || !chain_.erasing.empty())
+      throw Error(ErrorKind::invalid_argument,
+                  "GaussianNoise and RandomErasing write planes; take apply() for such a chain");
+    check_region(region, scratch);
+    scratch.runner.run(scratch.plan, region, side_by_side_, out);
+  }
+
   void apply_unmixed(base::ImageView region, Scratch& scratch, HalfRow& out) const override {
     check_region(region, scratch);
     scratch.runner.run(scratch.plan, region, mixer_.value().view(out.pixels));
@@ -126,7 +136,7 @@ class CheckedPipeline final : public ImagePipeline {
   }
 
   Chain chain_;
-  ValueTable table_;
+  ValueTable table_, side_by_side_;
   std::optional<PictureSize> fixed_;
   std::optional<RowMixer> mixer_;
 };

@@ -69,6 +69,10 @@ class ImagePipeline {
   // `out`, dense CHW. `out` need not be aligned beyond its element.
   virtual void apply(base::ImageView region_pixels, Scratch& scratch, void* out) const = 0;
 
+  // As apply(), but the three values of a pixel side by side: dense HWC; of one channel the same. Throws
+  // Error(invalid_argument) for chains that add noise or erase, which write planes.
+  virtual void apply_interleaved(base::ImageView region_pixels, Scratch& scratch, void* out) const = 0;
+
   // Of rows that are mixed with each other (row_mix.h), each made from two that are half done. Empty: these
   // rows cannot be; they have no fixed shape, are not f32, or not of three channels.
   virtual const RowMixer* mixer() const = 0;

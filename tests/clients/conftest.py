@@ -4,19 +4,15 @@
 
 import contextlib
 import os
-import sys
-from pathlib import Path
 
 import pytest
 import torch.distributed
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
-
 # Read when the libraries are imported: nothing here needs a network, or a progress bar.
 os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
-import millrace  # noqa: E402
-from loader_data import make_folder, pictures, torchvision_or_skip  # noqa: E402
+import millrace
+from loader_data import make_folder, pictures, torchvision_or_skip
 
 with contextlib.suppress(pytest.skip.Exception):
     # these libraries import it when it is there, so what its import needs must be there first

@@ -11,7 +11,6 @@ import torch
 from loader_data import make_folder, torchvision_or_skip
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
 pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore:no remote worker answers:RuntimeWarning")

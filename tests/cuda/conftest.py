@@ -1,13 +1,10 @@
 """The tests that need a GPU: skipped, with the reason, where there is none."""
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from millrace import _core
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 
 
 def missing() -> str:

@@ -3,7 +3,6 @@ tests/fuzz/operations_against_libraries.py).
 """
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from loader_data import torchvision_or_skip
 torchvision_or_skip()
 pytest.importorskip("timm")
 FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
-sys.path.insert(0, str(FUZZ))
 import operations_against_libraries as fuzz  # noqa: E402
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from millrace import DataLoader
-from millrace._tools.advice import Suggestion, throughput
+from millrace._tools.advice import Suggestion
 from torch.utils.data import Dataset
 
 
@@ -74,10 +74,9 @@ class Case:
             for _ in loader:
                 if self.step:
                     time.sleep(self.step)
-        profile = loader.profile()
-        return (
-            profile["samples"] / profile["wall_seconds"] if self.whole else throughput(profile)
-        ), loader.advice()
+        profile, advice = loader.profile(), loader.advice()
+        rate = profile["samples"] / profile["wall_seconds"] if self.whole else advice.samples_per_second
+        return rate, advice
 
 
 THREADS = {"worker_method": "thread"}

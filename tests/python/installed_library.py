@@ -1,7 +1,8 @@
-"""The C++ library, installed from build/dev, and what a program that uses it has to print."""
+"""The C++ library, installed from build/dev or $MILLRACE_BUILD, and what its programs have to print."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build/dev"
+BUILD = Path(os.environ.get("MILLRACE_BUILD", ROOT / "build/dev"))
 EXAMPLES = ROOT / "examples/cpp"
 CXX = shutil.which("c++") or shutil.which("g++")
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
@@ -26,7 +27,7 @@ def run(*command: object, **options) -> str:
 @pytest.fixture(scope="session", name="prefix")
 def installed_prefix(tmp_path_factory) -> Path:
     if not shutil.which("cmake") or not (BUILD / "lib/libmillrace.a").exists():
-        pytest.skip("build/dev/lib has no libmillrace; `make test` builds it there")
+        pytest.skip(f"{BUILD}/lib has no libmillrace; `make test` builds it in build/dev")
     folder = tmp_path_factory.mktemp("installed") / "before"
     run("cmake", "--install", BUILD, "--prefix", folder)
     return folder.rename(folder.with_name("prefix"))  # where it lies may change

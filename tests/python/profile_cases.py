@@ -112,6 +112,11 @@ class Data:
         return str(path)
 
 
+@pytest.fixture(scope="module")
+def of(tmp_path_factory):
+    return Data(tmp_path_factory)
+
+
 def check(profile, wall=None):
     """What holds of every profile, whatever the loader is and however it ended."""
     json.dumps(profile)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
+
+import pytest
 
 
 def write(path, members, tar_format=tarfile.PAX_FORMAT, mode="w"):
@@ -16,3 +19,15 @@ def write(path, members, tar_format=tarfile.PAX_FORMAT, mode="w"):
                 setattr(info, attribute, value)
             tar.addfile(info, io.BytesIO(data) if data else None)
     return str(path)
+
+
+@pytest.fixture
+def shard(tmp_path):
+    members = []
+    for i in range(6):
+        members += [
+            (f"d/{i}.jpg", os.urandom(6000 * i)),
+            (f"d/{i}.cls", str(i).encode()),
+            (f"d/{i}.txt", b"t" * 5000),
+        ]
+    return write(tmp_path / "shard.tar", members)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from advice_cases import CASES, Sleeps, followed
 from millrace import DataLoader, _core
-from millrace._tools.advice import Facts, advise, facts_of, throughput
+from millrace._tools.advice import Facts, advise, facts_of
 from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageFilter
 
@@ -221,7 +221,7 @@ def test_little_or_nothing_measured():
     assert "MILLRACE_PROFILE" in advise(None).line
     loader = DataLoader(Sleeps(8, 0.0), 8)
     assert loader.advice() == []
-    assert throughput(loader.profile()) == 0.0
+    assert loader.advice().samples_per_second == 0.0
 
 
 def test_advice_is_of_jsons_types_and_readable():

@@ -306,7 +306,7 @@ def test_what_forks_would_share_is_loaded_anew(folder, monkeypatch):
         assert client.alone_because == "loading it has opened 1 files or connections"
         servers = []
         for _ in range(2):
-            assert client.survey(0.1)["failed"] == 0
+            assert client.ask("survey", 10.0, 0.1)["failed"] == 0
             servers.append(client.server.pid)
     assert servers[0] != servers[1]
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 from millrace._tools.bench.client import Client
 from millrace._tools.bench.measure import NoBatches, counted, endless
-from millrace._tools.bench.server import _Inventory
+from millrace._tools.bench.server import in_the_way, inventory
 from millrace._tools.bench.survey import probe
 from millrace._tools.bench.targets import Source, Target, source_of
 from torch.utils.data import DataLoader, TensorDataset
@@ -36,19 +36,19 @@ def test_a_slow_first_sample_is_no_slow_dataset():
 
 def test_what_is_in_the_way_of_forks(tmp_path):
     np.save(tmp_path / "rows.npy", np.zeros(10))
-    before = _Inventory()
+    before = inventory()
     rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    assert before.in_the_way() == "" and len(rows) == 10, "a mapped file has no position"
+    assert in_the_way(before) == "" and len(rows) == 10, "a mapped file has no position"
     (tmp_path / "file").touch()
     with open(tmp_path / "file", "rb"):
-        assert "opened 1 files" in before.in_the_way()
+        assert "opened 1 files" in in_the_way(before)
     going = threading.Event()
     thread = threading.Thread(target=going.wait)
     thread.start()
-    assert "started 1 threads" in before.in_the_way()
+    assert "started 1 threads" in in_the_way(before)
     with open(f"/proc/self/task/{thread.native_id}/comm", "w") as name:
         name.write("jemalloc_bg_thd")
-    assert before.in_the_way() == "", "pyarrow's allocator looks after itself"
+    assert in_the_way(before) == "", "pyarrow's allocator looks after itself"
     going.set()
     thread.join()
 

@@ -50,16 +50,11 @@ class MadeUp:
     def start(self):
         pass
 
-    def probe(self, seconds, limit_s):
-        return self.facts
+    def ask(self, name, limit_s, *arguments):
+        known = {"probe": self.facts, "divides": self._divides, "survey": self._survey}
+        return self.measured(*arguments) if name == "measure" else known[name]
 
-    def divides(self, limit_s):
-        return self._divides
-
-    def survey(self, seconds):
-        return self._survey
-
-    def measure(self, configuration, task, facts):
+    def measured(self, configuration, task, facts):
         self.asked.append(configuration)
         self.tasks.append(task)
         rate = float(self.rate(configuration, self.asked.count(configuration)))

@@ -5,16 +5,12 @@ true.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from pictures import make_jpeg_folder
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from pictures import make_jpeg_folder  # noqa: E402
-
-from benchmarks import advice as bench  # noqa: E402
+from benchmarks import advice as bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.arrays_on_disk import ArrayScenario, check, measure, table, values  # noqa: E402
+from benchmarks.arrays_on_disk import ArrayScenario, check, measure, table, values
 
 pytestmark = pytest.mark.slow
 

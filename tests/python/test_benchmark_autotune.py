@@ -7,16 +7,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.autotune import SCENARIOS, check, check_budget, grid, in_memory, make, measure, table  # noqa: E402
+from benchmarks.autotune import SCENARIOS, check, check_budget, grid, in_memory, make, measure, table
 
 pytestmark = pytest.mark.slow
 

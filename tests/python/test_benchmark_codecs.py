@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 from pictures import jpeg_bytes, make_picture
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import codecs as bench  # noqa: E402
+from benchmarks import codecs as bench
 
 pytestmark = pytest.mark.slow
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import cpp_library  # noqa: E402
+from benchmarks import cpp_library
+from benchmarks.scenarios.imagenet import list_samples
 
 pytestmark = pytest.mark.slow
 
@@ -28,15 +26,17 @@ EPOCH = {"rows": 10, "batches": 2, "content": [1, 2], "row_content": 3, "mean": 
     or not (Path(torch.utils.cmake_prefix_path) / "Torch/TorchConfig.cmake").exists(),
     reason="needs CMake, build/dev with libmillrace, and torch's CMake package",
 )
-@pytest.mark.parametrize("scenario", ["rows", "tokens"])
-def test_all_sides_are_measured(scenario: str) -> None:
+@pytest.mark.parametrize("scenario", ["rows", "tokens", "shards"])
+def test_all_sides_are_measured(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if scenario == "shards":  # of a few photos
+        monkeypatch.setattr(cpp_library, "list_samples", lambda root: list_samples(root)[:250])
     records = list(cpp_library.measure(scenario, 1, sorted(os.sched_getaffinity(0))[-1:], rows=20_000))
     assert {record["loader"] for record in records} == {
         f"{side}_{threads}" for side in cpp_library.SIDES[scenario] for threads in cpp_library.THREADS
     }
     assert all(record["seconds"] >= record["first_s"] > 0 for record in records)
     assert json.loads(json.dumps(records)) == records
-    assert "torch_data_2" in cpp_library.table(records)
+    assert ("torch_data_2" if scenario != "shards" else "python_2") in cpp_library.table(records)
 
 
 @pytest.mark.parametrize(

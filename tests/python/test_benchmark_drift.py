@@ -6,15 +6,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.drift import DriftScenario, check, measure, table  # noqa: E402
+from benchmarks.drift import DriftScenario, check, measure, table
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import first_minutes  # noqa: E402
+from benchmarks import first_minutes
 
 pytestmark = pytest.mark.slow
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.in_memory import RowScenario, check, make_data, measure, table  # noqa: E402
+from benchmarks.in_memory import RowScenario, check, make_data, measure, table
 
 pytestmark = pytest.mark.slow
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import inline_steps  # noqa: E402
+from benchmarks import inline_steps
 
 pytestmark = pytest.mark.slow
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.in_memory import table  # noqa: E402
-from benchmarks.jsonl import LineScenario, check, make_rows, measure  # noqa: E402
+from benchmarks.in_memory import table
+from benchmarks.jsonl import LineScenario, check, make_rows, measure
 
 pytestmark = pytest.mark.slow
 

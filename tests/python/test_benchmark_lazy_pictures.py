@@ -5,15 +5,12 @@ differ are refused.
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import lazy_pictures, photo_runs  # noqa: E402
+from benchmarks import lazy_pictures, photo_runs
 
 pytestmark = pytest.mark.slow
 

@@ -4,14 +4,9 @@ has their shares.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.object_store import measure, table  # noqa: E402
+from benchmarks.object_store import measure, table
 
 pytestmark = pytest.mark.slow
 

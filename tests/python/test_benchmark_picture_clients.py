@@ -5,13 +5,9 @@ refused.
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("torchvision")]
 

@@ -5,14 +5,11 @@ sides that differ are refused.
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import millrace
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import (
     photo_runs,  # noqa: E402

@@ -6,15 +6,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import picture_hook  # noqa: E402
+from benchmarks import picture_hook
 
 pytestmark = pytest.mark.slow
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pictures import jpeg_bytes, make_picture
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import picture_rules as bench  # noqa: E402
+from benchmarks import picture_rules as bench
 
 pytestmark = pytest.mark.slow
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from millrace import DataLoader, _core
 from torch.utils.data import Dataset
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from millrace import DataLoader, _core  # noqa: E402
-
-from benchmarks import profile  # noqa: E402
-from benchmarks.profile import ProfileScenario, check, costs, measure, short, table  # noqa: E402
+from benchmarks import profile
+from benchmarks.profile import ProfileScenario, check, costs, measure, short, table
 
 pytestmark = pytest.mark.slow
 

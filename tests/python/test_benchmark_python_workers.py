@@ -1,14 +1,9 @@
 """The benchmark of Python datasets in workers: it tells batches apart, and measures both sides."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import python_workers  # noqa: E402
+from benchmarks import python_workers
 
 pytestmark = pytest.mark.slow
 

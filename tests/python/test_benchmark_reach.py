@@ -1,16 +1,12 @@
 """The benchmark of thirty pipelines: it compares before it measures, and says what ran."""
 
 import statistics
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from loader_data import torchvision_or_skip
 
 pytestmark = pytest.mark.slow
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 
 @pytest.fixture

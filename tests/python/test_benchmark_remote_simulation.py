@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks import remote_simulation
+from benchmarks.compare import read_results
+from benchmarks.remote_simulation_costs import fitted
+from benchmarks.remote_simulation_model import Costs, Simulation, World, limit_of
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks import remote_simulation  # noqa: E402
-from benchmarks.compare import read_results  # noqa: E402
-from benchmarks.remote_simulation_costs import fitted  # noqa: E402
-from benchmarks.remote_simulation_model import Costs, Simulation, World, limit_of  # noqa: E402
 
 
 def run(costs, batches=2000, warm=200, **world):

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from pathlib import Path
 
 import pytest
+from millrace import samplers
 from torch.utils import data
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from millrace import samplers  # noqa: E402
-
-from benchmarks import samplers as bench  # noqa: E402
+from benchmarks import samplers as bench
 
 pytestmark = pytest.mark.slow
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.in_memory import table  # noqa: E402
-from benchmarks.tables import TableScenario, added_up, check, make_columns, measure  # noqa: E402
+from benchmarks.in_memory import table
+from benchmarks.tables import TableScenario, added_up, check, make_columns, measure
 
 pytestmark = pytest.mark.slow
 

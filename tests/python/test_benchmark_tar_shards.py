@@ -6,7 +6,6 @@ import importlib.util
 import io
 import json
 import os
-import sys
 import tarfile
 from pathlib import Path
 
@@ -14,16 +13,14 @@ import numpy as np
 import pytest
 from pictures import make_jpeg_folder
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import tar_raw  # noqa: E402
-from benchmarks import tar_shards as bench  # noqa: E402
-from benchmarks.checks import NotTheSame, check_epoch  # noqa: E402
-from benchmarks.harness import Plan  # noqa: E402
-from benchmarks.loaders import Job, dali_tar, load  # noqa: E402
-from benchmarks.scenarios import SCENARIOS  # noqa: E402
-from benchmarks.scenarios.imagenet import list_samples  # noqa: E402
-from benchmarks.scenarios.tars import make_folder, shards_of  # noqa: E402
+from benchmarks import tar_raw
+from benchmarks import tar_shards as bench
+from benchmarks.checks import NotTheSame, check_epoch
+from benchmarks.harness import Plan
+from benchmarks.loaders import Job, dali_tar, load
+from benchmarks.scenarios import SCENARIOS
+from benchmarks.scenarios.imagenet import list_samples
+from benchmarks.scenarios.tars import make_folder, shards_of
 
 pytestmark = pytest.mark.slow
 

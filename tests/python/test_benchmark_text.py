@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 pytest.importorskip("tokenizers")
 pytest.importorskip("datasets")
 
-from benchmarks import text as bench  # noqa: E402
+from benchmarks import text as bench
 
 pytestmark = pytest.mark.slow
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks.tokens import Scenario, check, make_data, measure, table  # noqa: E402
+from benchmarks.tokens import Scenario, check, make_data, measure, table
 
 pytestmark = pytest.mark.slow
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import worker_start  # noqa: E402
+from benchmarks import worker_start
 
 pytestmark = pytest.mark.slow
 

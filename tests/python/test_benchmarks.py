@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from pictures import make_jpeg_folder
 
+from benchmarks import checks, compare, loaders, plot, probes
+from benchmarks.harness import Plan, measure, timed_rounds
+from benchmarks.loaders import Job, Tolerance
+from benchmarks.scenarios import SCENARIOS
+from benchmarks.scenarios.imagenet import STD, epoch_indices, list_samples
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
 
-from benchmarks import checks, compare, loaders, plot, probes  # noqa: E402
-from benchmarks.harness import Plan, measure, timed_rounds  # noqa: E402
-from benchmarks.loaders import Job, Tolerance  # noqa: E402
-from benchmarks.scenarios import SCENARIOS  # noqa: E402
-from benchmarks.scenarios.imagenet import STD, epoch_indices, list_samples  # noqa: E402
 
 FAKE = """
 from benchmarks.loaders import torch_pil

@@ -1,26 +1,26 @@
-"""The C++ library's token windows, packed documents and indexed shards give what Python's give: the same
-samples in the same order, byte for byte, and states that cross over in both directions at every batch.
+"""The C++ library's token windows, packed documents, indexed shards and streams of shards give what Python's
+give: the same samples in the same order, byte for byte, and states that cross over in both directions at
+every batch.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import subprocess
+import random
 import tarfile
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import millrace
 import numpy as np
 import pytest
 import torch
+from cpp_states import PROGRAM, program, sums, without_torchs
 from millrace import _core, transforms
 from millrace.datasets import PackedSequences, Tokens, WebDataset
 from PIL import Image
 
-PROGRAM = Path(__file__).parents[2] / "build/dev/tests/cpp/api/api_states"
 SAMPLES, SEED = 23, 1234567890123456789
 KINDS = ["windows", "packed", "shards"]
 
@@ -81,11 +81,6 @@ def loader_of(data: str, threads: int) -> millrace.DataLoader[Any]:
     )
 
 
-def sums(batch: Any) -> list[int]:
-    tensors = batch.values() if isinstance(batch, dict) else batch
-    return [crc32(tensor.contiguous().numpy().tobytes()) for tensor in tensors]
-
-
 def epoch_of(loader: millrace.DataLoader[Any], number: int) -> Any:
     if hasattr(loader.dataset, "set_epoch"):
         loader.dataset.set_epoch(number)
@@ -101,14 +96,6 @@ def run_in_python(data: str, threads: int) -> tuple[list[list[int]], list[Any]]:
             batches.append(sums(batch))
             states.append((number, loader.state_dict()))
     return batches, states
-
-
-def program(*arguments: object, lines: str = "") -> list[Any]:
-    run = subprocess.run(
-        [PROGRAM, *map(str, arguments)], input=lines, capture_output=True, text=True, timeout=300
-    )
-    assert run.returncode == 0, run.stderr
-    return [json.loads(line) for line in run.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("threads", [0, 1, 4])
@@ -155,3 +142,85 @@ def test_an_index_beside_its_shard_is_of_that_very_shard(folder: Path, tmp_path:
         assert [line["batch"] for line in program(data, "in_order", 0) if "batch" in line] == expected
     _core.TarIndex.build(str(folder / "s-00.tar")).save(str(path) + ".index")
     assert [line["batch"] for line in program(data, "in_order", 0) if "batch" in line] == expected
+
+
+# Streams. Shards, buffers, batches, ranks and seeds are drawn at random; a failure shows the case.
+
+SEED_OF_CASES = 1
+
+
+def drawn_stream(draw: random.Random) -> dict[str, int]:
+    ranks = draw.choice([1, 1, 2, 3])
+    return {
+        "batch": draw.randint(1, 6),
+        "drop_last": draw.randint(0, 1),
+        "shuffled": draw.randint(0, 1),
+        "buffer": draw.choice([0, 1, 2, draw.randint(3, 22), 17, 200]),
+        "seed": draw.choice([0, draw.randrange(2**40)]),
+        "rank": draw.randrange(ranks),
+        "ranks": ranks,
+    }
+
+
+def loader_of_stream(data: str, case: dict[str, int], threads: int) -> millrace.DataLoader[Any]:
+    """states_program.cpp has the same."""
+    chain = [transforms.RandomResizedCrop(24), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+    shards = WebDataset(data.partition(":")[2], shardshuffle=bool(case["shuffled"]), seed=case["seed"])
+    if case["buffer"]:
+        shards = shards.shuffle(case["buffer"])
+    shards = shards.decode("pil").to_tuple("jpg;jpeg;png;webp", "cls").map_tuple(transforms.Compose(chain))
+    return millrace.DataLoader(
+        shards,
+        batch_size=case["batch"],
+        drop_last=bool(case["drop_last"]),
+        num_workers=threads,
+        generator=torch.Generator().manual_seed(SEED),
+        native="require",
+    )
+
+
+def run_stream_in_python(data: str, case: dict[str, int], threads: int) -> list[dict[str, Any]]:
+    """Two epochs, as the program writes them."""
+    loader = loader_of_stream(data, case, threads)
+    lines: list[dict[str, Any]] = [{"state": loader.state_dict()}]
+    for _ in range(2):
+        for batch in loader:
+            lines.append({"batch": {"sums": sums(batch)}, "state": loader.state_dict()})
+        lines.append({"state": loader.state_dict()})
+    return lines
+
+
+def check_stream(data: str, case: dict[str, int], threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", str(case["rank"]))
+    monkeypatch.setenv("WORLD_SIZE", str(case["ranks"]))
+    settings = [f"{key}={value}" for key, value in case.items()]
+
+    ours, pythons = program(data, "in_order", threads, *settings), run_stream_in_python(data, case, threads)
+    for mine, theirs in zip(ours[1:], pythons[1:], strict=True):  # before all, Python's may be one of workers
+        assert mine.get("batch", {}).get("sums") == theirs.get("batch", {}).get("sums")
+        assert without_torchs(mine["state"]) == without_torchs(theirs["state"])
+    lines = "".join(json.dumps(line["state"]) + "\n" for line in pythons)
+    there = program(data, "in_order", 2 - threads, "resume", *settings, lines=lines)
+    for line, epochs in zip(ours, there, strict=True):
+        loader = loader_of_stream(data, case, threads)
+        loader.load_state_dict(line["state"])
+        back = [[sums(batch) for batch in loader] for _ in range(2)]
+        assert [[batch["sums"] for batch in epoch] for epoch in epochs] == back
+
+
+MANY = [pytest.param(number, marks=pytest.mark.slow) for number in range(16, 80)]
+
+
+@pytest.mark.parametrize("number", [*range(16), *MANY])
+def test_streams_and_their_states_cross_over_at_every_batch(
+    number: int,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = random.Random(f"{SEED_OF_CASES} streams {number}")
+    case, threads = drawn_stream(draw), draw.choice([0, 2])
+    try:
+        check_stream(f"stream:{folder}/s-{{00..01}}.tar", case, threads, monkeypatch)
+    except BaseException:
+        print(f"SEED_OF_CASES={SEED_OF_CASES}: threads={threads} {case}")
+        raise

@@ -9,19 +9,20 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
+import make_photos
+import millrace
 import pytest
 import torch
 import torch.utils.cpp_extension
 from installed_library import BUILD, CXX, EXAMPLES, ROOT, STRICT, check_own_dataset, installed_prefix, run  # noqa: F401
+from millrace import transforms
+from pictures import make_jpeg_folder
 
 TORCH = Path(torch.utils.cmake_prefix_path)
-sys.path.insert(0, str(ROOT / "examples"))
 
-import make_photos  # noqa: E402
 
 pytestmark = pytest.mark.slow
 needs_torch = pytest.mark.skipif(
@@ -127,6 +128,29 @@ def test_adapters(prefix: Path, tmp_path: Path) -> None:
     folder = built(ROOT / "tests/python/cpp_package", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix};{TORCH}")
     run(folder / "adapters")
     run(folder / "adapters_on_fake")
+
+
+@needs_torch
+def test_batches_on_a_device(example, tmp_path: Path) -> None:
+    """The CPU is one, too; one that is not there is said to be so."""
+    photos = make_jpeg_folder(tmp_path / "photos", per_class=40, size=(300, 280))
+    chain = [transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor()]
+    folder = millrace.datasets.ImageFolder(photos, transforms.Compose(chain))
+    means, squares = [], []
+    for batch, _ in millrace.DataLoader(folder, 40):
+        means.append(batch.double().mean((0, 2, 3)))
+        squares.append(batch.double().square().mean((0, 2, 3)))
+    mean, square = torch.stack(means).mean(0), torch.stack(squares).mean(0)
+    numbers = {"mean": mean, "deviation": (square - mean**2).sqrt()}
+    program = example("device_batches")
+    for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
+        told = dict(line.split(" ", 1) for line in run(program, photos, device).splitlines())
+        for name, expected in numbers.items():
+            found = torch.tensor([float(word) for word in told[name].split()]).double()
+            torch.testing.assert_close(found, expected, rtol=0, atol=2e-3)
+    if not torch.cuda.is_available():
+        refused = subprocess.run([program, photos, "cuda"], capture_output=True, text=True)
+        assert refused.returncode == 1 and "libtorch sees no" in refused.stderr
 
 
 @needs_torch

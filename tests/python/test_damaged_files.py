@@ -1,17 +1,20 @@
 """Some hundred damaged files of every format: what a reader raises is of a documented class, and names the
 file.
 
-Each format has a process of its own (this file, as a script), which a library that crashes would end.
+Each format has a process of its own, which a library that crashes would end: forks of an interpreter that has
+imported torch and nothing else (this file, as a script).
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import resource
 import subprocess
 import sys
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -323,19 +326,52 @@ def where(error):
     )
 
 
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """A folder with one for each format, which gets what it printed and the status that it ended with."""
+    folder = tmp_path_factory.mktemp("formats")
+    with subprocess.Popen([sys.executable, __file__, str(folder), "0"]) as process:
+        yield folder, process
+        process.kill()
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_errors_name_the_file(name, tmp_path):
+def test_errors_name_the_file(name, outcomes):
     if name in NEEDED:
         pytest.importorskip(NEEDED[name])
-    done = subprocess.run(
-        [sys.executable, __file__, name, str(tmp_path), "0"], capture_output=True, text=True, timeout=300
-    )
-    now = (tmp_path / "now").read_text() if (tmp_path / "now").exists() else "none"
-    assert done.returncode == 0, f"mutant {now} ends the process: {done.returncode}\n{done.stderr[-2000:]}"
-    *wrong, refused = done.stdout.splitlines()
+    folder, process = outcomes[0] / str(NAMES.index(name)), outcomes[1]
+    while not (folder / "status").exists() and process.poll() is None:
+        time.sleep(0.05)
+    now = (folder / "files" / "now").read_text() if (folder / "files" / "now").exists() else "none"
+    status, errors = int((folder / "status").read_text()), (folder / "stderr").read_text()
+    assert status == 0, f"mutant {now} ends the process: {status}\n{errors[-2000:]}"
+    *wrong, refused = (folder / "stdout").read_text().splitlines()
     assert not wrong, "\n".join(wrong[:20])
     assert int(refused) > MUTANTS // 20  # else this tests nothing
 
 
+def fork_each(folder, seed):
+    import millrace  # noqa: F401  # once for all
+
+    for number, name in enumerate(NAMES):
+        of_it = folder / str(number)
+        (of_it / "files").mkdir(parents=True)
+        child = os.fork()
+        if not child:
+            for fd, stream in (1, "stdout"), (2, "stderr"):
+                os.dup2(os.open(of_it / stream, os.O_WRONLY | os.O_CREAT, 0o600), fd)
+            status = 1
+            try:
+                main(name, of_it / "files", seed)
+                sys.stdout.flush()
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+                sys.stderr.flush()
+            os._exit(status)
+        (of_it / "ended").write_text(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+        (of_it / "ended").rename(of_it / "status")  # there when it is whole
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    fork_each(Path(sys.argv[1]), sys.argv[2])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,8 +13,6 @@ import pytest
 from docs_site import ROOT, Site, build
 
 pytestmark = pytest.mark.slow
-
-sys.path.insert(0, str(ROOT / "scripts" / "docs"))
 
 
 @pytest.fixture(scope="module")

@@ -7,17 +7,15 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
+import api_pages
 import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts" / "docs"))
 
-import api_pages  # noqa: E402
 
 #: webdataset's own names, which its package describes; the arithmetic of transforms, as torchvision's.
 ELSEWHERE = {"millrace.datasets.webdataset", "millrace.transforms.functional"}

@@ -12,19 +12,18 @@ import sys
 import time
 from pathlib import Path
 
+import make_photos
 import pytest
 from pictures import make_jpeg_folder
 from PIL import Image
+
+from benchmarks.probes import process_tree
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-sys.path[:0] = [str(ROOT), str(EXAMPLES)]
 
-import make_photos  # noqa: E402
-
-from benchmarks.probes import process_tree  # noqa: E402
 
 needs_sources = pytest.mark.skipif(
     not make_photos.sources_installed(), reason="scikit-image and scikit-learn are not installed"

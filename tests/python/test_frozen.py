@@ -14,7 +14,6 @@ import textwrap
 import threading
 import time
 from collections import namedtuple
-from pathlib import Path
 
 import millrace
 import pytest
@@ -25,9 +24,7 @@ from loader_data import make_folder, torchvision_or_skip
 from millrace._common import columns
 from millrace._loader.heavy_lists import heavy_lists
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from benchmarks import memory  # noqa: E402
+from benchmarks import memory
 
 Point = namedtuple("Point", "x y")
 LISTS = {

@@ -65,7 +65,7 @@ def test_packed_shards(shards, capsys):
     assert inspect(capsys, shards / "s-1.tar.gz")[1]["samples"] == 5
 
 
-def test_shards_of_a_store(served, tmp_path, capsys):  # noqa: F811
+def test_shards_of_a_store(served, tmp_path, capsys):
     url, folder = served
     status, found = inspect(capsys, url)
     assert (

@@ -2,19 +2,15 @@
 long run: tests/fuzz/lazy_against_pillow.py).
 """
 
-import sys
 import warnings
-from pathlib import Path
 
+import lazy_against_pillow
 import numpy as np
 import pytest
 from lazy_cases import lazy_jpegs, lazy_pictures, opened, same_lazily
 from millrace import _core
 from millrace._pictures.pillow import record_of
 from PIL import Image
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fuzz"))
-import lazy_against_pillow
 
 
 @pytest.fixture(scope="module")

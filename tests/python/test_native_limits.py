@@ -3,10 +3,10 @@ it lists as native.
 """
 
 import re
-import sys
 from pathlib import Path
 
 import millrace
+import native_table
 import numpy as np
 import pytest
 import torch
@@ -15,9 +15,6 @@ from millrace import _core
 from millrace._common.lowering.transforms import _LOWERED
 from pictures import make_picture
 from transform_cases import lower_transform
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-import native_table  # noqa: E402
 
 PAGE = (Path(__file__).parents[2] / "docs" / "native.md").read_text(encoding="utf-8")
 

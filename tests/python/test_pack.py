@@ -4,7 +4,6 @@ every time.
 
 from __future__ import annotations
 
-import io
 import json
 import signal
 import subprocess
@@ -21,35 +20,9 @@ from millrace import _core
 from millrace.__main__ import main as command_line
 from millrace._tools.pack import index_path, pack, packer, transcode_jpeg, verify
 from millrace._tools.texts import Progress
+from pack_cases import files_of, packed, photos, pixels, samples_of  # noqa: F401
 from pictures import jpeg_bytes, make_jpeg_folder, make_picture
 from PIL import Image
-
-
-def pixels(data):
-    with Image.open(io.BytesIO(data)) as image:
-        return np.asarray(image.convert("RGB"))
-
-
-def samples_of(folder):
-    return [
-        sample for shard in sorted(Path(folder).glob("*.tar")) for sample in _core.ShardReader(str(shard))
-    ]
-
-
-def files_of(folder):
-    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return make_jpeg_folder(tmp_path_factory.mktemp("pack") / "photos", per_class=8)
-
-
-@pytest.fixture(scope="module")
-def packed(photos, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pack") / "packed"
-    report = pack(photos, folder, samples_per_shard=7, workers=2, verify=True)
-    return folder, report
 
 
 def test_webdataset_reads_what_was_packed(photos, packed):

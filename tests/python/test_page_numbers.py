@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+from benchmarks import figures, latest, page_places, pages
 
-from benchmarks import figures, latest, page_places, pages  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
+
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Written and compared elsewhere: benchmarks.compare, benchmarks.remote_simulation; or a program's output.

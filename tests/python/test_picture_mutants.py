@@ -2,21 +2,17 @@
 (the long run: tests/fuzz).
 """
 
-import sys
 import warnings
-from pathlib import Path
 
+import against_pillow
 import pytest
 import torch
 from millrace import CorruptDataError, DataLoader, _core, transforms
 from millrace.datasets import ImageFolder, pillow_decode
+from picture_mutants import segments, sound_files, without_last_scans
 from pictures import jpeg_bytes, make_picture
 from PIL import ImageFile
 from pillow_pixels import compare_with_pillow
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fuzz"))
-import against_pillow
-from picture_mutants import segments, sound_files, without_last_scans
 
 KINDS = {
     "420": {"subsampling": "4:2:0"},

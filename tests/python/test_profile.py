@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from millrace import DataLoader, _core
 from millrace._profiling.stages import contention
-from profile_cases import CASES, Data, Sleepy, busy, check, run, slow_collate
+from profile_cases import CASES, Sleepy, busy, check, of, run, slow_collate  # noqa: F401
 
 pytestmark = [
     pytest.mark.slow,
@@ -18,11 +18,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]
-
-
-@pytest.fixture(scope="module")
-def of(tmp_path_factory):
-    return Data(tmp_path_factory)
 
 
 EXPECTED = {

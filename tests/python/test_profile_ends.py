@@ -15,7 +15,7 @@ import time
 import pytest
 from fake_device import Fake
 from millrace import DataLoader, _core
-from profile_cases import Data, Sleepy, check, in_memory, pictures, run
+from profile_cases import Sleepy, check, in_memory, of, pictures, run  # noqa: F401
 from torch.utils.data import Dataset
 
 pytestmark = [
@@ -24,11 +24,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0"),
 ]
-
-
-@pytest.fixture(scope="module")
-def of(tmp_path_factory):
-    return Data(tmp_path_factory)
 
 
 @pytest.mark.parametrize("case", ["images, threads", "fork", "worker threads", "inline"])

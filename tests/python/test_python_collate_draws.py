@@ -7,22 +7,10 @@ import millrace
 import numpy as np
 import pytest
 import torch
-from loader_data import generator_states, make_folder, pictures
-from test_python_collate import COUNT, WORKERS, closure, drawing, drawing_mix, same, untouched
+from loader_data import generator_states
+from test_python_collate import WORKERS, closure, dataset, drawing, drawing_mix, root, same, untouched  # noqa: F401
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import default_collate
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    root = tmp_path_factory.mktemp("collate")
-    make_folder(root, COUNT)
-    return str(root)
-
-
-@pytest.fixture
-def dataset(root):
-    return pictures(root)
 
 
 def test_without_workers_draws_are_torchs(dataset):

@@ -5,7 +5,6 @@ stored results say.
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,12 @@ import torch
 from pictures import make_jpeg_folder
 from shard_data import make_picture_shards
 
+from benchmarks import compare
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
 TEXT = (ROOT / "README.md").read_text()
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NEEDED = {"array_files": ("h5py", "zarr"), "tables": ("pyarrow", "duckdb")}  # by a page
-
-from benchmarks import compare  # noqa: E402
 
 
 def blocks_of(path: Path) -> list:
@@ -84,7 +82,12 @@ def test_pages_run(
         exec(block, names)
     out = capsys.readouterr().out
     if page == "native":
-        assert "native" in out and "python —" not in out
+        whole, partly = out.split("files, read and decoded where samples are made")
+        assert "native" in whole and "python —" not in whole
+        assert (
+            "transform: native — RandomResizedCrop, RandomHorizontalFlip\ntransform: python — cutout"
+            in partly
+        )
     if page == "pictures":
         found = names["loader"].stats()
         assert found["pictures"]["opened"] >= found["samples"] and not found["pictures"]["left_to_pillow"]

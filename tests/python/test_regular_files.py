@@ -45,7 +45,7 @@ FORMATS = {
     "zarr": ("zarr", "Zarr(path)[0]"),
     "profile": ("json", "DriftProfile.load(path)"),
     "tune file": ("json", "tune_file._runs(Path(path))"),
-    "stage profile": ("json", "_rate(argparse.Namespace(profile=path))"),
+    "stage profile": ("json", 'command("estimate", "--profile", path)'),
     "source": ("any", "millrace.stores.open_source(path)"),
 }
 # Where a folder has a meaning of its own: it is an error, too, in other words.
@@ -64,12 +64,11 @@ SCRIPT = """
 import resource, sys, time, warnings
 warnings.simplefilter("ignore")
 resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
-import argparse
+import contextlib, io
 from pathlib import Path
 import h5py, pyarrow.dataset, pyarrow.parquet, zarr
 import millrace, millrace.datasets.pillow_decode, millrace.stores
 from millrace import DataLoader, transforms
-from millrace._tools.commands.estimate import _rate
 from millrace.datasets import HDF5, JSONL, ArrowFile, Arrays, ImageFolder, JSONLStream, Lines, Parquet
 from millrace.datasets import Tokens, WebDataset, Zarr
 from millrace._tools.drift.profile import DriftProfile
@@ -77,6 +76,11 @@ from millrace._tools.pack import pack
 from millrace._tools.pack.dataset_source import ParquetSource
 from millrace._tools.pack.survey import survey
 from millrace._loader.tuning import tune_file
+def command(*words):
+    from millrace.__main__ import main
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        main(list(words))
+    raise OSError(told.getvalue())
 for line in sys.stdin:
     path, code = line.rstrip("\\n").split("\\t")
     root, out = path.rsplit("/", 2)[0], path + ".out"

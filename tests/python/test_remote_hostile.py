@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 from millrace._loader.engines.batches import NotInTime
+from millrace._loader.engines.epoch_keys import EpochKeys
 from millrace._loader.remote.actor import BatchMaker
 from millrace._loader.remote.blocks import as_blocks
 from millrace._loader.remote.core import RemoteCore
-from millrace._loader.remote.maker import EpochKeys, RowsAlone
+from millrace._loader.remote.maker import RowsAlone
 from remote_fakes import LENGTH, PLACE, FakeMaker, FakeMember, FakePool, right
 
 LISTS = np.arange(40).reshape(10, 4)

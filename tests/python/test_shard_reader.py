@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from millrace import _core
-from shard_reader_cases import write
+from shard_reader_cases import shard, write  # noqa: F401
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
 
@@ -215,18 +215,6 @@ def test_the_rule_is_the_packages():
         assert grouped([(name, b"x")]) == ([] if key is None else [{"__key__": key, suffix.lower(): b"x"}]), (
             name
         )
-
-
-@pytest.fixture
-def shard(tmp_path):
-    members = []
-    for i in range(6):
-        members += [
-            (f"d/{i}.jpg", os.urandom(6000 * i)),
-            (f"d/{i}.cls", str(i).encode()),
-            (f"d/{i}.txt", b"t" * 5000),
-        ]
-    return write(tmp_path / "shard.tar", members)
 
 
 def test_select_rename_suffixes_and_start(shard):

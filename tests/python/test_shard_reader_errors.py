@@ -12,24 +12,12 @@ import threading
 import millrace
 import pytest
 from millrace import _core
-from shard_reader_cases import write
+from shard_reader_cases import shard, write  # noqa: F401
 
 
 def write_bytes(path, data):
     path.write_bytes(data)
     return str(path)
-
-
-@pytest.fixture
-def shard(tmp_path):
-    members = []
-    for i in range(6):
-        members += [
-            (f"d/{i}.jpg", os.urandom(6000 * i)),
-            (f"d/{i}.cls", str(i).encode()),
-            (f"d/{i}.txt", b"t" * 5000),
-        ]
-    return write(tmp_path / "shard.tar", members)
 
 
 def test_functions_that_raise_cost_one_file(shard):

@@ -15,15 +15,12 @@ from pathlib import Path
 import pytest
 import torch
 import wheel_install
+from check_wheel import wrong_with
 from pictures import make_jpeg_folder
 from test_cpu_targets import SCRIPT, X86
 from test_cpu_targets import run as run_tree
 from test_user_types import check_examples
 from wheel_install import ROOT, Installed
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from check_wheel import wrong_with  # noqa: E402
 
 pytestmark = pytest.mark.slow
 INSTALL_S = 30

@@ -1,77 +1,23 @@
-"""Who may use whom below src/. The same table, for people, is in src/README.md; test_layers.py keeps both
-equal.
-"""
+"""Who may use whom below src/, by the table of src/README.md, and what they may see from outside."""
 
 from __future__ import annotations
 
-LAYERS: dict[str, set[str]] = {
-    "base": set(),
-    "trace": {"base"},
-    "core": {"base"},
-    "io": {"base", "trace", "core"},
-    "codecs": {"base", "core"},
-    "transforms": {"base", "core"},
-    "samplers": {"base"},
-    "sources": {"base", "core", "io"},
-    "arrays": {"base", "trace", "core", "io", "codecs"},
-    "json": {"base"},
-    "ordered": {"base", "trace", "core"},
-    "collate": {"base", "trace", "core", "ordered"},
-    "sequences": {"base", "core", "samplers", "collate"},
-    "device": {"base", "trace", "core", "transforms"},
-    "loader": {
-        "base",
-        "trace",
-        "core",
-        "io",
-        "codecs",
-        "transforms",
-        "samplers",
-        "sources",
-        "arrays",
-        "json",
-        "ordered",
-        "collate",
-        "sequences",
-        "device",
-    },
-    "tensors": {
-        "base",
-        "trace",
-        "core",
-        "io",
-        "codecs",
-        "transforms",
-        "samplers",
-        "sources",
-        "arrays",
-        "json",
-        "ordered",
-        "collate",
-        "sequences",
-        "device",
-        "loader",
-    },
-    "cuda": {"base", "trace", "core", "transforms", "device"},
-    "nocuda": {"base", "trace", "core", "transforms", "device"},
-    "pictures": {"base", "core", "codecs", "transforms"},
-    "tuning": {"base", "core"},
-    "api": {
-        "base",
-        "trace",
-        "core",
-        "io",
-        "codecs",
-        "transforms",
-        "samplers",
-        "sources",
-        "json",
-        "collate",
-        "sequences",
-        "device",
-        "loader",
-    },
-}
+import re
+
+from repo_tree import ROOT, lines
+
+
+def _of_the_map() -> dict[str, set[str]]:
+    """Module -> modules that it may use, in the table's order."""
+    rows: dict[str, set[str]] = {}
+    for line in lines(ROOT / "src" / "README.md"):
+        row = re.fullmatch(r"\| `([a-z_]+)` \| ([^|]*) \|[^|]*\|", line.strip())
+        if row is not None:
+            rows[row[1]] = set(rows) if row[2] == "all above" else set(re.findall(r"[a-z_]+", row[2]))
+    return rows
+
+
+LAYERS = _of_the_map()
 
 # Outside headers by their beginning, and the only folders that may see them.
 OUTSIDE: dict[str, set[str]] = {

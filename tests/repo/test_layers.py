@@ -19,33 +19,6 @@ def includes(path: Path) -> list[str]:
     return [match.group(2) for line in lines(path) if (match := INCLUDE.match(line))]
 
 
-def map_rows() -> dict[str, set[str]]:
-    """The table of src/README.md: module -> modules it may use."""
-    rows: dict[str, set[str]] = {}
-    for line in lines(SRC / "README.md"):
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        module = cells[0].strip("`")
-        if (
-            line.startswith("|")
-            and len(cells) == 3
-            and re.fullmatch(r"[a-z_]+", module)
-            and module != "module"
-        ):
-            used = cells[1]
-            rows[module] = (
-                set(rows)
-                if used == "all above"
-                else set()
-                if used == "–"
-                else set(re.findall(r"[a-z_]+", used))
-            )
-    return rows
-
-
-def test_the_map_has_this_table() -> None:
-    assert map_rows() == LAYERS
-
-
 def test_the_map_has_every_module() -> None:
     assert MODULES == sorted(LAYERS), "a folder of src/ without a row, or a row without a folder"
 

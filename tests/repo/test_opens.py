@@ -90,7 +90,7 @@ _PY_ALLOWED = {
     "datasets/array_files/zarr_arrays.py": {"zarr.open": 1, "zarr.open_array": 1, "tensorstore.open": 1},
     "datasets/tables/arrow_file.py": {"pa.memory_map": 1},
     "datasets/tables/parquet.py": {"ParquetFile": 1, "read_metadata": 1},
-    "_tools/pack/dataset_source.py": {"parquet.ParquetFile": 1},
+    "_tools/pack/dataset_source.py": {"ParquetFile": 1},
     # What is open already, or in memory.
     "datasets/hdf5.py": {"read_metadata": 1},  # ours
     "datasets/zarr.py": {"read_metadata": 1},
@@ -99,7 +99,7 @@ _PY_ALLOWED = {
     "_tools/pack/pictures.py": {"Image.open": 3},
     "_tools/pack/sources.py": {"Image.open": 1},
     "datasets/webdataset/tar_streams.py": {"tarfile.open": 1},
-    "_tools/doctor/batches.py": {"open": 2},
+    "_tools/doctor/batches.py": {"open": 1},
     "_common/shared_memory.py": {"open": 1},
     # What is written, by a name of ours or the user's, who may want a terminal.
     "stores/cache_entry.py": {"open": 1},
@@ -115,7 +115,7 @@ _PY_ALLOWED = {
     "_tools/bench/measure.py": {"open": 3},
     "_tools/bench/server.py": {"open": 2},
     "_profiling/stages.py": {"open": 1},
-    "_tools/history/dump.py": {"open": 3},
+    "_tools/history/dump.py": {"open": 2},
     "_loader/engines/process_worker.py": {"open": 1},
     "_loader/engines/channel.py": {"open": 2, "pickle.load": 1},  # a memfd of this process's own
     "_loader/engines/worker_end.py": {"open": 1},

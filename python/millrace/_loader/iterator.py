@@ -38,6 +38,7 @@ from .engine import (
     leave_if_ending,
 )
 from .engines.backfill import drop_last
+from .engines.prefix import PrefixSpec
 from .states import IndexCursor, Progress, put_back
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
@@ -57,6 +58,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._ended = False
         if spec.native and not spec.streams:
             progress.is_native()
+        progress.is_keyed = isinstance(spec, PrefixSpec)
         saved = progress.saved
         progress.prepare()
         self._before_draws(loader, saved)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .remote_estimate import CPU_SECONDS_PER_GB, SHARE_OF_A_CPU, RemoteEstimate, remote_estimate
 from .report.scales import amount
-from .texts import count_text
+from .texts import count_text, refuse
 
 _HOUR, _DAY = 3600.0, 86400.0
 _SHORTEST_STEP_MS = 0.5  # below it, seconds were probably meant
@@ -116,15 +116,20 @@ class Estimate:
         if self.measured_per_rank is None or self.step_seconds_fed is None:
             raise ValueError("how many nodes are needed depends on what the loader gives: say measured=")
         ranks_per_machine = _whole("ranks_per_machine", ranks_per_machine)
-        if ranks_per_machine > self.world_size:
-            raise ValueError(
-                f"ranks_per_machine={ranks_per_machine} is more than world_size={self.world_size}"
-            )
-        if _positive("sample_bytes", sample_bytes) < 1:
-            raise ValueError(f"sample_bytes={sample_bytes} is less than a byte; is it in megabytes?")
         price = self.price_per_hour if price_per_hour is None else price_per_hour
-        if node_price_per_hour is not None and price is None:
-            raise ValueError("node_price_per_hour= is compared with price_per_hour=, that of one GPU")
+        refuse(
+            {
+                f"ranks_per_machine={ranks_per_machine} is more than world_size={self.world_size}": (
+                    ranks_per_machine > self.world_size
+                ),
+                f"sample_bytes={sample_bytes} is less than a byte; is it in megabytes?": (
+                    _positive("sample_bytes", sample_bytes) < 1
+                ),
+                "node_price_per_hour= is compared with price_per_hour=, that of one GPU": (
+                    node_price_per_hour is not None and price is None
+                ),
+            }
+        )
         return remote_estimate(
             needed=self.needed_per_rank,
             measured=self.measured_per_rank,
@@ -182,28 +187,23 @@ def estimate(
         "step_ms", step_ms, "a step of no time needs infinitely many samples; measure it with the batch ready"
     )
     batch_size, world_size = _whole("batch_size", batch_size), _whole("world_size", world_size)
-    if step_ms > _LONGEST_STEP_MS:
-        raise ValueError(
-            f"step_ms={step_ms:g} is {step_ms / _LONGEST_STEP_MS:.1f} hours for one step; give milliseconds"
-        )
+    hours = step_ms / _LONGEST_STEP_MS
+    refuse({f"step_ms={step_ms:g} is {hours:.1f} hours for one step; give milliseconds": hours > 1})
     length = None if length is None else _whole("length", length)
     measured = _one_rate(measured, measured_tokens, length)
     run = _run_length(samples, tokens, length, epochs, steps, batch_size * world_size)
     price = _price("price_per_hour", price_per_hour)
-    if price is not None and run is None:
-        raise ValueError(
+    refuse(
+        {
             "price_per_hour= says what the run costs, and that needs its length: samples= and epochs=, or"
-            " steps="
-        )
+            " steps=": price is not None and run is None
+        }
+    )
     step = step_ms / 1000
     needed = batch_size / step
     speedup = None
-    values: dict[str, Any] = {"notes": ()}
-    if step_ms < _SHORTEST_STEP_MS:
-        note = (
-            f"a step of {step_ms:g} ms is very short; if that was seconds, write step_ms={step_ms * 1000:g}"
-        )
-        values["notes"] = (note,)
+    seconds = f"a step of {step_ms:g} ms is very short; if that was seconds, write step_ms={step_ms * 1000:g}"
+    values: dict[str, Any] = {"notes": (seconds,) if step_ms < _SHORTEST_STEP_MS else ()}
     if measured is not None:
         loading = batch_size / measured
         fed = max(step, loading) if overlaps else step + loading
@@ -268,26 +268,27 @@ def _run_length(
     """(samples, steps) of all epochs; None when nothing says it."""
     lengths = {"samples=": samples, "tokens=": tokens, "steps=": steps}
     given = [name for name, value in lengths.items() if value is not None]
-    if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} each say how long the run is; give one of them")
+    refuse(
+        {
+            f"{' and '.join(given)} each say how long the run is; give one of them": len(given) > 1,
+            "epochs= needs the length of one: samples=, or tokens= and length=": (
+                not given and epochs is not None
+            ),
+            "steps= is the length of the whole run; leave epochs= out": (
+                steps is not None and epochs is not None
+            ),
+            "tokens= needs length=, the tokens of one sample": tokens is not None and length is None,
+        }
+    )
     if not given:
-        if epochs is not None:
-            raise ValueError("epochs= needs the length of one: samples=, or tokens= and length=")
         return None
     if steps is not None:
-        if epochs is not None:
-            raise ValueError("steps= is the length of the whole run; leave epochs= out")
         steps = _whole("steps", steps)
         return float(steps) * global_batch, steps
-    if tokens is not None:
-        if length is None:
-            raise ValueError("tokens= needs length=, the tokens of one sample")
+    if tokens is not None and length is not None:
         samples = _positive("tokens", tokens) / length
-        if samples < 1:
-            raise ValueError(
-                f"tokens={tokens:g} is less than one sample of length={length}; is one of them in thousands"
-                " or millions?"
-            )
+        text = f"tokens={tokens:g} is less than one sample of length={length}"
+        refuse({f"{text}; is one of them in thousands or millions?": samples < 1})
     total = _positive("samples", samples) * _positive("epochs", 1 if epochs is None else epochs)
     return total, math.ceil(total / global_batch)
 
@@ -304,36 +305,31 @@ def _one_rate(measured: float | None, measured_tokens: float | None, length: int
     return _positive("measured_tokens", measured_tokens, why) / length
 
 
-def _positive(name: str, value: Any, why: str = "") -> float:
-    number = _number(name, value)
-    if number <= 0:
-        raise ValueError(f"{name}={value} should be more than 0{': ' + why if why else ''}")
-    if not 1 / _MOST <= number <= _MOST:
-        raise ValueError(f"{name}={value} is beyond what can be counted; is it in the right unit?")
-    return number
-
-
-def _price(name: str, value: Any) -> float | None:
-    price = None if value is None else _number(name, value)
-    if price is not None and price < 0:
-        raise ValueError(f"{name}={value} should be 0 or more")
-    return price
-
-
-def _number(name: str, value: Any) -> float:
+def _positive(name: str, value: Any, why: str = "", or_zero: bool = False) -> float:
     try:
         number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"{name}={value!r} should be a finite number")
+    refuse(
+        {
+            f"{name}={value!r} should be a finite number": not math.isfinite(number),
+            f"{name}={value} should be 0 or more": or_zero and number < 0,
+            f"{name}={value} should be more than 0{': ' + why if why else ''}": not or_zero and number <= 0,
+            f"{name}={value} is beyond what can be counted; is it in the right unit?": (
+                not or_zero and not 1 / _MOST <= number <= _MOST
+            ),
+        }
+    )
     return number
+
+
+def _price(name: str, value: Any) -> float | None:
+    return None if value is None else _positive(name, value, or_zero=True)
 
 
 def _whole(name: str, value: Any) -> int:
     number = _positive(name, value)
-    if number != int(number):
-        raise ValueError(f"{name}={value} should be a whole number")
+    refuse({f"{name}={value} should be a whole number": number != int(number)})
     return int(number)  # 1e6, too, as people write large numbers
 
 

@@ -12,6 +12,8 @@ from torch.utils.data import IterableDataset
 
 from .._common.batch_tree import leaves
 from ..dataloader import DataLoader
+from .report.summary import Summary
+from .texts import refuse
 
 _PROFILE_VERSION = 1
 _SHORTEST_RUN = 0.2  # of the time, behind the start: a shorter run is taken as it is
@@ -113,34 +115,32 @@ def rate_of_profile(stats: Mapping[str, Any]) -> MeasuredRate:
     """
     try:
         profile = stats.get("profile", stats)
-        version, samples, batches = profile["version"], int(profile["samples"]), int(profile["batches"])
-        wall, consumer, stage = float(profile["wall_seconds"]), profile["consumer"], profile.get("bottleneck")
-        start, step = float(consumer.get("start", 0)), float(consumer["step"])
-        running = wall - start - float(profile.get("first_wait", 0))
-        size = profile["settings"].get("batch_size")
+        version, summary, size = profile["version"], Summary(profile), profile["settings"].get("batch_size")
+        step = float(profile["consumer"]["step"])
         in_workers = sum(float(worker["wall_seconds"]) for worker in profile["workers"])
-        idle = sum(float(worker["seconds"].get("idle", 0)) for worker in profile["workers"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(
             f'this is no profile: it should be loader.stats(), or its "profile", as JSON ({what})'
         ) from None
-    if version != _PROFILE_VERSION:
-        raise ValueError(
+    samples, batches, wall = summary.samples, summary.batches, summary.wall
+    refuse(
+        {
             f"this profile is of version {version!r}, and version {_PROFILE_VERSION} is read; take it"
-            " anew with this millrace"
-        )
-    if samples <= 0 or batches <= 0 or not wall > 0:
-        raise ValueError(
-            f"this profile has {samples} samples in {wall:g} s: take it behind some hundred batches"
-        )
+            " anew with this millrace": version != _PROFILE_VERSION,
+            f"this profile has {samples} samples in {wall:g} s: take it behind some hundred batches": (
+                not min(samples, batches, wall) > 0
+            ),
+        }
+    )
+    running = wall - summary.consumer.get("start", 0.0) - summary.first_wait
     running = running if running >= _SHORTEST_RUN * wall else wall
     overlaps = in_workers > 0
-    busy = 1 - idle / in_workers if overlaps else (running - step) / running
+    busy = 1 - summary.idle / in_workers if overlaps else (running - step) / running
     busy = min(1.0, max(busy, 1e-3))
     what = (
         f"{samples:,} samples in {wall:,.1f} s of a run, {'its workers busy' if overlaps else 'loading'}"
         f" {busy:.0%} of the time"
     )
-    size = round(samples / batches) if size is None else size
-    return MeasuredRate(samples / running / busy, what, size, step / batches, stage, overlaps)
+    rate, size = samples / running / busy, round(samples / batches) if size is None else size
+    return MeasuredRate(rate, what, size, step / batches, summary.bottleneck or None, overlaps)

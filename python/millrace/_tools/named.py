@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.utils.data import Dataset, IterableDataset
 
 _DOTTED = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _NAMED = re.compile(rf"({_DOTTED}|.*\.py):({_DOTTED})")
@@ -71,10 +72,8 @@ def _script(path: str) -> ModuleType:
 
 def called(thing: Any, text: str) -> Any:
     """`thing`, or what it makes, if it is a class or a function."""
-    makes = isinstance(thing, type) or (
-        callable(thing) and not hasattr(thing, "__getitem__") and not hasattr(thing, "__iter__")
-    )
-    if not makes:
+    is_data = not callable(thing) or hasattr(thing, "__getitem__") or hasattr(thing, "__iter__")
+    if is_data and not isinstance(thing, type):
         return thing
     try:
         inspect.signature(thing).bind()
@@ -97,24 +96,18 @@ def batches_of(
     can be given.
     """
     thing, what = found(text, picture_size)
-    if not _is_dataset(thing):
-        return thing, _length(getattr(thing, "dataset", None)), what
+    indexed = hasattr(thing, "__getitem__") and hasattr(thing, "__len__")
+    if not indexed and not isinstance(thing, Dataset):
+        return thing, length(getattr(thing, "dataset", None)), what
     from ..dataloader import DataLoader
 
-    streams = isinstance(thing, torch.utils.data.IterableDataset)
+    collate = list if ragged or what == "shards" else None
+    if isinstance(thing, IterableDataset):
+        return DataLoader(thing, batch_size, collate_fn=collate), None, what
     # In a drawn order, so that the parts of sorted data do not look like drift to each other.
-    options: dict[str, Any] = (
-        {} if streams else {"shuffle": True, "generator": torch.Generator().manual_seed(0)}
-    )
-    ragged = ragged or what == "shards"
-    loader = DataLoader(
-        thing,
-        batch_size,
-        num_workers=0 if streams else workers,
-        collate_fn=list if ragged else None,
-        **options,
-    )
-    return loader, None if streams else _length(thing), what
+    drawn = torch.Generator().manual_seed(0)
+    loader = DataLoader(thing, batch_size, True, num_workers=workers, collate_fn=collate, generator=drawn)
+    return loader, length(thing), what
 
 
 def found(text: str, picture_size: int) -> tuple[Any, str]:
@@ -127,14 +120,13 @@ def found(text: str, picture_size: int) -> tuple[Any, str]:
     from .. import datasets, transforms
     from ..datasets.webdataset.urls import expand_urls
 
-    files = (
-        sorted(glob.glob(os.path.join(glob.escape(text), "*"))) if os.path.isdir(text) else expand_urls(text)
-    )
+    is_folder = os.path.isdir(text)
+    files = sorted(glob.glob(os.path.join(glob.escape(text), "*"))) if is_folder else expand_urls(text)
     if shards := [name for name in files if _SHARDS.search(name)]:
         return datasets.WebDataset(shards).decode("torchrgb8").to_dict(), "shards"
     if tables := [name for name in files if name.endswith(".parquet")]:
         return datasets.Parquet(tables), "tables"
-    if os.path.isdir(text) and any(os.path.isdir(name) for name in files):
+    if is_folder and any(map(os.path.isdir, files)):
         steps = [
             transforms.Resize(picture_size * 8 // 7),
             transforms.CenterCrop(picture_size),
@@ -152,14 +144,9 @@ def found(text: str, picture_size: int) -> tuple[Any, str]:
     )
 
 
-def _is_dataset(thing: Any) -> bool:
-    return isinstance(thing, torch.utils.data.Dataset) or (
-        hasattr(thing, "__getitem__") and hasattr(thing, "__len__")
-    )
-
-
-def _length(thing: Any) -> Any:
+def length(dataset: Any) -> int | None:
+    """Samples of a dataset; None: it does not say."""
     try:
-        return len(thing)
-    except TypeError:
+        return len(dataset)
+    except (TypeError, NotImplementedError, AttributeError):
         return None

@@ -1,13 +1,13 @@
-"""Numbers, sizes and tables as lines of text, as all commands write them; and a line on the terminal that
-says how far a long command is.
+"""Numbers, sizes and tables as lines of text, as all commands write them; what is said of arguments that
+cannot be; and a line on the terminal that says how far a long command is.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection, Sequence
-from typing import TextIO
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TextIO
 
 
 def count_text(rate: float) -> str:
@@ -41,7 +41,20 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
     ]
 
 
-_WIDTH, _PERIOD_S = 24, 0.2
+def refuse(wrong: Mapping[str, Any]) -> None:
+    """`wrong`: what to say, and whether it is so. ValueError of the first that is."""
+    for message, is_so in wrong.items():
+        if is_so:
+            raise ValueError(message)
+
+
+def bar(share: float, width: int = 24) -> str:
+    """[####....]"""
+    filled = round(width * min(1.0, share))
+    return f"[{'#' * filled}{'.' * (width - filled)}]"
+
+
+_PERIOD_S = 0.2
 
 
 class Progress:
@@ -72,14 +85,11 @@ class Progress:
             f"{rate:,.0f} samples/s",
             f"{self._bytes / max(seconds, 1e-9) / 1e6:,.0f} MB/s",
         ]
-        bar = ""
-        if self._total:
-            filled = round(_WIDTH * min(1.0, self._done / self._total))
-            bar = f" [{'#' * filled}{'.' * (_WIDTH - filled)}]"
-            if rate > 0:
-                left = round(max(0, self._total - self._done) / rate)
-                parts.append(f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left")
-        return f"{self._label}{bar} {', '.join(parts)}"
+        if self._total and rate > 0:
+            left = round(max(0, self._total - self._done) / rate)
+            parts.append(f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left")
+        done = f" {bar(self._done / self._total)}" if self._total else ""
+        return f"{self._label}{done} {', '.join(parts)}"
 
     def close(self) -> None:
         if self._shown:

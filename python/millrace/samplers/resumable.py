@@ -82,11 +82,15 @@ def given_before(sampler: Any, state: dict[str, Any], count: int) -> np.ndarray 
     twin = copy.copy(sampler)
     twin.load_state_dict({**state, "position": 0})
     found: list[Any] = []
+    own = getattr(inner_sampler(sampler), "generator", None)  # the one that goes on drawing the epoch
+    before = None if own is None else own.get_state()
     with global_generator_at(torch.get_rng_state()):
         for item in iter(twin):
             found += item if isinstance(item, list) else (item,)
             if len(found) >= count:
                 break
+    if own is not None:
+        own.set_state(before)
     return np.array(found[:count], dtype=np.int64)
 
 

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <new>
+#include <stdexcept>
+#include <utility>
 
 #include "errors_of.h"
 #include "millrace/loader.h"
@@ -183,6 +186,62 @@ TEST(OwnErrors, NoSamplesAreAnEmptyEpoch) {
   EXPECT_FALSE(loader.next(batch));
   EXPECT_FALSE(loader.next(batch));
   EXPECT_EQ(loader.epoch(), 2);
+}
+
+// Destructors: of a dataset as written, of one that may throw, and of one that does.
+struct Counted : Numbered {
+  std::shared_ptr<int> alive = std::make_shared<int>(0);
+};
+struct MayThrow : Numbered {
+  ~MayThrow() noexcept(false) {}
+};
+static_assert(OwnDataset<Counted> && !OwnDataset<MayThrow>);
+
+TEST_P(Own, TheDatasetLivesAsLongAsItsLoader) {
+  Counted own;
+  const std::weak_ptr<int> alive = own.alive;
+  Dataset dataset = make_dataset(std::exchange(own, {}));
+  Batch batch;
+  {
+    Loader loader(std::exchange(dataset, {}), {.batch_size = 3, .threads = GetParam()});
+    ASSERT_TRUE(loader.next(batch));
+    EXPECT_FALSE(alive.expired());
+  }
+  EXPECT_TRUE(alive.expired());
+  check_batch(batch);  // whose memory is the batch's own
+}
+
+void fail() { throw std::runtime_error("thrown by a destructor"); }
+struct Throws : Numbered {
+  bool armed = false;
+  Throws() = default;
+  Throws(Throws&& other) noexcept : Numbered(other), armed(std::exchange(other.armed, false)) {}
+  ~Throws() {
+    if (armed) fail();
+  }
+};
+
+TEST(OwnDeathTest, ADestructorThatThrowsEndsTheProgramAsTheHeaderSays) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        Throws own;
+        own.armed = true;
+        make_dataset(std::move(own));
+      },
+      "thrown by a destructor");
+}
+
+TEST(OwnStates, SaysWhichPythonClassItsStatesAreOf) {
+  struct Twin : Numbered {
+    std::string python_class() const { return "my.Twin"; }
+  };
+  const auto loader = [](Dataset dataset) { return Loader(std::move(dataset), {.batch_size = 3}); };
+  EXPECT_NE(loader(make_dataset(Twin{})).state().find("\"my.Twin\""), std::string::npos);
+  EXPECT_NE(loader(make_dataset(Numbered{})).state().find("\"millrace.make_dataset\""), std::string::npos);
+  Loader other = loader(make_dataset(Numbered{}));
+  EXPECT_EQ(kind_of([&] { other.load_state(loader(make_dataset(Twin{})).state()); }, "my.Twin"),
+            ErrorKind::invalid_argument);
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "errors_of.h"
 #include "millrace/loader.h"
@@ -76,6 +78,64 @@ TEST(Samplers, WeightsDecideHowOftenAnIndexComes) {
             (std::vector<int64_t>{1, 2, 3}));
 }
 
+TEST(Samplers, DrawFromTheLoadersGenerator) {
+  const auto replaced = read(random_sampler(5, true, 40), 2, 5);
+  EXPECT_EQ(replaced[0].size(), 40u);
+  EXPECT_NE(replaced[0], replaced[1]);
+  for (const int64_t index : replaced[0]) EXPECT_TRUE(index >= 0 && index < 5);
+  const auto rounds = read(random_sampler(10, false, 25), 1, 10)[0];
+  ASSERT_EQ(rounds.size(), 25u);
+  EXPECT_EQ(sorted({rounds.begin(), rounds.begin() + 10}), range(10));
+  EXPECT_EQ(sorted({rounds.begin() + 10, rounds.begin() + 20}), range(10));
+  EXPECT_EQ(std::set<int64_t>(rounds.begin() + 20, rounds.end()).size(), 5u);
+  EXPECT_EQ(random_sampler(10, false, 25).size(), 25);
+
+  std::map<int64_t, int> counts;
+  const auto weighted = read(weighted_random_sampler({0, 1, 3}, 4000), 1, 3)[0];
+  for (const int64_t index : weighted) ++counts[index];
+  EXPECT_EQ(counts[0], 0);
+  EXPECT_NEAR(counts[2], 3000, 150);
+  const auto once = read(weighted_random_sampler({0, 1, 3, 2}, 4, false), 1, 4)[0];
+  EXPECT_EQ(sorted(once), range(4));
+  EXPECT_EQ(once[3], 0);
+}
+
+TEST(Samplers, MoreWeightsThanTorchTakesAreDrawnByATable) {
+  std::vector<double> weights((size_t{1} << 24) + 1, 0.0);
+  weights.back() = 1;
+  Loader loader(make_dataset(Numbered{.samples = std::ssize(weights)}),
+                {.batch_size = 1000, .sampler = weighted_random_sampler(weights, 2500)});
+  int64_t samples = 0;
+  for (const Batch& batch : loader)
+    for (const int64_t index : batch.indices()) {
+      ASSERT_EQ(index, 1 << 24);
+      ++samples;
+    }
+  EXPECT_EQ(samples, 2500);
+}
+
+TEST(Samplers, AMixtureKeepsItsProportions) {
+  const Sampler sampler = mixture_sampler({6, 0, 3}, {3, 0, 1}, 40, 5);
+  EXPECT_EQ(sampler.size(), 40);
+  const auto order = sampler.at(1, range(40));
+  EXPECT_NE(order, sampler.at(2, range(40)));
+  int64_t of_last = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    of_last += order[i] >= 6;
+    EXPECT_LT(std::abs(static_cast<double>(of_last) - static_cast<double>(i + 1) / 4), 1.0);
+  }
+  EXPECT_EQ(mixture_sampler({6, 0, 3}, {3, 0, 1}).size(), 9);
+  EXPECT_EQ(mixture_sampler({3, 2}, {1, 0}, 7, 0, false).at(0, range(7)),
+            (std::vector<int64_t>{0, 1, 2, 0, 1, 2, 0}));
+  // What makes ranks equal is drawn on.
+  std::vector<int64_t> both;
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto part = read(mixture_sampler({3, 2}, {1, 0}, 7, 0, false, {rank, 2}), 1, 5)[0];
+    both.insert(both.end(), part.begin(), part.end());
+  }
+  EXPECT_EQ(both, (std::vector<int64_t>{0, 2, 1, 0, 1, 0, 2, 1}));
+}
+
 TEST(Samplers, StratifiedBatchesHaveEachClassAlike) {
   std::vector<int64_t> labels(100, 4);
   for (size_t i = 0; i < 10; ++i) labels[i] = -2;
@@ -97,12 +157,78 @@ TEST(Samplers, WeightsFromLabels) {
   EXPECT_EQ(weights_from_labels(labels, ClassWeights::effective, 0)[4], 1);
 }
 
+// The first indices of an epoch's batches of two.
+std::vector<int64_t> firsts(int64_t samples, const EqualSteps& steps) {
+  Loader loader(make_dataset(Numbered{.samples = samples}), {.batch_size = 2, .equal_steps = steps});
+  EXPECT_EQ(loader.size(), steps.steps);
+  std::vector<int64_t> first;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    first.clear();
+    for (const Batch& batch : loader) first.push_back(batch.indices()[0]);
+  }
+  return first;
+}
+
+TEST(EqualSteps, EveryRankTakesAsMany) {
+  using Again = EqualSteps::Again;
+  EXPECT_EQ(firsts(10, {3}), (std::vector<int64_t>{0, 2, 4}));
+  EXPECT_EQ(firsts(10, {0}), (std::vector<int64_t>{}));
+  EXPECT_EQ(firsts(10, {7}), (std::vector<int64_t>{0, 2, 4, 6, 8, 8, 8}));
+  EXPECT_EQ(firsts(10, {7, Again::first}), (std::vector<int64_t>{0, 2, 4, 6, 8, 0, 2}));
+  EXPECT_EQ(firsts(4, {7, Again::first}), (std::vector<int64_t>{0, 2, 0, 2, 0, 2, 0}));
+}
+
+TEST(EqualSteps, ABatchThatComesAgainHasOtherRandomNumbers) {
+  // As in an undisturbed run, when the state is from behind its first time.
+  const auto make = [] {
+    return Loader(make_dataset(Numbered{.samples = 4}), {.batch_size = 2, .equal_steps = EqualSteps{5}});
+  };
+  std::vector<std::string> states;
+  std::vector<std::vector<uint32_t>> bits;
+  const auto bits_of = [](const Batch& batch) {
+    const auto read = batch["bits"].as<uint32_t>();
+    return std::vector<uint32_t>(read.begin(), read.end());
+  };
+  Loader loader = make();
+  for (Batch batch; loader.next(batch);) {
+    bits.push_back(bits_of(batch));
+    states.push_back(loader.state());
+  }
+  ASSERT_EQ(bits.size(), 5u);
+  EXPECT_NE(bits[1], bits[2]);
+  for (size_t at = 0; at + 1 < states.size(); ++at) {
+    Loader again = make();
+    again.load_state(states[at]);
+    Batch batch;
+    for (size_t next = at + 1; next < bits.size(); ++next) {
+      ASSERT_TRUE(again.next(batch));
+      EXPECT_EQ(bits_of(batch), bits[next]) << at;
+    }
+    EXPECT_FALSE(again.next(batch));
+  }
+}
+
 TEST(SamplerErrors, NameTheArgument) {
   const auto kind = [](const std::function<void()>& call, const std::string& says) {
     EXPECT_EQ(kind_of(call, says), ErrorKind::invalid_argument);
   };
   kind([] { sequential_sampler(-1); }, "n=-1");
   kind([] { random_sampler(-1); }, "n=-1");
+  kind([] { random_sampler(3, true, 0); }, "num_samples=0");
+  kind([] { random_sampler(0, true, 2); }, "n=0");
+  kind([] { weighted_random_sampler({1, NAN}, 1); }, "weights[1]");
+  kind([] { weighted_random_sampler({0, 0}, 1); }, "above 0");
+  kind([] { weighted_random_sampler({1, 1}, 0); }, "num_samples");
+  kind([] { weighted_random_sampler({1, 0}, 3, false); }, "without replacement");
+  kind([] { mixture_sampler({}, {}); }, "one at least");
+  kind([] { mixture_sampler({3, -1}, {1, 1}); }, "lengths[1]");
+  kind([] { mixture_sampler({3}, {1, 1}); }, "one for each");
+  kind([] { mixture_sampler({3}, {0}); }, "not all 0");
+  kind([] { mixture_sampler({3}, {INFINITY}); }, "finite");
+  kind([] { mixture_sampler({3, 0}, {1, 1}); }, "source 1");
+  kind([] { mixture_sampler({3}, {1}, 0); }, "num_samples=0");
+  kind([] { Loader(make_dataset(Numbered{}), {.equal_steps = EqualSteps{-1}}); }, "equal_steps");
+  kind([] { Loader(make_dataset(Numbered{.samples = 0}), {.equal_steps = EqualSteps{2}}); }, "no samples");
   kind([] { permutation_sampler(int64_t{1} << 62 | 1); }, "2**62");
   kind([] { distributed_sampler(3, {2, 2}); }, "Invalid rank 2");
   kind([] { permutation_sampler(3, 0, {-1, 2}); }, "Invalid rank -1");
@@ -120,6 +246,7 @@ TEST(SamplerErrors, NameTheArgument) {
   const std::vector<int64_t> one{0};
   kind([&] { weights_from_labels(one, ClassWeights::effective, 1); }, "beta");
   kind([&] { random_sampler(3).at(0, one); }, "random_sampler()");
+  kind([&] { weighted_random_sampler({1}, 1).at(0, one); }, "weighted_random_sampler()");
   kind([] { Sampler{}.size(); }, "empty");
   kind([] { BatchSampler{}.size(); }, "empty");
   EXPECT_EQ(kind_of([] { permutation_sampler(3).at(0, std::vector<int64_t>{3}); }), ErrorKind::out_of_range);

@@ -155,7 +155,9 @@ TEST_P(Shards, AShuffledStreamIsAnotherOneInEachEpochAndGoesOnAtEveryBatch) {
     std::vector<int64_t> rest;
     for (size_t i = at + 1; i < (at < 7 ? 7u : 14u); ++i)
       rest.insert(rest.end(), batches[i].begin(), batches[i].end());
-    EXPECT_EQ(labels_of(resumed), rest) << at;
+    if (at % 7 < 6) {  // the last batch is not full: behind it the next epoch begins
+      EXPECT_EQ(labels_of(resumed), rest) << at;
+    }
     if (at < 7) {
       EXPECT_EQ(labels_of(resumed), second) << at;
     }

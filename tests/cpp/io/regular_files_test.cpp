@@ -15,6 +15,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "../scratch_folder.h"
 #include "io/byte_source.h"
@@ -120,13 +121,23 @@ TEST(RegularFiles, AFileThatIsLeasedIsReadWhenTheLeaseIsGivenUp) {
   EXPECT_EQ(buffer.bytes().size(), 7u);
 }
 
+std::pair<int64_t, int64_t> changed_at(const std::string& path) {
+  struct stat status = {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return {status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
+}
+
 TEST(RegularFiles, AFileThatTookThePlaceOfOneIsNotReadForIt) {
   const ScratchFolder folder;
   const std::string path = folder.write("a", "first");
   const auto time = std::filesystem::last_write_time(path);
   const auto kept = open_local_file(path), reopened = open_local_file(path, "the name", false);
-  folder.write("b", "other");
-  std::filesystem::last_write_time(folder / "b", time);  // of the same size and time
+  // Of the same size and time. The clock of inodes ticks every few milliseconds: within a tick it would pass
+  // for the same file.
+  do {
+    folder.write("b", "other");
+    std::filesystem::last_write_time(folder / "b", time);
+  } while (changed_at(path) == changed_at(folder / "b"));
   std::filesystem::rename(folder / "b", path);
   std::array<uint8_t, 5> bytes;
   kept->read_at(0, bytes);

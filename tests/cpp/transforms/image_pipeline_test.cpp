@@ -69,6 +69,30 @@ TEST(ImagePipeline, MovesPixelsUnchanged) {
         ASSERT_EQ(out[(c * 5 + y) * 37 + x], picture.pixels[(y * 37 + x) * base::kPixelBytes + c]);
 }
 
+TEST(ImagePipeline, InterleavedIsTheSameValuesPixelByPixel) {
+  const Picture picture(61, 47);
+  for (const std::vector<TransformSpec>& chain : std::vector<std::vector<TransformSpec>>{
+           {RandomResizedCrop{.height = 19, .width = 23}, HorizontalFlip{}, ToTensor{}, kNormalize},
+           {HorizontalFlip{1.0}, ToTensor{}},
+           {Resize{.height = 15}, ToTensor{.channels = 1}}}) {
+    const auto pipeline = ImagePipeline::create(chain);
+    const auto scratch = ImagePipeline::make_scratch();
+    const std::vector<float> planes = run(*pipeline, picture, 4, *scratch);
+    const SampleParams params = pipeline->draw(61, 47, 1, {.seed = 3, .epoch = 0, .index = 4});
+    const auto need = pipeline->plan(61, 47, params, *scratch);
+    std::vector<float> pixels(planes.size());
+    pipeline->apply_interleaved(picture.part(need.region), *scratch, pixels.data());
+    const auto channels = static_cast<size_t>(need.shape.channels), plane = planes.size() / channels;
+    for (size_t i = 0; i < planes.size(); ++i)
+      ASSERT_EQ(pixels[i], planes[i % channels * plane + i / channels]) << "element " << i;
+  }
+  const auto erasing = ImagePipeline::create({ToTensor{}, RandomErasing{}});
+  const auto scratch = ImagePipeline::make_scratch();
+  erasing->plan(61, 47, erasing->draw(61, 47, 1, {}), *scratch);
+  std::vector<float> out(size_t{3} * 61 * 47);
+  EXPECT_THROW(erasing->apply_interleaved(picture.view, *scratch, out.data()), Error);
+}
+
 TEST(ImagePipeline, WritesOnlyItsRowWhateverItsAlignment) {
   const auto pipeline = ImagePipeline::create({Resize{.height = 33, .width = 35}, ToTensor{}, kNormalize});
   const Picture picture(60, 50);

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..shipped import is_foreign, is_shipped, replaced, replaced_builtin, replaced_in, top_names
+from ..shipped import is_foreign, replaced, replaced_builtin, replaced_in, top_names
 from ..torch_private import collate
 from .recognising import TIMM, V2, NotLowered
 
@@ -75,11 +75,6 @@ def check_collation() -> None:
     refuse(replaced(_COLLATE))
     refuse(replaced(_FETCH))
     refuse(replaced_builtin("torch"))
-
-
-def is_default_collate(function: Any) -> bool:
-    """Also where a script has replaced the names that lead to it."""
-    return is_shipped(function, _COLLATE, "default_collate")
 
 
 def check_device() -> None:

@@ -36,7 +36,7 @@ FLOATS = {
     torch.float32: "float32",
     torch.float64: "float64",
 }
-_MOST_NESTED = 32
+MOST_NESTED = 32
 _TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
 # What may follow RandomErasing.
 _AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "ToPureTensor", "MaybeToTensor", "MaybePILToTensor")
@@ -62,7 +62,7 @@ _OF_MAPS = ("nearest", "bilinear", "bicubic")
 Rule = Callable[["Chain", Any, str], None]
 
 
-def _family(cls: type) -> str | None:
+def family_of(cls: type) -> str | None:
     module = cls.__module__
     if module == V1_POLICIES:
         return V1
@@ -89,6 +89,7 @@ class Chain:
         self.makes_rgb: bool | None = False
         self.picture: list[dict[str, Any]] = []
         self.dtype: torch.dtype | None = None
+        self.conversion = ""  # what made it a tensor
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
         self.normalize: list[dict[str, Any]] = []
         self.noise: list[dict[str, Any]] = []
@@ -110,23 +111,18 @@ class Chain:
 
     def knows(self, transform: Any) -> bool:
         """Whether `transform` is of a library's class that has a rule, or that holds others."""
-        name, family = type(transform).__name__, _family(type(transform))
+        name, family = type(transform).__name__, family_of(type(transform))
         return (family is not None and name == "Compose") or self._rule(transform, name, family) is not None
 
     def add(self, transform: Any) -> None:
         if isinstance(transform, (Op, Maybe)):
             return self._add_read(transform)
-        name, family = type(transform).__name__, _family(type(transform))
+        name, family = type(transform).__name__, family_of(type(transform))
         check_class(type(transform))
         if family in (V1, V2, TIMM) or type(transform).__module__.startswith("torchvision."):
             self.families.add(family or V1)
-        if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
-            raise NotLowered(f"{name} has forward hooks; remove them")
-        if (method := _shadowed_method(transform)) is not None:
-            raise NotLowered(
-                f"this {name} has a {method} of its own, set on the object; leave that of its class"
-            )
-        if type(transform) is torch.nn.Sequential or (family is not None and name == "Compose"):
+        check_object(transform)
+        if is_container(transform):
             for part in transform.transforms if name == "Compose" else transform:
                 self.add(part)
             return
@@ -184,7 +180,7 @@ class Chain:
     def _rule(self, transform: Any, name: str, family: str | None) -> tuple[Rule, str] | None:
         """What lowers `transform`, and the family that it is of; None: nothing does."""
         if family is None and (base := policy_class(type(transform))) is not None:
-            name, family = base.__name__, _family(base)
+            name, family = base.__name__, family_of(base)
         rules = self.timm_rules() if family == TIMM else self.rules
         return None if family is None or name not in rules else (rules[name], family)
 
@@ -199,8 +195,8 @@ class Chain:
             inner.families = self.families
             inner.row_type, inner.normalize = self.row_type, list(self.normalize)
             inner.noise, inner.multiply = list(self.noise), self.multiply
-            if inner.depth > _MOST_NESTED:
-                raise NotLowered(f"transforms are nested {_MOST_NESTED} deep")
+            if inner.depth > MOST_NESTED:
+                raise NotLowered(f"transforms are nested {MOST_NESTED} deep")
             inner.add(transform)
             if inner._tensor_state() != self._tensor_state() or inner.erasing:
                 raise NotLowered(
@@ -218,9 +214,9 @@ class Chain:
     def add_held(self, holder: Any, parts: Sequence[Any]) -> None:
         before = len(self.names)
         self.depth += 1
-        if self.depth > _MOST_NESTED:
+        if self.depth > MOST_NESTED:
             raise NotLowered(
-                f"{holder_name(holder)} holds itself, or callables nested {_MOST_NESTED} deep; give the"
+                f"{holder_name(holder)} holds itself, or callables nested {MOST_NESTED} deep; give the"
                 " Compose itself"
             )
         for part in parts:
@@ -296,7 +292,22 @@ class Chain:
     def convert(self, name: str, dtype: torch.dtype) -> None:
         if self.dtype is not None:
             raise NotLowered(f"{name} follows another conversion to a tensor; keep one of them")
-        self.dtype = dtype
+        self.dtype, self.conversion = dtype, name
+
+
+def check_object(transform: Any) -> None:
+    """NotLowered where an object does more than its class."""
+    name = type(transform).__name__
+    if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
+        raise NotLowered(f"{name} has forward hooks; remove them")
+    if (method := _shadowed_method(transform)) is not None:
+        raise NotLowered(f"this {name} has a {method} of its own, set on the object; leave that of its class")
+
+
+def is_container(transform: Any) -> bool:
+    """Whether it is a Compose of a library, or torch's Sequential."""
+    cls = type(transform)
+    return cls is torch.nn.Sequential or (cls.__name__ == "Compose" and family_of(cls) is not None)
 
 
 def _shadowed_method(transform: Any) -> str | None:

@@ -86,12 +86,16 @@ def lowered(transform: Any) -> Lowered:
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
             " or ToImage()"
         )
-    chain = Chain(_LOWERED, _timm_rules)
+    chain = new_chain()
     if not chain.knows(transform) and (seen := seen_views(transform)) is not None:
         return _of_views(transform, seen)
     chain.add(transform)
     made = chain.finish()
     return Lowered([made], chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb)
+
+
+def new_chain() -> Chain:
+    return Chain(_LOWERED, _timm_rules)
 
 
 def _of_views(transform: Any, seen: Seen) -> Lowered:
@@ -100,7 +104,7 @@ def _of_views(transform: Any, seen: Seen) -> Lowered:
     def chain_of(line: list[Picture]) -> Chain:
         key = tuple(id(picture.step) for picture in line)
         if key not in chains_by_steps:
-            made = chains_by_steps[key] = Chain(_LOWERED, _timm_rules)
+            made = chains_by_steps[key] = new_chain()
             for picture in line:
                 made.add(picture.step)
         return chains_by_steps[key]

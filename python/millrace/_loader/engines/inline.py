@@ -22,7 +22,9 @@ from ..._tools.history.draws import watch_of
 from ..engine import Counting, Delivered, Setup, add_errors, empty_counters
 from ..states import put_dataset_back, put_fetcher_back
 from .backfill import Backfill, Positions
+from .epoch_keys import Marked, recorded_rows
 from .fetchers import Sink, make_fetcher
+from .prefix import Prefixed
 
 
 class InlineEngine(Counting):
@@ -34,6 +36,7 @@ class InlineEngine(Counting):
     def __init__(self, setup: Setup) -> None:
         loader, progress, saved = setup.loader, setup.progress, setup.progress.saved
         self.workers: list[Any] = []
+        self._progress = progress
         self._profiler, self.counters = setup.record.profiler, empty_counters()
         dataset = setup.dataset
         if isinstance(dataset, (IterDataPipe, MapDataPipe)):
@@ -45,6 +48,11 @@ class InlineEngine(Counting):
         self._kind, self._batched = loader._dataset_kind, loader._auto_collation
         self._least = loader.batch_size if loader.drop_last else 1
         self._sink = None if setup.on_error == "raise" else Sink()
+        self._repeats, self._prefixed = None, None
+        if setup.prefix is not None:
+            self._repeats = setup.prefix.repeats()
+            dataset = setup.prefix.standing(setup).in_place_of(dataset)
+            self._prefixed = dataset if isinstance(dataset, Prefixed) else None
         arguments = self._kind, dataset, self._batched
         if self._sink is None:
             collate = collating(loader.collate_fn)
@@ -70,9 +78,11 @@ class InlineEngine(Counting):
 
     def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
         """An iterator without workers has one epoch."""
+        if self._repeats is not None:
+            self._repeats.restart(self._progress.indices_before())
 
     def submit(self, index: Any) -> None:
-        self._lists.append(index)
+        self._lists.append(index if self._repeats is None else self._repeats.of(index))
 
     def end_epoch(self) -> None:
         self._positions = Positions(self._lists)
@@ -108,7 +118,7 @@ class InlineEngine(Counting):
                 watch.tasks += 1
         if not self._streams:
             self.counters["samples"] += operator.length_hint(index, 1) if self._batched else 1
-            return Delivered(batch, None, -1, None, None, None, draws)
+            return Delivered(batch, None, -1, None, None, index if type(index) is Marked else None, draws)
         self.counters["samples"] += leading_length(batch)
         return Delivered(batch, rows=getattr(self.fetcher, "names", None), draws=draws)
 
@@ -141,7 +151,7 @@ class InlineEngine(Counting):
                 self.counters["samples"] += count
                 if self._watch is not None:
                     draws = self._watch.after(draws)
-                return Delivered(batch, rows=rows, draws=draws)
+                return Delivered(batch, rows=recorded_rows(rows), draws=draws)
 
     def _fetched(self, index: Any) -> Any:
         fetcher, pictures, mine = self.fetcher, self._pictures, this_thread.asker
@@ -155,6 +165,9 @@ class InlineEngine(Counting):
         try:
             stacks.begin()
             try:
+                if self._prefixed is not None:
+                    with self._prefixed.guarded():
+                        return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
                 return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
             finally:
                 stacks.end()

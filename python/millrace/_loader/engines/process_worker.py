@@ -37,6 +37,7 @@ from ..._tools.history.stacks import write_stacks_to
 from . import channel
 from .channel import MESSAGE, Descriptor, Parcel, RingHandle, pack_value, write_pickle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error
+from .prefix import Standing
 
 _GRACE_MS = 2000  # to end by itself when the parent has ended
 _PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on
@@ -80,6 +81,7 @@ class WorkerSetup:
     turns: int = -1  # a slot of the ring, where tasks' turns are
     # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
     board: tuple[int, int, int] = (-1, 0, 0)
+    prefix: Standing | None = None  # in the dataset's place
 
 
 def run_worker(parcel: Parcel) -> None:
@@ -228,10 +230,12 @@ class _Worker:
             self._failure = self._wrapped()
 
     def _new_fetcher(self) -> Any:
-        setup = self._setup
+        setup, dataset = self._setup, self._dataset
+        if setup.prefix is not None:
+            dataset = setup.prefix.in_place_of(dataset)
         return make_fetcher(
             setup.dataset_kind,
-            self._dataset,
+            dataset,
             setup.auto_collation,
             setup.collate_fn,
             setup.drop_last,
@@ -241,6 +245,8 @@ class _Worker:
 
     def _resume(self, shared_seed: int | None) -> None:
         self._ended = False
+        if self._setup.prefix is not None:
+            self._setup.prefix.next_epoch()
         self._reseed_pipe(shared_seed)
         # else worker_init_fn failed, and its error stands
         if self._fetcher is not None or self._failure is None:

@@ -12,11 +12,7 @@ them. So a batch depends on no other, and resumed or replayed ones are the same.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
-import random
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +24,7 @@ from ..._common.torch_private import default_collate
 from ..._profiling.stages import COLLATE, during
 from .mixing import Mixed, traced
 from .native import Targets
+from .seeding import generators_seeded
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views
@@ -69,12 +66,12 @@ class PythonCollate:
         """With generators of its own, seeded from `place`: the loader's seed, the epoch, the step, the
         rank.
         """
-        with _generators_seeded(place, self._torch_alone):
+        with generators_seeded(place, self._torch_alone):
             return self(batch)
 
     def traced(self, labels: torch.Tensor, shape: tuple[int, ...], *place: int) -> Mixed:
         """What seeded() will do to a batch of `labels` whose pictures have `shape`: see engines/mixing.py."""
-        with _generators_seeded(place, self._torch_alone):
+        with generators_seeded(place, self._torch_alone):
             return traced(self, labels, shape)
 
     def _samples(self, pictures: Any, labels: torch.Tensor) -> list[tuple[Any, Any]]:
@@ -121,35 +118,3 @@ def draws_from_torch_alone(function: Any) -> bool:
     parts = [getattr(function, name, None) for name in (*_PARTS, "_labels_getter")]
     homes = {str(getattr(part, "__module__", "")).partition(".")[0] for part in parts}
     return homes == {"torchvision"} and not torch.nn.modules.module._has_any_global_hook()
-
-
-@contextlib.contextmanager
-def _generators_seeded(place: tuple[int, ...], torch_alone: bool) -> Iterator[None]:
-    """torch's CPU generator, random's and numpy's, or `torch_alone`: seeded from `place` inside, and where
-    they were afterwards.
-    """
-    digest = hashlib.blake2b(repr(place).encode(), digest_size=16).digest()
-    torchs = torch.get_rng_state()
-    # torch.manual_seed would reach for the devices' as well
-    torch.default_generator.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
-    try:
-        if torch_alone:
-            yield
-        else:
-            with _others_seeded(digest):
-                yield
-    finally:
-        torch.set_rng_state(torchs)
-
-
-@contextlib.contextmanager
-def _others_seeded(digest: bytes) -> Iterator[None]:
-    pythons, numpys = random.getstate(), np.random.get_state(legacy=False)
-    random.seed(int.from_bytes(digest[:8], "little") >> 1)
-    if numpys["bit_generator"] == "MT19937":
-        np.random.seed(np.frombuffer(digest, np.uint32))
-    try:
-        yield
-    finally:
-        random.setstate(pythons)
-        np.random.set_state(numpys)

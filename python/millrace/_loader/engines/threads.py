@@ -131,6 +131,7 @@ class _Thread(threading.Thread):
         self.doing: Any = None  # (task, index list, time.monotonic() when it began)
         self._begin = progress.positions.state_of(worker), progress.between_epochs
         self._where = f"in DataLoader worker thread {self._number}"
+        self._prefix = None if setup.prefix is None else setup.prefix.standing(setup, seeds=False)
         self.clock = _core.StageClock()
         self._pictures = PictureCounts() if loader.pictures == "lazy" else None
 
@@ -161,6 +162,8 @@ class _Thread(threading.Thread):
         while (task := self._next_task(stacks)) is not None and not self._stopping:
             if task is _RESUME:
                 ended = False
+                if self._prefix is not None:
+                    self._prefix.next_epoch()
                 if begun:
                     fetcher, failure = self._fetcher(sink)
                 state = None if failure is not None else self._state(fetcher)
@@ -217,11 +220,14 @@ class _Thread(threading.Thread):
         """(fetcher, None), or (None, the error of the dataset's __iter__), which is reported in place of
         batches.
         """
+        dataset = self._dataset
         try:
+            if self._prefix is not None:
+                dataset = self._prefix.in_place_of(dataset)
             fetcher = begin_at(
                 *self._begin,
                 self._dataset,
-                lambda: make_fetcher(self._kind, self._dataset, *self._how, sink, self._on_error),
+                lambda: make_fetcher(self._kind, dataset, *self._how, sink, self._on_error),
             )
         except BaseException:
             return None, wrapped_error(self._where)

@@ -25,6 +25,7 @@ from ..._profiling.stages import note_ready
 from ...errors import CorruptDataError
 from ..engine import Counting, Delivered, NeedsIndex, Setup, add_errors, empty_counters
 from .backfill import Backfill, Positions
+from .epoch_keys import Marked, recorded_rows
 
 WAIT, END = object(), object()
 
@@ -135,6 +136,8 @@ class WorkerEngine(Counting):
         self._needs_index = 0  # workers whose parts have ended, for each of which another list goes out
         self._epochs = 0
         self._drains = setup.on_error == "skip"
+        self._repeats = None if setup.prefix is None else setup.prefix.repeats()
+        self._marked: dict[int, Any] = {}  # lists with indices that came before, by task
 
     @property
     def outstanding(self) -> int:
@@ -153,13 +156,20 @@ class WorkerEngine(Counting):
         self._schedule.restart(positions.last + 1, positions.ended)
         self._lists, self._positions, self._backfill, self._refetched = [], None, None, None
         self._needs_index = 0
+        self._marked.clear()
+        if self._repeats is not None:
+            self._repeats.restart(self._progress.indices_before())
         self._progress.starts(shared_seed if self._epochs else None)
         self._epochs += 1
 
     def submit(self, index: Any) -> None:
+        if self._repeats is not None:
+            index = self._repeats.of(index)
         if self._drains:
             self._lists.append(index)
         elif (assigned := self._schedule.assign()) is not None:
+            if type(index) is Marked:
+                self._marked[assigned[0]] = index
             self._held.append((*assigned, index))
             self._pump()
 
@@ -256,11 +266,12 @@ class WorkerEngine(Counting):
             return Delivered(None, error=error, number=backfill.number, worker=backfill.worker)
         if count == 0 or (count < self._least and not isinstance(answer.batch, ExceptionWrapper)):
             return None
-        return self._delivered(answer, backfill.number, backfill.worker, rows)
+        return self._delivered(answer, backfill.number, backfill.worker, recorded_rows(rows))
 
     def _delivered(self, answer: Answer, task: int, worker: int, rows: Any = None) -> Delivered:
         if self._positions is None:
             add_errors(self.counters, answer.errors)
+            rows = self._marked.pop(task, None)
         self.counters["samples"] += answer.samples
         delivered = Delivered(answer.batch, None, task, worker, answer.state, rows, answer.draws)
         if isinstance(answer.batch, ExceptionWrapper):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +14,16 @@ from ... import _core
 from ..._common.lowering.as_shipped import check_device
 from ..._common.lowering.recognising import NotLowered, holder_name
 from ..._common.lowering.rows import RowSet
+from ..._common.states import is_stateful
 from ..._common.torch_private import _DatasetKind, default_collate
 from ...datasets.batches import BatchDataset
 from ...samplers import BatchSampler, RandomSampler, native
 from ...samplers.global_order import GlobalOrderSampler
 from ...samplers.resumable import inner_sampler
 from ..arguments import recognise_worker_init
-from ..engine import EngineSpec
+from ..engine import EngineSpec, PythonSpec
 from ..engines.native import Files, ImageSpec
+from ..engines.python import PYTHON
 from ..engines.python_collate import PythonCollate, with_targets
 from ..engines.rows import RowsSpec
 from .batches import BatchSource, batch_spec, recognise_batch_collate, recognise_batches
@@ -30,6 +32,8 @@ from .in_memory import ROWS, lies_in_memory, recognise_rows
 from .recognisers import (
     IS_PYTHON,
     PICTURES,
+    chains_of,
+    counted,
     is_fast_collate,
     joins_pictures,
     recognise_any_collate,
@@ -37,12 +41,13 @@ from .recognisers import (
     recognise_collate,
     recognise_source,
 )
-from .source import Source, grey_chains
+from .source import Source
 from .streams import Stream, recognise_stream
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered
     from ..engines.stream import StreamSpec
+    from .prefix import KnownPart
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,14 @@ class Plan:
 
     stages: tuple[Stage, ...]
     spec: EngineSpec | None
+    known_part: KnownPart | None = None
+    """What the engine makes of each sample of such a loader."""
     decode_refusal: str | None = None
     """Why pictures are not decoded on the device, "" when they are; None: that was not asked for."""
+
+    def python_spec(self, engine: str) -> PythonSpec:
+        """Of the engine that runs Python, by its name, where `spec` is None."""
+        return PYTHON[engine] if self.known_part is None else self.known_part.spec(PYTHON[engine])
 
     def __str__(self) -> str:
         lines = list(map(str, self.stages))
@@ -135,7 +146,8 @@ def make_plan(loader: Any, explained: bool = True) -> Plan:
     plan = _plan_on_the_cpu(loader, explained)
     if loader.decode == "cpu" or loader._millrace_device is None:
         return plan
-    return Plan(plan.stages, *decoded_on_device(loader, plan.spec))
+    spec, refusal = decoded_on_device(loader, plan.spec)
+    return replace(plan, spec=spec, decode_refusal=refusal)
 
 
 def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
@@ -184,7 +196,31 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
                 collate, arrangement = None, tuple
             options = data.index_maps, collate, data.on_error, arrangement
             spec = ImageSpec(files, tuple(pipelines), made.views, *options)
+    elif isinstance(data, Source) and stages.refusing() == ["transform"]:
+        return _partial_plan(loader, stages, data)
     return Plan(stages.finish(), spec)
+
+
+def _partial_plan(loader: Any, stages: _Stages, source: Source) -> Plan:
+    """Where nothing but a part of the transform has no native form. Actors, and datasets that say where they
+    stand, run all of it in Python.
+    """
+    from .prefix import known_part  # most loaders have no use for it
+
+    lines = stages.finish()
+    if loader.remote is not None or is_stateful(loader.dataset):
+        return Plan(lines, None)
+    try:
+        part = known_part(source)
+    except Exception:  # NotLowered, or what _Stages.ask() calls not understood
+        return Plan(lines, None)
+    known = (
+        Stage("dataset", True, f"{part.counted()}, read and decoded where samples are made"),
+        Stage("transform", True, ", ".join(part.names)),
+        Stage("transform", False, part.words_of_the_rest()),
+    )
+    others = (stage for stage in lines if stage.name not in ("dataset", "transform"))
+    return Plan((*known, *others), None, part)
 
 
 def _kind(dataset: Any) -> str:
@@ -302,29 +338,18 @@ def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]
     from ..._common.lowering.transforms import lowered  # loaders of rows do without its many modules
 
     made = lowered(source.transform)
-    if not isinstance(source, Source):
-        if made.views is not None:
-            raise NotLowered("streams have no native form for several views of a picture; index the shards")
-        if made.row_type is np.ndarray:
-            raise NotLowered("streams make tensors, and ToNumpy arrays; use MaybePILToTensor")
-        return made, made.chains, made.names
-    if source.any_mode and not made.begins_with_rgb:
-        raise NotLowered(
-            f"{source.name} leaves pictures in the modes of their files; begin the transform with"
-            " torchvision.transforms.v2.RGB()"
-        )
-    if source.grey:
-        return made, grey_chains(made), made.names
-    if source.exif:
-        turned = [[{"op": "exif_transpose"}, *chain] for chain in made.chains]
-        return made, turned, ["EXIF orientation", *made.names]
+    if isinstance(source, Source):
+        return (made, *chains_of(source, made))
+    if made.views is not None:
+        raise NotLowered("streams have no native form for several views of a picture; index the shards")
+    if made.row_type is np.ndarray:
+        raise NotLowered("streams make tensors, and ToNumpy arrays; use MaybePILToTensor")
     return made, made.chains, made.names
 
 
 def _files(source: Source) -> tuple[str, Files]:
     files = source.make_files()
-    kept = "pictures in memory" if isinstance(files.files, _core.PixelFiles) else "files"
-    return f"{source.name} of {len(files.files)} {kept}", files
+    return counted(source, files), files
 
 
 def _sampler(loader: Any) -> tuple[str, None]:

@@ -20,19 +20,21 @@ import torch
 from torch.utils.data import ConcatDataset, Subset
 
 from ... import _core
-from ..._common.lowering.as_shipped import check_collation, is_default_collate
+from ..._common.lowering.as_shipped import check_collation
 from ..._common.lowering.recognising import NotLowered, holder_name, loaded
 from ..._common.lowering.same_code import called
 from ..._common.torch_private import collate
+from ...collate import is_default_collate
 from ...datasets import ImageFolder
 from ..engines.native import Files, Targets
 from ..engines.python_collate import PythonCollate
 from .joined import recognise_joined
 from .path_lists import recognise_timm, recognise_torchvision
 from .pixel_arrays import recogniser_of_arrays
-from .source import Source
+from .source import Source, grey_chains
 
 if TYPE_CHECKING:
+    from ..._common.lowering.transforms import Lowered
     from ..._common.lowering.views import Views
 
 # What docs/native.md says of it (scripts/native_table.py).
@@ -168,6 +170,29 @@ def _folder_files(root: ImageFolder) -> Files:
         return Files(files, labels, paths)
     targets = Targets([(root.targets, root.target_transform)])
     return Files(files, np.arange(len(files)), paths, targets)
+
+
+def counted(source: Source, files: Files) -> str:
+    """What explain() says of a source and its `files`."""
+    kept = "pictures in memory" if isinstance(files.files, _core.PixelFiles) else "files"
+    return f"{source.name} of {len(files.files)} {kept}"
+
+
+def chains_of(source: Source, made: Lowered) -> tuple[list[list[dict[str, Any]]], list[str]]:
+    """`made`, as the engine takes each of its views of the source's pictures, and the names of what is in
+    it.
+    """
+    if source.any_mode and not made.begins_with_rgb:
+        raise NotLowered(
+            f"{source.name} leaves pictures in the modes of their files; begin the transform with"
+            " torchvision.transforms.v2.RGB()"
+        )
+    if source.grey:
+        return grey_chains(made), made.names
+    if source.exif:
+        turned = [[{"op": "exif_transpose"}, *chain] for chain in made.chains]
+        return turned, ["EXIF orientation", *made.names]
+    return made.chains, made.names
 
 
 # ---------------------------------------------------------------- collate functions

@@ -182,42 +182,6 @@ class BatchesMaker(PlainMaker):
         self._maker.close()
 
 
-class EpochKeys:
-    """From submitted index lists to the keys of their samples, as src/loader/epoch_keys.h has it. One thread.
-    Memory: 4 bytes per sample of the dataset, from the first list on.
-    """
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-        self._seen = np.zeros(0, np.uint32)
-
-    def restart(self) -> None:
-        self._seen = np.zeros(0, np.uint32)
-
-    def of(self, indices: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """(rows, occurrences) of Work. Rows that do not exist are errors of who makes the batch.
-        TypeError for what is no list of ints.
-        """
-        rows = np.asarray(indices)
-        if rows.size and (rows.dtype.kind not in "iu" or rows.ndim != 1):
-            raise TypeError(f"an index list is a list of ints, got {indices!r}")
-        rows = rows.astype(np.int64).reshape(-1)
-        rows = np.where(rows < 0, rows + self._length, rows)
-        if not self._seen.size:
-            self._seen = np.zeros(self._length, np.uint32)
-        counts, seen = np.zeros(len(rows), np.uint32), self._seen
-        known = np.flatnonzero((rows >= 0) & (rows < self._length))
-        some = rows[known]
-        if len(np.unique(some)) == len(some):
-            counts[known] = seen[some]
-            seen[some] += 1
-        else:
-            for at, row in zip(known.tolist(), some.tolist()):
-                counts[at] = seen[row]
-                seen[row] += 1
-        return rows, counts if counts.any() else None
-
-
 class RowsAlone:
     """As EpochKeys, where batches depend on their rows alone: these are as the spec has made them."""
 

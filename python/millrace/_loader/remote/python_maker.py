@@ -8,16 +8,15 @@ the process's, so this runs in processes that do nothing else.
 from __future__ import annotations
 
 import hashlib
-import random
 from typing import Any
 
-import numpy
 import torch
 
 from ..._common.torch_private import _DatasetKind, _utils
 from ..._pictures.asking import everywhere
 from ..._pictures.counts import PictureCounts
 from ..engines.fetchers import Sink, make_fetcher
+from ..engines.seeding import seed_all
 from .maker import PlainMaker, Work, common_facts, name_of
 
 
@@ -97,10 +96,3 @@ class _SeededLists(_Seeded):
         if len(indices):
             self._seed()
         return self.dataset.__getitems__(indices)
-
-
-def seed_all(seed: int) -> None:
-    """Of 64 bits."""
-    random.seed(seed)
-    torch.default_generator.manual_seed(seed)
-    numpy.random.seed((seed & 0xFFFFFFFF, seed >> 32))

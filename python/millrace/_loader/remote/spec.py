@@ -9,11 +9,12 @@ from typing import Any
 from ..._common.torch_private import _DatasetKind
 from ..engine import EngineSpec
 from ..engines.batches import BatchSpec
+from ..engines.epoch_keys import EpochKeys
 from ..engines.native import ImageSpec, NativeSpec
 from ..engines.rows import RowsSpec
 from ..states import is_stateful
 from .core import RemoteCore
-from .maker import AnyKeys, EpochKeys, RowsAlone, maker_of
+from .maker import AnyKeys, RowsAlone, maker_of
 from .near import NearMaker
 from .pool import Pool, pool_of
 

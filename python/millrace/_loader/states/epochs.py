@@ -246,6 +246,7 @@ class Written:
         self.epoch: int = 0
         self.left_out: Callable[[], int] = int  # samples that on_error="skip" left out of this iterator
         self.as_arrays = False  # set by native iterators
+        self.is_keyed = False  # whether samples draw from their keys alone, in Python, too
         self.finished = False
         persistent: bool = loader.persistent_workers and self.workers > 0
         # of the run whose state was loaded, whose draws go on; None: there is none

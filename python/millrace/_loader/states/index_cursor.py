@@ -11,8 +11,9 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import BatchSampler
 
@@ -33,6 +34,7 @@ from ...samplers import BatchSampler as OurBatchSampler
 from ...samplers import native
 from ...samplers.resumable import given_before, inner_sampler, is_known
 from ...samplers.shuffle_buffer import ShuffledSampler
+from .equal_steps import Steps
 from .saved import CursorStart
 from .users_objects import DRAWS_ANEW, DRAWS_NOTHING, Lists, users_lists
 
@@ -43,16 +45,6 @@ _Position = tuple[int, int, Any]
 """Behind an index list that was drawn: lists, samples, and what `states_of` makes the samplers' states of, or
 None. A plain tuple, as each list has one.
 """
-
-
-class Steps(NamedTuple):
-    """How many lists this rank has, how many all ranks take, and which come again where it has fewer: its
-    first ones, or its last.
-    """
-
-    own: int
-    agreed: int
-    repeats_first: bool
 
 
 class IndexCursor:
@@ -140,6 +132,9 @@ class IndexCursor:
             return self._waiting.pop(0)
         steps, (number, samples, note) = self._steps, self._last
         if steps is not None and number >= steps.agreed:
+            # One more is drawn and dropped: a generator stands where it stands in a run that is resumed here.
+            lists, self._lists = self._lists, iter(())
+            next(lists, None)
             return _END
         item = next(self._lists, _END)
         if steps is not None:
@@ -154,7 +149,7 @@ class IndexCursor:
     def _counted(self, steps: Steps, number: int, item: Any) -> Any:
         """`item`, or what comes again when there is no more, until all ranks have as many."""
         if item is _END:
-            return self._again[(number - steps.own) % len(self._again)] if self._again else _END
+            return steps.again(number, self._again) if self._again else _END
         if not steps.repeats_first:
             self._again = [item]
         elif number < steps.agreed - steps.own:
@@ -282,7 +277,14 @@ class IndexCursor:
         state = self._start.iterator_state
         if self._known is None or state is None:
             return self._dropped
-        return given_before(inner_sampler(self._known), state.get("sampler", state), self._start.samples)
+        start = self._start
+        again = self._steps.given_again(start.lists, start.again) if self._steps is not None else []
+        count = start.samples - sum(map(len, again))
+        given = given_before(inner_sampler(self._known), state.get("sampler", state), count)
+        if start.again:  # what may come again came once at least, whatever else the sampler gives twice
+            first = [given] if given is not None else start.again
+            given = np.concatenate([np.asarray(item, dtype=np.int64) for item in (*first, *again)])
+        return given
 
     # ---------------------------------------------------------------- the first draw
 

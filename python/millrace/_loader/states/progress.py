@@ -27,7 +27,8 @@ from ..._common.states import (
 )
 from ...errors import UnavailableError
 from .epochs import Written, _nothing, notify_workers
-from .index_cursor import IndexCursor, Steps
+from .equal_steps import Steps
+from .index_cursor import IndexCursor
 from .saved import CursorStart, SavedState
 from .users_objects import EarlyDraws, dataset_parts
 
@@ -117,7 +118,7 @@ class Progress(Written):
             iterator._shared_seed = self._shared_seed
         self._base_seed, self._shared_seed = iterator._base_seed, iterator._shared_seed
         # ranks that read different samples draw differently in Python
-        if self._part is not None and not self.as_arrays:
+        if self._part is not None and not self.as_arrays and not self.is_keyed:
             iterator._base_seed += self._part.rank * max(1, self.workers)
         self._iterator_seed, self._dataset = iterator._base_seed, iterator._dataset
         self.iterator = weakref.ref(iterator)

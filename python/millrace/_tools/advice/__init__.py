@@ -7,14 +7,14 @@ is asked about.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from .model import Costs, measured, throughput
+from .model import measured
 from .suggestions import RULES, Facts, Suggestion, Suggestions, persistent
 
-__all__ = ["Advice", "Costs", "Facts", "Suggestion", "advice_of", "advise", "facts_of", "throughput"]
+__all__ = ["Advice", "Facts", "Suggestion", "advise", "facts_of"]
 
 _SMALL_LOSS = 0.05
 
@@ -31,11 +31,11 @@ class Advice(list[Suggestion]):
     def __init__(
         self,
         line: str,
-        samples_per_second: float,
-        lost: float,
-        suggestions: list[Suggestion] | None = None,
+        samples_per_second: float = 0.0,
+        lost: float = 0.0,
+        suggestions: Iterable[Suggestion] = (),
     ) -> None:
-        super().__init__(suggestions or [])
+        super().__init__(suggestions)
         self.line, self.samples_per_second, self.lost = line, samples_per_second, lost
 
     def __str__(self) -> str:
@@ -49,10 +49,10 @@ class Advice(list[Suggestion]):
 def advise(profile: Mapping[str, Any] | None, facts: Facts = Facts()) -> Advice:
     """Advice from a profile (DataLoader.profile(steps=True), or a stored one)."""
     if profile is None:
-        return Advice("nothing is known: MILLRACE_PROFILE=0 keeps no profile", 0.0, 0.0)
+        return Advice("nothing is known: MILLRACE_PROFILE=0 keeps no profile")
     found = measured(profile)
     if found is None:
-        return Advice("nothing is known: iterate over a few batches first", 0.0, 0.0)
+        return Advice("nothing is known: iterate over a few batches first")
     costs, rate, per_batch = found
     wall = profile["wall_seconds"] - profile["blame"].get("start", 0.0)
     lost = max(0.0, 1 - profile["consumer"]["step"] / wall) if wall > 0 else 0.0
@@ -67,12 +67,8 @@ def advise(profile: Mapping[str, Any] | None, facts: Facts = Facts()) -> Advice:
 
 def _line(profile: Mapping[str, Any], lost: float, suggestions: list[Suggestion]) -> str:
     if lost <= _SMALL_LOSS:
-        line = f"the loop is the bottleneck ({1 - lost:.0%} of the time): nothing to gain here"
-        return (
-            line
-            if not suggestions
-            else f"{line}, but {suggestions[0].what} (+{suggestions[0].gain:.2g}x per epoch)"
-        )
+        but = f", but {suggestions[0].what} (+{suggestions[0].gain:.2g}x per epoch)" if suggestions else ""
+        return f"the loop is the bottleneck ({1 - lost:.0%} of the time): nothing to gain here{but}"
     stage = profile["bottleneck"]
     times = profile["stages"]
     total = sum(time["wall"] for time in times.values())
@@ -140,7 +136,3 @@ def _whole_pictures(pictures: Mapping[str, Any] | None) -> str:
         return ""
     call = max(calls, key=calls.get)
     return call if 2 * calls[call] >= pictures["decoded_whole"] else ""
-
-
-def advice_of(loader: Any) -> Advice:
-    return advise(loader.profile(steps=True), facts_of(loader))

@@ -122,9 +122,3 @@ def _ready(profile: Mapping[str, Any]) -> float:
     """Batches made and not handed out: while it runs, the workers are ahead of the consumer."""
     ready = [number for number in (profile.get("steps") or {}).get("ready", ())[-8:] if number >= 0]
     return sum(ready) / len(ready) if ready and profile["running"] else 0.0
-
-
-def throughput(profile: Mapping[str, Any]) -> float:
-    """Samples per second after the first batch: what suggestions are compared with."""
-    found = measured(profile)
-    return 0.0 if found is None else found[1] * found[2]

@@ -63,13 +63,8 @@ class Suggestions:
     def __init__(
         self, costs: Costs, rate: float, per_batch: float, profile: Mapping[str, Any], facts: Facts
     ) -> None:
-        self.costs, self.rate, self.per_batch, self.profile, self.facts = (
-            costs,
-            rate,
-            per_batch,
-            profile,
-            facts,
-        )
+        self.costs, self.rate, self.per_batch = costs, rate, per_batch
+        self.profile, self.facts = profile, facts
         self.settings = profile["settings"]
         self.blame = {name: seconds for name, seconds in profile["blame"].items() if name != "start"}
         self.found: list[Suggestion] = []
@@ -81,8 +76,8 @@ class Suggestions:
 
     def of_work(self, *stages: str) -> float:
         """Of the time that making batches takes."""
-        total = sum(times["wall"] for times in self.profile["stages"].values())
-        return sum(self.profile["stages"][stage]["wall"] for stage in stages) / total if total > 0 else 0.0
+        times = {stage: times["wall"] for stage, times in self.profile["stages"].items()}
+        return sum(times[stage] for stage in stages) / sum(times.values()) if any(times.values()) else 0.0
 
     def without(self, share: float) -> Costs:
         """With this share of the work gone."""
@@ -103,13 +98,10 @@ def _workers(to: Suggestions) -> None:
     """More workers, or the first ones: as many as the loop or the CPUs can use."""
     now, facts = to.costs, to.facts
     if now.workers == 0:
-        stages = to.profile["stages"]
-        cpu = (
-            sum(times["cpu"] for times in stages.values())
-            / max(1e-9, sum(times["wall"] for times in stages.values()))
-            * now.make
-        )
-        now = replace(now, work=now.make, cpu=cpu, make=0.0, handover=max(now.handover, _ANSWER_S))
+        stages = to.profile["stages"].values()
+        computes = sum(times["cpu"] for times in stages) / max(1e-9, sum(times["wall"] for times in stages))
+        answer = max(now.handover, _ANSWER_S)
+        now = replace(now, work=now.make, cpu=computes * now.make, make=0.0, handover=answer)
     if now.work <= 0:
         return
     ceiling = min(1 / max(now.consumer, 1e-9), now.of_cpus)
@@ -125,12 +117,8 @@ def _workers(to: Suggestions) -> None:
     wanted = min(most, math.ceil(_SPARE * ceiling * now.work / now.efficiency - 0.02))
     if wanted <= to.costs.workers:
         return
-    more = wanted - to.costs.workers
-    what = (
-        f"{more} more worker{'s' * (more > 1)}"
-        if to.costs.workers
-        else f"{wanted} worker{'s' * (wanted > 1)}"
-    )
+    count = wanted - to.costs.workers
+    what = f"{count} {'more ' * (to.costs.workers > 0)}worker{'s' * (count > 1)}"
     why = (
         "each worker of an iterable dataset must read a part of its own: see get_worker_info()"
         if facts.iterable
@@ -201,60 +189,56 @@ def _sampler(to: Suggestions) -> None:
     to.add("a faster sampler", code, replace(to.costs, draw=0.0).rate, why, sampler=None)
 
 
-def _device(to: Suggestions) -> None:
-    if to.share("copy") < 0.1 or to.settings.get("device"):
-        return
-    rate = replace(to.costs, copy=0.0).rate
-    to.add(
-        "copies beside the loop",
-        'device="cuda", pin_memory=False',
-        rate,
-        "batches are copied while the loop computes",
-        True,
-    )
-
-
-def _native(to: Suggestions) -> None:
-    if to.profile["native"] or not to.facts.python:
-        return
-    share = 1 - to.of_work("fetch")
-    why = "; ".join(to.facts.python[:3])
-    to.add(
-        "the native pipeline", "print(loader.explain())  # what to change", to.without(share).rate, why, True
-    )
-
-
-def _gpu(to: Suggestions) -> None:
-    if to.facts.gpu and to.settings.get("decode") == "cpu" and to.share("decode", "transform") > 0.2:
-        rate = to.without(to.of_work("decode", "transform")).rate
-        to.add(
+def _spared(to: Suggestions) -> None:
+    """Work that need not be done by the loop and its workers, foretold as if it then cost nothing."""
+    facts, share, of_work, without = to.facts, to.share, to.of_work, to.without
+    pixels = share("decode", "transform") > 0.2
+    for holds, what, code, costs, why in (
+        (
+            share("copy") >= 0.1 and not to.settings.get("device"),
+            "copies beside the loop",
+            'device="cuda", pin_memory=False',
+            replace(to.costs, copy=0.0),
+            "batches are copied while the loop computes",
+        ),
+        (
+            facts.python and not to.profile["native"],
+            "the native pipeline",
+            "print(loader.explain())  # what to change",
+            without(1 - of_work("fetch")),
+            "; ".join(facts.python[:3]),
+        ),
+        (
+            facts.gpu and to.settings.get("decode") == "cpu" and pixels,
             "GPU decode",
             'device="cuda", decode="auto"',
-            rate,
+            without(of_work("decode", "transform")),
             "nvJPEG takes the share that keeps both sides busy",
-            True,
-        )
-
-
-def _pack(to: Suggestions) -> None:
-    if to.facts.files and to.share("fetch", "decode") > 0.2:
-        rate = to.without(to.of_work("fetch") + 0.2 * to.of_work("decode")).rate
-        why = "shards are read in long stretches, and decoded in segments that a crop needs"
-        to.add("`millrace pack`", "millrace pack FOLDER SHARDS", rate, why, True)
-
-
-def _cache(to: Suggestions) -> None:
-    if to.facts.remote and to.share("fetch") > 0.2:
-        rate = to.without(to.of_work("fetch")).rate
-        to.add("a disk cache", 'cache_dir="/path/on/a/local/disk"', rate, "from the second epoch on", True)
-
-
-def _pictures(to: Suggestions) -> None:
-    """A call that looks at pictures before they are cropped or made smaller."""
-    if to.facts.whole_pictures and to.share("decode", "transform") > 0.2:
-        rate = to.without(to.of_work("decode")).rate
-        why = "it makes the pixels of whole pictures; behind the last crop and resize, fewer are left"
-        to.add("pixels looked at later", f"# {to.facts.whole_pictures}", rate, why, True)
+        ),
+        (
+            facts.files and share("fetch", "decode") > 0.2,
+            "`millrace pack`",
+            "millrace pack FOLDER SHARDS",
+            without(of_work("fetch") + 0.2 * of_work("decode")),
+            "shards are read in long stretches, and decoded in segments that a crop needs",
+        ),
+        (
+            facts.remote and share("fetch") > 0.2,
+            "a disk cache",
+            'cache_dir="/path/on/a/local/disk"',
+            without(of_work("fetch")),
+            "from the second epoch on",
+        ),
+        (
+            facts.whole_pictures and pixels,
+            "pixels looked at later",
+            f"# {facts.whole_pictures}",
+            without(of_work("decode")),
+            "it makes the pixels of whole pictures; behind the last crop and resize, fewer are left",
+        ),
+    ):
+        if holds:
+            to.add(what, code, costs.rate, why, True)
 
 
 def _hot(to: Suggestions) -> None:
@@ -262,12 +246,9 @@ def _hot(to: Suggestions) -> None:
     hot = to.profile["hot"]
     if not hot or to.profile["native"]:
         return
-    python = (
-        to.of_work(*_MADE)
-        if hot[0]["stage"] == "collate"
-        else to.of_work("fetch", "decode", "transform", "sample")
-    )
-    share = hot[0]["share"] * python
+    collates = hot[0]["stage"] == "collate"
+    stages = _MADE if collates else [stage for stage in _MADE if stage != "collate"]
+    share = hot[0]["share"] * to.of_work(*stages)
     if share > 0.25:
         why = f"{hot[0]['stage']}: {hot[0]['share']:.0%} of the Python code's time"
         to.add("a faster line of yours", f"# {hot[0]['where']}", to.without(share).rate, why, True)
@@ -304,21 +285,9 @@ def persistent(to: Suggestions) -> None:
             " are those of whole epochs"
         )
         rate = profile["samples"] / (profile["wall_seconds"] - start)
-        to.found.append(
-            Suggestion(
-                "workers that stay",
-                "persistent_workers=True",
-                rate,
-                gain,
-                why,
-                False,
-                {"persistent_workers": True},
-            )
-        )
+        code, arguments = "persistent_workers=True", {"persistent_workers": True}
+        to.found.append(Suggestion("workers that stay", code, rate, gain, why, False, arguments))
 
 
-RULES = (
-    _workers, _processes, _prefetch, _sampler, _device, _native, _gpu, _pack, _cache, _pictures, _hot,
-    _bigger_batches,
-)  # fmt: skip
-"""Those that count while the loop waits."""
+# Those that count while the loop waits.
+RULES = (_workers, _processes, _prefetch, _sampler, _spared, _hot, _bigger_batches)

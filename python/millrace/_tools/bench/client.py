@@ -15,7 +15,6 @@ import torch
 
 from .child import Child
 from .configurations import Configuration, arguments
-from .measure import Task
 from .server import serve
 from .targets import Target
 
@@ -71,8 +70,7 @@ class Client:
             self.alone_because = what
             return
         self.close()
-        tail = self._tail() if what["kind"] == "died" else ""
-        said = what["error"] + (f" ({what['where']})" if what["where"] else "") + tail
+        said = what["error"] + (f" ({what['where']})" if what["where"] else "") + self._last_words(what)
         raise LoadFailed(said if text in said else f"{text}: {said}")
 
     def _begin(self, parent: int, connection: Connection) -> None:
@@ -87,30 +85,20 @@ class Client:
         words = [sys.executable, "-c", _MAIN, str(connection.fileno()), str(parent)]
         os.execv(sys.executable, words)
 
-    def probe(self, seconds: float, limit_s: float) -> dict[str, Any]:
-        return self._ask("probe", (seconds,), limit_s)
-
-    def divides(self, limit_s: float) -> bool:
-        return self._ask("divides", (), limit_s)
-
-    def survey(self, seconds: float) -> dict[str, Any]:
-        return self._ask("survey", (seconds,), 2 * seconds + 10)
-
     def written(self, configuration: Configuration, facts: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """The loader's arguments: the plain values (of an object that is here also the rest), and a line that
         has them all.
         """
-        plain, line = self._ask("written", (configuration, facts), 60.0)
+        plain, line = self.ask("written", 60.0, configuration, facts)
         live = self._target.live
         if not isinstance(live, type) and (hasattr(live, "__getitem__") or hasattr(live, "dataset")):
             plain = arguments(configuration, self._target.load(), facts)
         return plain, line
 
-    def measure(self, configuration: Configuration, task: Task, facts: dict[str, Any]) -> dict[str, Any]:
-        """The record of measure.measure(). Failed where there is none."""
-        return self._ask("measure", (configuration, task, facts), 1.25 * task.limit_s + 2)
-
-    def _ask(self, name: str, arguments: tuple[Any, ...], limit_s: float) -> Any:
+    def ask(self, name: str, limit_s: float, *arguments: Any) -> Any:
+        """What the server's work of that name gives, in a process of its own (see server.py). Failed where
+        that is nothing.
+        """
         if self.server is None or (self._used and self.alone_because):
             self.close()
             self.start()
@@ -123,8 +111,7 @@ class Client:
             self.close()
         if kind == "done":
             return what
-        tail = self._tail() if what["kind"] == "died" else ""
-        raise Failed(what["kind"], what["error"] + tail, what["where"])
+        raise Failed(what["kind"], what["error"] + self._last_words(what), what["where"])
 
     def close(self) -> None:
         """Ends the server and all it started."""
@@ -132,14 +119,15 @@ class Client:
         if server is not None:
             server.end(0 if self.alone_because or server.lost else 1.5)
 
-    def _tail(self) -> str:
-        """What it has printed last."""
+    def _last_words(self, what: dict[str, Any]) -> str:
+        """What a process that died has printed."""
+        if what["kind"] != "died":
+            return ""
         descriptor = self._output.fileno()
         printed = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
         lines = printed.decode("utf-8", "replace").strip().splitlines()
         fatal = [number for number, line in enumerate(lines) if line.startswith("Fatal Python error")]
         if fatal:  # faulthandler's: the innermost call comes first
             lines = lines[fatal[-1] :][: _TAIL_LINES // 2]
-        if not lines:
-            return ""
-        return ": its last words are\n" + "\n".join("  " + line for line in lines[-_TAIL_LINES:])
+        shown = "".join(f"\n  {line}" for line in lines[-_TAIL_LINES:])
+        return f": its last words are{shown}" if shown else ""

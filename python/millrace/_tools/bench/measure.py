@@ -8,6 +8,7 @@ Clocks are monotonic, so a change of the date is not seen.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import time
@@ -25,16 +26,12 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 def tree(pid: int) -> list[int]:
     """`pid` and its living descendants."""
-    found, open_ends = [], [pid]
-    while open_ends:
-        pid = open_ends.pop()
-        found.append(pid)
-        try:
-            for task in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{task}/children") as file:
-                    open_ends += map(int, file.read().split())
-        except OSError:  # it ended meanwhile
-            pass
+    found = [pid]
+    for parent in found:
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            for task in os.listdir(f"/proc/{parent}/task"):
+                with open(f"/proc/{parent}/task/{task}/children") as file:
+                    found += map(int, file.read().split())
     return found
 
 
@@ -44,11 +41,8 @@ def cpu_seconds(pid: int) -> float:
     """
     ticks = 0
     for process in tree(pid):
-        try:
-            with open(f"/proc/{process}/stat") as file:
-                ticks += sum(map(int, file.read().rpartition(")")[2].split()[11:15]))
-        except OSError:
-            pass
+        with contextlib.suppress(OSError), open(f"/proc/{process}/stat") as file:
+            ticks += sum(map(int, file.read().rpartition(")")[2].split()[11:15]))
     return ticks / _TICK
 
 
@@ -71,11 +65,9 @@ def given_back_bytes(pid: int) -> int:
 
 def _field(pid: int, file_name: str, name: str) -> int:
     """Bytes; 0 for a process that is gone."""
-    try:
-        with open(f"/proc/{pid}/{file_name}") as file:
-            return 1024 * next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
-    except OSError:
-        return 0
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/{file_name}") as file:
+        return 1024 * next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
+    return 0
 
 
 _KEPT = 2000  # times of single batches that a record has

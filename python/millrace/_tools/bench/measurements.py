@@ -8,52 +8,31 @@ import statistics
 import time
 from typing import Any, NoReturn, TextIO
 
+from ..texts import bar
 from .client import Client, Failed
 from .configurations import Configuration, Options
 from .measure import Task
 from .survey import SURVEY_S, survey_text
 
-_TOLD_BY_POINTS = ("warm-up", "grid", "around the best", "final")
-_WIDTH = 24
-
 
 class Progress:
-    """`budget`: seconds that all takes, about. Without a stream it says nothing."""
+    """`budget`: seconds that all takes, about. Without a stream it says nothing. `phase`: what the next
+    measurements are for; `best`: so far, in words, "" before there is one.
+    """
 
     def __init__(self, budget: float = 0.0, stream: TextIO | None = None) -> None:
         self._budget, self._stream = budget, stream
         self._bar = stream is not None and stream.isatty()
-        self._start, self._phase, self._best = time.monotonic(), "", ""
+        self.start, self.phase, self.best = time.monotonic(), "", ""
 
-    def begin(self) -> None:
-        """The budget counts from now."""
-        self._start = time.monotonic()
-
-    def phase(self, name: str) -> None:
-        """What the next measurements are for."""
-        self._phase = name
-        if self._bar or name not in _TOLD_BY_POINTS:
-            self._say(name)
-
-    def measuring(self, what: str) -> None:
-        """Before a measurement."""
-        if self._bar:
-            self._say(f"{self._phase}: {what}")
-
-    def measured(self, what: str, rate: float | None, best: str) -> None:
-        """After it: samples/s, None where it failed; the best so far in words, "" before there is one."""
-        self._best = f"; best so far {best}" if best else ""
-        result = "failed" if rate is None else f"{rate:,.0f} samples/s"
-        self._say(f"{self._phase}: {what}: {result}")
-
-    def _say(self, text: str) -> None:
-        if self._stream is None:
+    def say(self, text: str, lasting: bool = True) -> None:
+        """In a terminal a bar, until the next is said; else a line, of what is `lasting`."""
+        if self._stream is None or not (self._bar or lasting):
             return
-        elapsed = time.monotonic() - self._start
-        line = f"[{elapsed:4.0f} s of {self._budget:.0f}] {text}{self._best}\n"
+        elapsed, best = time.monotonic() - self.start, f"; best so far {self.best}" if self.best else ""
+        line = f"[{elapsed:4.0f} s of {self._budget:.0f}] {text}{best}\n"
         if self._bar:
-            done = round(_WIDTH * min(1.0, elapsed / self._budget))
-            line = f"\r[{'#' * done}{'.' * (_WIDTH - done)}] {text}{self._best}\033[K"
+            line = f"\r{bar(elapsed / self._budget)} {text}{best}\033[K"
         print(line, end="", file=self._stream, flush=True)
 
     def close(self) -> None:
@@ -89,21 +68,15 @@ class Measurements:
         self.batch_s = 0.0  # what making a batch takes, about, in one worker
         self._surveyed = False
         self._silent = 0  # measurements that gave no answer: the next have less patience
-        self.begin()
-
-    def begin(self) -> None:
-        """The budget counts from now."""
-        self._start = time.monotonic()
-        self.progress.begin()
 
     def left(self, share: float) -> float:
         """Seconds until this share of the budget is spent."""
-        return share * self.options.budget - (time.monotonic() - self._start)
+        return share * self.options.budget - (time.monotonic() - self.progress.start)
 
     def measure(self, configuration: Configuration, window: float, phase: str, warm: float = 0.0) -> None:
         """For `window` seconds, after `warm`; what comes of it is in `records` or in `failures`."""
         options, name, begun = self.options, str(configuration), time.monotonic()
-        self.progress.measuring(name)
+        self.progress.say(f"{self.progress.phase}: {name}", lasting=False)
         if self.left(1.0) <= 0 and not self.records:
             self.nothing_measured(
                 f"no configuration gave enough batches within the budget of {options.budget:g} s;"
@@ -118,11 +91,11 @@ class Measurements:
         seconds, busy = options.seconds or window, options.step_on == "cpu"
         task = Task(seconds, options.steps, options.step_seconds, busy, limit, warm)
         try:
-            record = self.client.measure(configuration, task, self.facts)
+            record = self.client.ask("measure", 1.25 * limit + 2, configuration, task, self.facts)
         except Failed as failure:
             self.failures[configuration] = described(failure)
             self._silent += failure.kind == "silent"
-            self.progress.measured(name, None, self._best_text())
+            self.progress.say(f"{self.progress.phase}: {name}: failed")
             if failure.kind not in ("silent", "died"):
                 self.survey()
             return
@@ -130,16 +103,19 @@ class Measurements:
         self.overhead = 0.5 * self.overhead + 0.5 * max(0.0, spent - window - warm)
         record.update(configuration=configuration, phase=phase)
         self.records.append(record)
-        self.progress.measured(name, record["rate"], self._best_text())
+        best = next(iter(self.ranking("millrace")), None)
+        self.progress.best = f"{best}: {self.rates()[best]:,.0f} samples/s" if best else ""
+        self.progress.say(f"{self.progress.phase}: {name}: {record['rate']:,.0f} samples/s")
 
     def survey(self) -> None:
         """After a failure, once: whether it is the dataset's. DatasetFails where it is."""
         if self._surveyed:
             return
         self._surveyed = True
-        self.progress.phase("reading samples one by one")
+        self.progress.say("reading samples one by one")
         try:
-            found = self.client.survey(min(SURVEY_S, self.options.budget))
+            seconds = min(SURVEY_S, self.options.budget)
+            found = self.client.ask("survey", 2 * seconds + 10, seconds)
         except Failed as failure:
             self.notes.append(f"reading samples one by one failed, too: {described(failure)}")
             return
@@ -176,11 +152,6 @@ class Measurements:
         rates = self.rates()
         found = [c for c in rates if side in (None, c.side)]
         return sorted(found, key=lambda c: (-rates[c], c.effort()))
-
-    def _best_text(self) -> str:
-        return "".join(
-            f"{best}: {self.rates()[best]:,.0f} samples/s" for best in self.ranking("millrace")[:1]
-        )
 
 
 def spread(values: list[float]) -> float:

@@ -4,6 +4,7 @@ steps.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from ...errors import UnavailableError
 from ..report.scales import amount
 from ..texts import count_text
 from .configurations import KINDS
-from .result import HEAD, BenchResult, Row, cells
+from .result import HEAD, BenchResult, cells
 
 _MOST_STEPS = 1000  # of each side in the chart of waits
 
@@ -41,7 +42,10 @@ def charts(result: BenchResult) -> Iterator[Chart]:
     note = "Each dot is one measurement; the line goes through their medians."
     yield Chart("Throughput over workers", "scatter", "workers", over, note)
     sides = {name: row for name, row in (("millrace", result.best), ("torch", result.torch)) if row}
-    between = {name: _between(row) for name, row in sides.items()}
+    between = {
+        name: [b - a for record in row.records for a, b in itertools.pairwise([0.0, *record["ends"]])]
+        for name, row in sides.items()
+    }
     yield Chart("Time from batch to batch", "histogram", "time", between)
     waits = {name: row.records[-1]["waits"][:_MOST_STEPS] for name, row in sides.items()}
     waited = {name: (list(range(len(times))), times) for name, times in waits.items() if times}
@@ -73,12 +77,11 @@ def write_html(result: BenchResult, path: str) -> None:
         line = pre(f"from millrace import DataLoader\n{result.best_line}")
         page.section("Arguments", line, note="\n".join(result.remarks()))
     for chart in charts(result):
-        if chart.kind == "scatter":
-            drawn = svg.scatter(chart.series, svg.Axis(chart.x), svg.Axis("samples/s"))
-        elif chart.kind == "histogram":
+        if chart.kind == "histogram":
             drawn = svg.histogram(chart.series, svg.Axis(chart.x, "s", log=True))
         else:
-            drawn = svg.scatter(chart.series, svg.Axis(chart.x), svg.Axis("wait", "s"))
+            up = svg.Axis("samples/s") if chart.kind == "scatter" else svg.Axis("wait", "s")
+            drawn = svg.scatter(chart.series, svg.Axis(chart.x), up)
         page.section(chart.title, drawn, note=chart.note)
     failures = "\n".join(f"{configuration}: {why}" for configuration, why in result.failures.items())
     page.section("All configurations", table(map(cells, result.rows), HEAD), note=failures)
@@ -121,9 +124,3 @@ def matplotlib() -> Any:
     import matplotlib.pyplot as pyplot
 
     return pyplot
-
-
-def _between(row: Row) -> list[float]:
-    return [
-        end - begin for record in row.records for begin, end in zip([0.0, *record["ends"]], record["ends"])
-    ]

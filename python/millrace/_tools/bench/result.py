@@ -83,28 +83,25 @@ class BenchResult:
     ) -> None:
         self.name, self.stopped, self.facts = name, stopped, dict(search.facts)
         self.step_seconds, self.step_on, self.budget = options.step_seconds, options.step_on, options.budget
-        configurations = dict.fromkeys(r["configuration"] for r in search.records if r["phase"] != "warm-up")
-        rows = [
-            Row(c, [r for r in search.records if r["configuration"] == c and r["phase"] != "warm-up"])
-            for c in configurations
-        ]
+        counted = [record for record in search.records if record["phase"] != "warm-up"]
+        configurations = dict.fromkeys(record["configuration"] for record in counted)
+        rows = [Row(c, [r for r in counted if r["configuration"] == c]) for c in configurations]
         self.rows = sorted(rows, key=lambda row: -row.rate)
         self.failures = {c: why for c, why in search.failures.items() if c not in configurations}
-        self.best = self._row(search.winner) or self._first_of("millrace")
-        self.torch = self._row(search.torch) or self._first_of("torch")
-        self.runner_up = self._row(search.runner_up)
+        self.best, self.torch, self.runner_up = (
+            next((row for row in self.rows if row.configuration == chosen), None)
+            or next((row for row in self.rows if row.configuration.side == side), None)
+            for chosen, side in ((search.winner, "millrace"), (search.torch, "torch"), (search.runner_up, ""))
+        )
         # Others seem to beat it that were measured once, or for less long.
         self.rows.sort(key=lambda row: row is not self.best)
         self.tied, self.notes = list(search.tied), list(search.notes)
         self.best_arguments, self.best_line = best_arguments or {}, best_line
         if search.records and search.records[-1]["left_out"]:
-            self.notes.append(_left_out(search.records))
-
-    def _first_of(self, side: str) -> Row | None:
-        return next((row for row in self.rows if row.configuration.side == side), None)
-
-    def _row(self, configuration: Configuration | None) -> Row | None:
-        return next((row for row in self.rows if row.configuration == configuration), None)
+            worst = max(search.records, key=lambda record: record["left_out"])
+            errors = "".join(f"\n  index {error['index']}: {error['reason']}" for error in worst["errors"])
+            left_out = f"on_error left out {worst['left_out']:,} samples of one measurement:{errors}"
+            self.notes.append(left_out)
 
     @property
     def rate(self) -> float | None:
@@ -221,12 +218,6 @@ class BenchResult:
             "tied": [str(c) for c in self.tied],
             "notes": self.notes,
         }
-
-
-def _left_out(records: list[dict[str, Any]]) -> str:
-    worst = max(records, key=lambda record: record["left_out"])
-    errors = "".join(f"\n  index {error['index']}: {error['reason']}" for error in worst["errors"])
-    return f"on_error left out {worst['left_out']:,} samples of one measurement:{errors}"
 
 
 def cells(row: Row) -> list[str]:

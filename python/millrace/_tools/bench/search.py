@@ -10,7 +10,9 @@ configurations that do not differ by more than the noise, the one that asks for 
 
 from __future__ import annotations
 
+import itertools
 import statistics
+import time
 from dataclasses import replace
 
 from ..report.scales import amount
@@ -47,9 +49,9 @@ class Search(Measurements):
         self._most_workers: int | None = None
 
     def run(self) -> None:
-        self.progress.phase("loading")
+        self._begin("loading", lasting=True)
         self.client.start()
-        self.begin()
+        self.progress.start = time.monotonic()  # the budget counts from now
         self._probe()
         self._check_speed()
         ours, torchs = self._first_grid()
@@ -62,10 +64,14 @@ class Search(Measurements):
             )
         self._final()
 
+    def _begin(self, phase: str, lasting: bool = False) -> None:
+        self.progress.phase = phase
+        self.progress.say(phase, lasting)
+
     def _probe(self) -> None:
         options = self.options
         try:
-            self.facts = facts = self.client.probe(min(1.0, 0.02 * options.budget), options.budget)
+            self.facts = facts = self.client.ask("probe", options.budget, min(1.0, 0.02 * options.budget))
         except Failed as failure:
             raise NothingMeasured(described(failure)) from None
         if self.client.alone_because:
@@ -92,9 +98,9 @@ class Search(Measurements):
             )
 
     def _check_division(self) -> None:
-        self.progress.phase("do workers share the stream")
+        self._begin("do workers share the stream", lasting=True)
         try:
-            divides = self.client.divides(max(5.0, 0.1 * self.options.budget))
+            divides = self.client.ask("divides", max(5.0, 0.1 * self.options.budget))
         except Failed:  # whatever it is, the measurements will meet it
             return
         if not divides:
@@ -127,20 +133,26 @@ class Search(Measurements):
             for number in workers
             if number or method in inline
         ]
-        torchs = [Configuration("torch", "process", number, prefetch, pin) for number in workers]
-        if options.with_torch and facts["on_error"] != "raise":
-            self.notes.append(f"torch's loader has no on_error={facts['on_error']!r}, so it is not measured")
-        if not options.with_torch or facts["on_error"] != "raise":
+        torchs = [
+            Configuration("torch", "process", number, prefetch, pin)
+            for number in workers
+            if options.with_torch
+        ]
+        if facts["on_error"] != "raise":
+            if options.with_torch:
+                text = f"torch's loader has no on_error={facts['on_error']!r}, so it is not measured"
+                self.notes.append(text)
             torchs = []
         # The likely best first: it is the yardstick, and what there is when the budget ends.
         likely = sorted(ours, key=lambda c: (abs(c.workers - self._cpus), METHODS.index(c.method)))
         return likely, sorted(torchs, key=lambda c: abs(c.workers - self._cpus))
 
     def _halve(self, ours: list[Configuration], torchs: list[Configuration]) -> None:
-        self.progress.phase("grid")
+        self._begin("grid")
         window = 0.0
         for rung in range(_MOST_RUNGS):
-            points = _alternating(ours, torchs)
+            turns = itertools.zip_longest(ours, torchs)
+            points = [configuration for turn in turns for configuration in turn if configuration]
             window = self._window(_GRID if rung else _GRID / 2, len(points), least=window)
             for configuration in points:
                 both = self.ranking("millrace") and (self.ranking("torch") or not torchs)
@@ -159,7 +171,7 @@ class Search(Measurements):
             window = min(2 * window, _WINDOW_S[1])
 
     def _around(self) -> None:
-        self.progress.phase("around the best")
+        self._begin("around the best")
         options, window = self.options, self._window(_AROUND, 8)
         sides = [side for side in ("millrace", "torch") if self.ranking(side)]
         if not options.workers and self._most_workers is None:
@@ -202,9 +214,12 @@ class Search(Measurements):
                 self._try(replace(best, workers=(other + best.workers) // 2), window)
 
     def _final(self) -> None:
-        self.progress.phase("final")
+        self._begin("final")
         rates, ours, torchs = self.rates(), self.ranking("millrace"), self.ranking("torch")
-        best, noise = ours[0], max(_SHORT_NOISE, self._noise_so_far())
+        # half the spread of configurations that were measured more than once
+        noises = [spread(several) / 2 for c in rates if len(several := self.rates_of(c)) > 1]
+        noise = min(_MOST_NOISE, max(_SHORT_NOISE, statistics.median(noises or [0.0])))
+        best = ours[0]
         chosen = min((c for c in ours if rates[c] >= (1 - noise) * rates[best]), key=Configuration.effort)
         # The best so far must lose to, or tie with, the modest one side by side.
         rival = best if chosen != best else next(iter(ours[1:]), None)
@@ -249,11 +264,6 @@ class Search(Measurements):
         if chosen not in both or len(order) == 2:
             self.runner_up = next(iter(order[1:]), None)
 
-    def _noise_so_far(self) -> float:
-        """Half the spread of configurations measured more than once: the median of them."""
-        spreads = [spread(rates) / 2 for c in self.rates() if len(rates := self.rates_of(c)) > 1]
-        return min(_MOST_NOISE, statistics.median(spreads)) if spreads else 0.0
-
     def _time_for(self, window: float, share: float) -> bool:
         enough = self.left(share) >= window + self.overhead
         self._short = self._short or not enough
@@ -265,8 +275,3 @@ class Search(Measurements):
             return self.options.seconds
         fair = self.left(share) / max(1, points) - self.overhead
         return max(_WINDOW_S[0], min(longest, fair), min(least, longest))
-
-
-def _alternating(ours: list[Configuration], torchs: list[Configuration]) -> list[Configuration]:
-    longer = max(len(ours), len(torchs))
-    return [side[i] for i in range(longer) for side in (ours, torchs) if i < len(side)]

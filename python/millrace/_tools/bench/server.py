@@ -54,7 +54,7 @@ def serve(connection: Connection, target: Target) -> NoReturn:
     faulthandler.enable(2)
     # torch's advice about numbers of workers, which are tried on purpose
     warnings.simplefilter("ignore", UserWarning)
-    before = _Inventory()
+    before = inventory()
     if target.live is None:
         sys.argv = [target.text.rpartition(":")[0]]  # a script that reads its command line finds no arguments
     try:
@@ -62,7 +62,7 @@ def serve(connection: Connection, target: Target) -> NoReturn:
     except (Exception, SystemExit) as error:
         connection.send(_raised(error))
     else:
-        why = "" if target.live is not None else before.in_the_way()
+        why = "" if target.live is not None else in_the_way(before)
         connection.send(("done", why))
         with contextlib.suppress(EOFError, OSError):  # the parent needs nothing more
             while True:
@@ -110,51 +110,46 @@ def _forked(
         child.end(0 if child.lost else _PATIENCE_S)
 
 
-class _Inventory:
-    """What this process has that a fork does not carry over, or shares: compared before and after loading."""
-
-    def __init__(self) -> None:
-        self._threads, self._files = _threads(), _open_files()
-
-    def in_the_way(self) -> str:
-        """What has come since, in words; "": nothing."""
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_initialized():
-            return "loading it has initialised CUDA"
-        started = _threads() - self._threads
-        if started > 0:
-            return f"loading it has started {started} threads"
-        opened = _open_files() - self._files
-        if opened:
-            with open("/proc/self/maps") as file:
-                mapped = {int(fields[4]) for line in file if len(fields := line.split()) > 5}
-            # An open file that is mapped, as numpy's, is read by its address.
-            opened = {file for file in opened if file[2] not in mapped}
-        return f"loading it has opened {len(opened)} files or connections" if opened else ""
+def inventory() -> tuple[int, set[tuple[int, int, int]]]:
+    """What this process has that a fork does not carry over, or shares: threads, and open files."""
+    return len(_threads()), _open_files()
 
 
-def _threads() -> int:
-    return sum(_thread_name(thread) not in _FORKS_BY_ITSELF for thread in os.listdir("/proc/self/task"))
+def in_the_way(before: tuple[int, set[tuple[int, int, int]]]) -> str:
+    """What has come since the inventory `before`, in words; "": nothing."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return "loading it has initialised CUDA"
+    started, opened = len(_threads()) - before[0], _open_files() - before[1]
+    if started > 0:
+        return f"loading it has started {started} threads"
+    with open("/proc/self/maps") as file:
+        mapped = {int(fields[4]) for line in file if len(fields := line.split()) > 5}
+    # An open file that is mapped, as numpy's, is read by its address.
+    opened = {file for file in opened if file[2] not in mapped}
+    return f"loading it has opened {len(opened)} files or connections" if opened else ""
 
 
-def _thread_name(thread: str) -> str:
-    try:
-        with open(f"/proc/self/task/{thread}/comm") as file:
-            return file.read().strip()
-    except OSError:  # it has ended
-        return ""
+def _threads() -> list[str]:
+    """Names of those that do not begin anew in a fork by themselves."""
+    names = []
+    for thread in os.listdir("/proc/self/task"):
+        with (
+            contextlib.suppress(OSError),
+            open(f"/proc/self/task/{thread}/comm") as file,
+        ):  # it may have ended
+            names.append(file.read().strip())
+    return [name for name in names if name not in _FORKS_BY_ITSELF]
 
 
 def _open_files() -> set[tuple[int, int, int]]:
     """(descriptor, device, inode) of regular files and sockets."""
     files = set()
     for name in os.listdir("/proc/self/fd"):
-        try:
+        with contextlib.suppress(OSError):  # the one of this listing
             about = os.fstat(int(name))
-        except OSError:  # the one of this listing
-            continue
-        if stat.S_ISREG(about.st_mode) or stat.S_ISSOCK(about.st_mode):
-            files.add((int(name), about.st_dev, about.st_ino))
+            if stat.S_ISREG(about.st_mode) or stat.S_ISSOCK(about.st_mode):
+                files.add((int(name), about.st_dev, about.st_ino))
     return files
 
 

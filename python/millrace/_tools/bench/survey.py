@@ -115,13 +115,12 @@ def _samples(source: Source) -> Iterator[tuple[int, Any]]:
     first error.
     """
     if source.is_iterable:
-        read = 0
+        read = itertools.count()
         try:
             for _ in source.dataset:
-                yield read, None
-                read += 1
+                yield next(read), None
         except Exception as error:
-            yield read, error
+            yield next(read), error
         return
     length = source.length
     spread = random.Random(0)
@@ -132,12 +131,12 @@ def _samples(source: Source) -> Iterator[tuple[int, Any]]:
     else:
         order = (spread.randrange(length) for _ in itertools.count())
     for index in order:
+        failure = None
         try:
             source.dataset[index]
         except Exception as error:
-            yield index, error
-        else:
-            yield index, None
+            failure = error
+        yield index, failure
 
 
 def described(error: BaseException) -> dict[str, str]:

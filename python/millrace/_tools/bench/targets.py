@@ -7,18 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch.utils.data import DataLoader as TorchLoader
-from torch.utils.data import (
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    default_collate,
-    default_convert,
-)
+from torch.utils import data
+from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler
 
 from ...dataloader import DataLoader
 from ...prefetch import DevicePrefetcher
-from ..named import called, divided, named
+from ..named import called, divided, length, named
 
 # What torch's class has as attributes under the names of its arguments, with the defaults; batching and
 # sampler are looked at apart.
@@ -105,10 +99,7 @@ class Source:
     @property
     def length(self) -> int | None:
         """Samples of the dataset; None: it does not say."""
-        try:
-            return len(self.dataset)
-        except (TypeError, NotImplementedError, AttributeError):
-            return None
+        return length(self.dataset)
 
 
 def source_of(thing: Any, text: str) -> Source:
@@ -117,7 +108,7 @@ def source_of(thing: Any, text: str) -> Source:
         raise ValueError(
             f"{text} is a DevicePrefetcher; name the loader in it, which may have device= itself"
         )
-    if isinstance(thing, TorchLoader):
+    if isinstance(thing, data.DataLoader):
         return _of_loader(thing)
     if not hasattr(thing, "__getitem__") and not isinstance(thing, IterableDataset):
         raise ValueError(
@@ -131,7 +122,7 @@ def _of_loader(loader: Any) -> Source:
     given = {
         name: getattr(loader, name) for name, default in _TORCHS.items() if getattr(loader, name) != default
     }
-    if loader.collate_fn not in (default_collate, default_convert):
+    if loader.collate_fn not in (data.default_collate, data.default_convert):
         given["collate_fn"] = loader.collate_fn
     if loader.batch_size is None and loader.batch_sampler is not None:
         given["batch_sampler"] = loader.batch_sampler

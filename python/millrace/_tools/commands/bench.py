@@ -23,15 +23,12 @@ def main(arguments: list[str]) -> int:
     Ctrl-C.
     """
     given = parsed("bench", _WHAT, _OPTIONS, arguments)
-    from millrace._tools.bench import Stopped, pages, run_bench
-    from millrace._tools.bench.targets import Target
-
-    from ..bench.configurations import Options
+    from ..bench import Options, Stopped, Target, pages, run_bench
 
     options = Options(
         workers=given.workers,
         prefetch=given.prefetch,
-        pin=given.pin,
+        pin=given.pin and _SWITCHES[given.pin],
         methods=given.method,
         step_seconds=given.step_ms / 1000,
         step_on=given.step_on,
@@ -74,8 +71,7 @@ def _check_writable(path: str) -> None:
     """Before anything is measured, that the end does not lose it. An OSError with a remedy."""
     existed = os.path.exists(path)
     try:
-        with open(path, "ab"):
-            pass
+        open(path, "ab").close()
     except OSError as error:
         raise OSError(
             f"{path} cannot be written ({error.strerror}); nothing was measured: name another file"
@@ -91,16 +87,7 @@ def _numbers(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"{text!r}: whole numbers such as 0,1,2,4") from None
 
 
-def _words(text: str) -> list[str]:
-    return text.split(",")
-
-
-def _switches(text: str) -> list[bool]:
-    known = {"no": [False], "yes": [True], "both": [False, True]}
-    if text not in known:
-        raise argparse.ArgumentTypeError(f"{text!r}: no, yes or both")
-    return known[text]
-
+_SWITCHES = {"no": [False], "yes": [True], "both": [False, True]}
 
 _OPTIONS = [
     option(
@@ -130,13 +117,13 @@ _OPTIONS = [
     ),
     option(
         "--pin",
-        type=_switches,
+        choices=_SWITCHES,
         metavar="no|yes|both",
         help="pin_memory (default: both where there is an accelerator)",
     ),
     option(
         "--method",
-        type=_words,
+        type=lambda text: text.split(","),
         metavar="native,process,thread",
         help="what is tried (default: all that are possible)",
     ),

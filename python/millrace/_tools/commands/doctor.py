@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+from ..texts import refuse
 from .frame import command, number, option, parsed
 
 _WHAT = (
@@ -22,8 +23,8 @@ def main(arguments: list[str]) -> int:
     given = parsed("doctor", _WHAT, _OPTIONS, arguments)
     if given.ranks is not None and given.ranks > 0:
         os.environ["LOCAL_WORLD_SIZE"] = str(given.ranks)
-    from millrace._tools.doctor import examine, need_of
-    from millrace._tools.doctor.page import show
+    from ..doctor import examine, need_of
+    from ..doctor.page import show
 
     shown = not given.json and sys.stderr.isatty()
 
@@ -32,10 +33,12 @@ def main(arguments: list[str]) -> int:
             print(f"\r{'timing ' + what + ' ...' if what else ''}\033[K", end="", file=sys.stderr, flush=True)
 
     path, url = _path_and_url(given.places)
-    if given.ranks is not None and given.ranks < 1:
-        raise ValueError(f"--ranks={given.ranks} should be 1 or more")
-    if given.tmp is not None and not os.path.isdir(given.tmp):
-        raise ValueError(f"--tmp={given.tmp} is no folder")
+    refuse(
+        {
+            f"--ranks={given.ranks} should be 1 or more": given.ranks is not None and given.ranks < 1,
+            f"--tmp={given.tmp} is no folder": given.tmp is not None and not os.path.isdir(given.tmp),
+        }
+    )
     need = need_of(
         given.kind, given.sample_bytes, given.model_needs, given.step_ms, given.batch_size, given.length
     )

@@ -7,11 +7,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from contextlib import closing
 from typing import Any
 
 from ..._common.ranks import local_world_size
 from ..._common.regular_files import open_regular
+from ..estimate import estimate
 from ..named import divided, named
+from ..texts import Progress, refuse
 from .frame import command, explained, number, option, parsed, printable
 
 _WHAT = (
@@ -51,31 +54,29 @@ def main(arguments: list[str]) -> int:
 def _check_remote(given: argparse.Namespace) -> None:
     """What --remote needs is asked for before anything is measured."""
     chosen = vars(given)
+    named = [f"--{name.replace('_', '-')}" for name in _WITH_REMOTE if chosen[name] is not None]
     if not given.remote:
-        named = [f"--{name.replace('_', '-')}" for name in _WITH_REMOTE if chosen[name] is not None]
-        if named:
-            raise ValueError(f"{' and '.join(named)}: of nodes with CPUs; add --remote")
+        refuse({f"{' and '.join(named)}: of nodes with CPUs; add --remote": named})
         return
-    if all(chosen[way] is None for way in _WAYS):
-        raise ValueError("--remote needs what the loader gives: --measured, --dataset, --loader or --profile")
-    if given.node_cpus is None:
-        raise ValueError("--remote needs --node-cpus, the CPUs of a node")
     measures = given.dataset is not None or given.loader is not None
-    if given.cpus is None and not measures:
-        raise ValueError("--remote needs --cpus: those with which one rank's loader gives this rate")
-    if given.sample_bytes is None and not measures:
-        raise ValueError(
-            "--remote needs --sample-bytes: of a sample in a batch, 150528 for 3 x 224 x 224 of uint8"
-        )
+    refuse(
+        {
+            "--remote needs what the loader gives: --measured, --dataset, --loader or --profile": (
+                all(chosen[way] is None for way in _WAYS)
+            ),
+            "--remote needs --node-cpus, the CPUs of a node": given.node_cpus is None,
+            "--remote needs --cpus: those with which one rank's loader gives this rate": (
+                given.cpus is None and not measures
+            ),
+            "--remote needs --sample-bytes: of a sample in a batch, 150528 for 3 x 224 x 224 of uint8": (
+                given.sample_bytes is None and not measures
+            ),
+        }
+    )
     # All that is wrong with these numbers, before anything is measured.
-    ranks = 1 if given.ranks_per_node is None else given.ranks_per_node
-    _nodes(_any_estimate(max(given.world_size, ranks)), None, given, cpus=1, sample_bytes=1)
-
-
-def _any_estimate(world_size: float) -> Any:
-    from millrace._tools.estimate import estimate
-
-    return estimate(step_ms=1, batch_size=1, world_size=world_size, measured=1)  # type: ignore[arg-type]
+    ranks: Any = max(given.world_size, given.ranks_per_node or 1)
+    any_run = estimate(step_ms=1, batch_size=1, world_size=ranks, measured=1)
+    _nodes(any_run, None, given, cpus=1, sample_bytes=1)
 
 
 def _nodes(made: Any, rate: Any | None, given: argparse.Namespace, **otherwise: Any) -> Any:
@@ -101,23 +102,19 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str, Any | None]:
     """The estimate, by what the loader's rate was measured, "" where it was given, and that as a
     MeasuredRate.
     """
-    from millrace._tools.estimate import estimate
-
     chosen = vars(given)
     ways = [f"--{way.replace('_', '-')}" for way in _WAYS if chosen[way] is not None]
-    if len(ways) > 1:
-        raise ValueError(f"{' and '.join(ways)} each say what the loader gives; give one of them")
+    refuse({f"{' and '.join(ways)} each say what the loader gives; give one of them": len(ways) > 1})
     values = {name: value for name, value in chosen.items() if name not in _NOT_OF_ESTIMATE}
     if given.remote and all(values[name] is None for name in ("samples", "tokens", "steps", "epochs")):
         values["price_per_hour"] = None  # with nodes, it is compared for each sample
-    checked = dict(values)
-    for name, knowing in _HAVE.items():
-        if values[name] is None:
-            checked[name] = 1
-            if all(chosen[way] is None for way in knowing):
-                others = " or ".join(f"--{way}" for way in knowing)
-                raise ValueError(f"--{name.replace('_', '-')} is needed, or a {others}, which has it")
-    estimate(**checked)  # what is wrong with the numbers shows before anything is measured
+    unknown = [name for name in _HAVE if values[name] is None]
+    for name in unknown:
+        others = " or ".join(f"--{way}" for way in _HAVE[name])
+        message = f"--{name.replace('_', '-')} is needed, or a {others}, which has it"
+        refuse({message: all(chosen[way] is None for way in _HAVE[name])})
+    # what is wrong with the numbers shows before anything is measured
+    estimate(**{**values, **dict.fromkeys(unknown, 1)})
     rate = _rate(given)
     if rate is None:
         return estimate(**values), "", None
@@ -136,44 +133,38 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str, Any | None]:
 def _rate(given: argparse.Namespace) -> Any | None:
     """A MeasuredRate by --dataset, --loader or --profile; None for the others."""
     if given.profile is not None:
-        from millrace._tools.measured_rate import rate_of_profile
+        from ..measured_rate import rate_of_profile
 
         with open_regular(given.profile, encoding="utf-8") as file:
             text = file.read()
         try:
             return rate_of_profile(json.loads(text))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{given.profile} is no JSON: {error}") from None
         except ValueError as error:
-            raise ValueError(f"{given.profile}: {error}") from None
+            what = " is no JSON" if isinstance(error, json.JSONDecodeError) else ""
+            raise ValueError(f"{given.profile}{what}: {error}") from None
     name = given.loader if given.dataset is None else given.dataset
     if name is None:
         return None
     divided(name)
     if given.ranks_per_node is not None:
-        if given.ranks_per_node < 1:
-            raise ValueError(f"--ranks-per-node={given.ranks_per_node} should be 1 or more")
+        refuse({f"--ranks-per-node={given.ranks_per_node} should be 1 or more": given.ranks_per_node < 1})
         os.environ["LOCAL_WORLD_SIZE"] = str(given.ranks_per_node)
     return _measured(name, given)
 
 
 def _measured(name: str, given: argparse.Namespace) -> Any:
-    from millrace._tools.measured_rate import loader_of, measure
+    from ..measured_rate import loader_of, measure
 
-    from ..texts import Progress
-
-    if not 0 < given.seconds <= 3600:
-        raise ValueError(f"--seconds={given.seconds:g} should be more than 0, and an hour at most")
-    progress = Progress("measuring", None)
-    try:
-        thing = named(name)
-        loader = thing if given.loader is not None else loader_of(thing, int(given.batch_size))
-        return measure(loader, given.seconds, progress.add)
-    except Exception as error:
-        reason = explained(error)
-        raise _Failed(reason if reason.startswith(f"{name}: ") else f"{name}: {reason}") from error
-    finally:
-        progress.close()
+    text = f"--seconds={given.seconds:g} should be more than 0, and an hour at most"
+    refuse({text: not 0 < given.seconds <= 3600})
+    with closing(Progress("measuring", None)) as progress:
+        try:
+            thing = named(name)
+            loader = thing if given.loader is not None else loader_of(thing, int(given.batch_size))
+            return measure(loader, given.seconds, progress.add)
+        except Exception as error:
+            reason = explained(error)
+            raise _Failed(reason if reason.startswith(f"{name}: ") else f"{name}: {reason}") from error
 
 
 _OPTIONS = [

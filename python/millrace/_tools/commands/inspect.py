@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from ..texts import Progress
 from .frame import command, option, parsed, printable
 
 _WHAT = (
@@ -29,18 +31,12 @@ def main(arguments: list[str]) -> int:
     Ctrl-C.
     """
     given = parsed("inspect", _WHAT, _OPTIONS, arguments)
-    from millrace._tools.pack.survey import survey
-    from millrace.datasets.webdataset.urls import expand_urls
+    from ...datasets.webdataset.urls import expand_urls
+    from ..pack.survey import survey
 
-    from ..texts import Progress
-
-    progress = Progress("reading", None) if not given.json else None
-    try:
+    with closing(Progress("reading", None, quiet=given.json)) as progress:
         urls = [url for text in given.urls for url in _of_folder(text) or expand_urls(text)]
-        found = survey(urls, decode_pictures=given.decode, progress=progress)
-    finally:
-        if progress:
-            progress.close()
+        found = survey(urls, progress, decode_pictures=given.decode)
     print(printable(json.dumps(found) if given.json else _text(found)))
     return 1 if found["broken"]["count"] else 0
 
@@ -90,9 +86,8 @@ def _range(summary: dict[str, Any]) -> str:
 
 
 def _bars(histogram: list[list[int]]) -> list[str]:
-    if len(histogram) < 2:
-        return []
-    return _scaled([(f"{least:,}-{greatest:,}", count) for least, greatest, count in histogram], 0)
+    counts = [(f"{least:,}-{greatest:,}", count) for least, greatest, count in histogram]
+    return _scaled(counts, 0) if len(counts) > 1 else []
 
 
 def _scaled(counts: list[tuple[str, int]], least: int) -> list[str]:

@@ -22,14 +22,14 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
     given = parsed("pack", _WHAT, _OPTIONS, arguments)
-    from millrace._tools.pack import pack
+    from ..pack import pack
 
     chosen = vars(given)
     sources, destination = chosen.pop("source"), chosen.pop("destination")
     as_json = chosen.pop("json")
-    report = pack(
-        sources if len(sources) > 1 else _source(sources[0]), destination, progress=not as_json, **chosen
-    )
+    if len(sources) == 1:
+        sources = named(sources[0]) if is_name(sources[0]) else sources[0]
+    report = pack(sources, destination, progress=not as_json, **chosen)
     print(json.dumps(report) if as_json else printable(_summary(report, destination)))
     return 0
 
@@ -50,10 +50,6 @@ def _summary(report: dict[str, Any], destination: str) -> str:
     return "\n".join(lines)
 
 
-def _source(text: str) -> Any:
-    return named(text) if is_name(text) else text
-
-
 def _size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgt]?)(?:i?b)?", text.strip().lower())
     if not match:
@@ -66,10 +62,8 @@ def _downsample(text: str) -> Any:
         return text
     try:
         if "=" in text:
-            return {
-                int(label): float(ratio)
-                for label, _, ratio in (part.partition("=") for part in text.split(","))
-            }
+            shares = (part.partition("=") for part in text.split(","))
+            return {int(label): float(ratio) for label, _, ratio in shares}
         return int(text) if re.fullmatch(r"\d+", text) else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from contextlib import closing
 
+from ..texts import Progress
 from .frame import command, option, parsed, printable
 
 _WHAT = (
@@ -17,52 +18,35 @@ _WHAT = (
 def main(arguments: list[str]) -> int:
     """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
     given = parsed("profile", _WHAT, _OPTIONS, arguments)
-    from millrace._tools.drift import DriftOptions, DriftProfile
-
+    from ..drift import DriftOptions, DriftProfile
     from ..named import batches_of
-    from ..texts import Progress
 
-    progress: Any = None
-    try:
-        batches, count, what = batches_of(
-            given.dataset, given.batch_size, given.workers, given.picture_size, given.ragged
-        )
-        total = given.samples if count is None else min(count, given.samples or count)
-        progress = Progress("looking at samples", total) if not given.json else None
+    batches, count, what = batches_of(
+        given.dataset, given.batch_size, given.workers, given.picture_size, given.ragged
+    )
+    total = given.samples if count is None else min(count, given.samples or count)
+    with closing(Progress("looking at samples", total, quiet=given.json)) as progress:
         options = DriftOptions(fields=given.field or None)
         profile = DriftProfile.of(
-            batches,
-            given.samples or None,
-            options=options,  # fmt: skip
-            progress=(lambda samples: progress.add(samples, 0)) if progress else None,
+            batches, given.samples or None, options=options, progress=lambda samples: progress.add(samples, 0)
         )
-        profile.about = {"dataset": given.dataset, "kind": what}
-        if given.out:
-            profile.save(given.out)
-    finally:
-        if progress:
-            progress.close()
+    profile.about = {"dataset": given.dataset, "kind": what}
+    if given.out:
+        profile.save(given.out)
     text = json.dumps(profile.to_dict()) if given.json else str(profile)
-    if given.out and not given.json:
-        text += f"\n\nwritten to {given.out}"
-    print(printable(text))
+    written = f"\n\nwritten to {given.out}" if given.out and not given.json else ""
+    print(printable(text + written))
     return 0
 
 
 def _workers(text: str) -> int | str:
-    if text == "auto":
-        return text
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
+    return text if text == "auto" else _whole(text, 0)
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
+def _whole(text: str, least: int = 1) -> int:
+    if int(text) < least:
         raise ValueError
-    return number
+    return int(text)
 
 
 _OPTIONS = [
@@ -80,11 +64,11 @@ _OPTIONS = [
         help="at most (default: 10,000; 0: all). Drawn at random where the dataset has numbers, else the"
         " first ones",
     ),
-    option("--batch-size", type=_positive, default=64, metavar="N", help="of datasets (default: 64)"),
+    option("--batch-size", type=_whole, default=64, metavar="N", help="of datasets (default: 64)"),
     option("--workers", type=_workers, default="auto", metavar="N", help="of datasets (default: auto)"),
     option(
         "--picture-size",
-        type=_positive,
+        type=_whole,
         default=224,
         metavar="N",
         help="class folders are resized and cropped to it (default: 224); name a dataset of yours for another"

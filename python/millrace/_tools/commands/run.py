@@ -13,6 +13,7 @@ import os
 import runpy
 import sys
 import weakref
+import zipfile
 from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
 from typing import Any
@@ -54,7 +55,7 @@ def _run_script(script: str, main: ModuleType) -> int:
     that is.
     """
     path = os.path.abspath(script)
-    container = os.path.isdir(path) or (os.path.isfile(path) and _is_zip(path))
+    container = os.path.isdir(path) or zipfile.is_zipfile(path)
     if not getattr(sys.flags, "safe_path", False):  # then nothing was put there that could be replaced
         sys.path[0] = path if container else os.path.dirname(os.path.realpath(path))
     elif container:
@@ -79,12 +80,6 @@ def _run_script(script: str, main: ModuleType) -> int:
     )
     exec(compile(source, path, "exec", dont_inherit=True), vars(main))
     return 0
-
-
-def _is_zip(path: str) -> bool:
-    import zipfile
-
-    return zipfile.is_zipfile(path)
 
 
 def _without_our_frames(main: ModuleType) -> Any:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..texts import count_text, size_text
+from ..texts import count_text, refuse, size_text
 from .batches import USUAL_BYTES
 
 KINDS = ("jpeg224", "tokens", "rows")
@@ -52,10 +52,6 @@ def need_of(
     ValueError for an unknown kind, for numbers that are not positive and finite, and for a step time
     without its batch size.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r} is unknown; use one of {', '.join(KINDS)}")
-    if length is not None and kind != "tokens":
-        raise ValueError(f"length= is of kind tokens, not of {kind}")
     given = {
         "sample_bytes": sample_bytes,
         "model_needs": rate,
@@ -63,16 +59,24 @@ def need_of(
         "batch_size": batch_size,
         "length": length,
     }
-    for name, value in given.items():
-        if value is not None and not 0 < value < math.inf:
-            raise ValueError(f"{name}={value:g} should be more than 0, and finite")
-    if (step_ms is None) != (batch_size is None):
-        raise ValueError(
-            "step_ms= and batch_size= belong together: they say how many samples a second the model takes"
-        )
+    said = {name: value for name, value in given.items() if value is not None}
+    refuse(
+        {
+            f"kind={kind!r} is unknown; use one of {', '.join(KINDS)}": kind not in KINDS,
+            f"length= is of kind tokens, not of {kind}": length is not None and kind != "tokens",
+            **{
+                f"{name}={value:g} should be more than 0, and finite": not 0 < value < math.inf
+                for name, value in said.items()
+            },
+            "step_ms= and batch_size= belong together: they say how many samples a second the model takes": (
+                (step_ms is None) != (batch_size is None)
+            ),
+            "model_needs= is what step_ms= and batch_size= say, too; give one of them": (
+                step_ms is not None and rate is not None
+            ),
+        }
+    )
     if step_ms is not None and batch_size is not None:
-        if rate is not None:
-            raise ValueError("model_needs= is what step_ms= and batch_size= say, too; give one of them")
         rate = batch_size / step_ms * 1000
     tokens = length or _LENGTH
     stored = {"jpeg224": USUAL_BYTES, "tokens": 2 * tokens, "rows": _ROW_BYTES}[kind]
@@ -103,14 +107,16 @@ def resources(need: Need, found: dict[str, Any]) -> list[Resource]:
     disk, store, made, copied = (
         found.get(name) or {} for name in ("disk", "store", "batches", "memory_copy")
     )
-    rows = []
+    gpus = {f"link to GPU {gpu['index']}": gpu for gpu in found.get("gpus") or []}
+    failed = {f"disk ({found['disk_place']})": disk, "store": store, "CPU": made, **gpus}
+    rows = [
+        Resource(name, None, timed["error"], counts=False)
+        for name, timed in failed.items()
+        if timed.get("error")
+    ]
     if "random" in disk:
         rows += _disk(need, found, disk, ranks, share)
-    elif disk.get("error"):
-        rows.append(Resource(f"disk ({found['disk_place']})", None, disk["error"], counts=False))
-    if store.get("error"):
-        rows.append(Resource("store", None, store["error"], counts=False))
-    elif store:
+    if "many" in store:
         rate = store["many"] / need.sample_bytes / ranks
         rows.append(Resource("store", rate, f"{size_text(store['many'])}/s{share}"))
     if "all" in made:
@@ -118,18 +124,13 @@ def resources(need: Need, found: dict[str, Any]) -> list[Resource]:
         by_all = f"{count_text(made['all'])} by {made['threads']}"
         how = f"{what}: {count_text(made['one'])} by one thread, {by_all}"
         rows.append(Resource("CPU", max(made["one"], made["all"]), how))
-    elif made.get("error"):
-        rows.append(Resource("CPU", None, made["error"], counts=False))
     if copied:
         how = f"{size_text(copied['all'])}/s copied; {size_text(need.batch_bytes)} a sample in a batch"
         rows.append(Resource("memory", copied["all"] / need.batch_bytes, how))
-    for gpu in found.get("gpus") or []:
-        name = f"link to GPU {gpu['index']}"
+    for name, gpu in gpus.items():
         if "pinned" in gpu:
             how = f"{size_text(gpu['pinned'])}/s from page-locked memory"
             rows.append(Resource(name, gpu["pinned"] / need.batch_bytes, how))
-        else:
-            rows.append(Resource(name, None, gpu.get("error", "not measured"), counts=False))
     return sorted(rows, key=lambda row: (row.rate is None, not row.counts, row.rate or 0))
 
 

@@ -13,7 +13,7 @@ import itertools
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,15 +78,14 @@ def made_photos(sample_bytes: int = USUAL_BYTES) -> Photos:
     """Eight pictures with the spectrum of photos, of about so many bytes each."""
     share = min(max(sample_bytes, 4_000), 8_000_000) / USUAL_BYTES
     width, height = round(_WIDTH * share**0.5), round(_HEIGHT * share**0.5)
-    photos = Photos([_jpeg(_resized(_picture(seed), width, height)) for seed in range(_MADE)], False)
-    photos.pixels = width * height
+    photos = Photos([], False, pixels=width * height)
+    for seed in range(_MADE):
+        # Cut or repeated, not scaled, which would change how much detail a pixel has.
+        pixels = np.tile(_picture(seed), (-(-height // _HEIGHT), -(-width // _WIDTH), 1))[:height, :width]
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "JPEG", quality=92)
+        photos.data.append(file.getvalue())
     return photos
-
-
-def _jpeg(picture: Image.Image) -> bytes:
-    file = io.BytesIO()
-    picture.save(file, "JPEG", quality=92)
-    return file.getvalue()
 
 
 def _picture(seed: int) -> np.ndarray:
@@ -110,24 +109,17 @@ def _picture(seed: int) -> np.ndarray:
     return np.clip(pixels, 0, 255).astype(np.uint8)
 
 
-def _resized(pixels: np.ndarray, width: int, height: int) -> Image.Image:
-    """Cut or repeated, not scaled, which would change how much detail a pixel has."""
-    return Image.fromarray(np.tile(pixels, (-(-height // _HEIGHT), -(-width // _WIDTH), 1))[:height, :width])
-
-
-def in_memory_files(photos: Photos) -> list[int]:
-    """A descriptor for each, of a file that has no name and goes when it is closed; the engine reads it as
-    /proc/self/fd/N.
-    """
-    with contextlib.ExitStack() as failed:
-        descriptors = []
-        for data in photos.data:
-            descriptors.append(os.memfd_create("photo", os.MFD_CLOEXEC))
-            failed.callback(os.close, descriptors[-1])
-            with open(descriptors[-1], "wb", closefd=False) as file:
-                file.write(data)
-        failed.pop_all()
-    return descriptors
+@contextlib.contextmanager
+def _in_memory_files(contents: Iterable[bytes]) -> Iterator[list[str]]:
+    """Paths of files that have no names, and are gone afterwards."""
+    with contextlib.ExitStack() as stack:
+        paths = []
+        for content in contents:
+            descriptor = os.memfd_create("doctor", os.MFD_CLOEXEC)
+            file = stack.enter_context(open(descriptor, "wb", buffering=0))
+            file.write(content)
+            paths.append(f"/proc/self/fd/{descriptor}")
+        yield paths
 
 
 _CHAIN: list[dict[str, Any]] = [
@@ -166,17 +158,13 @@ def time_pictures(photos: Photos, threads: int, seconds: float) -> dict[str, Any
         "photos": len(photos.data),
         "progressive": photos.progressive,
     }
-    descriptors = in_memory_files(photos)
-    try:
-        files = _core.PathFiles(_core.PathTable([f"/proc/self/fd/{fd}" for fd in descriptors]))
-        dataset = _core.ImageDataset(files, np.zeros(len(descriptors), np.int64), _core.ImagePipeline(_CHAIN))
+    with _in_memory_files(photos.data) as paths:
+        files = _core.PathFiles(_core.PathTable(paths))
+        dataset = _core.ImageDataset(files, np.zeros(len(paths), np.int64), _core.ImagePipeline(_CHAIN))
         return {
             **result,
             **_one_and_all(lambda workers: _picture_batches(dataset, workers), threads, seconds),
         }
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
 def time_tokens(length: int, threads: int, seconds: float, data_bytes: int = _DATA_BYTES) -> dict[str, Any]:
@@ -184,14 +172,10 @@ def time_tokens(length: int, threads: int, seconds: float, data_bytes: int = _DA
     targets.
     """
     count = max(data_bytes // 2, 2 * (length + 1))
-    descriptor = os.memfd_create("tokens", os.MFD_CLOEXEC)
-    try:
-        with open(os.dup(descriptor), "wb") as file:
-            np.random.default_rng(0).integers(0, 50_000, count, np.uint16).tofile(file)
-        dataset = Tokens(f"/proc/self/fd/{descriptor}", length, "uint16")
+    tokens = np.random.default_rng(0).integers(0, 50_000, count, np.uint16)
+    with _in_memory_files([tokens.data]) as (path,):
+        dataset = Tokens(path, length, "uint16")
         return _one_and_all(lambda workers: _batches(dataset, workers, length * 16), threads, seconds)
-    finally:
-        os.close(descriptor)
 
 
 def time_rows(row_bytes: int, threads: int, seconds: float, data_bytes: int = _DATA_BYTES) -> dict[str, Any]:

@@ -32,10 +32,9 @@ def time_store(url: str, seconds: float, store_options: dict[str, Any] | None = 
     `seconds`, ten more where the store does not answer.
     """
     result: dict[str, Any] = {"url": shown(url)}
-    limit = 2 * seconds + 10
     try:
         for work in (_latency, partial(_stream, requests=1), _stream):
-            result |= within(limit, partial(work, url, seconds, store_options), "the store")
+            result |= within(2 * seconds + 10, partial(work, url, seconds, store_options), "the store")
     except Exception as error:
         result["error"] = explained(error)
     return result
@@ -108,9 +107,8 @@ def why_no_gpu(present: list[dict[str, Any]]) -> str:
     if torch.cuda.is_available():
         return ""
     if torch.version.cuda is None and torch.version.hip is None:
-        return f"this torch ({torch.__version__}) was built without CUDA" + (
-            ", although the machine has a GPU" if present else ""
-        )
+        although = ", although the machine has a GPU" if present else ""
+        return f"this torch ({torch.__version__}) was built without CUDA{although}"
     try:
         torch.cuda.init()
     except Exception as error:
@@ -135,15 +133,13 @@ def _one_gpu(index: int, seconds: float, most_bytes: int) -> dict[str, Any]:
     gpu: dict[str, Any] = {"index": index}
     try:
         facts: Any = torch.cuda.get_device_properties(index)
-        # Not every build of torch tells where it is.
-        address = ""
-        if hasattr(facts, "pci_domain_id"):
-            address = f"{facts.pci_domain_id:04x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
+        where = [getattr(facts, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
         gpu |= {
             "name": facts.name,
             "memory": facts.total_memory,
             "node": devices.numa_node(index),
-            "address": address,
+            # not every build of torch tells it
+            "address": "" if None in where else "{:04x}:{:02x}:{:02x}.0".format(*where),
         }
         free = torch.cuda.mem_get_info(index)[0]
         size = min(most_bytes, free // 4)

@@ -161,7 +161,7 @@ def time_files(
         if as_files:
             rng.shuffle(small)
             size = round(small_bytes / len(small))
-            sequential = pieces = _in_turn(small, read_whole)
+            stretches = pieces = _in_turn(small, read_whole)
         else:
             size = min(max(sample_bytes, PAGE), _SMALL_FILE, large[-1][1])
             fds = []
@@ -170,21 +170,25 @@ def time_files(
                 stack.callback(os.close, fd)
                 bypass.add(how)
                 fds.append(fd)
-            sequential = _in_turn(_stretches(fds, [size for _, size in large]))
+            stretches = _in_turn(_stretches(fds, [size for _, size in large]))
             pages = [(fd, (file[1] - size) // PAGE + 1) for fd, file in zip(fds, large)]
             drawn = rng.choices(pages, k=_RANDOM_PIECES)
             pieces = _in_turn([(fd, rng.randrange(count) * PAGE, size) for fd, count in drawn])
-        result["random_bytes"] = size
-        for name, work, readers in (("sequential_one", sequential, 1), ("sequential", sequential, 4)):
-            _, read, spent = until(seconds, work, readers)
-            result[name] = read / spent
-        for name, readers in (("random_one", 1), ("random", _DEPTH)):
-            calls, _, spent = until(seconds, pieces, readers)
-            result[name] = calls / spent
-    result["latency_seconds"] = 1 / result["random_one"]
-    result["bypass"] = next(how for how in ("no", "dropped", "O_DIRECT") if how in bypass)
-    result["cached"] = _cached(small if as_files else large, seconds, threads)
-    return result
+        for name, work, readers in (
+            ("sequential_one", stretches, 1),
+            ("sequential", stretches, 4),
+            ("random_one", pieces, 1),
+            ("random", pieces, _DEPTH),
+        ):
+            calls, read, spent = until(seconds, work, readers)
+            result[name] = (calls if name.startswith("random") else read) / spent
+    return {
+        **result,
+        "random_bytes": size,
+        "latency_seconds": 1 / result["random_one"],
+        "bypass": next(how for how in ("no", "dropped", "O_DIRECT") if how in bypass),
+        "cached": _cached(small if as_files else large, seconds, threads),
+    }
 
 
 def _cached(files: list[tuple[str, int]], seconds: float, threads: int) -> float:

@@ -182,16 +182,12 @@ def _machine(found: dict[str, Any]) -> _Rows:
     ]
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
-
-
 class _Words(string.Formatter):
     """Templates in which {x:size}, {x:count} and {x:time} are written as people read them."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        written = {"size": size_text, "count": count_text, "time": _milliseconds}.get(format_spec)
-        return super().format_field(value, format_spec) if written is None else written(value)
+        written = {"size": size_text, "count": count_text, "time": lambda s: f"{1e3 * s:.3g} ms"}
+        return written.get(format_spec, lambda value: format(value, format_spec))(value)
 
 
 def _timed(found: dict[str, Any]) -> _Rows:

@@ -7,6 +7,7 @@ What is missing, unreadable or odd is None or empty; nothing here raises.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,10 +35,7 @@ class SystemFiles:
         return whole(self.text(name).partition("\n")[0].partition(" ")[0])
 
     def exists(self, name: str) -> bool:
-        try:
-            return self.path(name).exists()
-        except OSError:
-            return False
+        return os.path.exists(self.path(name))
 
     def names(self, name: str) -> list[str]:
         """What is in a folder, sorted."""
@@ -48,11 +46,8 @@ class SystemFiles:
 
     def values(self, name: str) -> dict[str, str]:
         """Lines of "key value", or "key: value", of files such as meminfo and memory.events."""
-        found = {}
-        for line in self.text(name).splitlines():
-            key, _, value = line.replace(":", " ", 1).partition(" ") if ":" in line else line.partition(" ")
-            found[key.strip()] = value.strip()
-        return found
+        lines = (re.split(r": *| ", line, maxsplit=1) for line in self.text(name).splitlines())
+        return {key.strip(): "".join(value).strip() for key, *value in lines}
 
     def meminfo(self, key: str) -> int | None:
         """Bytes."""
@@ -76,10 +71,9 @@ class Group:
     def throttled(self) -> float | None:
         """Seconds that its threads had to stand still since it was made."""
         stat = self.files.values(f"{self.folder}/cpu.stat")
-        micro, nano = (whole(stat.get(name, "")) for name in ("throttled_usec", "throttled_time"))
-        if micro is not None:
-            return micro * 1e-6
-        return None if nano is None else nano * 1e-9
+        units = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
+        counts = ((whole(stat.get(name, "")), unit) for name, unit in units.items())
+        return next((count * unit for count, unit in counts if count is not None), None)
 
     def memory_limit(self) -> int | None:
         limit = self.files.number(f"{self.folder}/{'memory.max' if self.v2 else 'memory.limit_in_bytes'}")
@@ -147,7 +141,4 @@ def cpu_list(text: str) -> list[int]:
 
 
 def whole(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
+    return int(text) if re.fullmatch(r"-?\d+", text, re.ASCII) else None

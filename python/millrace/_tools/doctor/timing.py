@@ -16,19 +16,12 @@ def until(seconds: float, work: Callable[[], int], threads: int = 1) -> tuple[in
     done: list[int] = []  # bytes of each call; append() is atomic
     begin = time.perf_counter()
 
-    def run() -> None:
-        try:
-            while time.perf_counter() < begin + seconds and not failed:
-                done.append(work())
-        except BaseException as error:
-            failed.append(error)
+    def repeat() -> None:
+        while time.perf_counter() < begin + seconds and not failed:
+            done.append(work())
 
-    workers = [threading.Thread(target=run, daemon=True) for _ in range(threads - 1)]
     try:
-        for worker in workers:
-            worker.start()
-        run()
-        for worker in workers:
+        for worker in [_started(repeat, failed) for _ in range(threads)]:
             worker.join()
     except BaseException as interrupt:  # Ctrl-C, or no more threads
         failed.append(interrupt)
@@ -44,16 +37,7 @@ def within(seconds: float, work: Callable[[], Any], what: str) -> Any:
     """
     answer: list[Any] = []
     failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            answer.append(work())
-        except BaseException as error:
-            failed.append(error)
-
-    worker = threading.Thread(target=run, daemon=True, name=f"doctor: {what}")
-    worker.start()
-    worker.join(seconds)
+    _started(lambda: answer.append(work()), failed).join(seconds)
     if failed:
         raise failed[0]
     if not answer:
@@ -61,10 +45,22 @@ def within(seconds: float, work: Callable[[], Any], what: str) -> Any:
     return answer[0]
 
 
+def _started(work: Callable[[], None], failed: list[BaseException]) -> threading.Thread:
+    """A thread that runs it, whose error comes to `failed`; the process does not wait for it."""
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="doctor")
+    thread.start()
+    return thread
+
+
 def explained(error: BaseException) -> str:
     """An error in one line."""
-    text: str | None = getattr(error, "strerror", None)
-    name = getattr(error, "filename", None)
-    if text:
-        return f"{name}: {text}" if name else text
+    if text := getattr(error, "strerror", None):
+        return f"{name}: {text}" if (name := getattr(error, "filename", None)) else text
     return " ".join((str(error) or type(error).__name__).split())

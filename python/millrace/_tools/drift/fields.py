@@ -5,6 +5,7 @@ its tensors by their paths, texts by their lengths, samples of their own sizes t
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -13,6 +14,8 @@ import numpy as np
 import torch
 
 from millrace import _core
+
+from ..texts import refuse
 
 KINDS = (
     "mean",
@@ -61,19 +64,34 @@ class DriftOptions:
     least: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.every != "auto" and (
-            not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1
-        ):
-            raise ValueError(f'every={self.every!r} is neither a number from 1 on nor "auto"')
-        for name, least in (("first", 0), ("rows", 1), ("values", 16)):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)!r} is no whole number from {least} on")
-        for name, most in (("cost", 1.0), ("false_alarms", 1.0), ("least", float("inf"))):
-            if not 0 < getattr(self, name) < most:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not between 0 and {most:g}")
-        for name in ("fields", "ignore"):
-            if isinstance(getattr(self, name), str):
-                raise ValueError(f"{name}={getattr(self, name)!r} should be a list of names")
+        counted = isinstance(self.every, int) and not isinstance(self.every, bool) and self.every > 0
+        wholes = {"first": (self.first, 0), "rows": (self.rows, 1), "values": (self.values, 16)}
+        shares = {
+            "cost": (self.cost, 1.0),
+            "false_alarms": (self.false_alarms, 1.0),
+            "least": (self.least, math.inf),
+        }
+        names = {"fields": self.fields, "ignore": self.ignore}
+        refuse(
+            {
+                f'every={self.every!r} is neither a number from 1 on nor "auto"': (
+                    self.every != "auto" and not counted
+                ),
+                **{
+                    f"{name}={value!r} is no whole number from {least} on": not isinstance(value, int)
+                    or value < least
+                    for name, (value, least) in wholes.items()
+                },
+                **{
+                    f"{name}={value!r} is not between 0 and {most:g}": not 0 < value < most
+                    for name, (value, most) in shares.items()
+                },
+                **{
+                    f"{name}={value!r} should be a list of names": isinstance(value, str)
+                    for name, value in names.items()
+                },
+            }
+        )
 
     def ignores(self, field: str, kind: str) -> bool:
         return any(name in self.ignore for name in (field, kind, f"{field}:{kind}"))

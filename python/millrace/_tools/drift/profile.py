@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Union
 
-from millrace import _core
-from millrace._common.regular_files import open_regular
-from millrace.errors import corrupt_data
-
-from ..._common.regular_files import write_whole
+from ... import _core
+from ..._common.regular_files import open_regular, write_whole
+from ...errors import corrupt_data
+from ..texts import aligned
 from .fields import DriftOptions, fields_of
 
 _MOST_SERIES, _MOST_CLASSES = 8, 5
@@ -39,11 +38,6 @@ def table(data: dict[str, Any]) -> str:
             notes.append(
                 f"{name}: {field['other_layouts']} batches of another kind of shape were passed over"
             )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
-        for row in rows
-    ]
     repeats = data["repeats"]
     if repeats["samples"]:
         notes.append(f"samples: {repeats['samples']:,} compared, {repeats['repeated']:,} came before, "
@@ -52,7 +46,7 @@ def table(data: dict[str, Any]) -> str:
         [
             f"{data['samples']:,} samples in {data['batches']:,} batches",
             "",
-            *lines,
+            *aligned([(*row, "") for row in rows], right=range(1, len(_HEAD))),
             *([""] if notes else []),
             *notes,
         ]
@@ -162,20 +156,17 @@ class DriftProfile:
         try:
             data = json.loads(text)
             version = data["millrace_drift_profile"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise corrupt_data(
-                os.fspath(path), f"this is no drift profile ({error!r}); make one with millrace profile"
-            ) from None
-        if not isinstance(version, int) or version > VERSION:
-            raise ValueError(
-                f"{os.fspath(path)} is a profile of version {version}, this millrace knows up to {VERSION};"
-                " update it, or make the profile anew"
-            )
-        try:
-            return cls.from_dict(data)
+            if isinstance(version, int) and version <= VERSION:
+                return cls.from_dict(data)
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
-            message = f"this drift profile is damaged ({error}); make it anew with millrace profile"
+            message = (
+                f"this is no drift profile, or a damaged one ({error!r}); make one with millrace profile"
+            )
             raise corrupt_data(os.fspath(path), message) from None
+        raise ValueError(
+            f"{os.fspath(path)} is a profile of version {version}, this millrace knows up to {VERSION};"
+            " update it, or make the profile anew"
+        )
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> DriftProfile:

@@ -89,19 +89,6 @@ def size_of(draws: None | bytes | Draws) -> int:
     return len(draws) if isinstance(draws, bytes) else sum(_BYTES[name] for name in draws or ())
 
 
-def _torchs() -> Any:
-    return torch.get_rng_state().numpy()
-
-
-def _glance_at_torchs() -> bytes:
-    """As bytes, which are compared in no time."""
-    return torch.get_rng_state().numpy().tobytes()
-
-
-def _put_torchs(state: Any) -> None:
-    torch.set_rng_state(torch.from_numpy(state.copy()))
-
-
 def _randoms() -> Any:
     version, words, gauss = random.getstate()
     return version, array("I", words), gauss
@@ -116,10 +103,6 @@ def _glance_at_randoms() -> Any:
 def _put_randoms(state: Any) -> None:
     version, words, gauss = state
     random.setstate((version, tuple(words), gauss))
-
-
-def _numpys() -> Any:
-    return np.random.get_state(legacy=False)
 
 
 def _glance_at_numpys() -> Any:
@@ -141,8 +124,12 @@ class _Generator(NamedTuple):
 
 
 _GENERATORS = {
-    "torch": _Generator(_torchs, _put_torchs, _glance_at_torchs),
-    "numpy": _Generator(_numpys, np.random.set_state, _glance_at_numpys),
+    "torch": _Generator(
+        lambda: torch.get_rng_state().numpy(),
+        lambda state: torch.set_rng_state(torch.from_numpy(state.copy())),
+        lambda: torch.get_rng_state().numpy().tobytes(),  # which are compared in no time
+    ),
+    "numpy": _Generator(lambda: np.random.get_state(legacy=False), np.random.set_state, _glance_at_numpys),
     "random": _Generator(_randoms, _put_randoms, _glance_at_randoms),
 }
 _BYTES = {"torch": 5200, "numpy": 3000, "random": 2800}

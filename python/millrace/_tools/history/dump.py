@@ -21,25 +21,24 @@ import time
 from types import CodeType
 from typing import Any
 
-import numpy as np
-
 from ... import _core
+from ..._common.regular_files import write_whole
 from ..._common.signed_urls import unsigned
 from .recorder import LOADERS
 
 _logger = logging.getLogger("millrace")
 _LEAST_S, _MOST_S = 0.05, 10.0
 _lock = threading.Lock()
-_thread: tuple[int, threading.Thread] | None = None  # and its process
+_thread: threading.Thread | None = None
 
 
 def watch() -> None:
     """Some loader wants to be looked at: its history has `stuck_after`."""
     global _thread
     with _lock:
-        if _thread is None or _thread[0] != os.getpid() or not _thread[1].is_alive():
-            _thread = os.getpid(), threading.Thread(target=_run, name="millrace-watch", daemon=True)
-            _thread[1].start()
+        if _thread is None or not _thread.is_alive():
+            _thread = threading.Thread(target=_run, name="millrace-watch", daemon=True)
+            _thread.start()
 
 
 def _after_fork() -> None:
@@ -75,18 +74,14 @@ def _look(warned: set[Any]) -> float | None:
 
 def _judge(loader: Any, worker: dict[str, Any], most: float, warned: set[Any]) -> None:
     taken = worker.get("sample_seconds", worker.get("seconds", 0.0))
-    if worker["doing"] == "idle" if "doing" in worker else True:
-        return
     what = worker.get("index", worker.get("task"))
     key = id(loader), worker["name"], what, round(time.monotonic() - taken, 1)
-    if taken <= most or key in warned:
+    if worker.get("doing", "idle") == "idle" or taken <= most or key in warned:
         return
     warned.add(key)
-    which = (
-        f"index {worker['index']}" if "index" in worker else f"samples {worker.get('indices', '')}".rstrip()
-    )
-    if worker.get("path"):
-        which += f" ({worker['path']})"
+    samples = f"samples {worker.get('indices', '')}".rstrip()
+    which = f"index {worker['index']}" if "index" in worker else samples
+    which += f" ({worker['path']})" if worker.get("path") else ""
     _logger.warning(
         "%s of %s works on %s for %.1f s (%s); loader.dump_state() says what everybody does", worker["name"],
         type(loader.dataset).__name__, which, taken, worker["doing"],
@@ -139,17 +134,14 @@ def snapshot_of(loader: Any, stacks: bool = True) -> dict[str, Any]:
         return {**result, "iterator": "gone"}
     result["iterator"] = "shut down" if getattr(iterator, "_shutdown", False) else "running"
     try:
-        result |= _of_iterator(iterator, stacks)
+        result |= {} if iterator._engine is None else _told(iterator._engine.snapshot(stacks))
     except Exception as error:
         result["error"] = f"{type(error).__name__}: {error}"
     return result
 
 
-def _of_iterator(iterator: Any, stacks: bool) -> dict[str, Any]:
-    engine = iterator._engine
-    if engine is None:
-        return {}
-    found = engine.snapshot(stacks)
+def _told(found: dict[str, Any]) -> dict[str, Any]:
+    """An engine's snapshot in JSON's types, with what the system says of its processes."""
     for entry in [found, *found.get("workers", ())]:
         if "indices" in entry:
             entry["indices"] = _indices(entry["indices"])
@@ -186,25 +178,24 @@ def _line(code: CodeType, offset: int) -> int | None:
 
 def _indices(rows: Any) -> Any:
     """An index list, cut off where it is long."""
-    if isinstance(rows, np.ndarray) or hasattr(rows, "tolist"):
-        rows = rows.tolist()
+    rows = rows.tolist() if hasattr(rows, "tolist") else rows
     if not isinstance(rows, (list, tuple)):
-        return rows if isinstance(rows, (int, str, type(None))) else repr(rows)
-    short = [
-        index if isinstance(index, (int, str, type(None))) else repr(index) for index in rows[:_MOST_INDICES]
-    ]
-    return short if len(rows) <= _MOST_INDICES else [*short, f"... {len(rows)} in all"]
+        return _plain(rows)
+    more = [f"... {len(rows)} in all"] if len(rows) > _MOST_INDICES else []
+    return [*map(_plain, rows[:_MOST_INDICES]), *more]
+
+
+def _plain(index: Any) -> Any:
+    return index if isinstance(index, (int, str, type(None))) else repr(index)
 
 
 def _system_state(pid: int) -> str:
     """ "S (sleeping) in do_wait", as far as the system says it."""
     state, where = "", ""
-    with contextlib.suppress(OSError):
-        with open(f"/proc/{pid}/status") as file:
-            state = next((line.split(":", 1)[1].strip() for line in file if line.startswith("State:")), "")
-    with contextlib.suppress(OSError):
-        with open(f"/proc/{pid}/wchan") as file:
-            where = file.read().strip()
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as file:
+        state = next((line.split(":", 1)[1].strip() for line in file if line.startswith("State:")), "")
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/wchan") as file:
+        where = file.read().strip()
     return state + (f" in {where}" if where not in ("", "0") else "")
 
 
@@ -262,10 +253,7 @@ def as_text(moment: dict[str, Any]) -> str:
 def written(moment: dict[str, Any], path: str) -> None:
     """As JSON where the name ends in .json, else as text; appears whole or not at all."""
     text = json.dumps(moment, indent=1, default=repr) + "\n" if path.endswith(".json") else as_text(moment)
-    temporary = f"{path}.{os.getpid()}.new"
-    with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as file:  # file names: any bytes
-        file.write(text)
-    os.replace(temporary, path)
+    write_whole(path, text)
 
 
 def _loader(number: int, loader: dict[str, Any]) -> list[str]:
@@ -294,10 +282,8 @@ def _loader(number: int, loader: dict[str, Any]) -> list[str]:
 
 def _worker(worker: dict[str, Any]) -> list[str]:
     if worker.get("alive") is False:
-        return [
-            f"  {worker['name']}: dead"
-            + (f", exit code {worker['exitcode']}" if "exitcode" in worker else "")
-        ]
+        code = f", exit code {worker['exitcode']}" if "exitcode" in worker else ""
+        return [f"  {worker['name']}: dead{code}"]
     line = f"  {worker['name']}: {worker['doing']}"
     for key, form in _FACTS.items():
         if worker.get(key) not in (None, ""):
@@ -310,10 +296,6 @@ def _worker(worker: dict[str, Any]) -> list[str]:
         line += f" [{worker['system']}]"
     lines = [line]
     if "stack" in worker:
-        stack = worker["stack"]
-        lines += (
-            [f"    {call}" for call in stack]
-            if stack
-            else ["    no Python stack: it did not answer, or is still starting"]
-        )
+        nothing = ["no Python stack: it did not answer, or is still starting"]
+        lines += [f"    {call}" for call in worker["stack"] or nothing]
     return lines

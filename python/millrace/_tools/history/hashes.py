@@ -32,9 +32,8 @@ class BatchHash:
 
     def __init__(self, fields: list[FieldHash]) -> None:
         self.fields = fields
-        self.value = _of_text(
-            "\n".join(f"{field.path} {field.kind} {_field_value(field)}" for field in fields)
-        )
+        lines = "\n".join(f"{field.path} {field.kind} {_field_value(field)}" for field in fields)
+        self.value = _of_bytes(lines.encode(errors="surrogatepass"))
         self.nbytes = sum(field.rows.nbytes + 200 for field in fields)
 
     @staticmethod
@@ -70,32 +69,23 @@ class BatchHash:
 
 
 def _field_value(field: FieldHash) -> int:
-    return int(_core.hash_rows(np.frombuffer(field.rows.tobytes(), np.uint8).reshape(1, -1))[0]) ^ _of_text(
-        field.kind
-    )
+    return _of_bytes(field.rows.tobytes()) ^ _of_bytes(field.kind.encode())
 
 
-def _of_text(text: str) -> int:
-    return int(
-        _core.hash_rows(np.frombuffer(text.encode(errors="surrogatepass"), np.uint8).reshape(1, -1))[0]
-    )
+def _of_bytes(data: bytes) -> int:
+    return int(_core.hash_rows(np.frombuffer(data or b"\0", np.uint8).reshape(1, -1))[0])
 
 
 def _walk(value: Any, path: str, fields: list[FieldHash]) -> None:
     if isinstance(value, torch.Tensor):
         fields.append(_of_tensor(value, path))
     elif isinstance(value, np.ndarray) and value.dtype != object:
-        fields.append(
-            FieldHash(
-                path, f"{value.dtype}{list(value.shape)}", _rows(np.ascontiguousarray(value), value.shape)
-            )
-        )
-    elif isinstance(value, _PLAIN):
-        fields.append(FieldHash(path, type(value).__name__, _of_objects([value])))
+        kind = f"{value.dtype}{list(value.shape)}"
+        fields.append(FieldHash(path, kind, _rows(np.ascontiguousarray(value), value.shape)))
     elif isinstance(value, Mapping):
         for key, part in value.items():
             _walk(part, f"{path}[{key!r}]", fields)
-    elif isinstance(value, Sequence):
+    elif isinstance(value, Sequence) and not isinstance(value, _PLAIN):
         if len(value) and all(isinstance(part, _PLAIN) for part in value):
             fields.append(FieldHash(path, f"{type(value).__name__} of {len(value)}", _of_objects(value)))
             return
@@ -126,12 +116,11 @@ def _rows(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def _of_objects(values: Sequence[Any]) -> np.ndarray:
-    return np.array([_of_object(value) for value in values], np.uint64)
+    return np.array([_of_bytes(_contents(value)) for value in values], np.uint64)
 
 
-def _of_object(value: Any) -> int:
+def _contents(value: Any) -> bytes:
     try:
-        data = value.encode(errors="surrogatepass") if type(value) is str else pickle.dumps(value, 4)
+        return value.encode(errors="surrogatepass") if type(value) is str else pickle.dumps(value, 4)
     except Exception:  # what cannot be pickled has no content that could be compared
-        data = type(value).__qualname__.encode()
-    return int(_core.hash_rows(np.frombuffer(data or b"\0", np.uint8).reshape(1, -1))[0])
+        return type(value).__qualname__.encode()

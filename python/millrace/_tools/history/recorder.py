@@ -34,35 +34,21 @@ class Step:
     `given`: an index list, as the sampler gave it or int64; (file indices, occurrences) as engines have them,
     both arrays, occurrences None where each is the first; Names; None: not known. `worker`: who made it, -1:
     nobody. `draws`: what draws.py says of the generators before it was made.
+
+    `exact`: whether `rows` are indices of the engine's files, each as its occurrence in `occurrences`;
+    `rows` is None of a stream, which has `names`.
     """
 
-    __slots__ = ("given", "worker", "draws", "digest", "bytes")
+    __slots__ = ("exact", "rows", "occurrences", "names", "worker", "draws", "digest", "bytes")
 
     def __init__(self, given: Any, worker: int = -1, draws: Any = None) -> None:
-        self.given = given
+        self.exact = _is_exact(given)
+        self.names: Names | None = given if type(given) is Names else None
+        self.rows, self.occurrences = given if self.exact else (None if self.names is given else given, None)
         self.worker = worker
         self.draws = draws
         self.digest: BatchHash | None = None
-        self.bytes = _size(given) if draws is None else _size(given) + size_of(draws)
-
-    @property
-    def exact(self) -> bool:
-        """Whether `rows` are indices of the engine's files, each as its occurrence in `occurrences`."""
-        return _is_exact(self.given)
-
-    @property
-    def rows(self) -> Any:
-        """The indices; None: a stream's."""
-        return self.given[0] if self.exact else None if type(self.given) is Names else self.given
-
-    @property
-    def occurrences(self) -> Any:
-        return self.given[1] if self.exact else None
-
-    @property
-    def names(self) -> Names | None:
-        """(shard, key) of a stream's samples."""
-        return self.given if type(self.given) is Names else None
+        self.bytes = _size(given) + size_of(draws)
 
     def indices(self) -> Any:
         """As a list of ints where they are that."""
@@ -89,15 +75,10 @@ class EpochLog:
     ) -> None:
         self.recorder = recorder
         self.number, self.first, self.count = number, first, first
-        self.base_seed, self.shared_seed, self.engine_epoch = (
-            iterator_seed,
-            progress._shared_seed,
-            progress.epoch,
-        )
-        self.workers, self.began_in = progress.workers, progress.began_in
-        self.dataset_epoch = (
-            getattr(dataset, "epoch", None) if callable(getattr(dataset, "set_epoch", None)) else None
-        )
+        self.base_seed, self.shared_seed = iterator_seed, progress._shared_seed
+        self.engine_epoch, self.workers, self.began_in = progress.epoch, progress.workers, progress.began_in
+        has_epochs = callable(getattr(dataset, "set_epoch", None))
+        self.dataset_epoch = getattr(dataset, "epoch", None) if has_epochs else None
         self.start: dict[str, Any] | None = None
         self.agreed_steps: Any = None  # of equal_steps
         self.steps: dict[int, Any] = {}  # Step, or only the index list where nothing else is known
@@ -128,7 +109,8 @@ class EpochLog:
 
     def _hashed(self, number: int, step: Step, digest: BatchHash) -> None:
         step.digest = digest
-        self.recorder.grown(digest.nbytes, step)
+        step.bytes += digest.nbytes
+        self.recorder.bytes += digest.nbytes
         self.recorder.write(self, number, step)
 
     def handed_out(self, number: int, rows: Any, worker: int, draws: Any) -> None:
@@ -209,12 +191,8 @@ class BatchHistory:
                 raise ValueError(f"{name}={value!r}: give a number from 0 on")
         if stuck_after is not None and not stuck_after > 0:
             raise ValueError(f"stuck_after={stuck_after!r}: give a number of seconds, or None")
-        self.max_steps, self.memory, self.states_every, self.stuck_after = (
-            steps,
-            memory,
-            states_every,
-            stuck_after,
-        )
+        self.max_steps, self.memory = steps, memory
+        self.states_every, self.stuck_after = states_every, stuck_after
         self.hashes = bool(hashes)
         self.file = None if file is None else os.fspath(file)
         self._file: Any = None
@@ -246,34 +224,21 @@ class BatchHistory:
         while order and (len(order) > self.max_steps or self.bytes > self.memory):
             self.bytes -= order.popleft().forget_oldest()
 
-    def grown(self, count: int, step: Step) -> None:
-        step.bytes += count
-        self.bytes += count
-
     def write(self, log: EpochLog, number: int, step: Step) -> None:
         if self.file is None:
             return
         if self._file is None or self._file[0] != os.getpid():
             self._file = os.getpid(), open(self.file, "a", buffering=1, encoding="utf-8")
-        self._file[1].write(
-            json.dumps({"time": time.time(), **described(log, number, step)}, default=repr) + "\n"
-        )
+        line = {"time": time.time(), **described(log, number, step)}
+        self._file[1].write(json.dumps(line, default=repr) + "\n")
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or one in another process, remembers nothing of this one's past."""
-        return {
-            "settings": {
-                "steps": self.max_steps,
-                "hashes": self.hashes,
-                "file": self.file,
-                "memory": self.memory,
-                "states_every": self.states_every,
-                "stuck_after": self.stuck_after,
-            }
-        }
+        names = ("hashes", "file", "memory", "states_every", "stuck_after")
+        return {"steps": self.max_steps, **{name: getattr(self, name) for name in names}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state["settings"])  # type: ignore[misc]
+        self.__init__(**state)  # type: ignore[misc]
 
 
 def described(log: EpochLog, number: int, step: Step) -> dict[str, Any]:

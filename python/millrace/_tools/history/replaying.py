@@ -8,11 +8,13 @@ is known.
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import os
 import warnings
+from array import array
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,17 +22,25 @@ import torch
 
 from ..._common.data_parallel import rank_of
 from ..._loader.engine import RunRecord
-from ..._loader.engines.python import PYTHON
 from ..._loader.iterator import iterator_over
 from ..._loader.plan import make_plan
 from ..._loader.states.saved import SavedState, fingerprint
-from ...datasets.webdataset.split import OWN_PLACE
 from ...errors import UnavailableError
 from ...prefetch import prefetched
 from .draws import put_back
 from .hashes import BatchHash
 from .recorder import BatchHistory, EpochLog, Step, described
-from .shadow import PastProgress, copied_order, dataset_of_epoch, lists_again, undisturbed, view, view_of_list
+from .shadow import (
+    PastProgress,
+    copied_order,
+    dataset_of_epoch,
+    list_again,
+    lists_again,
+    own_dataset,
+    undisturbed,
+    view,
+    view_of_list,
+)
 
 
 def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
@@ -49,18 +59,12 @@ def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
     number = _checked(step)
     if saved.finished or _has_position(loader):
         return _on_device(loader, _run_again(loader, state, number))
-    log = EpochLog(BatchHistory(0), saved.number, _Seeds(saved), saved.base_seed or 0, 0, loader.dataset)
-    log.dataset_epoch, log.workers, log.start = None, saved.workers_then, state
-    with undisturbed():
-        return _on_device(loader, _from_list(loader, log, number))
-
-
-class _Seeds:
-    """What an EpochLog takes from a Progress."""
-
-    def __init__(self, saved: SavedState) -> None:
-        self.began_in = 0
-        self._shared_seed, self.epoch, self.workers = saved.shared_seed, saved.epoch, saved.workers_then
+    progress = SimpleNamespace(
+        began_in=0, _shared_seed=saved.shared_seed, epoch=saved.epoch, workers=saved.workers_then
+    )
+    log = EpochLog(BatchHistory(0), saved.number, progress, saved.base_seed or 0, 0, loader.dataset)
+    log.dataset_epoch, log.start = None, state
+    return _on_device(loader, _of_rows(loader, log, number, None))
 
 
 def replayed(loader: Any, step: int, epoch: int | None, verify: bool) -> Any:
@@ -124,10 +128,7 @@ def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, An
         result["indices"] = np.asarray(indices).tolist()
         result["paths"] = [spec.files.files.name(int(index)) for index in indices]
         if draws:
-            images, counts = (
-                spec.dataset(),
-                occurrences if occurrences is not None else np.zeros(len(indices), np.uint32),
-            )
+            images, counts = spec.dataset(), itertools.repeat(0) if occurrences is None else occurrences
             result["draws"] = [
                 images.draw(int(index), log.base_seed, log.engine_epoch, int(n))
                 for index, n in zip(indices, counts)
@@ -190,13 +191,17 @@ def _made_again(loader: Any, log: EpochLog, number: int, known: Step | None) -> 
                 " the step"
             )
         return _run_again(loader, before[max(before)], number)
+    return _of_rows(loader, log, number, known)
+
+
+def _of_rows(loader: Any, log: EpochLog, number: int, step: Step | None) -> Any:
+    """By the index list, which is drawn again where it is not remembered."""
     with undisturbed():
-        if known is None or (known.worker < 0 and known.rows is None):
-            return _from_list(loader, log, number)
+        if step is None or (step.worker < 0 and step.rows is None):
+            worker = number % log.workers if log.workers else -1  # torch deals them out in turn
+            step = Step(_list(loader, log, number), worker)
         spec = make_plan(loader).spec
-        if spec is None:
-            return _by_python(loader, log, known)
-        return _natively(loader, log, number, spec, known)
+        return _by_python(loader, log, step) if spec is None else _natively(loader, log, number, spec, step)
 
 
 def _list(loader: Any, log: EpochLog, number: int) -> Any:
@@ -211,20 +216,10 @@ def _list(loader: Any, log: EpochLog, number: int) -> Any:
             " its holes; BatchHistory(steps=...) says how many steps are, and millrace.replay(loader,"
             " state, step) goes on from a state"
         )
-    with contextlib.closing(
-        lists_again(loader, log.start, make_plan(loader).spec is not None, log.agreed_steps)
-    ) as lists:
-        found = next(itertools.islice(lists, number, None), None)
+    found = list_again(loader, log.start, number, make_plan(loader), log.agreed_steps)
     if found is None:
         raise IndexError(f"epoch {log.number} has no step {number}: its sampler ends before")
     return found
-
-
-def _from_list(loader: Any, log: EpochLog, number: int) -> Any:
-    worker = number % log.workers if log.workers else -1  # torch deals them out in turn
-    step = Step(_list(loader, log, number), worker)
-    spec = make_plan(loader).spec
-    return _by_python(loader, log, step) if spec is None else _natively(loader, log, number, spec, step)
 
 
 def _by_python(loader: Any, log: EpochLog, step: Step) -> Any:
@@ -234,7 +229,7 @@ def _by_python(loader: Any, log: EpochLog, step: Step) -> Any:
         loader, rows, min(1, loader.num_workers), dataset_of_epoch(loader.dataset, log.dataset_epoch)
     )
     progress = PastProgress(past, log, step)
-    iterator = iterator_over(past, PYTHON[kind], RunRecord("replay"), progress)
+    iterator = iterator_over(past, make_plan(past).python_spec(kind), RunRecord("replay"), progress)
     if loader.num_workers == 0:
         put_back(step.draws)  # workers do that themselves
     return _only(iterator)
@@ -264,7 +259,7 @@ def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step
         (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, spec, step.rows)
     )
     if spec.on_device:
-        return _with_engine(loader, log, spec, indices, occurrences)
+        return _on_its_device(loader, log, spec, indices, occurrences)
     images = spec.dataset()
     counts = np.zeros(len(indices), np.uint32) if occurrences is None else occurrences
 
@@ -283,18 +278,16 @@ def _keys(loader: Any, log: EpochLog, number: int, spec: Any, rows: Any) -> tupl
     """(files' indices, occurrences) of a list, from all lists before it."""
     length = len(spec.files.files)
     wanted = _file_indices(spec, rows, length)
-    before = np.zeros(0, np.int64)
+    counts: Counter[int] = Counter()
     if number and log.start is not None:
         with contextlib.closing(lists_again(loader, log.start, True, log.agreed_steps)) as lists:
-            found = [_file_indices(spec, earlier, length) for earlier in itertools.islice(lists, number)]
-        before = np.concatenate([indices[np.isin(indices, wanted)] for indices in found]) if found else before
-    counts: dict[int, int] = {}
-    for index in before.tolist():
-        counts[index] = counts.get(index, 0) + 1
+            for earlier in itertools.islice(lists, number):
+                indices = _file_indices(spec, earlier, length)
+                counts.update(indices[np.isin(indices, wanted)].tolist())
     occurrences = []
     for index in wanted.tolist():
-        occurrences.append(counts.get(index, 0))
-        counts[index] = occurrences[-1] + 1
+        occurrences.append(counts[index])
+        counts[index] += 1
     return wanted, np.array(occurrences, np.uint32)
 
 
@@ -303,35 +296,31 @@ def _file_indices(spec: Any, rows: Any, length: int) -> np.ndarray:
     return np.where(indices < 0, indices + length, indices)
 
 
-def _with_engine(loader: Any, log: EpochLog, spec: Any, indices: Any, occurrences: Any) -> Any:
-    """One on a device. An index whose first occurrence in the batch is its n-th of the epoch counts as having
-    come n times.
-    """
-    core = spec.core(max(1, loader.num_workers), len(indices), "raise", False, "system")
-    try:
-        core.start_epoch(log.base_seed, log.engine_epoch)
-        if occurrences is not None:
-            first = {int(index): int(n) for index, n in zip(indices[::-1], occurrences[::-1])}
-            core.skip(np.repeat(np.array(list(first), np.int64), list(first.values())))
-        core.submit(np.ascontiguousarray(indices))
-        return spec.collated(core.next())
-    finally:
-        core.close()
+def _on_its_device(loader: Any, log: EpochLog, spec: Any, indices: Any, occurrences: Any) -> Any:
+    """An index whose first occurrence in the batch is its n-th of the epoch counts as having come n times."""
+    before = None
+    if occurrences is not None:
+        first = {int(index): int(n) for index, n in zip(indices[::-1], occurrences[::-1])}
+        before = np.repeat(np.array(list(first), np.int64), list(first.values()))
+    threads = max(1, loader.num_workers)
+    return _by_engine(log, spec, threads, np.ascontiguousarray(indices), before)
 
 
 def _rows_again(loader: Any, log: EpochLog, spec: Any, step: Step) -> Any:
-    past = loader
     if log.dataset_epoch is not None:
         past = view(loader, dataset=dataset_of_epoch(loader.dataset, log.dataset_epoch))
         spec = make_plan(past).spec
-    rows = spec.rows(
-        np.frombuffer(step.rows, np.int64)
-        if hasattr(step.rows, "itemsize") and not hasattr(step.rows, "dtype")
-        else step.rows
-    )
-    core = spec.core(0, len(rows), "raise", False, "system")
+    rows = np.frombuffer(step.rows, np.int64) if isinstance(step.rows, array) else step.rows
+    return _by_engine(log, spec, 0, spec.rows(rows))
+
+
+def _by_engine(log: EpochLog, spec: Any, threads: int, rows: Any, before: Any = None) -> Any:
+    """A batch of an engine of its own, which is to have had the indices `before`."""
+    core = spec.core(threads, len(rows), "raise", False, "system")
     try:
         core.start_epoch(log.base_seed, log.engine_epoch)
+        if before is not None:
+            core.skip(before)
         core.submit(rows)
         return spec.collated(core.next())
     finally:
@@ -352,7 +341,7 @@ def _run_again(loader: Any, state: dict[str, Any], number: int) -> Any:
         )
     with undisturbed():
         _, order = copied_order(loader)
-        past = view(loader, **order, dataset=_own_dataset(loader), num_workers=loader.num_workers)
+        past = view(loader, **order, dataset=own_dataset(loader), num_workers=loader.num_workers)
         past.__dict__["_millrace_saved"] = saved
         saved.set_sampler_epoch(past)
         iterator = past._batches()
@@ -374,23 +363,6 @@ def _next(iterator: Any, number: int) -> Any:
 
 class _NoStep(IndexError, BaseException):
     """Passes through the loop that goes over errors of batches in between."""
-
-
-def _own_dataset(loader: Any) -> Any:
-    """One whose place may be changed."""
-    try:
-        return copy.deepcopy(loader.dataset, {OWN_PLACE: True})
-    except Exception as error:
-        if (
-            loader.num_workers > 0
-            and not loader._in_threads()
-            and not hasattr(loader.dataset, "_notify_workers")
-        ):
-            return loader.dataset  # each worker process has its own
-        raise UnavailableError(
-            f"a {type(loader.dataset).__name__} that is run again needs a place of its own, but it cannot be"
-            f" deep-copied ({error!r}); give it a __deepcopy__, or use num_workers > 0"
-        ) from error
 
 
 def _on_device(loader: Any, batch: Any) -> Any:

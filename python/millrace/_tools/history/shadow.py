@@ -17,6 +17,7 @@ from ..._common.states import draw_base_seed, generator_states, generators_at, i
 from ..._loader.states.index_cursor import IndexCursor, known_sampler, own_generators
 from ..._loader.states.progress import Progress
 from ..._loader.states.saved import CursorStart, SavedState
+from ...datasets.webdataset.split import OWN_PLACE
 from ...errors import UnavailableError
 from ...samplers.resumable import inner_sampler
 from .recorder import EpochLog, Step
@@ -96,6 +97,23 @@ def copied_order(loader: Any) -> tuple[Any, dict[str, Any]]:
     return twin, {which: twin, "generator": memo.get(id(generator)) if generator is not None else None}
 
 
+def own_dataset(loader: Any) -> Any:
+    """One whose place may be changed."""
+    try:
+        return copy.deepcopy(loader.dataset, {OWN_PLACE: True})
+    except Exception as error:
+        if (
+            loader.num_workers > 0
+            and not loader._in_threads()
+            and not hasattr(loader.dataset, "_notify_workers")
+        ):
+            return loader.dataset  # each worker process has its own
+        raise UnavailableError(
+            f"a {type(loader.dataset).__name__} that is run again needs a place of its own, but it cannot be"
+            f" deep-copied ({error!r}); give it a __deepcopy__, or use num_workers > 0"
+        ) from error
+
+
 def dataset_of_epoch(dataset: Any, epoch: int | None) -> Any:
     """A map-style dataset that changes by epochs, as it was in that one."""
     if epoch is None or getattr(dataset, "epoch", epoch) == epoch:
@@ -152,13 +170,8 @@ def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any 
     for name, generator in generators.items():
         if then[name] is not None:
             generator.set_state(then[name])
-    yield from _drawn_when_made(sampler, twin, then)
-
-
-def _drawn_when_made(sampler: Any, twin: Any, then: dict[str, Any]) -> Iterator[Any]:
-    """A sampler of the user's that draws in its __iter__, which comes before the base seed's draw without
-    workers, else behind it.
-    """
+    # A sampler of the user's that draws in its __iter__, which comes before the base seed's draw without
+    # workers, else behind it.
     with generators_at({name: then.get(name) for name in ("global", "python")}):
         if twin.num_workers > 0:
             draw_base_seed(twin.generator)
@@ -167,6 +180,19 @@ def _drawn_when_made(sampler: Any, twin: Any, then: dict[str, Any]) -> Iterator[
             lists = iter(sampler)
             draw_base_seed(twin.generator)
             yield from lists
+
+
+def list_again(loader: Any, state: dict[str, Any], number: int, plan: Any, steps: Any) -> Any:
+    """The list of that step, as lists_again() gives it; None: the epoch ends before. Of a loader whose
+    samples depend on how often their index came before, marked so (engines/epoch_keys.py).
+    """
+    repeats = None if plan.known_part is None else plan.python_spec("inline").repeats()
+    with contextlib.closing(lists_again(loader, state, plan.spec is not None, steps)) as lists:
+        for at, found in enumerate(lists):
+            marked = found if repeats is None else repeats.of(found)
+            if at == number:
+                return marked
+    return None
 
 
 def _rewound(start: CursorStart, sampler: Any) -> CursorStart:

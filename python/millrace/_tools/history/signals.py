@@ -20,35 +20,14 @@ from typing import Any
 from ... import _core
 from .dump import as_text, known_loaders, snapshot_of_process, written
 
-_installed: dict[int, _Watcher] = {}
+_installed: dict[int, SignalDump] = {}
 
 
 @atexit.register
 def _end_all() -> None:
     """A dump that is under way is written to its end."""
-    for watcher in list(_installed.values()):
-        watcher.end()
-
-
-class SignalDump:
-    """What dump_on_signal() returns; `remove()`, or leaving a `with` over it, ends it. Removing twice does
-    nothing.
-    """
-
-    def __init__(self, number: int) -> None:
-        self._number, self._watcher = number, _installed[number]
-
-    def remove(self) -> None:
-        """The signal means again what it did before, unless a handler was put on top of ours since."""
-        if _installed.get(self._number) is self._watcher:
-            del _installed[self._number]
-            self._watcher.end()
-
-    def __enter__(self) -> SignalDump:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.remove()
+    for installed in list(_installed.values()):
+        installed.remove()
 
 
 def dump_on_signal(signum: int = signal.SIGUSR1, file: None | str | os.PathLike[str] = None) -> SignalDump:
@@ -67,18 +46,19 @@ def dump_on_signal(signum: int = signal.SIGUSR1, file: None | str | os.PathLike[
         be caught; OSError: the file's folder cannot be written to.
     """
     number = int(signum)
-    before = _installed.pop(number, None)
-    if before is not None:
-        before.end()
+    if number in _installed:
+        _installed[number].remove()
     path = None if file is None else os.path.abspath(os.fspath(file))
     if path is not None and not os.access(os.path.dirname(path), os.W_OK):
         raise FileNotFoundError(f"{path}: there is no folder that can be written to; make it first")
-    _installed[number] = _Watcher(number, path)
-    return SignalDump(number)
+    _installed[number] = SignalDump(number, path)
+    return _installed[number]
 
 
-class _Watcher:
-    """The thread behind one signal, the pipe that wakes it, and the handlers."""
+class SignalDump:
+    """What dump_on_signal() returns: the thread behind one signal, the pipe that wakes it, and the handlers.
+    `remove()`, or leaving a `with` over it, ends it. Removing twice does nothing.
+    """
 
     def __init__(self, number: int, path: str | None) -> None:
         self._number, self._path = number, path
@@ -103,23 +83,31 @@ class _Watcher:
                 moment = snapshot_of_process(known_loaders())
                 if self._path is not None:
                     written(moment, self._path)
-                else:
-                    _write_all(self._error_fd, as_text(moment).encode(errors="backslashreplace"))
+                    continue
+                text = as_text(moment)
             except Exception:
-                _write_all(
-                    self._error_fd,
-                    ("millrace: the state could not be written\n" + traceback.format_exc()).encode(
-                        errors="backslashreplace"
-                    ),
-                )
+                text = "millrace: the state could not be written\n" + traceback.format_exc()
+            data = text.encode(errors="backslashreplace")
+            while data:
+                data = data[os.write(self._error_fd, data) :]
         self._close()
 
-    def end(self) -> None:
+    def remove(self) -> None:
+        """The signal means again what it did before, unless a handler was put on top of ours since."""
+        if _installed.get(self._number) is not self:
+            return
+        del _installed[self._number]
         faulthandler.unregister(self._number)
         _core.unwake_on_signal(self._number)
         if os.getpid() == self._pid:
             os.write(self._write, b"\0")
             self._thread.join(5)
+
+    def __enter__(self) -> SignalDump:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.remove()
 
     def _close(self) -> None:
         os.close(self._read)
@@ -133,8 +121,3 @@ def _standard_error() -> int:
         except (AttributeError, OSError, ValueError):
             continue
     return 2
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]

@@ -48,21 +48,17 @@ def stacks_of(ends: Sequence[Any], patience: float = 0.5) -> list[list[str] | No
     Any thread of the parent; one waits for another.
     """
     with _asking:
-        return _answers(ends, patience)
-
-
-def _answers(ends: Sequence[Any], patience: float) -> list[list[str] | None]:
-    asked = [_ask(end) for end in ends]
-    texts: list[bytes] = [b""] * len(asked)
-    deadline = time.monotonic() + patience
-    waiting = {number for number, fd in enumerate(asked) if fd is not None}
-    while waiting and time.monotonic() < deadline:
-        time.sleep(_SETTLED_S)
-        for number in list(waiting):
-            text = _read(asked[number])
-            if text and text == texts[number]:  # nothing was added meanwhile
-                waiting.discard(number)
-            texts[number] = text
+        asked = [_ask(end) for end in ends]
+        texts: list[bytes] = [b""] * len(asked)
+        deadline = time.monotonic() + patience
+        waiting = {number for number, fd in enumerate(asked) if fd is not None}
+        while waiting and time.monotonic() < deadline:
+            time.sleep(_SETTLED_S)
+            for number in list(waiting):
+                text = _read(asked[number])
+                if text and text == texts[number]:  # nothing was added meanwhile
+                    waiting.discard(number)
+                texts[number] = text
     return [_own_part(text.decode("utf-8", "replace").splitlines()) if text else None for text in texts]
 
 
@@ -75,8 +71,11 @@ def _own_part(lines: list[str]) -> list[str]:
 
 def _ask(end: Any) -> int | None:
     fd = -1 if end.stacks is None else end.stacks.fd
+    if fd < 0 or not end.process.is_alive():
+        return None
     # Before it has said so a worker has no handler, and the signal would end it.
-    if fd < 0 or not end.process.is_alive() or not _is_ready(end, fd):
+    end.writes_stacks = getattr(end, "writes_stacks", False) or _read(fd).startswith(_READY)
+    if not end.writes_stacks:
         return None
     with contextlib.suppress(OSError):
         os.ftruncate(fd, 0)
@@ -84,12 +83,6 @@ def _ask(end: Any) -> int | None:
         os.kill(end.process.pid, SIGNAL)
         return fd
     return None
-
-
-def _is_ready(end: Any, fd: int) -> bool:
-    if not getattr(end, "writes_stacks", False):
-        end.writes_stacks = _read(fd).startswith(_READY)
-    return end.writes_stacks
 
 
 def _read(fd: int | None) -> bytes:

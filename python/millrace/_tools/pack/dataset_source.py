@@ -37,7 +37,7 @@ from .shard_source import label_of
 from .sources import FolderSource, Source, digest, picture_suffix
 
 _PICTURES = ("image", "img", "picture")
-_LABELS = ("label", "labels", "target", "class", "cls")
+_LABELS = ("label", "labels", "cls", "class", "target")
 _KNOWN = frozenset(
     "jpg jpeg png webp gif bmp tiff ppm pgm cls cls2 index inx id txt text transcript json jsn npy npz pyd"
     " pickle pth ten bin mp4 wav flac mp3 cbor mp msg".split()
@@ -50,12 +50,10 @@ def encode_fields(values: dict[str, Any]) -> dict[str, bytes]:
     for name, value in values.items():
         if value is None:
             continue
-        kind, content = _encode(name, value)
-        if name.rpartition(".")[2].lower() in _KNOWN and isinstance(value, bytes):
-            suffix = name
-        elif name.lower() in _PICTURES or (kind == "cls" and name.lower() in _LABELS):
+        (kind, content), ending = _encode(name, value), name.rpartition(".")[2].lower()
+        if name.lower() in _PICTURES or (kind == "cls" and name.lower() in _LABELS):
             suffix = kind
-        elif name.rpartition(".")[2].lower() == kind:
+        elif ending == kind or (ending in _KNOWN and isinstance(value, bytes)):
             suffix = name
         else:
             suffix = f"{name}.{kind}"
@@ -111,17 +109,12 @@ def _encode(name: str, value: Any) -> tuple[str, bytes]:
 
 def _encode_picture(image: Image.Image) -> tuple[str, bytes]:
     made = io.BytesIO()
-    if image.mode in ("RGB", "L"):
-        image.save(
-            made,
-            "JPEG",
-            quality=95,
-            exif=image.info.get("exif", b""),
-            icc_profile=image.info.get("icc_profile"),
-        )
-        return "jpg", made.getvalue()
-    image.save(made, "PNG")
-    return "png", made.getvalue()
+    if image.mode not in ("RGB", "L"):
+        image.save(made, "PNG")
+        return "png", made.getvalue()
+    kept = {"exif": image.info.get("exif", b""), "icc_profile": image.info.get("icc_profile")}
+    image.save(made, "JPEG", quality=95, **kept)
+    return "jpg", made.getvalue()
 
 
 def dataset_source(dataset: Any) -> Source:
@@ -129,15 +122,10 @@ def dataset_source(dataset: Any) -> Source:
     and encoded as above.
     """
     transforms = [getattr(dataset, name, None) for name in ("transform", "target_transform", "transforms")]
-    samples = getattr(dataset, "samples", None)
-    if (
-        samples is not None
-        and not any(transforms)
-        and all(hasattr(dataset, name) for name in ("classes", "root", "loader"))
-    ):
-        return FolderSource.of_samples(
-            list(dataset.classes), [tuple(item) for item in samples], str(dataset.root)
-        )
+    is_folder = all(hasattr(dataset, name) for name in ("samples", "classes", "root", "loader"))
+    if is_folder and not any(transforms):
+        paths, labels = [path for path, _ in dataset.samples], [int(label) for _, label in dataset.samples]
+        return FolderSource(str(dataset.root), list(dataset.classes), paths, labels)
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
         return MapSource(dataset)
     if hasattr(dataset, "__iter__"):
@@ -148,15 +136,10 @@ def dataset_source(dataset: Any) -> Source:
 
 
 def _files(sample: Any) -> dict[str, bytes]:
-    if isinstance(sample, Mapping):
-        return encode_fields(
-            {str(name): value for name, value in sample.items() if not str(name).startswith("__")}
-        )
-    return encode_tuple(sample)
-
-
-def _key(sample: Any, number: int) -> str:
-    return str(sample["__key__"]) if isinstance(sample, Mapping) and "__key__" in sample else f"{number:09d}"
+    if not isinstance(sample, Mapping):
+        return encode_tuple(sample)
+    names = {str(name): value for name, value in sample.items()}
+    return encode_fields({name: value for name, value in names.items() if not name.startswith("__")})
 
 
 class MapSource(Source):
@@ -170,14 +153,9 @@ class MapSource(Source):
         self._dataset = dataset
         classes = getattr(dataset, "classes", None)
         self.classes = list(map(str, classes)) if classes is not None else None
-        self._labels = next(
-            (
-                list(values)
-                for name in ("targets", "labels")
-                if (values := getattr(dataset, name, None)) is not None and len(values) == len(dataset)
-            ),
-            None,
-        )
+        labels = [getattr(dataset, name, None) for name in ("targets", "labels")]
+        known = (list(values) for values in labels if values is not None and len(values) == len(dataset))
+        self._labels = next(known, None)
 
     def describe(self) -> str:
         return f"dataset {type(self._dataset).__qualname__} {len(self)}"
@@ -208,7 +186,8 @@ class IterableSource(Source):
 
     def stream(self) -> Iterator[Any]:
         for number, sample in enumerate(self._dataset):
-            yield _key(sample, number), _files(sample)
+            named = isinstance(sample, Mapping) and "__key__" in sample
+            yield str(sample["__key__"]) if named else f"{number:09d}", _files(sample)
 
 
 class ParquetSource(Source):
@@ -224,17 +203,11 @@ class ParquetSource(Source):
             import pyarrow.parquet as parquet
         except ImportError:
             raise UnavailableError("reading Parquet files needs pyarrow: pip install pyarrow") from None
-        self._paths = paths
-
-        def opened(path: str) -> Any:
-            check_regular(path)
-            return parquet.ParquetFile(path)
-
-        self._open = opened
+        self._paths, self._parquet = paths, parquet
         self.unit_lengths = []
         self._groups: list[tuple[str, int, int]] = []  # file, row group, its first row in the file
         for path in paths:
-            with self._open(path) as file:
+            with self._opened(path) as file:
                 rows = 0
                 for group in range(file.metadata.num_row_groups):
                     self._groups.append((path, group, rows))
@@ -243,10 +216,16 @@ class ParquetSource(Source):
                 schema = file.schema_arrow
         self.classes, self._label_column = _labels_of(schema)
         self._has_keys = "__key__" in schema.names
-        self._names = _distinct_names(paths)
+        self._names = {path: Path(path).stem for path in paths}
+        if len(set(self._names.values())) < len(paths):
+            self._names = {path: str(Path(path).with_suffix("")).strip("/") for path in paths}
         self._place = [(unit, row) for unit, length in enumerate(self.unit_lengths) for row in range(length)]
         self._tables: OrderedDict[tuple[int, bool], Any] = OrderedDict()
         self._lock = threading.Lock()
+
+    def _opened(self, path: str) -> Any:
+        check_regular(path)
+        return self._parquet.ParquetFile(path)
 
     def describe(self) -> str:
         files = [(self._names[path], os.path.getsize(path)) for path in self._paths]
@@ -273,33 +252,23 @@ class ParquetSource(Source):
         unit, row = self._place[number]
         table = self._table(unit, labels_only=False)
         values = {name: table.column(name)[row].as_py() for name in table.column_names if name != "__key__"}
-        return encode_fields({name: _unwrapped(value) for name, value in values.items()})
+        for name, value in values.items():
+            if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
+                values[name] = value["bytes"]
+        return encode_fields(values)
 
     def _table(self, unit: int, labels_only: bool) -> Any:
         with self._lock:
             key = (unit, labels_only)
             if key not in self._tables:
                 path, group, _ = self._groups[unit]
-                columns = [
-                    name for name in ("__key__" if self._has_keys else None, self._label_column) if name
-                ]
-                with self._open(path) as file:
+                columns = [*["__key__"] * self._has_keys, *filter(None, [self._label_column])]
+                with self._opened(path) as file:
                     self._tables[key] = file.read_row_group(group, columns=columns if labels_only else None)
                 while len(self._tables) > WINDOW_UNITS + 2:
                     self._tables.popitem(last=False)
             self._tables.move_to_end(key)
             return self._tables[key]
-
-
-def _distinct_names(paths: list[str]) -> dict[str, str]:
-    stems = {path: Path(path).stem for path in paths}
-    if len(set(stems.values())) < len(paths):
-        return {path: str(Path(path).with_suffix("")).strip("/") for path in paths}
-    return stems
-
-
-def _unwrapped(value: Any) -> Any:
-    return value["bytes"] if isinstance(value, dict) and isinstance(value.get("bytes"), bytes) else value
 
 
 def _labels_of(schema: Any) -> tuple[list[str] | None, str | None]:
@@ -311,6 +280,4 @@ def _labels_of(schema: Any) -> tuple[list[str] | None, str | None]:
                 return feature.get("names"), name
     except (KeyError, ValueError, AttributeError):
         pass
-    return None, next(
-        (name for name in ("label", "labels", "cls", "class", "target") if name in schema.names), None
-    )
+    return None, next((name for name in _LABELS if name in schema.names), None)

@@ -42,17 +42,15 @@ class Journal:
             self._same(lines[0], plan)
             self.shards = lines[1:]
         else:
-            others = [
-                entry.name
-                for entry in os.scandir(folder)
-                if entry.name != _JOURNAL and not entry.name.endswith(PART)
-            ]
+            others = sorted(
+                name for name in os.listdir(folder) if name != _JOURNAL and not name.endswith(PART)
+            )
             if others:
                 raise FileExistsError(
-                    f"{folder} holds {sorted(others)[0]!r} and is no pack that was begun: name an empty or a"
-                    " new folder"
+                    f"{folder} holds {others[0]!r} and is no pack that was begun: name an empty or a new"
+                    " folder"
                 )
-        self._write([plan, *self.shards])
+        self._replace(_JOURNAL, "".join(json.dumps(line) + "\n" for line in [plan, *self.shards]))
 
     def append(self, shard: dict[str, Any]) -> None:
         """`shard` is complete, on the disk."""
@@ -64,23 +62,22 @@ class Journal:
 
     def finish(self, report: dict[str, Any]) -> None:
         """The pack is complete; `report` is what dataset.json says from here on."""
-        part = self.folder / f"{REPORT}{PART}"
-        part.write_text(
-            json.dumps(report, indent=1, ensure_ascii=False) + "\n",
-            encoding="utf-8",
-            errors="surrogateescape",
-        )
-        os.rename(part, self.folder / REPORT)
+        self._replace(REPORT, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
         self._path.unlink()
         self.report = read_report(self.folder)
 
+    def _replace(self, name: str, text: str) -> None:
+        part = self.folder / f"{name}{PART}"
+        part.write_text(text, encoding="utf-8", errors="surrogateescape")
+        os.rename(part, self.folder / name)
+
     def _same(self, old: Any, new: dict[str, Any]) -> None:
+        was = old if isinstance(old, dict) else {}
         for name in new:
-            if not isinstance(old, dict) or old.get(name) != new[name]:
-                was = old.get(name) if isinstance(old, dict) else None
+            if was.get(name) != new[name]:
                 raise FileExistsError(
-                    f"{self.folder} holds a pack whose {name} is {was!r}, not {new[name]!r}: name another"
-                    " folder, or delete this one to begin anew"
+                    f"{self.folder} holds a pack whose {name} is {was.get(name)!r}, not {new[name]!r}: name"
+                    " another folder, or delete this one to begin anew"
                 )
 
     def _complete_lines(self) -> list[dict[str, Any]]:
@@ -95,11 +92,6 @@ class Journal:
             except ValueError:
                 break
         return lines
-
-    def _write(self, lines: list[dict[str, Any]]) -> None:
-        part = self.folder / f"{_JOURNAL}{PART}"
-        part.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        os.rename(part, self._path)
 
 
 def read_report(folder: Path) -> dict[str, Any]:
@@ -152,11 +144,8 @@ def _check_samples(path: Path, shard: dict[str, Any]) -> None:
     samples = 0
     for samples, sample in enumerate(_core.ShardReader(str(path)), 1):
         lengths = {name: len(content) for name, content in sample.items() if not name.startswith("__")}
-        if (
-            samples > len(index)
-            or index.key(samples - 1) != sample["__key__"]
-            or {name: size for name, (_, size) in index.files(samples - 1).items()} != lengths
-        ):
+        known = samples <= len(index) and index.key(samples - 1) == sample["__key__"]
+        if not known or {name: size for name, (_, size) in index.files(samples - 1).items()} != lengths:
             raise corrupt_data(
                 str(index_path(path)),
                 f"does not have sample {samples - 1}, {sample['__key__']}, of its shard; delete "

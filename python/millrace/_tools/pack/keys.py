@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Union
 
+from ..texts import refuse
 from .sources import Source
 
 _SAFE = re.compile(r"(?!__[^/]*__(?:/|$))(?:(?!\.{1,2}/)[^/\x00-\x1f]+/)*[^/.\x00-\x1f]+\Z")
@@ -87,24 +88,24 @@ def check_downsample(downsample: Downsample) -> None:
     """ValueError or TypeError for what choose() does not know."""
     if downsample is None or downsample == "balance":
         return
-    if isinstance(downsample, dict):
-        for label, ratio in downsample.items():
-            if not isinstance(label, int) or not 0 <= ratio <= 1:
-                raise ValueError(
-                    f"downsample={downsample!r}: should map labels (ints) to ratios between 0 and 1"
-                )
-    elif isinstance(downsample, bool) or not isinstance(downsample, (int, float)):
+    if isinstance(downsample, bool) or not isinstance(downsample, (int, float, dict)):
         raise TypeError(
             "downsample should be a ratio, a number of samples per label, 'balance' or a dict, but is"
             f" {downsample!r}"
         )
-    elif isinstance(downsample, float) and not 0 < downsample <= 1:
-        raise ValueError(
+    shares = downsample if isinstance(downsample, dict) else {}
+    refuse(
+        {
+            f"downsample={downsample!r}: should map labels (ints) to ratios between 0 and 1": any(
+                not isinstance(label, int) or not 0 <= ratio <= 1 for label, ratio in shares.items()
+            ),
             f"downsample={downsample}: as a float it is a ratio, above 0 and at most 1; as an int samples per"
-            " label"
-        )
-    elif isinstance(downsample, int) and downsample < 1:
-        raise ValueError(f"downsample={downsample}: should keep at least 1 sample per label")
+            " label": isinstance(downsample, float) and not 0 < downsample <= 1,
+            f"downsample={downsample}: should keep at least 1 sample per label": (
+                isinstance(downsample, int) and downsample < 1
+            ),
+        }
+    )
 
 
 def choose(source: Source, downsample: Downsample, seed: int) -> Sequence[int]:

@@ -20,24 +20,16 @@ def open_source(source: Any) -> Source:
     """
     if isinstance(source, Source):
         return source
-    if (
-        isinstance(source, (list, tuple))
-        and source
-        and all(isinstance(item, (str, os.PathLike)) for item in source)
-    ):
-        names = [os.fspath(item) for item in source]
-    elif isinstance(source, (str, os.PathLike)):
-        names = [os.fspath(source)]
-        if os.path.isdir(names[0]):
-            folder = Path(names[0])
-            found = sorted(str(path) for path in folder.rglob("*.parquet")) or sorted(
-                map(str, folder.glob("*.tar*"))
-            )
-            names = [name for name in found if not name.endswith((".index", ".part"))]
-            if not names:
-                return FolderSource(folder)
-    else:
+    paths = source if isinstance(source, (list, tuple)) and source else [source]
+    if not all(isinstance(path, (str, os.PathLike)) for path in paths):
         return dataset_source(source)
+    names = [os.fspath(path) for path in paths]
+    if paths is not source and os.path.isdir(source):
+        folder = Path(source)
+        found = sorted(map(str, folder.rglob("*.parquet"))) or sorted(map(str, folder.glob("*.tar*")))
+        names = [name for name in found if not name.endswith((".index", ".part"))]
+        if not names:
+            return FolderSource.of_folder(os.fspath(source))
     if all(name.endswith(".parquet") for name in names):
         return ParquetSource(names)
     if any(".tar" in name or name.endswith(".tgz") for name in names):

@@ -4,6 +4,7 @@ calling one.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 from millrace import _core
 from millrace.errors import CorruptDataError
 
-from ..texts import Progress
+from ..texts import Progress, refuse
 from .journal import Journal
 from .journal import verify as verify_folder
 from .keys import Downsample, check_downsample, checked_field, choose, rank, safe_key, shuffled
@@ -25,7 +26,7 @@ from .pictures import Picture, PictureRules, decode, make_picture
 from .shard_source import label_of
 from .shard_writer import ShardWriter, WriteError
 from .sources import Source
-from .statistics import Statistics, pixel_sums
+from .survey import Statistics, pixel_sums
 
 _COMPARED = 100  # one of so many transcoded pictures is decoded and compared with what it was
 _AHEAD = 4  # samples in work per thread
@@ -85,25 +86,30 @@ def pack(
     Raises FileExistsError when `destination` holds anything else, FileNotFoundError, ValueError and TypeError
     for arguments, CorruptDataError or OSError naming the sample.
     """
-    if on_error not in ("raise", "skip"):
-        raise ValueError(f"on_error should be 'raise' or 'skip', but is {on_error!r}")
-    for argument, value in (
-        ("shard_size", shard_size),
-        ("samples_per_shard", samples_per_shard),
-        ("workers", workers),
-    ):
-        if value is not None and value < 1:
-            raise ValueError(f"{argument} should be 1 or more, but is {value}")
-    if not name or "/" in name:
-        raise ValueError(f"name={name!r} should be the beginning of the shards' file names, without '/'")
+    counts = {"shard_size": shard_size, "samples_per_shard": samples_per_shard, "workers": workers}
+    refuse(
+        {
+            f"on_error should be 'raise' or 'skip', but is {on_error!r}": on_error not in ("raise", "skip"),
+            **{
+                f"{argument} should be 1 or more, but is {value}": value is not None and value < 1
+                for argument, value in counts.items()
+            },
+            f"name={name!r} should be the beginning of the shards' file names, without '/'": (
+                not name or "/" in name
+            ),
+        }
+    )
     check_downsample(downsample)
     rules = PictureRules(jpeg, own_tables, max_side, quality)
     samples = open_source(source)
-    if not samples.by_number and (shuffle or downsample is not None):
-        raise ValueError(
+    refuse(
+        {
             "shuffle and downsample need a source that can be read by number: packed or remote shards and"
-            " iterable data sets cannot; unpack or copy them first, or leave both out"
-        )
+            " iterable data sets cannot; unpack or copy them first, or leave both out": (
+                not samples.by_number and (shuffle or downsample is not None)
+            )
+        }
+    )
     shuffle = samples.by_number if shuffle is None else shuffle
     plan = {
         "source": samples.describe(),
@@ -125,7 +131,7 @@ def pack(
         if samples.by_number:
             order = choose(samples, downsample, seed)
             order = shuffled(samples, order, seed) if shuffle else order
-        prepare = _Preparation(rules, pixel_statistics, seed)
+        prepare = partial(_prepared, rules, pixel_statistics, seed)
         threads = workers or _core.cpu_budget()["threads"]
         skipped = _Work(journal, samples, order, prepare, threads).run(progress)
         journal.finish(_report(journal, samples, skipped))
@@ -162,41 +168,32 @@ class _Sample:
     pixels: dict[str, int] | None = None
 
 
-@dataclass(frozen=True)
-class _Preparation:
+def _prepared(
+    rules: PictureRules, pixel_statistics: bool, seed: int, key: str, files: dict[str, bytes]
+) -> _Sample:
     """What is done to a sample between reading and writing; any thread."""
-
-    rules: PictureRules
-    pixel_statistics: bool
-    seed: int
-
-    def __call__(self, key: str, files: dict[str, bytes]) -> _Sample:
-        keep_size = PictureRules(self.rules.jpeg, self.rules.own_tables)
-        sample = _Sample(safe_key(key), {}, label_of(files))
-        for suffix, content in files.items():
-            field_name = checked_field(suffix)
-            own_name = field_name.rpartition(".")[0] not in ("", "image", "img")
-            picture = make_picture(content, keep_size if own_name else self.rules)
-            if picture is not None:
-                if picture.notes == ["transcoded"] and rank(key, self.seed, "compare") % _COMPARED == 0:
-                    _compare(content, picture.content)
-                if self.pixel_statistics and not sample.pictures:
-                    sample.pixels = pixel_sums(picture.content)
-                sample.pictures.append(picture)
-            sample.fields[field_name] = content if picture is None else picture.content
-        return sample
+    keep_size = PictureRules(rules.jpeg, rules.own_tables)
+    sample = _Sample(safe_key(key), {}, label_of(files))
+    for suffix, content in files.items():
+        field_name = checked_field(suffix)
+        own_name = field_name.rpartition(".")[0] not in ("", "image", "img")
+        picture = make_picture(content, keep_size if own_name else rules)
+        if picture is not None:
+            compared = picture.notes == ["transcoded"] and rank(key, seed, "compare") % _COMPARED == 0
+            if compared and decode(content).tobytes() != decode(picture.content).tobytes():
+                raise _OtherPixels(
+                    "the transcoded picture has other pixels than its file: pack with jpeg='keep', and"
+                    " report this file"
+                )
+            if pixel_statistics and not sample.pictures:
+                sample.pixels = pixel_sums(picture.content)
+            sample.pictures.append(picture)
+        sample.fields[field_name] = content if picture is None else picture.content
+    return sample
 
 
 class _OtherPixels(RuntimeError):
-    pass
-
-
-def _compare(before: bytes, after: bytes) -> None:
-    if decode(before).tobytes() != decode(after).tobytes():
-        raise _OtherPixels(
-            "the transcoded picture has other pixels than its file: pack with jpeg='keep', and report this"
-            " file"
-        )
+    """Of a picture whose transcoded bytes decode to others."""
 
 
 @dataclass
@@ -206,7 +203,7 @@ class _Work:
     journal: Journal
     source: Source
     order: Sequence[int] | None  # None: all, as they come
-    prepare: _Preparation
+    prepare: Callable[[str, dict[str, bytes]], _Sample]
     workers: int
     writer: ShardWriter | None = None
     statistics: Statistics = field(default_factory=Statistics)
@@ -215,23 +212,23 @@ class _Work:
 
     def run(self, progress: bool) -> list[dict[str, str]]:
         """Packs what is left to pack. Returns what was skipped behind the last shard."""
-        plan, begin = self.journal.plan, self.journal.shards[-1]["next"] if self.journal.shards else 0
+        begin = self.journal.shards[-1]["next"] if self.journal.shards else 0
+        on_error = self.journal.plan["on_error"]
         bar = Progress("packing", None if self.order is None else len(self.order), begin, quiet=not progress)
         try:
             for position, (where, result) in enumerate(_in_order(self._jobs(begin), self.workers), begin):
                 size = 0
                 try:
                     sample = result()
-                    self._make_room(sample, position)
-                    size = self._write(sample)
+                    writer = self._writer_for(sample, position)
+                    before = writer.bytes
+                    writer.write(sample.key, sample.fields)
+                    self.statistics.count(sample.fields, sample.label, sample.pictures, sample.pixels)
+                    size = writer.bytes - before
                 except Exception as error:
-                    if plan["on_error"] == "raise" or isinstance(
-                        error, (WriteError, MemoryError, _OtherPixels)
-                    ):
+                    if on_error == "raise" or isinstance(error, (WriteError, MemoryError, _OtherPixels)):
                         named = _named(error, where)
-                        if named is error:
-                            raise
-                        raise named from error
+                        raise named from (None if named is error else error)
                     self.skipped.append({"sample": where, "error": str(error)})
                 bar.add(1, size)
             if self.writer:
@@ -244,13 +241,12 @@ class _Work:
 
     def _jobs(self, begin: int) -> Iterator[tuple[str, Callable[[], _Sample]]]:
         if self.order is None:
-            for number, item in enumerate(self.source.stream()):
-                if number < begin:
-                    continue
+            for number, item in itertools.islice(enumerate(self.source.stream()), begin, None):
                 self.count += 1
+                failed = isinstance(item, Exception)
                 yield (
                     (f"sample {number}", _raising(item))
-                    if isinstance(item, Exception)
+                    if failed
                     else (item[0], partial(self.prepare, *item))
                 )
             return
@@ -267,7 +263,8 @@ class _Work:
             else:
                 yield key, partial(self.prepare, key, files)
 
-    def _make_room(self, sample: _Sample, position: int) -> None:
+    def _writer_for(self, sample: _Sample, position: int) -> ShardWriter:
+        """Of the shard that has room for it."""
         plan = self.journal.plan
         if self.writer and (
             self.writer.samples == plan["samples_per_shard"]
@@ -277,13 +274,7 @@ class _Work:
         if self.writer is None:
             shard = f"{plan['name']}-{len(self.journal.shards):06d}.tar"
             self.writer = ShardWriter(self.journal.folder / shard)
-
-    def _write(self, sample: _Sample) -> int:
-        assert self.writer is not None
-        before = self.writer.bytes
-        self.writer.write(sample.key, sample.fields)
-        self.statistics.count(sample.fields, sample.label, sample.pictures, sample.pixels)
-        return self.writer.bytes - before
+        return self.writer
 
     def _close(self, position: int) -> None:
         writer, self.writer = self.writer, None
@@ -325,8 +316,7 @@ def _in_order(
                 if len(waiting) >= workers * _AHEAD:
                     name, future = waiting.popleft()
                     yield name, future.result
-            while waiting:
-                name, future = waiting.popleft()
+            for name, future in waiting:
                 yield name, future.result
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

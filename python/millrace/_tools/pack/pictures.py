@@ -13,6 +13,8 @@ from PIL import Image
 from millrace import _core
 from millrace.errors import CorruptDataError
 
+from ..texts import refuse
+
 SEGMENT_PIXELS = 64  # see src/codecs/jpeg_transcode.h
 
 
@@ -29,8 +31,7 @@ def transcode_jpeg(data: bytes, segment_pixels: int = SEGMENT_PIXELS, own_tables
     Raises CorruptDataError when the file is damaged, even where decoders would patch it up, and ValueError
     for negative pixels.
     """
-    if segment_pixels < 0:
-        raise ValueError(f"segment_pixels should be 0 or more, but is {segment_pixels}")
+    refuse({f"segment_pixels should be 0 or more, but is {segment_pixels}": segment_pixels < 0})
     return _core.transcode_jpeg(bytes(data), min(segment_pixels, 2**31 - 1), own_tables)
 
 
@@ -44,12 +45,17 @@ class PictureRules:
     quality: int = 92
 
     def __post_init__(self) -> None:
-        if self.jpeg not in ("keep", "lossless"):
-            raise ValueError(f"jpeg should be 'keep' or 'lossless', but is {self.jpeg!r}")
-        if self.max_side is not None and self.max_side < 1:
-            raise ValueError(f"max_side should be 1 or more, but is {self.max_side}")
-        if not 1 <= self.quality <= 100:
-            raise ValueError(f"quality should be between 1 and 100, but is {self.quality}")
+        refuse(
+            {
+                f"jpeg should be 'keep' or 'lossless', but is {self.jpeg!r}": (
+                    self.jpeg not in ("keep", "lossless")
+                ),
+                f"max_side should be 1 or more, but is {self.max_side}": (
+                    self.max_side is not None and self.max_side < 1
+                ),
+                f"quality should be between 1 and 100, but is {self.quality}": not 1 <= self.quality <= 100,
+            }
+        )
 
 
 @dataclass

@@ -95,23 +95,20 @@ def samples_of(shard: Any) -> Iterator[Any]:
     """(key, files) of each sample of an opened shard, or the exception in its place: of a sample, or of the
     shard.
     """
-    if isinstance(shard, Exception):
-        yield shard
-        return
     try:
+        if isinstance(shard, Exception):
+            raise shard
         reader = _core.ShardReader(shard)
     except Exception as error:
         yield error
         return
     while True:
         try:
-            sample = next(reader)
-        except StopIteration:
-            return
+            sample = next(reader, None)
         except Exception as error:
             yield error
-        else:
-            yield (
-                sample["__key__"],
-                {name: content for name, content in sample.items() if not name.startswith("__")},
-            )
+            continue
+        if sample is None:
+            return
+        key = sample["__key__"]
+        yield key, {name: content for name, content in sample.items() if not name.startswith("__")}

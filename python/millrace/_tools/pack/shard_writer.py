@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tarfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +39,16 @@ class ShardWriter:
         self.path = path
         self.samples = self.bytes = self.crc32 = 0
         self._last_key: str | None = None
-        try:
+        with self._of_the_shard():
             self._file = open(f"{path}{PART}", "wb")
+
+    @contextlib.contextmanager
+    def _of_the_shard(self) -> Iterator[None]:
+        """An OSError inside is a WriteError."""
+        try:
+            yield
         except OSError as error:
-            raise WriteError(error.errno, error.strerror, str(path)) from error
+            raise WriteError(error.errno, error.strerror, str(self.path)) from error
 
     def write(self, key: str, fields: dict[str, bytes]) -> None:
         """Appends a sample. ValueError for one that readers could not tell from the last."""
@@ -56,9 +64,7 @@ class ShardWriter:
             headers.append(header.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape"))
         self._last_key = key
         for header_bytes, content in zip(headers, fields.values()):
-            self._append(header_bytes)
-            self._append(content)
-            self._append(bytes(-len(content) % _BLOCK))
+            self._append(b"".join([header_bytes, content, bytes(-len(content) % _BLOCK)]))
         self.samples += 1
 
     def size_with(self, fields: dict[str, bytes]) -> int:
@@ -72,11 +78,9 @@ class ShardWriter:
     def finish(self) -> None:
         """The shard and its index are there, each of them whole."""
         self._append(_END)
-        try:
+        with self._of_the_shard():
             self._file.flush()
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise WriteError(error.errno, error.strerror, str(self.path)) from error
         self._file.close()
         part = self._file.name
         _core.TarIndex.build(part).save(str(index_path(self.path)))
@@ -85,13 +89,10 @@ class ShardWriter:
     def abandon(self) -> None:
         """Removes what was written."""
         self._file.close()
-        if os.path.exists(self._file.name):
-            os.remove(self._file.name)
+        Path(self._file.name).unlink(missing_ok=True)
 
     def _append(self, data: bytes) -> None:
-        try:
+        with self._of_the_shard():
             self._file.write(data)
-        except OSError as error:
-            raise WriteError(error.errno, error.strerror, str(self.path)) from error
         self.crc32 = zlib.crc32(data, self.crc32)
         self.bytes += len(data)

@@ -10,8 +10,7 @@ import hashlib
 import io
 import os
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from PIL import Image
@@ -21,7 +20,7 @@ from millrace._common.regular_files import open_regular
 from millrace.datasets import IMG_EXTENSIONS
 from millrace.errors import corrupt_data
 
-SUFFIXES = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "GIF": "gif", "BMP": "bmp", "TIFF": "tiff"}
+_SUFFIXES = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "GIF": "gif", "BMP": "bmp", "TIFF": "tiff"}
 
 
 class Source:
@@ -30,9 +29,7 @@ class Source:
     classes: list[str] | None = None
     threads = True  # whether several threads may call read()
     by_number = True  # False: only stream() can be used
-    unit_lengths: list[int] | None = (
-        None  # runs of samples that are read together, when single ones are expensive
-    )
+    unit_lengths: list[int] | None = None  # of runs of samples that are read together, as one is expensive
 
     def describe(self) -> str:
         """Differs when the samples do; a pack is only resumed from the source it was begun from."""
@@ -59,7 +56,7 @@ class Source:
 
 def picture_suffix(content: bytes, otherwise: str) -> str:
     """By content, since endings lie: "jpg" for every JPEG."""
-    return SUFFIXES.get(_core.image_format(content[:16]), otherwise)
+    return _SUFFIXES.get(_core.image_format(content[:16]), otherwise)
 
 
 class FolderSource(Source):
@@ -67,24 +64,19 @@ class FolderSource(Source):
     where that would be the key of two files, both keep their endings.
     """
 
-    def __init__(self, root: Path) -> None:
-        classes, paths, labels = _core.list_image_folder(str(root), list(IMG_EXTENSIONS), False)
-        self._build(
-            classes, [paths[i] for i in range(len(paths))], [int(label) for label in labels], str(root)
-        )
-
-    @classmethod
-    def of_samples(cls, classes: list[str] | None, samples: list[tuple[str, int]], root: str) -> FolderSource:
-        source = cls.__new__(cls)
-        source._build(classes, [path for path, _ in samples], [int(label) for _, label in samples], root)
-        return source
-
-    def _build(self, classes: list[str] | None, paths: list[str], labels: list[int], root: str) -> None:
+    def __init__(
+        self, root: str, classes: list[str] | None, paths: Sequence[str], labels: Sequence[int]
+    ) -> None:
         self.classes, self._paths, self._labels = classes, paths, labels
         names = [os.path.relpath(path, root) for path in paths]
         stems = [os.path.splitext(name)[0] for name in names]
         uses = Counter(stems)
         self._keys = [stem if uses[stem] == 1 else name for stem, name in zip(stems, names)]
+
+    @classmethod
+    def of_folder(cls, root: str) -> FolderSource:
+        classes, paths, labels = _core.list_image_folder(root, list(IMG_EXTENSIONS), False)
+        return cls(root, classes, [paths[i] for i in range(len(paths))], labels.tolist())
 
     def describe(self) -> str:
         return f"folder {digest(self._keys, self._labels)}"

@@ -12,9 +12,8 @@ from typing import Any
 
 from . import svg
 from .page import Html, Page, pre, table
-from .remote_nodes import node_rows, remote_line
 from .scales import Axis, amount
-from .summary import MEANING, WORKER, Summary, ordered, step_times
+from .summary import MEANING, WORKER, Summary, node_rows, ordered, remote_line, step_times
 
 _MOST_WORKERS = 64
 _TOOLS = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from .summary import Summary, ordered, profile_of
+from .summary import Summary, ordered
 
 
 def scalars(summary: Summary) -> dict[str, float]:
@@ -37,8 +37,7 @@ def prometheus(loader: Any, labels: Mapping[str, str] | None = None) -> str:
     Counters begin at 0 with each iterator, as Prometheus expects of a process that begins anew. labels: put
     on each of them, to tell loaders apart. May be called from any thread.
     """
-    profile = profile_of(loader, steps=False)
-    summary = Summary(profile)
+    summary = Summary(loader.profile() or {})
     stages = (
         ("wall", ordered({**summary.stages_wall, "idle": summary.idle}, ())),
         ("cpu", summary.stages_cpu),

@@ -13,9 +13,8 @@ from typing import Any, Union
 from ..._common.regular_files import write_whole
 from .loader_page import loader_page, notebook_block
 from .metrics import scalars
-from .remote_nodes import node_rows, remote_line
 from .scales import STYLE, amount
-from .summary import MEANING, Summary, profile_of
+from .summary import MEANING, Summary, node_rows, remote_line
 from .trace import trace_events
 
 _BAR = 28
@@ -33,8 +32,8 @@ def blocks(summary: Summary) -> Iterator[tuple[str, list[Row]]]:
             [(name, s, s / wall, MEANING.get(name, "")) for name, s in summary.consumer.items()],
         )
     if summary.blame and summary.lost:
-        lost = summary.lost
-        yield "lost to", [(name, s, s / lost, MEANING.get(name, "")) for name, s in _by_size(summary.blame)]
+        lost, lost_to = summary.lost, sorted(summary.blame.items(), key=lambda item: -item[1])
+        yield "lost to", [(name, s, s / lost, MEANING.get(name, "")) for name, s in lost_to]
     if summary.stages_wall:
         whole = summary.worker_seconds or sum(summary.stages_wall.values())
         rows = [
@@ -64,10 +63,6 @@ def blocks(summary: Summary) -> Iterator[tuple[str, list[Row]]]:
         yield "batches by node", node_rows(summary)
 
 
-def _by_size(seconds: dict[str, float]) -> list[tuple[str, float]]:
-    return sorted(seconds.items(), key=lambda item: -item[1])
-
-
 def notes(summary: Summary) -> list[str]:
     found = []
     if summary.batches:
@@ -89,10 +84,9 @@ def plain(summary: Summary, advice: str | None) -> str:
     for heading, rows in blocks(summary):
         lines += ["", heading]
         for name, seconds, share, meaning in rows:
-            lines.append(
-                f"  {name:<12} {amount(seconds, 's'):>9} {share:>7.1%}  "
-                f"{_bar(share):<{_BAR}}  {meaning}".rstrip()
-            )
+            bar = "#" * round(_BAR * min(1.0, max(0.0, share)))
+            line = f"  {name:<12} {amount(seconds, 's'):>9} {share:>7.1%}  {bar:<{_BAR}}  {meaning}"
+            lines.append(line.rstrip())
     if summary.hot:
         lines += ["", "hot lines of your code"]
         lines += [
@@ -102,10 +96,6 @@ def plain(summary: Summary, advice: str | None) -> str:
     if more := notes(summary):
         lines += ["", *more]
     return "\n".join(lines)
-
-
-def _bar(share: float) -> str:
-    return "#" * round(_BAR * min(1.0, max(0.0, share)))
 
 
 PathLike = Union[str, os.PathLike[str]]
@@ -154,9 +144,3 @@ class Report:
         """
         for name, value in scalars(self.summary).items():
             writer.add_scalar(f"{prefix}/{name}", value, step)
-
-
-def report_of(loader: Any) -> Report:
-    """What `loader.report()` returns."""
-    advice = getattr(loader, "advice", None)
-    return Report(profile_of(loader, steps=True), (str(advice()) or None) if callable(advice) else None)

@@ -37,10 +37,14 @@ COLOURS = {
     "6": ("#d6336c", "#f2689b"),
     "7": ("#64748b", "#94a3b8"),
 }
-_INK = ("#1d2733", "#e6ebf1")
-_FAINT = ("#5b6875", "#9aa7b5")
-_GRID = ("#e3e8ee", "#2b333d")
-_PAPER = ("#ffffff", "#171c22")
+# What no series has, in light and in dark.
+_PLAIN = {
+    "text": ("fill", "#1d2733", "#e6ebf1"),
+    ".faint": ("fill", "#5b6875", "#9aa7b5"),
+    ".axis": ("stroke", "#5b6875", "#9aa7b5"),
+    ".grid": ("stroke", "#e3e8ee", "#2b333d"),
+    ".paper": ("fill", "#ffffff", "#171c22"),
+}
 
 
 def colour(name: str, number: int) -> str:
@@ -50,15 +54,12 @@ def colour(name: str, number: int) -> str:
 
 
 def _rules(theme: int) -> str:
-    fills = "".join(
+    plain = "".join(f".mr {what}{{{verb}:{pair[theme]}}}" for what, (verb, *pair) in _PLAIN.items())
+    series = "".join(
         f".mr .f-{name}{{fill:{pair[theme]}}}.mr .l-{name}{{stroke:{pair[theme]}}}"
         for name, pair in COLOURS.items()
     )
-    return (
-        f".mr text{{fill:{_INK[theme]}}}.mr .faint{{fill:{_FAINT[theme]}}}.mr .grid{{stroke:{_GRID[theme]}}}"
-        f".mr .axis{{stroke:{_FAINT[theme]}}}.mr .paper{{fill:{_PAPER[theme]}}}{fills}"
-        f".mr .on{{fill:{'#ffffff' if theme == 0 else '#10151a'}}}"
-    )
+    return f"{plain}{series}.mr .on{{fill:{'#ffffff' if theme == 0 else '#10151a'}}}"
 
 
 STYLE = (
@@ -72,9 +73,23 @@ STYLE = (
 )
 
 
-_SECONDS = ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h"))
-_BYTES = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
-_COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"))
+# (from which size on, factor, unit); "90 s" is shorter to read than "1.5 min"
+_SECONDS = (
+    (0.0, 1e-6, "µs"),
+    (1e-3, 1e-3, "ms"),
+    (1.0, 1.0, "s"),
+    (120.0, 60.0, "min"),
+    (7200.0, 3600.0, "h"),
+)
+_BYTES = (
+    (0.0, 1.0, "B"),
+    (2.0**10, 2.0**10, "KiB"),
+    (2.0**20, 2.0**20, "MiB"),
+    (2.0**30, 2.0**30, "GiB"),
+    (2.0**40, 2.0**40, "TiB"),
+)
+_COUNTS = ((0.0, 1.0, ""), (1e4, 1e3, "k"), (1e6, 1e6, "M"), (1e9, 1e9, "G"))
+_STEPS = {"s": _SECONDS, "B": _BYTES, "B/s": _BYTES, "": _COUNTS, "/s": _COUNTS}
 
 
 @dataclass(frozen=True)
@@ -93,19 +108,11 @@ class Axis:
 
 def magnitude(value: float, unit: str) -> tuple[float, str]:
     """(factor, unit): the one of `unit`'s multiples in which `value` is a short number."""
-    steps = {"s": _SECONDS, "B": _BYTES, "B/s": _BYTES}.get(
-        unit, _COUNTS if unit in ("", "/s") else ((1.0, unit),)
-    )
-    size = abs(value)
-    if unit == "s":
-        limits = (1e-3, 1.0, 120.0, 7200.0)  # "90 s" is shorter to read than "1.5 min"
-        chosen = sum(size >= limit * (1 - 1e-9) for limit in limits) if size else 2
-    else:
-        chosen = max((i for i, (factor, _) in enumerate(steps) if size >= factor * (1 - 1e-9)), default=0)
-        if unit in ("", "/s") and size < 10_000:
-            chosen = 0
-    factor, name = steps[chosen]
-    return factor, name + ("/s" if unit.endswith("/s") and unit != "s" else "")
+    if unit == "s" and not value:
+        return 1.0, "s"
+    steps, size = _STEPS.get(unit, ((0.0, 1.0, unit),)), abs(value) * (1 + 1e-9)
+    _, factor, name = max(step for step in steps if step[0] <= size)
+    return factor, name + ("/s" if unit in ("B/s", "/s") else "")
 
 
 def amount(value: float, unit: str = "") -> str:

@@ -39,11 +39,6 @@ def ordered(seconds: Mapping[str, float], order: Sequence[str]) -> dict[str, flo
     return {name: float(seconds[name]) for name in names if (seconds.get(name) or 0) > 0}
 
 
-def profile_of(loader: Any, steps: bool) -> dict[str, Any]:
-    """The profile of a loader's latest iterator; {} where none is kept (MILLRACE_PROFILE=0)."""
-    return loader.profile(steps=steps) or {}
-
-
 class Summary:
     """A profile's numbers, derived once."""
 
@@ -78,8 +73,8 @@ class Summary:
         read = f", {amount(self.bytes, 'B')} ({amount(self.bytes_per_second, 'B/s')})" if self.bytes else ""
         return (
             f"epoch {self.epoch} {state} {amount(self.wall, 's')}: {self.batches:,}"
-            f" {_plural(self.batches, 'batch', 'batches')}, {self.samples:,}"
-            f" {_plural(self.samples, 'sample')} ({amount(self.samples_per_second)}/s){read}; {self.engine}"
+            f" batch{'es' * (self.batches != 1)}, {self.samples:,} sample{'s' * (self.samples != 1)}"
+            f" ({amount(self.samples_per_second)}/s){read}; {self.engine}"
         )
 
     def verdict(self) -> str:
@@ -101,13 +96,9 @@ def _engine(profile: Mapping[str, Any], workers: int) -> str:
     name = str(profile.get("engine") or "inline")
     if name == "inline":
         return f"{kind}, in the training loop's thread"
-    one = {"threads": "thread", "processes": "worker process"}.get(name, name)
-    many = {"threads": "threads", "processes": "worker processes"}.get(name, name)
-    return f"{workers} {kind} {_plural(workers, one, many)}"
-
-
-def _plural(count: int, one: str, many: str = "") -> str:
-    return one if count == 1 else many or one + "s"
+    many = workers != 1
+    who = {"threads": "thread" + "s" * many, "processes": "worker process" + "es" * many}.get(name, name)
+    return f"{workers} {kind} {who}"
 
 
 def step_times(
@@ -122,3 +113,24 @@ def step_times(
     enter, leave = enter[:count], leave[:count]
     waits = [max(0.0, b - a) for a, b in zip(enter, leave)]
     return enter, leave, waits, [max(0.0, b - a) for a, b in zip(leave, ends)]
+
+
+def node_rows(summary: Summary) -> list[tuple[str, float, float, str]]:
+    """Of each node: its name, the seconds that its actors were at work, its share of the samples, and the
+    rest in words.
+    """
+    rows = []
+    for name, node in summary.remote["nodes"].items():
+        way, received = amount(node["way_seconds"] / node["batches"], "s"), amount(node["bytes"], "B")
+        words = f"{node['samples']:,} samples; {received}, {way} a batch on the way"
+        rows.append((name, node["make_seconds"], node["samples"] / max(1, summary.samples), words))
+    return rows
+
+
+def remote_line(remote: Mapping[str, Any]) -> str:
+    counted = (
+        "{local:,} batches made here, {again:,} given to another worker, {hedged:,} made here as well,"
+        " {duplicates:,} dropped, {checked:,} compared"
+    ).format(**remote)
+    expelled = "".join(f"; worker {name} expelled: {why}" for name, why in remote["expelled"].items())
+    return f"remote workers: {remote['working']} of {remote['workers']} at work; {counted}{expelled}"

@@ -65,8 +65,6 @@ class _Chart:
         self.parts.append(
             f'<line class="axis" x1="{self.left:.1f}" x2="{self.right:.1f}" y1="{self.bottom:.1f}"'
             f' y2="{self.bottom:.1f}"/>'
-        )
-        self.parts.append(
             f'<text class="faint small" x="{self.right:.1f}" y="{self.bottom + 33:.1f}"'
             f' text-anchor="end">{escape(scale.title())}</text>'
         )
@@ -82,10 +80,10 @@ class _Chart:
             f'<text class="faint small" x="2" y="{self.top - 6:.1f}">{escape(scale.title())}</text>'
         )
 
-    def nothing(self, text: str = "nothing was measured") -> str:
+    def nothing(self) -> str:
         self.parts.append(
             f'<text class="faint mid" x="{_WIDTH / 2}"'
-            f' y="{(self.top + self.bottom) / 2:.0f}">{escape(text)}</text>'
+            f' y="{(self.top + self.bottom) / 2:.0f}">nothing was measured</text>'
         )
         return self.element()
 
@@ -178,10 +176,9 @@ def stacked_bars(
                 (t for t in (f"{part} {share:.0%}", f"{share:.0%}") if _LETTER * len(t) + 8 < end - begin), ""
             )
             if inside and bar >= 16:
-                ink = "" if part == "idle" else " on"
                 chart.marks.append(
-                    f'<text class="small mid{ink}" pointer-events="none" x="{(begin + end) / 2:.1f}" '
-                    f'y="{y + bar / 2 + 4:.1f}">{escape(inside)}</text>'
+                    f'<text class="small mid{" on" * (part != "idle")}" pointer-events="none"'
+                    f' x="{(begin + end) / 2:.1f}" y="{y + bar / 2 + 4:.1f}">{escape(inside)}</text>'
                 )
     return chart.element()
 

@@ -32,15 +32,8 @@ def trace_events(profile: Mapping[str, Any]) -> dict[str, Any]:
             _span(_LOOP, 1, "step", end, own[i], number),
         ]
         if i < len(ready) and ready[i] >= 0:
-            events.append(
-                {
-                    "ph": "C",
-                    "pid": _LOOP,
-                    "name": "ready batches",
-                    "ts": _us(begin),
-                    "args": {"batches": ready[i]},
-                }
-            )
+            count = {"batches": ready[i]}
+            events.append({"ph": "C", "pid": _LOOP, "name": "ready batches", "ts": _us(begin), "args": count})
     if summary.workers:
         events.append(_named(_WORKERS, "workers: sums over the run, end to end"))
     for track, (name, parts) in enumerate(summary.workers.items(), 1):

@@ -1,0 +1,139 @@
+"""The steps of a transform that the engine knows, up to the first that it does not: a prefix, and the rest.
+
+What only holds others (Compose, nn.Sequential, presets, callables that provably do no more) is looked
+through. The rest is called in Python with what the prefix gives: a PIL image, or the tensor that the
+library's own conversion would have made, in the same memory layout.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .as_shipped import check_class, check_transforms
+from .chain import MOST_NESTED, Chain, check_object, family_of, is_container
+from .recognising import NotLowered, held_directly, held_transforms, loaded
+from .transforms import Lowered, new_chain
+
+_Picture = dict[str, Any]
+_BYTES: _Picture = {"op": "to_tensor", "dtype": "uint8"}
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """`lowered`: the known steps; of a picture that the rest gets, up to its bytes. `rest`: the steps behind
+    them. `refusal`: why the first of these is not known.
+    """
+
+    lowered: Lowered
+    makes_picture: bool
+    side_by_side: bool
+    """Whether the values of a pixel lie side by side, seen as planes, as torchvision's conversions leave
+    them.
+    """
+    rest: tuple[Any, ...]
+    refusal: str
+
+    def rest_as_one(self) -> Callable[[Any], Any] | None:
+        """The rest as one callable; None: there is none. A Compose, since several of torchvision's steps
+        behind each other are one pass over a picture there (millrace._pictures.torchvision_chains).
+        """
+        if len(self.rest) < 2:
+            return self.rest[0] if self.rest else None
+        compose = loaded("torchvision.transforms.transforms", "Compose")
+        return _InTurn(self.rest) if compose is None else compose(list(self.rest))
+
+
+class _InTurn:
+    def __init__(self, steps: Sequence[Any]) -> None:
+        self.steps = steps
+
+    def __call__(self, picture: Any) -> Any:
+        for step in self.steps:
+            picture = step(picture)
+        return picture
+
+
+def prefix_of(transform: Any) -> Prefix:
+    """NotLowered where no change of the picture is among the known steps, so that there is nothing to win."""
+    steps = _flattened(transform, 0)
+    chain, refusal = new_chain(), ""
+    known = chain  # the last one whose result is certain
+    count = 0
+    for number, step in enumerate(steps):
+        trial = _copied(chain)
+        try:
+            trial.add(step)
+        except NotLowered as reason:
+            refusal = str(reason)
+            break
+        except Exception as error:  # odd arguments: torch knows what to do, or says what is wrong
+            refusal = f"could not be understood ({error!r})"
+            break
+        chain = trial
+        if chain.dtype is None or (chain.row_type is not None and chain.row_type is not np.ndarray):
+            known, count = chain, number + 1
+    if not known.picture:
+        raise NotLowered("no change of the picture stands before the first step that is not known")
+    if not refusal and count == len(steps):
+        refusal = _why_no_batch(known)
+    elif not refusal:
+        refusal = "v1 transforms behind v2's ToImage() make samples of no certain type; use v2's for all"
+    return _prefix(known, tuple(steps[count:]), refusal)
+
+
+def _why_no_batch(chain: Chain) -> str:
+    try:
+        chain.finish()
+    except NotLowered as reason:
+        return str(reason)
+    return ""
+
+
+def _prefix(chain: Chain, rest: tuple[Any, ...], refusal: str) -> Prefix:
+    makes_picture = chain.dtype is None
+    if makes_picture:
+        check_transforms(chain.families)
+        ops, row_type = [*chain.picture, dict(_BYTES)], torch.Tensor
+    else:
+        ops, row_type = chain.finish(), chain.row_type
+    made = Lowered([ops], chain.names, row_type, chain.begins_with_rgb, chain.makes_rgb)
+    return Prefix(made, makes_picture, chain.conversion != "ToTensor", rest, refusal)
+
+
+def _copied(chain: Chain) -> Chain:
+    """What is added to it leaves `chain` as it is."""
+    twin = copy.copy(chain)
+    for name, value in vars(chain).items():
+        if isinstance(value, (list, set)):
+            setattr(twin, name, value.copy())
+    return twin
+
+
+def _flattened(transform: Any, depth: int) -> list[Any]:
+    """The steps that `transform` takes one after the other; itself, if it may be more than that."""
+    parts = _parts(transform)
+    if parts is None:
+        return [transform]
+    if depth == MOST_NESTED:
+        raise NotLowered(f"transforms are nested {MOST_NESTED} deep")
+    return [step for part in parts for step in _flattened(part, depth + 1)]
+
+
+def _parts(transform: Any) -> Sequence[Any] | None:
+    try:
+        check_class(type(transform))
+        check_object(transform)
+    except NotLowered:
+        return None
+    if is_container(transform):
+        return list(transform if type(transform) is torch.nn.Sequential else transform.transforms)
+    if family_of(type(transform)) is not None:
+        return None  # a step of a library; what it may hold is its own affair
+    parts = held_directly(transform)
+    return held_transforms(transform) if parts is None else parts

@@ -1,0 +1,207 @@
+"""Datasets of pictures of whose transforms the engine knows a prefix: each sample's picture is read, decoded
+and changed by the engine, as far as it knows how, and goes on in Python. That runs where the dataset's
+samples are made, by the engines of Python datasets, for which one of these stands in the dataset's place.
+
+    dataset[index] ─▶ engine: read, draw, decode the region, known steps ─▶ PIL image or tensor ─▶ the rest
+
+The engine draws from the key of the sample, as in a loader that is all native. What the rest draws, it draws
+from generators that are seeded by the same key, in front of each sample: so no sample depends on another, nor
+on who makes it. Threads share their generators with the training loop, which are left alone there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ... import _core
+from ..engine import Engine, PythonSpec, Setup
+from .epoch_keys import Repeats
+from .native import Files
+from .seeding import generators_seeded, seed_all
+
+if TYPE_CHECKING:
+    from ..._common.lowering.prefix import Prefix
+
+
+@dataclass(frozen=True)
+class PrefixSpec(PythonSpec):
+    """`opens`: (dataset, seed, epoch, whether samples are seeded) -> a Prefixed, or the dataset itself;
+    found by name in worker processes. `index_maps`, `length`: from the sampler's indices to pictures, of
+    which there are so many.
+    """
+
+    opens: Callable[[Any, int, int, bool], Any] = lambda dataset, *_: dataset
+    index_maps: tuple[Sequence[int], ...] = ()
+    length: int = 0
+
+    def open(self, setup: Setup) -> Engine:
+        setup.prefix = self
+        return self.engine(setup)
+
+    def repeats(self) -> Repeats:
+        return Repeats(self.index_maps, self.length)
+
+    def standing(self, setup: Setup, seeds: bool = True) -> Standing:
+        return Standing(self.opens, (setup.base_seed, setup.progress.epoch), seeds)
+
+
+class Standing:
+    """Who stands in the place of one worker's dataset, epoch by epoch. Pickled for a worker process."""
+
+    def __init__(self, opens: Callable[..., Any], place: tuple[int, int], seeds: bool) -> None:
+        self._opens, self._place, self._seeds = opens, place, seeds
+        self._made: Any = None
+
+    def next_epoch(self) -> None:
+        self._place = self._place[0], self._place[1] + 1
+
+    def in_place_of(self, dataset: Any) -> Any:
+        """The dataset itself, where nothing of it is known after all."""
+        if self._made is None:
+            self._made = self._opens(dataset, *self._place, self._seeds)
+        elif isinstance(self._made, Prefixed):
+            self._made.place = self._place
+        return self._made
+
+
+class Prefixed:
+    """In the place of `dataset`, of which it is asked for what the engine cannot read: errors are the
+    dataset's own.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        index_maps: Sequence[Sequence[int]],
+        files: Files,
+        images: _core.ImageDataset,
+        prefix: Prefix,
+        info: Callable[[str], dict[Any, Any]],
+        place: tuple[int, int],
+        seeds: bool,
+    ) -> None:
+        """`place`: seed and epoch. `info`: what Pillow knows of the picture in a file."""
+        self._dataset, self._index_maps, self._files, self._images = dataset, index_maps, files, images
+        self._prefix, self._rest, self._info = prefix, prefix.rest_as_one(), info
+        self.place, self._seeds = place, seeds
+        by_planes = any(op["op"] in ("gaussian_noise", "random_erasing") for op in prefix.lowered.chains[0])
+        self._interleaved = prefix.side_by_side and not by_planes
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        position = self._position(index)
+        if position < 0:
+            return self._dataset[index]  # which says what is wrong with it
+        occurrence = getattr(index, "occurrence", 0)
+        if self._seeds:
+            seed_all(_seed_of(*self.place, position, occurrence))
+        picture = self._picture(position, occurrence)
+        if picture is None:
+            return self._dataset[index]
+        if self._rest is not None:
+            picture = self._rest(picture)
+        files = self._files
+        label = int(files.labels[position])
+        return picture, label if files.targets is None else files.targets([label])[0]
+
+    def guarded(self) -> AbstractContextManager[None]:
+        """Around what is done for a batch in the training loop's thread, whose generators stay as they
+        are.
+        """
+        return generators_seeded(self.place, torch_alone=False) if self._seeds else nullcontext()
+
+    def _position(self, index: Any) -> int:
+        """The picture's; -1: there is none."""
+        length = len(self._files.files)
+        try:
+            position = operator.index(index)
+            for indices in self._index_maps:
+                position = operator.index(indices[position])
+        except (TypeError, LookupError, ValueError):
+            return -1
+        if position < 0:
+            position += length
+        return position if 0 <= position < length else -1
+
+    def _picture(self, position: int, occurrence: int) -> Any:
+        """What the prefix makes of it; None: the engine cannot read it."""
+        prefix = self._prefix
+        try:
+            row = self._images.row(position, *self.place, occurrence, self._interleaved)
+        except Exception:  # the dataset's own code meets the same, and says so in its own words
+            return None
+        if prefix.makes_picture:
+            return self._as_image(row, position)
+        if self._interleaved:
+            row = row.permute(2, 0, 1)
+        elif prefix.side_by_side:
+            row = row.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        kind = prefix.lowered.row_type
+        return row if kind is None or kind is torch.Tensor else row.as_subclass(kind)
+
+    def _as_image(self, row: torch.Tensor, position: int) -> Any:
+        from PIL import Image
+
+        pixels = row.numpy()
+        image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+        name, info = self._files.files.name(position), self._info
+        if self._files.paths is not None:
+            image.info = _Info(lambda: info(name))
+        return image
+
+
+def _seed_of(*key: int) -> int:
+    return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "little")
+
+
+class _Info(dict):
+    """A picture's `info`, which few ask for: read from its file by who does."""
+
+    def __init__(self, read: Callable[[], dict[Any, Any]]) -> None:
+        super().__init__()
+        self._read: Callable[[], dict[Any, Any]] | None = read
+
+    def _known(self) -> _Info:
+        if self._read is not None:
+            read, self._read = self._read, None
+            super().update(read())
+        return self
+
+    def copy(self) -> dict[Any, Any]:
+        return dict(self) if self._read is None else _Info(self._read)
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+    def __copy__(self) -> dict[Any, Any]:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> dict[Any, Any]:
+        return self.copy()
+
+
+def _asks_first(name: str) -> Callable[..., Any]:
+    method = getattr(dict, name)
+
+    def asked(self: _Info, *args: Any, **kwargs: Any) -> Any:
+        return method(self._known(), *args, **kwargs)
+
+    asked.__name__ = name
+    return asked
+
+
+for _name in (
+    *("__getitem__", "__setitem__", "__delitem__", "__contains__", "__iter__", "__len__", "__eq__", "__ne__"),
+    *("__repr__", "__or__", "__ror__", "__ior__", "__reversed__"),
+    *("get", "keys", "values", "items", "pop", "popitem", "setdefault", "update", "clear"),
+):
+    setattr(_Info, _name, _asks_first(_name))

@@ -1,0 +1,53 @@
+"""The generators of torch's CPU, random and numpy, seeded for the user's Python, so that what it draws
+depends on what it makes, and on nothing that was made before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+
+def seed_all(seed: int) -> None:
+    """Of 64 bits."""
+    random.seed(seed)
+    torch.default_generator.manual_seed(seed)
+    if type(np.random.mtrand._rand._bit_generator) is np.random.MT19937:  # another kind is the user's own
+        np.random.seed((seed & 0xFFFFFFFF, seed >> 32))
+
+
+@contextlib.contextmanager
+def generators_seeded(place: tuple[int, ...], torch_alone: bool) -> Iterator[None]:
+    """torch's CPU generator, random's and numpy's, or `torch_alone`: seeded from `place` inside, and where
+    they were afterwards.
+    """
+    digest = hashlib.blake2b(repr(place).encode(), digest_size=16).digest()
+    torchs = torch.get_rng_state()
+    # torch.manual_seed would reach for the devices' as well
+    torch.default_generator.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    try:
+        if torch_alone:
+            yield
+        else:
+            with _others_seeded(digest):
+                yield
+    finally:
+        torch.set_rng_state(torchs)
+
+
+@contextlib.contextmanager
+def _others_seeded(digest: bytes) -> Iterator[None]:
+    pythons, numpys = random.getstate(), np.random.get_state(legacy=False)
+    random.seed(int.from_bytes(digest[:8], "little") >> 1)
+    if numpys["bit_generator"] == "MT19937":
+        np.random.seed(np.frombuffer(digest, np.uint32))
+    try:
+        yield
+    finally:
+        random.setstate(pythons)
+        np.random.set_state(numpys)
