@@ -31,34 +31,28 @@ int64_t piece_count(const RowCopy& copy) {
   return static_cast<int64_t>((copy.rows.size() + rows - 1) / rows);
 }
 
-int64_t piece_counts(const std::vector<RowCopy>& copies) {
-  int64_t count = 0;
-  for (const RowCopy& copy : copies) count += piece_count(copy);
-  return count;
-}
-
 struct Task final : ordered::Batch {
-  explicit Task(std::vector<RowCopy> rows) : Batch(piece_counts(rows)), copies(std::move(rows)) {
-    for (const RowCopy& copy : copies) slots.push_back({copy.field, copy.rows.size(), copy.row_bytes});
+  explicit Task(std::vector<RowCopy> rows) : Batch(0), copies(std::move(rows)) {
+    slots.reserve(copies.size());
+    for (const RowCopy& copy : copies) {
+      slots.push_back({copy.field, copy.rows.size(), copy.row_bytes});
+      units += piece_count(copy);
+    }
+    unfinished = units;
   }
 
   void write(int64_t piece) const {
-    for (size_t i = 0; i < copies.size(); ++i) {
-      const RowCopy& copy = copies[i];
-      if (const int64_t count = piece_count(copy); piece >= count) {
-        piece -= count;
-        continue;
-      }
-      const size_t first = static_cast<size_t>(piece) * rows_per_piece(copy);
-      const size_t rows = std::min(rows_per_piece(copy), copy.rows.size() - first);
-      const auto wanted = std::span(copy.rows).subspan(first, rows);
-      uint8_t* const out = slots[i].lease.data() + first * copy.row_bytes;
-      if (copy.maker)
-        copy.maker->make(wanted, out, copy.rows.size() * copy.row_bytes >= kPastCachesBytes);
-      else
-        gather_rows(wanted, copy.row_bytes, out);
-      return;
-    }
+    size_t field = 0;
+    for (; piece >= piece_count(copies[field]); ++field) piece -= piece_count(copies[field]);
+    const RowCopy& copy = copies[field];
+    const size_t first = static_cast<size_t>(piece) * rows_per_piece(copy);
+    const size_t rows = std::min(rows_per_piece(copy), copy.rows.size() - first);
+    const auto wanted = std::span(copy.rows).subspan(first, rows);
+    uint8_t* const out = slots[field].lease.data() + first * copy.row_bytes;
+    if (copy.maker)
+      copy.maker->make(wanted, out, copy.rows.size() * copy.row_bytes >= kPastCachesBytes);
+    else
+      gather_rows(wanted, copy.row_bytes, out);
   }
 
   const std::vector<RowCopy> copies;
@@ -67,7 +61,7 @@ struct Task final : ordered::Batch {
 }  // namespace
 
 struct GatherEngine::Running {
-  void write(ordered::Claim& claim);
+  int64_t write(ordered::Claim& claim);
 
   std::shared_ptr<ordered::Queue> queue;
   core::ConsumerSeat seat;
@@ -77,7 +71,8 @@ struct GatherEngine::Running {
   core::ThreadGroup threads;  // the last member: joined before anything they use goes
 };
 
-void GatherEngine::Running::write(ordered::Claim& claim) {
+// Returns when it was done.
+int64_t GatherEngine::Running::write(ordered::Claim& claim) {
   const trace::TraceRange range("collate");
   const trace::StageScope scope(trace::Stage::collate);
   const int64_t start = base::now_ns();
@@ -86,7 +81,9 @@ void GatherEngine::Running::write(ordered::Claim& claim) {
   } catch (...) {
     claim.error = std::current_exception();
   }
-  copy_ns.fetch_add(base::now_ns() - start, std::memory_order_relaxed);
+  const int64_t end = base::now_ns();
+  copy_ns.fetch_add(end - start, std::memory_order_relaxed);
+  return end;
 }
 
 GatherEngine::GatherEngine(int threads, int slots, size_t fields, const core::BlockSource& memory)
@@ -138,11 +135,12 @@ GatherEngine::Status GatherEngine::next(std::vector<core::Lease>& out, int timeo
   if (running.seat.closed()) return Status::end;
   const auto sitting = running.seat.sit();
   const int64_t deadline_ns = base::now_ns() + int64_t{timeout_ms} * 1'000'000;
-  if (running.clocks.empty())  // no threads
-    queue.work_on_oldest(running.own, deadline_ns, [&running](ordered::Claim& claim) {
-      running.write(claim);
-      return true;
-    });
+  ordered::Claim& own = running.own;
+  if (running.clocks.empty() && (own.batch || queue.next_of_oldest(own))) {  // no threads
+    int64_t now = 0;
+    do now = running.write(own);
+    while (queue.next_of_oldest(own) && now < deadline_ns);
+  }
   const std::shared_ptr<ordered::Batch> batch = queue.pop(deadline_ns);
   running.seat.throw_if_closed();
   if (!batch) return queue.empty() ? Status::end : Status::pending;

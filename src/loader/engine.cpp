@@ -110,13 +110,13 @@ void Engine::run(int number) {
 
 bool Engine::find_oldest(int64_t deadline_ns) {
   if (current_) return true;
-  if (workers_.empty()) {
+  if (workers_.empty() && (claim_.batch || queue_->next_of_oldest(claim_))) {
     const trace::StageScope scope(trace::Stage::collate);
-    queue_->work_on_oldest(claim_, deadline_ns, [this](const ordered::Claim& claim) {
-      const bool settled = consumer_.step(task_of(claim), claim.unit, failure_);
-      if (settled) task_of(claim).take(failure_);
-      return settled;
-    });
+    do {
+      if (!consumer_.step(task_of(claim_), claim_.unit, failure_)) continue;
+      task_of(claim_).take(failure_);
+      if (!queue_->next_of_oldest(claim_)) break;
+    } while (base::now_ns() < deadline_ns);
   }
   current_ = std::static_pointer_cast<BatchTask>(queue_->pop(deadline_ns));
   if (!current_) return false;

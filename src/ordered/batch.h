@@ -36,6 +36,8 @@ struct Batch {
   explicit Batch(int64_t unit_count) : units(unit_count), unfinished(unit_count) {}
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
+  bool has_unclaimed() const { return claimed < units; }
+  bool has_slots() const { return slots.empty() || slots.back().lease; }  // taken in order
 
   int64_t units;        // less what take_last() took off
   int64_t claimed = 0;  // units 0 .. claimed - 1 are made or in work

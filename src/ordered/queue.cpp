@@ -11,14 +11,6 @@
 #include "trace/stage_clock.h"
 
 namespace millrace::ordered {
-namespace {
-
-bool has_slots(const Batch& batch) {
-  return std::all_of(batch.slots.begin(), batch.slots.end(),
-                     [](const Slot& slot) { return static_cast<bool>(slot.lease); });
-}
-
-}  // namespace
 
 std::shared_ptr<Queue> Queue::create(size_t rings, int slots, const core::BlockSource& memory) {
   const std::shared_ptr<Queue> queue(new Queue);
@@ -148,26 +140,20 @@ int64_t Queue::overflow_count() const {
 }
 
 bool Queue::next(Claim& claim, int worker) {
-  Claim settled = std::exchange(claim, {});  // what is left of it is dropped without the lock
-  std::shared_ptr<Batch> thrown_away;
   Lock lock(mutex_);
-  thrown_away = settle(settled);
+  settle(claim, lock);
   while (!closed_) {
     const bool active = worker < active_;
-    if (active && claimable()) {
+    if (active && (claim.batch || claimable())) {
+      if (!claim.batch) claim.batch = batches_[claim_];
       take_unit(claim);
-      if (claim.unit + 1 == claim.batch->units && sleeping_ > 0 && claimable())
+      if (!claim.batch->has_unclaimed() && sleeping_ > 0 && claimable())
         wake_workers(batches_[claim_]->units);
       return true;
     }
-    if (thrown_away) {  // a sleeper keeps no slot
-      lock.unlock();
-      thrown_away.reset();
-      lock.lock();
-      continue;
-    }
     const trace::StageScope scope(trace::Stage::idle);
     if (!active) {
+      claim.batch.reset();  // the queue has it, and may have to give it to others
       parked_.wait(lock);
       continue;
     }
@@ -179,26 +165,43 @@ bool Queue::next(Claim& claim, int worker) {
 }
 
 bool Queue::next_of_oldest(Claim& claim) {
-  Claim settled = std::exchange(claim, {});
-  std::shared_ptr<Batch> thrown_away;
-  const Lock lock(mutex_);
-  thrown_away = settle(settled);
-  if (batches_.empty()) return false;
-  start_oldest();
-  if (claim_ != 0) return false;
+  Lock lock(mutex_);
+  settle(claim, lock);
+  if (!claim.batch) {
+    if (batches_.empty()) return false;
+    start_oldest();
+    if (claim_ != 0) return false;
+    claim.batch = batches_.front();
+  }
   take_unit(claim);
   return true;
 }
 
-// Returns the batch if it was thrown away meanwhile, to be dropped without the lock. Else the queue holds it,
-// too, and letting go here makes the consumer its only owner once it is complete.
-std::shared_ptr<Batch> Queue::settle(Claim& claim) {
-  std::shared_ptr<Batch> batch = std::move(claim.batch);
-  if (!batch) return nullptr;
-  if (claim.error && !batch->error) batch->error = std::move(claim.error);
-  if (--batch->unfinished == 0 && consumer_waits_ && !batches_.empty() && batches_.front() == batch)
+// Counts the unit off. The claim keeps its batch while that has another unit, so it is the one at claim_.
+void Queue::settle(Claim& claim, Lock& lock) {
+  if (!claim.batch) return;
+  if (claim.error) keep_first_error(claim, lock);
+  --claim.batch->unfinished;
+  if (!claim.batch->has_unclaimed() || claim.batch->abandoned.load(std::memory_order_relaxed))
+    let_go(claim, lock);
+}
+
+void Queue::keep_first_error(Claim& claim, Lock& lock) {
+  if (!claim.batch->error) claim.batch->error.swap(claim.error);
+  lock.unlock();
+  claim.error = nullptr;
+  lock.lock();
+}
+
+// Unless the batch was thrown away, the queue holds it, too, and the consumer is its only owner once it is
+// complete.
+void Queue::let_go(Claim& claim, Lock& lock) {
+  if (claim.batch->unfinished == 0 && consumer_waits_ && !batches_.empty() && batches_.front() == claim.batch)
     complete_.notify_one();
-  return batch->abandoned.load(std::memory_order_relaxed) ? batch : nullptr;
+  const bool abandoned = claim.batch->abandoned.load(std::memory_order_relaxed);
+  if (abandoned) lock.unlock();
+  claim.batch.reset();
+  if (abandoned) lock.lock();
 }
 
 // Whether there is a unit to claim: the first batch that has one also has its slots, or gets them now.
@@ -236,19 +239,20 @@ bool Queue::take_slots(Batch& batch, bool overflow_allowed) {
 
 void Queue::start_oldest() {
   Batch& batch = *batches_.front();
-  if (claim_ != 0 || batch.claimed > 0 || has_slots(batch)) return;
+  if (claim_ != 0 || batch.claimed > 0 || batch.has_slots()) return;
   if (take_slots(batch, true)) wake_workers(batch.units);
 }
 
+// Of the batch at claim_, which the claim has by now.
 void Queue::take_unit(Claim& claim) {
-  claim.batch = batches_[claim_];
   claim.unit = claim.batch->claimed++;
-  if (claim.batch->claimed == claim.batch->units) ++claim_;
+  if (!claim.batch->has_unclaimed()) ++claim_;
 }
 
 void Queue::slot_returned() {
   const Lock lock(mutex_);
-  if (claim_ < batches_.size() && !has_slots(*batches_[claim_])) wake_workers(batches_[claim_]->units);
+  if (sleeping_ > 0 && claim_ < batches_.size() && !batches_[claim_]->has_slots())
+    wake_workers(batches_[claim_]->units);
 }
 
 void Queue::wake_workers(int64_t units) {

@@ -42,7 +42,6 @@
 #include <mutex>
 #include <vector>
 
-#include "base/clock.h"
 #include "core/batch_ring.h"
 #include "ordered/batch.h"
 
@@ -85,17 +84,8 @@ class Queue {
   bool next(Claim& claim, int worker = 0);
 
   // --- the consumer, when it works itself ---
-  // The same. False: the oldest batch has no more units, or there is no batch.
+  // The same. False: the oldest batch has no more units, or there is no batch; then neither has the claim.
   bool next_of_oldest(Claim& claim);
-  // Makes units of the oldest batch, one at least, until it has no more or the deadline has passed. `make`
-  // gets the claim and says whether its unit is done with. `claim` is the same at the next call.
-  template <class Make>
-  void work_on_oldest(Claim& claim, int64_t deadline_ns, const Make& make) {
-    if (!claim.batch && !next_of_oldest(claim)) return;
-    do {
-      if (make(claim) && !next_of_oldest(claim)) return;
-    } while (base::now_ns() < deadline_ns);
-  }
 
  private:
   Queue() = default;
@@ -103,7 +93,9 @@ class Queue {
   using Batches = std::deque<std::shared_ptr<Batch>>;
 
   void abandon_all(Batches& gone);
-  std::shared_ptr<Batch> settle(Claim& claim);
+  void settle(Claim& claim, Lock& lock);
+  void keep_first_error(Claim& claim, Lock& lock);
+  void let_go(Claim& claim, Lock& lock);
   int complete_count() const;
   bool claimable();
   bool take_slots(Batch& batch, bool overflow_allowed);

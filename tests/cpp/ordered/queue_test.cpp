@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <initializer_list>
@@ -11,13 +12,71 @@
 #include <stdexcept>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/clock.h"
 #include "millrace/error.h"
+#include "trace/stage_clock.h"
 
 namespace millrace::ordered {
 namespace {
 
 constexpr size_t kRowBytes = 70'000;
+constexpr int64_t kMinutes = 120'000'000'000;  // in ns: who is not woken by then fails the test
+
+template <class Condition>
+bool comes_true(const Condition& condition) {
+  for (const int64_t deadline = base::now_ns() + kMinutes; base::now_ns() < deadline;) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return false;
+}
+
+// Who waits enters the stage under the queue's lock, so a call that gets the lock after this finds it
+// waiting.
+bool comes_to(const trace::StageClock& clock, trace::Stage stage) {
+  return comes_true([&] { return clock.read().stage == stage; });
+}
+
+// Threads with these numbers. With `hold`, each keeps the unit that it claimed in work until another is claimed.
+class Workers {
+ public:
+  Workers(Queue& queue, std::initializer_list<int> numbers, bool hold = false) : queue_(queue) {
+    for (const int number : numbers) {
+      const auto& clock = clocks_.emplace_back(std::make_shared<trace::StageClock>());
+      threads_.emplace_back([this, number, hold, clock] {
+        const trace::StageLife life(clock, trace::Stage::collate);
+        Claim claim;
+        while (queue_.next(claim, number)) {
+          const int mine = ++claimed_;
+          if (hold) comes_true([&] { return claimed_ > mine || closing_; });
+        }
+      });
+    }
+  }
+  ~Workers() {
+    closing_ = true;
+    queue_.close();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  bool all_sleep() const {
+    return std::all_of(clocks_.begin(), clocks_.end(),
+                       [](const auto& clock) { return comes_to(*clock, trace::Stage::idle); });
+  }
+  bool come_to_claim(int units) const {
+    return comes_true([&] { return claimed_ == units; });
+  }
+  int claimed() const { return claimed_; }
+
+ private:
+  Queue& queue_;
+  std::atomic<int> claimed_{0};
+  std::atomic<bool> closing_{false};
+  std::vector<std::shared_ptr<trace::StageClock>> clocks_;
+  std::vector<std::thread> threads_;
+};
 
 struct Numbered final : Batch {
   Numbered(int64_t number, int64_t unit_count) : Batch(unit_count), id(number) {}
@@ -158,58 +217,84 @@ TEST_F(OrderedQueue, AUnitTakenOffWhileInWorkIsWaitedFor) {
   EXPECT_EQ(queue_->pop(0)->units, 1);
 }
 
-TEST_F(OrderedQueue, CloseWakesASleepingWorkerAndEndsTheConsumersCalls) {
-  std::thread worker([this] {
-    Claim none;
-    EXPECT_FALSE(queue_->next(none));
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  queue_->close();
-  worker.join();
+TEST_F(OrderedQueue, CloseWakesWhoSleepsAndEndsTheConsumersCalls) {
+  queue_->set_limits(1, 2);
+  {
+    const Workers one_active(*queue_, {0, 1});
+    ASSERT_TRUE(one_active.all_sleep());
+  }
   EXPECT_THROW(push(1), Error);
-  EXPECT_EQ(queue_->pop(base::now_ns() + 600'000'000'000), nullptr);
+  EXPECT_EQ(queue_->pop(base::now_ns() + kMinutes), nullptr);
+}
+
+TEST_F(OrderedQueue, TheConsumerIsWokenByTheLastUnitOfItsBatch) {
+  push(2);
+  Claim first = claim(), second = claim();
+  const auto clock = std::make_shared<trace::StageClock>();
+  std::thread consumer([&] {
+    const trace::StageLife life(clock, trace::Stage::step);
+    const int64_t deadline = base::now_ns() + kMinutes;
+    EXPECT_TRUE(queue_->pop(deadline));
+    EXPECT_LT(base::now_ns(), deadline);
+  });
+  EXPECT_TRUE(comes_to(*clock, trace::Stage::wait));
+  settle(first);
+  settle(second);
+  consumer.join();
 }
 
 TEST_F(OrderedQueue, AParkedWorkerClaimsNothingUntilItIsLetIn) {
   queue_->set_limits(1, 2);
-  std::atomic<int> claimed{0};
-  std::thread worker([&] {
-    Claim claim;
-    while (queue_->next(claim, 1)) ++claimed;
-  });
   push(2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(claimed, 0);
+  const Workers parked(*queue_, {1});
+  ASSERT_TRUE(parked.all_sleep());
+  EXPECT_EQ(parked.claimed(), 0);
   queue_->set_limits(2, 2);
-  while (claimed < 2) std::this_thread::yield();
-  queue_->close();
-  worker.join();
+  EXPECT_TRUE(parked.come_to_claim(2));
   EXPECT_THROW(queue_->set_limits(0, 2), Error);
   EXPECT_THROW(queue_->set_limits(1, 0), Error);
 }
 
-TEST_F(OrderedQueue, ASleepingWorkerIsWokenByABatchAndByASlot) {
-  queue_->set_limits(4, 1);
-  std::atomic<int> claimed{0};
-  std::thread worker([&] {
-    Claim claim;
-    while (queue_->next(claim)) ++claimed;
-  });
-  const auto wait_for = [&](int count) {
-    while (claimed < count) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  };
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+TEST_F(OrderedQueue, ASleepingWorkerIsWokenByABatch) {
+  const Workers one(*queue_, {0});
+  ASSERT_TRUE(one.all_sleep());
   push(1);
-  wait_for(1);
-  auto kept = queue_->pop(base::now_ns() + 600'000'000'000);
-  ASSERT_TRUE(kept);
+  EXPECT_TRUE(one.come_to_claim(1));
+}
+
+TEST_F(OrderedQueue, ASleepingWorkerIsWokenByASlotThatComesBack) {
+  queue_->set_limits(1, 1);
   push(1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_EQ(claimed, 1) << "the only slot is kept";
+  auto kept = made();
+  push(1);
+  const Workers one(*queue_, {0});
+  ASSERT_TRUE(one.all_sleep());
+  EXPECT_EQ(one.claimed(), 0) << "the only slot is kept";
   kept.reset();
-  wait_for(2);
-  queue_->close();
-  worker.join();
+  EXPECT_TRUE(one.come_to_claim(1));
+}
+
+TEST_F(OrderedQueue, ASleepingWorkerIsWokenByMoreSlots) {
+  queue_->set_limits(1, 1);
+  push(1);
+  const auto kept = made();
+  push(1);
+  const Workers one(*queue_, {0});
+  ASSERT_TRUE(one.all_sleep());
+  queue_->set_limits(1, 2);
+  EXPECT_TRUE(one.come_to_claim(1));
+}
+
+TEST_F(OrderedQueue, WhoClaimsTheLastUnitOfABatchWakesAnotherForTheNext) {
+  queue_->set_limits(2, 1);
+  push(1, {1});
+  auto kept = made();
+  push(1, {1});
+  push(1, {0});
+  const Workers two(*queue_, {0, 1}, /*hold=*/true);
+  ASSERT_TRUE(two.all_sleep());
+  kept.reset();  // wakes one, for the only unit of the first batch
+  EXPECT_TRUE(two.come_to_claim(2));
 }
 
 TEST_F(OrderedQueue, WithFewerSlotsABatchWaitsForItsOwn) {
