@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from . import _core
-from ._common.shipped import is_shipped, replaced, replaced_builtin
+from ._common.shipped import is_default_collate, is_shipped, replaced, replaced_builtin
 from ._common.torch_private import collate, default_collate, default_convert
 
 Values = Union[int, float, Mapping[str | int, int | float]]
@@ -232,11 +232,6 @@ _SHIPPED = {
 def as_shipped() -> bool:
     """Whether nobody has told default_collate of types of their own."""
     return collate.default_collate_fn_map == _SHIPPED
-
-
-def is_default_collate(function: Any) -> bool:
-    """Also where a script has replaced the names that lead to it."""
-    return is_shipped(function, collate.__name__, "default_collate")
 
 
 def runs_natively(collate_fn: Any) -> bool:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from loader_data import generator_states
 from process_data import SAMPLES, AtOnce, Failing, Made, Noisy, Restarted, Stream
+from thinned import thinned
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import (
     DistributedSampler,
@@ -184,13 +185,18 @@ def test_own_collate_functions(collate, workers):
     check(Made("int"), epochs=1, batch_size=4, num_workers=workers, collate_fn=collate)
 
 
-@pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("workers", [0, 1, 2, 4])
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize(
-    "generator", [None, lambda: torch.Generator().manual_seed(9)], ids=["global", "generator"]
+def own_generator():
+    return torch.Generator().manual_seed(9)
+
+
+@thinned(
+    4,
+    drop_last=[False, True],
+    workers=[0, 1, 2, 4],
+    shuffle=[False, True],
+    generator=[None, own_generator],
+    persistent=[False, True],
 )
-@pytest.mark.parametrize("persistent", [False, True])
 def test_map_style(drop_last, workers, shuffle, generator, persistent):
     if persistent and workers == 0:
         pytest.skip("torch refuses it")

@@ -30,6 +30,7 @@ def setup_of(workers, prefetch=2, in_order=True, on_error="raise", tuned=False):
         loader=loader,
         threads=workers,
         on_error=on_error,
+        prefix=None,
         progress=progress,
         record=SimpleNamespace(tuning=tuning),
     )

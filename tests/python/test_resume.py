@@ -12,6 +12,7 @@ import pytest
 import torch
 from loader_data import make_folder
 from millrace import DataLoader, samplers
+from thinned import thinned
 from torch.utils.data import Dataset, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
 
 SIZE = 23
@@ -150,14 +151,16 @@ def check(make, cut, epochs_before=1, later=True):
     return state
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(
-    "data, engine",
-    [
+@thinned(
+    3,
+    way=[
         (data, engine) for data in DATA for engine in ENGINES if (data, engine) != ("rows", "threads")
     ],  # whose workers are threads anyway
+    order=[*ORDERS],
 )
-def test_every_order_on_every_engine(data, order, engine):
+def test_every_order_on_every_engine(way, order):
+    data, engine = way
+
     def make():
         dataset = DATA[data]()
         return DataLoader(dataset, **ORDERS[order](dataset), **ENGINES[engine])
@@ -216,9 +219,7 @@ def test_drawing_goes_on_as_ever():
         assert left_behind(state) == left_behind({})
 
 
-@pytest.mark.parametrize("every", [1, 3, 0])
-@pytest.mark.parametrize("dataset", [Counting, Stateless])
-@pytest.mark.parametrize("engine", ENGINES)
+@thinned(2, engine=[*ENGINES], dataset=[Counting, Stateless], every=[1, 3, 0])
 def test_streams(engine, dataset, every, caplog):
     def make():
         return DataLoader(dataset(), 4, snapshot_every_n_steps=every, **ENGINES[engine])

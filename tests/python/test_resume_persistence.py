@@ -17,6 +17,7 @@ from shard_data import numbered_shards
 from test_resume import SIZE, Counting, Squares, own, values
 from test_resume_user_samplers import OwnGenerator, with_its_generator
 from test_resume_workers import StatefulSquares
+from thinned import thinned
 from torch.utils.data import IterableDataset, RandomSampler, TensorDataset, WeightedRandomSampler
 
 
@@ -123,9 +124,9 @@ def test_rows_natively(then, now, order):
         go_on(lambda mode: DataLoader(rows(), **ORDERS[order](), **MODES[mode]), then, now, cut, 1, later)
 
 
-@pytest.mark.parametrize("order", ["shuffled", "user's, at once", "user's, later"])
-@pytest.mark.parametrize("then, now", CROSSINGS)
-def test_python_datasets(then, now, order):
+@thinned(3, crossing=CROSSINGS, order=["shuffled", "user's, at once", "user's, later"])
+def test_python_datasets(crossing, order):
+    then, now = crossing
     for cut in (None, 1):
         later = later_of(order, then, now, cut)
         go_on(lambda mode: DataLoader(Squares(), **ORDERS[order](), **MODES[mode]), then, now, cut, 1, later)

@@ -5,10 +5,10 @@ and whenever they did.
 import random
 
 import numpy as np
-import pytest
 import torch
 from millrace import DataLoader
 from test_resume import ENGINES, SIZE, Squares, own, values
+from thinned import thinned
 from torch.utils.data import RandomSampler, SequentialSampler
 
 
@@ -77,8 +77,7 @@ def seed(value):
     np.random.seed(value)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", SAMPLERS)
+@thinned(3, name=[*SAMPLERS], engine=[*ENGINES])
 def test_the_order_is_drawn_again(name, engine):
     def make(number):
         seed(number)

@@ -15,6 +15,7 @@ from millrace import DataLoader, transforms
 from millrace.datasets import ImageFolder
 from test_resume import ORDERS, SIZE, Counting, Squares, Stateless, values
 from test_resume_user_samplers import SAMPLERS, seed
+from thinned import thinned
 from torch.utils.data import TensorDataset
 
 
@@ -79,18 +80,18 @@ def check(then, now, arguments):
         assert values(again) == values(iterator), f"{then} to {now} and {now}, cut at {cut}"
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("then, now", PAIRS)
-def test_known_orders(then, now, order):
-    check(then, now, ORDERS[order])
+@thinned(3, ways=PAIRS, order=[*ORDERS])
+def test_known_orders(ways, order):
+    check(*ways, ORDERS[order])
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.parametrize(
-    "then, now", [("none", "two processes"), ("two processes", "none"), ("three threads", "three that stay")]
+@thinned(
+    3,
+    ways=[("none", "two processes"), ("two processes", "none"), ("three threads", "three that stay")],
+    name=[*SAMPLERS],
 )
-def test_samplers_of_users(then, now, name):
-    check(then, now, lambda dataset: SAMPLERS[name]())
+def test_samplers_of_users(ways, name):
+    check(*ways, lambda dataset: SAMPLERS[name]())
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,11 @@ def is_shipped(function: Any, module: str, name: str) -> bool:
     return known is not None and _has_one_of(getattr(function, "__code__", None), known)
 
 
+def is_default_collate(function: Any) -> bool:
+    """Also where a script has replaced the names that lead to it."""
+    return is_shipped(function, "torch.utils.data._utils.collate", "default_collate")
+
+
 def replaced_builtin(*modules: str) -> str | None:
     for module in modules:
         for name in _BUILTINS[module]:

@@ -9,7 +9,8 @@ import numpy as np
 from torch.utils.data import Subset
 
 from ..._common.lowering.recognising import NotLowered
-from ...collate import as_shipped, is_default_collate
+from ..._common.shipped import is_default_collate
+from ...collate import as_shipped
 from ...datasets.batches import BatchDataset
 from ...samplers import ChunkShuffle
 from ...samplers.resumable import inner_sampler

@@ -23,8 +23,8 @@ from ... import _core
 from ..._common.lowering.as_shipped import check_collation
 from ..._common.lowering.recognising import NotLowered, holder_name, loaded
 from ..._common.lowering.same_code import called
+from ..._common.shipped import is_default_collate
 from ..._common.torch_private import collate
-from ...collate import is_default_collate
 from ...datasets import ImageFolder
 from ..engines.native import Files, Targets
 from ..engines.python_collate import PythonCollate

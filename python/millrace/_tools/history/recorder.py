@@ -48,7 +48,7 @@ class Step:
         self.worker = worker
         self.draws = draws
         self.digest: BatchHash | None = None
-        self.bytes = _size(given) + size_of(draws)
+        self.bytes = _size(given) if draws is None else _size(given) + size_of(draws)
 
     def indices(self) -> Any:
         """As a list of ints where they are that."""
