@@ -87,7 +87,7 @@ struct ImageEngine {
     result["outstanding"] = now.outstanding;
     result["claimed"] = now.claimed;
     result["complete"] = now.complete;
-    result["unfinished_rows"] = now.unfinished_rows;
+    result["unfinished_rows"] = now.unfinished;
     result["slots"] = now.slots;
     result["free_slots"] = now.free_slots;
     return result;

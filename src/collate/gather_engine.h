@@ -1,37 +1,17 @@
 // GatherEngine: copies the rows of submitted batches into slots, by threads ahead of the consumer, and hands
 // batches out in order.
 //
-//   submit(row addresses) -> pieces of a field's rows, claimed in order -> slots, one ring per field ->
-//   next()
+//   submit(row addresses) -> ordered::Queue of pieces of a field's rows, with a ring per field -> next()
 //
 // Without threads, next() copies in the calling thread: the same pieces, hence the same bytes.
-//
-// Invariants, all under one lock:
-//  - The outstanding batches are in a queue, in the order of submit(); pieces are claimed in the order of
-//  (batch, piece). Batches
-//    before the first one with an unclaimed piece are wholly claimed, batches behind it untouched.
-//  - A batch has the slots of all its fields before its first piece is claimed, hence at most `slots` batches
-//  hold memory, what
-//    the user keeps included. Slots are taken in order, and a batch keeps those that it has while it waits
-//    for the others.
-//  - If slots are missing when the consumer waits for the oldest batch, they are with the user (or with
-//  batches just thrown away
-//    that a thread still writes to): the batch gets overflow slots. So it never waits for ever.
-// A piece is written without the lock, by the one thread that claimed it; the thread then counts it off under
-// the lock. The consumer sees the count at zero under the same lock, so it sees everything that was written.
-// Waking: a thread sleeps when nothing can be claimed. All are woken when that may have changed: a batch was
-// submitted, a slot came back, or the oldest batch got overflow slots. The consumer is woken when a batch is
-// complete. The gate: threads with a number below `active` claim, the others sleep apart; set_limits() wakes
-// all of them, so each looks anew. At least one is active, so a batch is always finished. Leases are never
-// dropped under the lock: dropping one calls back into slot_returned().
-//
-// Who: submit(), next() and discard_all() belong to one thread at a time, the consumer's; close() may come
-// from any, at any moment. Rows that were submitted must stay where they are until their batch is handed out
-// or close() has returned. Ends: close() follows core/consumer_seat.h. It marks and wakes; each thread
-// finishes its piece (RowCopy::piece_bytes) and so does a consumer that copies itself, one that waits comes
-// out with Error(unavailable), as does every submit() from then on, while next() answers `end`; then the
-// threads are joined, and only then the queue is emptied. In a forked child every call but the destructor
-// throws Error(unavailable); the destructor does nothing there.
+// Threads: submit(), next() and discard_all() belong to one thread at a time, the consumer's; close() may
+// come from any, at any moment. Rows that were submitted must stay where they are until their batch is handed
+// out or close() has returned.
+// Ends: close() follows core/consumer_seat.h. It empties the queue; each thread finishes its piece
+// (RowCopy::piece_bytes), and so does a consumer that copies itself; one that waits comes out with
+// Error(unavailable), as does every submit() from then on, while next() answers `end`; then the threads are
+// joined. In a forked child every call but the destructor throws Error(unavailable); the destructor does
+// nothing there.
 #pragma once
 
 #include <cstddef>
@@ -74,8 +54,6 @@ class GatherEngine {
   std::vector<trace::StageReading> clocks() const;  // of the threads; none in a forked child
 
  private:
-  struct Task;
-  struct State;
   struct Running;
   Running& running() const;
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -12,10 +11,10 @@ namespace millrace::loader {
 bool Backfill::fill(int64_t deadline_ns) {
   const auto ends_batch = [](const RowFailure& failure) { return failure.error != nullptr; };
   if (task_.error || std::any_of(task_.failures.begin(), task_.failures.end(), ends_batch)) return true;
-  while (next_ < task_.failures.size() && task_.failures[next_].row < task_.rows) {
+  while (next_ < task_.failures.size() && task_.failures[next_].row < task_.rows()) {
     RowFailure& hole = task_.failures[next_];
     if (!take_last_row(hole.row)) {
-      task_.rows = hole.row;
+      task_.units = hole.row;
       ++next_;
       break;
     }
@@ -35,10 +34,14 @@ bool Backfill::fill(int64_t deadline_ns) {
 
 // Moves the key of the last position not yet used into the hole; false: the hole itself is the last.
 bool Backfill::take_last_row(int64_t hole) {
-  std::optional<RowKey> key = queue_.take_last_row();
-  if (!key && task_.rows - 1 > hole) key = task_.keys[static_cast<size_t>(--task_.rows)];
-  if (key) task_.keys[static_cast<size_t>(hole)] = *key;
-  return key.has_value();
+  ordered::Claim last = queue_.take_last();
+  BatchTask& from = last.batch ? task_of(last) : task_;
+  if (!last.batch) {
+    if (task_.rows() - 1 <= hole) return false;
+    last.unit = --task_.units;
+  }
+  task_.keys[static_cast<size_t>(hole)] = from.keys[static_cast<size_t>(last.unit)];
+  return true;
 }
 
 }  // namespace millrace::loader

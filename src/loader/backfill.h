@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "loader/batch_task.h"
-#include "loader/claim_queue.h"
 #include "loader/row_worker.h"
+#include "ordered/queue.h"
 
 namespace millrace::loader {
 
@@ -20,11 +20,11 @@ class Backfill {
  public:
   // `task` is complete, was taken out of `queue`, and its failures are sorted by row, none behind its rows.
   // All outlive this.
-  Backfill(BatchTask& task, ClaimQueue& queue, RowWorker& worker)
+  Backfill(BatchTask& task, ordered::Queue& queue, RowWorker& worker)
       : task_(task), queue_(queue), worker_(worker) {}
 
   // Works until all holes are filled (true) or the deadline has passed (false: call again). Afterwards
-  // task.rows is what is left and task.failures holds what was tried in vain, in order. A batch that has an
+  // task.rows() is what is left and task.failures holds what was tried in vain, in order. A batch that has an
   // error is left as it is.
   bool fill(int64_t deadline_ns);
 
@@ -32,7 +32,7 @@ class Backfill {
   bool take_last_row(int64_t hole);
 
   BatchTask& task_;
-  ClaimQueue& queue_;
+  ordered::Queue& queue_;
   RowWorker& worker_;
   size_t next_ = 0;  // of task.failures
 };

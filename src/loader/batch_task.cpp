@@ -24,10 +24,13 @@ std::string shape_text(const transforms::OutputShape& shape) {
 
 BatchTask::BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
                      std::optional<transforms::OutputShape> fixed_shape, base::DType element_type)
-    : id(batch_id), epoch(std::move(of_epoch)), type(element_type),
-      submitted_rows(static_cast<int64_t>(row_keys.size())), keys(std::move(row_keys)), rows(submitted_rows),
-      unfinished(submitted_rows), shape(fixed_shape) {
-  if (shape) static_cast<void>(batch_bytes(*shape));
+    : Batch(static_cast<int64_t>(row_keys.size())), id(batch_id), epoch(std::move(of_epoch)),
+      type(element_type), submitted_rows(units), keys(std::move(row_keys)), shape(fixed_shape) {
+  ordered::Slot& slot = slots.emplace_back();
+  slot.rows = keys.size();
+  if (!shape) return;
+  static_cast<void>(batch_bytes(*shape));
+  slot.row_bytes = row_bytes(*shape, type);
 }
 
 size_t BatchTask::batch_bytes(const transforms::OutputShape& of) const {
@@ -38,26 +41,32 @@ RowMemory BatchTask::place(int64_t row, const transforms::OutputShape& row_shape
                            std::vector<uint8_t>& elsewhere) {
   const size_t bytes = row_bytes(row_shape, type);
   {
-    const std::lock_guard lock(shape_mutex);
+    const std::lock_guard lock(mutex);
     row_shapes.resize(keys.size());
     asides.resize(keys.size());
     row_shapes[static_cast<size_t>(row)] = row_shape;
     if (!shape) {
-      lease.resize(batch_bytes(row_shape));
+      lease().resize(batch_bytes(row_shape));
       shape = row_shape;
     }
     if (*shape == row_shape)
-      return {lease.data(), static_cast<size_t>(row), static_cast<size_t>(submitted_rows)};
+      return {lease().data(), static_cast<size_t>(row), static_cast<size_t>(submitted_rows)};
   }
   if (elsewhere.size() < bytes) elsewhere.resize(bytes);
   return {elsewhere.data()};
+}
+
+void BatchTask::take(RowFailure& failure) {
+  if (!failure.any()) return;
+  const std::lock_guard lock(mutex);
+  failures.push_back(std::exchange(failure, {}));
 }
 
 std::exception_ptr BatchTask::first_error() const {
   if (error) return error;
   for (const RowFailure& failure : failures)  // sorted by row
     if (failure.error) return failure.error;
-  for (int64_t row = 1; row < rows; ++row) {
+  for (int64_t row = 1; row < rows(); ++row) {
     const transforms::OutputShape &first = row_shapes[0], &other = row_shapes[static_cast<size_t>(row)];
     if (other == first) continue;
     return std::make_exception_ptr(

@@ -1,8 +1,7 @@
-// BatchTask: one submitted batch on its way: its keys, its slot, and what went wrong.
+// BatchTask: one submitted batch on its way through the queue: its keys, its slot, and what went wrong.
 //
-// Life: submitted -> claimed row by row -> complete -> settled by the consumer -> handed out. Shared between
-// the queue and the workers that hold a row of it (the reason for shared_ptr): a batch that is thrown away
-// stays writable until they let go. Who may touch what is written at each group of members.
+// A row is a unit of ordered::Batch, which says who may touch the members that it has; for the others it is
+// written here at each group. The consumer settles what the queue has handed out, and hands it on.
 #pragma once
 
 #include <atomic>
@@ -17,6 +16,7 @@
 #include "loader/data_loader.h"
 #include "loader/epoch_keys.h"
 #include "loader/mixture.h"
+#include "ordered/batch.h"
 
 namespace millrace::loader {
 
@@ -51,7 +51,7 @@ struct Epoch {
   std::atomic<bool> none_readable{false};
 };
 
-struct BatchTask {
+struct BatchTask final : ordered::Batch {
   BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
             std::optional<transforms::OutputShape> fixed_shape, base::DType element_type);
 
@@ -64,9 +64,15 @@ struct BatchTask {
   // batch has its slot. Any thread, own rows.
   RowMemory place(int64_t row, const transforms::OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
 
+  // What went wrong at a row is the batch's from now on; `failure` is as new. Any thread.
+  void take(RowFailure& failure);
+
   // The first error of a complete batch, in the order in which one thread would have met them: rows, then
   // their shapes, which are compared in torch.stack's words. Null: there is none.
   std::exception_ptr first_error() const;
+
+  int64_t rows() const { return units; }  // submitted_rows, less what `skip` took off the end
+  core::Lease& lease() { return slots.front().lease; }
 
   // Set once before the task is shared.
   const int64_t id;
@@ -80,20 +86,14 @@ struct BatchTask {
   std::vector<std::unique_ptr<RowAside>>
       asides;  // null: the row is written; as many as rows once one was placed
 
-  // Under the queue's lock; the consumer's alone once the batch is complete.
-  int64_t rows;         // submitted_rows, less what `skip` took off the end
-  int64_t claimed = 0;  // rows 0 .. claimed - 1 are made or in work
-  int64_t unfinished;   // of `rows` and of rows taken off while in work
-  core::Lease lease;
+  std::mutex mutex;  // guards the members below until the batch is complete
   std::vector<RowFailure> failures;
-  std::exception_ptr error;  // the batch as a whole: no memory for it
-
-  std::atomic<bool> abandoned{false};  // nobody waits for it any more; relaxed: a hint to give up early
-
-  std::mutex shape_mutex;  // guards the members below until the batch is complete
   std::optional<transforms::OutputShape> shape;
   std::vector<transforms::OutputShape>
       row_shapes;  // empty until a row comes: under `skip` a whole epoch waits in the queue
 };
+
+// Of a queue of these.
+inline BatchTask& task_of(const ordered::Claim& claim) { return static_cast<BatchTask&>(*claim.batch); }
 
 }  // namespace millrace::loader

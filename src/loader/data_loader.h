@@ -24,6 +24,7 @@
 #include "loader/image_dataset.h"
 #include "loader/mixture.h"
 #include "millrace/error.h"
+#include "ordered/queue.h"
 #include "trace/activity.h"
 #include "trace/stage_clock.h"
 
@@ -88,18 +89,13 @@ struct LoaderStats {
 };
 
 // What a loader is doing at this moment.
-struct LoaderSnapshot {
+struct LoaderSnapshot : ordered::Snapshot {
   struct Thread {
     trace::Doing doing = trace::Doing::nothing;
     int64_t index = -1;
     double seconds = 0, sample_seconds = 0;  // in this step, and with this sample
   };
   std::vector<Thread> threads;  // the workers, then the consumer
-  int64_t outstanding = 0;      // batches that were submitted and not handed out
-  int64_t claimed = 0;          // of these, batches all of whose rows are made or in work
-  int64_t complete = 0;         // and those that are ready
-  int64_t unfinished_rows = 0;  // of the oldest batch
-  int slots = 0, free_slots = 0;
 };
 
 class DataLoader {

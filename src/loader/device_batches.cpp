@@ -33,7 +33,7 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
   task.asides.clear();
   std::vector<int64_t> rows, again;
   std::vector<device::JpegRequest> requests;
-  for (int64_t row = 0; row < std::min(task.rows, static_cast<int64_t>(asides->size())); ++row) {
+  for (int64_t row = 0; row < std::min(task.rows(), static_cast<int64_t>(asides->size())); ++row) {
     const auto* picture = static_cast<const LeftPicture*>((*asides)[static_cast<size_t>(row)].get());
     if (picture == nullptr) continue;
     rows.push_back(row);
@@ -50,9 +50,9 @@ std::vector<int64_t> DeviceBatches::decode(BatchTask& task) {
                             device_->native_stream(copier_.stream()));
   decoded_.ticket = copier_.seal();
 
-  decoded_.pictures.resize(static_cast<size_t>(task.rows));
+  decoded_.pictures.resize(static_cast<size_t>(task.rows()));
   decoded_.augmentations.assign(normalizations_.size(),
-                                std::vector<device::Augmentation>(static_cast<size_t>(task.rows)));
+                                std::vector<device::Augmentation>(static_cast<size_t>(task.rows())));
   for (size_t i = 0; i < rows.size(); ++i) {
     const device::JpegResult& result = results[i];
     if (!result.problem.empty()) {

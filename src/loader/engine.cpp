@@ -15,7 +15,7 @@ constexpr double kSecondsPerNs = 1e-9;
 
 Engine::Engine(RowSource source, const LoaderOptions& options)
     : source_(std::move(source)), options_(options),
-      queue_(ClaimQueue::create(options.slots, options.memory)), keys_(source_.size),
+      queue_(ordered::Queue::create(1, options.slots, options.memory)), keys_(source_.size),
       consumer_(source_, options.on_error, /*whole=*/true) {
   if (options.on_error == ErrorPolicy::leave && !source_.fixed_shape)
     throw Error(ErrorKind::invalid_argument,
@@ -98,34 +98,32 @@ void Engine::end_epoch() {
 void Engine::run(int number) {
   RowWorker& worker = *workers_[static_cast<size_t>(number)];
   const trace::StageLife life(clocks_[static_cast<size_t>(number)], trace::Stage::collate);
-  Claim claim;
+  ordered::Claim claim;
   RowFailure failure;
-  while (queue_->next_claim(claim, failure, number))
-    while (!worker.step(*claim.task, claim.row, failure) &&
-           !claim.task->abandoned.load(std::memory_order_relaxed)) {
+  while (queue_->next(claim, number)) {
+    BatchTask& task = task_of(claim);
+    while (!worker.step(task, claim.unit, failure) && !task.abandoned.load(std::memory_order_relaxed)) {
     }
-}
-
-// The consumer as the only worker: makes rows of the oldest batch until it is complete or the deadline has
-// passed.
-void Engine::work(int64_t deadline_ns) {
-  const trace::StageScope scope(trace::Stage::collate);
-  if (!claim_.task && !queue_->next_claim_of_oldest(claim_, failure_)) return;
-  do {
-    const bool settled = consumer_.step(*claim_.task, claim_.row, failure_);
-    if (settled && !queue_->next_claim_of_oldest(claim_, failure_)) return;
-  } while (base::now_ns() < deadline_ns);
+    task.take(failure);
+  }
 }
 
 bool Engine::find_oldest(int64_t deadline_ns) {
   if (current_) return true;
-  if (workers_.empty()) work(deadline_ns);
-  current_ = queue_->pop_complete(deadline_ns);
+  if (workers_.empty() && (claim_.batch || queue_->next_of_oldest(claim_))) {
+    const trace::StageScope scope(trace::Stage::collate);
+    do {
+      if (!consumer_.step(task_of(claim_), claim_.unit, failure_)) continue;
+      task_of(claim_).take(failure_);
+      if (!queue_->next_of_oldest(claim_)) break;
+    } while (base::now_ns() < deadline_ns);
+  }
+  current_ = std::static_pointer_cast<BatchTask>(queue_->pop(deadline_ns));
   if (!current_) return false;
   auto& failures = current_->failures;
   std::sort(failures.begin(), failures.end(),
             [](const RowFailure& a, const RowFailure& b) { return a.row < b.row; });
-  while (!failures.empty() && failures.back().row >= current_->rows)
+  while (!failures.empty() && failures.back().row >= current_->rows())
     failures.pop_back();  // `skip` took those rows off
   if (source_.complete) finish_asides();
   if (options_.on_error == ErrorPolicy::skip) filler_.emplace(*current_, *queue_, consumer_);
@@ -206,14 +204,14 @@ DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
 
   const std::shared_ptr<BatchTask> task = std::move(current_);
   if (const auto error = task->first_error()) std::rethrow_exception(error);
-  if (task->rows == 0 && task->id == 0) {
+  if (task->rows() == 0 && task->id == 0) {
     throw Error(ErrorKind::corrupt_data,
                 "none of this epoch's samples can be read; the last one: " + last_error_.reason,
                 last_error_.path, last_error_.offset);
   }
   const bool incomplete =
-      task->rows < task->submitted_rows;  // then it was the last one: only `skip` shortens, from the end
-  if (task->rows == 0 || (incomplete && options_.drop_last)) return DataLoader::Status::end;
+      task->rows() < task->submitted_rows;  // then it was the last one: only `skip` shortens, from the end
+  if (task->rows() == 0 || (incomplete && options_.drop_last)) return DataLoader::Status::end;
   hand_over(*task, out);
   return DataLoader::Status::ready;
 }
@@ -223,42 +221,42 @@ DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
 void Engine::remake_if_shape_changed(BatchTask& task) {
   const transforms::OutputShape shape = task.row_shapes.front();
   if (*task.shape == shape) return;
-  task.lease.resize(task.batch_bytes(shape));
+  task.lease().resize(task.batch_bytes(shape));
   task.shape = shape;
-  for (int64_t row = 0; row < task.rows; ++row) consumer_.make(task, row);
+  for (int64_t row = 0; row < task.rows(); ++row) consumer_.make(task, row);
 }
 
 void Engine::hand_over(BatchTask& task, Batch& out) {
   remake_if_shape_changed(task);
   const trace::StageTimer timer(&consumer_.times(), trace::Stage::collate);
   const size_t bytes = task.batch_bytes(*task.shape) / static_cast<size_t>(task.submitted_rows) *
-                       static_cast<size_t>(task.rows);
+                       static_cast<size_t>(task.rows());
   out.id = task.id;
-  out.rows = task.rows;
+  out.rows = task.rows();
   out.shape = *task.shape;
   out.type = task.type;
   out.labels.clear();
   out.skipped = std::exchange(skipped_, {});
-  for (int64_t row = 0; row < task.rows; ++row)
+  for (int64_t row = 0; row < task.rows(); ++row)
     out.labels.push_back(
         source_.labels.empty()
             ? 0
             : source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
-  task.keys.resize(static_cast<size_t>(task.rows));
+  task.keys.resize(static_cast<size_t>(task.rows()));
   out.keys = std::move(task.keys);
   out.parts = source_.parts;
   out.block_rows = task.submitted_rows;
   if (!out.parts.empty()) {
-    out.images = std::move(task.lease);
+    out.images = std::move(task.lease());
   } else if (bytes < core::kSmallFieldBytes) {
-    out.images = core::Lease::copy_of(task.lease.data(), bytes);
+    out.images = core::Lease::copy_of(task.lease().data(), bytes);
   } else {
-    task.lease.resize(bytes);
-    out.images = std::move(task.lease);
+    task.lease().resize(bytes);
+    out.images = std::move(task.lease());
   }
   const std::lock_guard lock(stats_mutex_);
   ++counted_.batches;
-  counted_.samples += task.rows;
+  counted_.samples += task.rows();
   counted_.bytes += static_cast<int64_t>(bytes + out.labels.size() * sizeof(int64_t));
 }
 
@@ -274,8 +272,8 @@ LoaderStats Engine::stats() const {
     const std::lock_guard lock(stats_mutex_);
     result = counted_;
   }
-  result.slots = queue_->ring().slots();
-  result.overflow_slots = queue_->ring().overflow_count();
+  result.slots = queue_->slots();
+  result.overflow_slots = queue_->overflow_count();
   const auto add = [&result](const trace::StageTimes& times) {
     result.read_seconds += static_cast<double>(times.ns(trace::Stage::read)) * kSecondsPerNs;
     result.decode_seconds += static_cast<double>(times.ns(trace::Stage::decode)) * kSecondsPerNs;
@@ -288,7 +286,7 @@ LoaderStats Engine::stats() const {
 }
 
 LoaderSnapshot Engine::snapshot() const {
-  LoaderSnapshot result = queue_->snapshot();
+  LoaderSnapshot result{queue_->snapshot(), {}};
   const int64_t now = base::now_ns();
   const auto add = [&](const RowWorker& worker) {
     const trace::Activity::Moment doing = worker.doing();

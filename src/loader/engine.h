@@ -1,17 +1,17 @@
 // Engine: the consumer's side of a loader and its worker threads, in the process that made it.
 //
-//   submit() -> EpochKeys -> ClaimQueue -> RowWorkers (one per thread) -> next(): fill skipped, check shapes,
-//   hand out
+//   submit() -> EpochKeys -> ordered::Queue -> RowWorkers, one per thread -> next(): fill skipped, hand out
 //
 // With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same
 // code, hence the same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule
-// for forked children. Threads: the consumer's calls from one thread at a time, but submit() and end_epoch()
-// also while another is in next(); stats() and snapshot() and set_limits() from any (their own locks), and
-// close() from any at any moment. Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit.
-// It empties the queue (ClaimQueue's lock makes that safe beside whoever looks into it), workers come out
-// behind their row, and a consumer inside next() behind its row, with Error(unavailable); then it joins, and
-// drops what the consumer had in its hands. The destructor does the same. Leases that users hold live on by
-// themselves.
+// for forked children.
+// Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is
+// in next(); stats(), snapshot() and set_limits() from any (their own locks), and close() from any at any
+// moment.
+// Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit. It empties the queue, workers
+// come out behind their row, and a consumer inside next() behind its row, with Error(unavailable); then it
+// joins, and drops what the consumer had in its hands. The destructor does the same. Leases that users hold
+// live on by themselves.
 #pragma once
 
 #include <atomic>
@@ -24,12 +24,12 @@
 #include "core/consumer_seat.h"
 #include "core/thread_group.h"
 #include "loader/batch_task.h"
-#include "loader/claim_queue.h"
 #include "loader/data_loader.h"
 #include "loader/epoch_keys.h"
 #include "loader/backfill.h"
 #include "loader/row_source.h"
 #include "loader/row_worker.h"
+#include "ordered/queue.h"
 #include "trace/stage_clock.h"
 
 namespace millrace::loader {
@@ -57,7 +57,6 @@ class Engine {
 
  private:
   void run(int number);
-  void work(int64_t deadline_ns);
   bool find_oldest(int64_t deadline_ns);
   bool settle(int64_t deadline_ns);
   void finish_asides();
@@ -68,7 +67,7 @@ class Engine {
 
   const RowSource source_;
   const LoaderOptions options_;
-  const std::shared_ptr<ClaimQueue> queue_;
+  const std::shared_ptr<ordered::Queue> queue_;
 
   core::ConsumerSeat seat_;
 
@@ -79,7 +78,7 @@ class Engine {
   std::atomic<int64_t> next_id_ = 0;
   enum class Phase : uint8_t { idle, open, ended, closed };
   std::atomic<Phase> phase_ = Phase::idle;
-  Claim claim_;  // of the consumer as the only worker
+  ordered::Claim claim_;  // of the consumer as the only worker
   RowFailure failure_;
   std::shared_ptr<BatchTask> current_;  // complete, on its way to be handed out
   std::optional<Backfill> filler_;      // of current_, under `skip`
