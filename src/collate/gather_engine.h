@@ -8,30 +8,32 @@
 //
 // Invariants, all under one lock:
 //  - The outstanding batches are in a queue, in the order of submit(); pieces are claimed in the order of
-//  (batch, piece). Batches
-//    before the first one with an unclaimed piece are wholly claimed, batches behind it untouched.
+//    (batch, piece). Batches before the first one with an unclaimed piece are wholly claimed, batches behind
+//    it untouched.
 //  - A batch has the slots of all its fields before its first piece is claimed, hence at most `slots` batches
-//  hold memory, what
-//    the user keeps included. Slots are taken in order, and a batch keeps those that it has while it waits
-//    for the others.
+//    hold memory, what the user keeps included. Slots are taken in order, and a batch keeps those that it has
+//    while it waits for the others.
 //  - If slots are missing when the consumer waits for the oldest batch, they are with the user (or with
-//  batches just thrown away
-//    that a thread still writes to): the batch gets overflow slots. So it never waits for ever.
+//    batches just thrown away that a thread still writes to): the batch gets overflow slots. So it never
+//    waits for ever.
 // A piece is written without the lock, by the one thread that claimed it; the thread then counts it off under
 // the lock. The consumer sees the count at zero under the same lock, so it sees everything that was written.
 // Waking: a thread sleeps when nothing can be claimed. All are woken when that may have changed: a batch was
 // submitted, a slot came back, or the oldest batch got overflow slots. The consumer is woken when a batch is
-// complete. The gate: threads with a number below `active` claim, the others sleep apart; set_limits() wakes
-// all of them, so each looks anew. At least one is active, so a batch is always finished. Leases are never
-// dropped under the lock: dropping one calls back into slot_returned().
+// complete.
+// The gate: threads with a number below `active` claim, the others sleep apart; set_limits() wakes all of
+// them, so each looks anew. At least one is active, so a batch is always finished.
+// Leases are never dropped under the lock: dropping one calls back into slot_returned().
 //
 // Who: submit(), next() and discard_all() belong to one thread at a time, the consumer's; close() may come
 // from any, at any moment. Rows that were submitted must stay where they are until their batch is handed out
-// or close() has returned. Ends: close() follows core/consumer_seat.h. It marks and wakes; each thread
-// finishes its piece (RowCopy::piece_bytes) and so does a consumer that copies itself, one that waits comes
-// out with Error(unavailable), as does every submit() from then on, while next() answers `end`; then the
-// threads are joined, and only then the queue is emptied. In a forked child every call but the destructor
-// throws Error(unavailable); the destructor does nothing there.
+// or close() has returned.
+// Ends: close() follows core/consumer_seat.h. It marks and wakes; each thread finishes its piece
+// (RowCopy::piece_bytes) and so does a consumer that copies itself, one that waits comes out with
+// Error(unavailable), as does every submit() from then on, while next() answers `end`; then the threads are
+// joined, and only then the queue is emptied.
+// In a forked child every call but the destructor throws Error(unavailable); the destructor does nothing
+// there.
 #pragma once
 
 #include <cstddef>

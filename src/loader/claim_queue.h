@@ -2,27 +2,26 @@
 //
 // Invariants, all under one lock:
 //  - tasks_ holds the outstanding batches in order of id; rows are claimed in order of (batch, row). claim_
-//  is the position of
-//    the first batch with an unclaimed row, so batches before it are wholly claimed and batches behind it
-//    untouched.
+//    is the position of the first batch with an unclaimed row, so batches before it are wholly claimed and
+//    batches behind it untouched.
 //  - A batch gets its slot before its first row is claimed, hence at most `slots` batches hold memory, what
-//  the user keeps
-//    included. Slots are asked for in order: the batch that the consumer waits for never starves behind a
-//    later one.
+//    the user keeps included. Slots are asked for in order: the batch that the consumer waits for never
+//    starves behind a later one.
 //  - If no slot is free when the consumer waits for a batch that has none, all slots are with the user (or
-//  with batches just
-//    thrown away that a worker still writes to): the batch gets an overflow slot.
+//    with batches just thrown away that a worker still writes to): the batch gets an overflow slot.
 // Waking: a worker sleeps when nothing can be claimed. Sleepers are woken when a batch becomes claimable: it
 // was submitted, a slot came back, or the row in front of it was the last of its batch; so once per batch,
 // never per row, and never more than it has rows. The consumer is woken once, when the batch it waits for is
-// complete. The gate: of the workers, those with a number below active_ claim; the others sleep apart, on
-// parked_, and are not among the sleepers. set_limits() wakes all of both, so each looks anew on which side
-// it is: no waking-up is spent on a worker that must not claim, and a worker that is parked in the middle of
-// a batch finishes the row in its hands. active_ is at least 1, so rows never wait for ever. What is claimed,
-// and what is written, does not depend on who claims it. Shutdown: close() makes next_claim() return false
-// everywhere, throws away what is outstanding and wakes everybody; a worker inside a row comes out after it.
-// Any thread, beside any call: each looks anew at the queue behind every wait. Leases, and whatever an error
-// may hold, are never dropped under the lock: dropping a lease calls back into slot_returned().
+// complete.
+// The gate: of the workers, those with a number below active_ claim; the others sleep apart, on parked_, and
+// are not among the sleepers. set_limits() wakes all of both, so each looks anew on which side it is: no
+// waking-up is spent on a worker that must not claim, and a worker that is parked in the middle of a batch
+// finishes the row in its hands. active_ is at least 1, so rows never wait for ever. What is claimed, and
+// what is written, does not depend on who claims it.
+// Shutdown: close() makes next_claim() return false everywhere, throws away what is outstanding and wakes
+// everybody; a worker inside a row comes out after it. Any thread, beside any call: each looks anew at the
+// queue behind every wait. Leases, and whatever an error may hold, are never dropped under the lock: dropping
+// a lease calls back into slot_returned().
 #pragma once
 
 #include <condition_variable>
@@ -64,9 +63,8 @@ class ClaimQueue {
   // Any thread. At least 1 each.
   void set_limits(int active_workers, int slots);
 
-  // --- workers, and the consumer when it works itself ---
-  // Settles the row in `claim`, if there is one, with its failure, if there was any; then claims the next
-  // one.
+  // --- workers, and the consumer when it works itself --- Settles the row in `claim`, if there is one, with
+  // its failure, if there was any; then claims the next one.
   bool next_claim(Claim& claim, RowFailure& failure,
                   int worker = 0);  // sleeps until there is a row; false: closed
   bool next_claim_of_oldest(

@@ -5,13 +5,14 @@
 //
 // With no threads the consumer's own RowWorker makes the rows inside next(), through the same queue: the same
 // code, hence the same bytes. The meaning of every call is DataLoader's (data_loader.h); there also the rule
-// for forked children. Threads: the consumer's calls from one thread at a time, but submit() and end_epoch()
-// also while another is in next(); stats() and snapshot() and set_limits() from any (their own locks), and
-// close() from any at any moment. Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit.
-// It empties the queue (ClaimQueue's lock makes that safe beside whoever looks into it), workers come out
-// behind their row, and a consumer inside next() behind its row, with Error(unavailable); then it joins, and
-// drops what the consumer had in its hands. The destructor does the same. Leases that users hold live on by
-// themselves.
+// for forked children.
+// Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is
+// in next(); stats() and snapshot() and set_limits() from any (their own locks), and close() from any at any
+// moment.
+// Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit. It empties the queue
+// (ClaimQueue's lock makes that safe beside whoever looks into it), workers come out behind their row, and a
+// consumer inside next() behind its row, with Error(unavailable); then it joins, and drops what the consumer
+// had in its hands. The destructor does the same. Leases that users hold live on by themselves.
 #pragma once
 
 #include <atomic>
