@@ -9,11 +9,12 @@
 // What next() gives is ready on the calling thread's current stream, as if computed there; the host does not
 // wait. On the CPU nothing is copied, so a program is the same with and without an accelerator.
 //
-// A thread takes batches from the Loader and copies them. Invariant: `made_` has at most `ahead` of them, the
-// oldest first; the thread alone uses Loader and copier while it runs, and ends with the epoch. Memory on the
-// device: at most `ahead` + 1 batches, and what the program keeps. Threads: one at a time in next(), begin()
-// and load_state(); state() and close() from any. Ends: close() wakes everyone; the destructor also waits for
-// the copies.
+// A thread takes batches from the Loader and copies them.
+// Invariant: `made_` has at most `ahead` of them, the oldest first; the thread alone uses Loader and copier
+// while it runs, and ends with the epoch. Memory on the device: at most `ahead` + 1 batches, and what the
+// program keeps.
+// Threads: one at a time in next(), begin() and load_state(); state() and close() from any.
+// Ends: close() wakes everyone; the destructor also waits for the copies.
 #pragma once
 
 #include <condition_variable>

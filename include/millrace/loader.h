@@ -8,10 +8,11 @@
 // and with which random decisions depends on seed and epoch alone, never on the number of threads, and is
 // that of Python's DataLoader with generator=torch.Generator().manual_seed(seed).
 //
-// Memory: at most `prefetch + 1` batches, and what the program keeps. Threads: one at a time in next() and
-// begin(); close(), stats() and state() from any; a second thread in next() waits for the first. Ends:
-// close() or the destructor stop the threads after the sample in their hands. A forked child is refused with
-// Error(unavailable). Nothing here calls terminate(): errors are millrace::Error, thrown in the place of
+// Memory: at most `prefetch + 1` batches, and what the program keeps.
+// Threads: one at a time in next() and begin(); close(), stats() and state() from any; a second thread in
+// next() waits for the first.
+// Ends: close() or the destructor stop the threads after the sample in their hands. A forked child is refused
+// with Error(unavailable). Nothing here calls terminate(): errors are millrace::Error, thrown in the place of
 // their batch; the following batch can still be had.
 #pragma once
 

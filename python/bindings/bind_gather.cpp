@@ -76,9 +76,10 @@ struct Pending {
 };
 
 // Threads: the GIL is its lock; it is let go inside the engine's calls only, and there close() may come from
-// another thread. Ends: close() marks, closes the engine (gather_engine.h has that story: a consumer that
-// waits in it comes out), and empties `pending_` with the GIL. A consumer that comes back to the GIL later
-// looks at the mark before it looks at `pending_`.
+// another thread.
+// Ends: close() marks, closes the engine (gather_engine.h has that story: a consumer that waits in it comes
+// out), and empties `pending_` with the GIL. A consumer that comes back to the GIL later looks at the mark
+// before it looks at `pending_`.
 class RowGather {
  public:
   RowGather(const py::sequence& fields, int64_t samples, int threads, int slots, const std::string& memory)

@@ -10,9 +10,10 @@
 // python/millrace/_profiling/stacks.py.
 //
 // Threads: enter, leave, take and the look itself in the main thread; the ticking thread takes neither GIL
-// nor references. `mutex_` guards what both touch. Invariant: at most one look is asked for; leave() under
-// `mutex_` ends it, so nothing is asked of an interpreter that has gone on. Owner: the process, for ever; a
-// forked child begins with one of its own, and leaks its parent's. pause() joins the thread.
+// nor references. `mutex_` guards what both touch.
+// Invariant: at most one look is asked for; leave() under `mutex_` ends it, so nothing is asked of an
+// interpreter that has gone on. Owner: the process, for ever; a forked child begins with one of its own, and
+// leaks its parent's. pause() joins the thread.
 #pragma once
 
 #include "bindings.h"
@@ -67,8 +68,9 @@ class StackLooks {
 };
 
 // Frames of a thread, `most` of them, up to the first whose code is in `ends` if they are `to_users`. Empty
-// when it has none. Invariant: the caller has the GIL, and nothing that is done between the first frame and
-// the last gives it up or runs Python code, so the thread stands still. That needs the collector to rest.
+// when it has none.
+// Invariant: the caller has the GIL, and nothing that is done between the first frame and the last gives it
+// up or runs Python code, so the thread stands still. That needs the collector to rest.
 Frames frames_of(PyThreadState* thread, size_t most, bool to_users);
 
 }  // namespace millrace::python

@@ -5,9 +5,10 @@
 //
 // Who: set_run_epoch(), start_epoch(), skip(), submit(), end_epoch(), next(), position() and go_on() belong
 // to one thread at a time, the consumer's (Loader sees to that); close(), stats() and set_limits() may come
-// from any thread, at any moment. Ends: close() wakes a next() that waits, which throws Error(unavailable) or
-// answers `end`, and returns when no thread of the engine runs any more. The destructor closes. In a forked
-// child the destructor leaves everything alone.
+// from any thread, at any moment.
+// Ends: close() wakes a next() that waits, which throws Error(unavailable) or answers `end`, and returns when
+// no thread of the engine runs any more. The destructor closes.
+// In a forked child the destructor leaves everything alone.
 #pragma once
 
 #include <cstdint>

@@ -2,11 +2,12 @@
 // gathers them.
 //
 // A row of a ragged field is of any length, so the row of the batch holds a ticket instead, for memory that
-// lies here. Invariant: a ticket is given once in the store's life and never again; take() removes it.
-// Tickets of batches that were thrown away are removed by clear(), when an epoch begins; those that a thread
-// puts in behind it, for a row that nobody waits for any more, by the next one. So at most two epochs'
-// thrown-away rows lie here, and they are rows of batches that were in work. Any thread; one lock, held for
-// the insertion of a pointer.
+// lies here.
+// Invariant: a ticket is given once in the store's life and never again; take() removes it. Tickets of
+// batches that were thrown away are removed by clear(), when an epoch begins; those that a thread puts in
+// behind it, for a row that nobody waits for any more, by the next one. So at most two epochs' thrown-away
+// rows lie here, and they are rows of batches that were in work. Any thread; one lock, held for the insertion
+// of a pointer.
 #pragma once
 
 #include <cstddef>

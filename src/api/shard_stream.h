@@ -7,8 +7,9 @@
 // rank). So are its places, from which either goes on: [shards passed, samples passed of the present one],
 // and of a buffer [samples given, samples in all once they are known, number of the sample that the first
 // place stands before]. What a buffer held is read again. Of plain shards headers and labels are read here,
-// and pictures where they are decoded; of packed ones everything is read here. One thread. Memory: the
-// buffer's samples, and of these only those of packed shards have their bytes.
+// and pictures where they are decoded; of packed ones everything is read here.
+// One thread.
+// Memory: the buffer's samples, and of these only those of packed shards have their bytes.
 #pragma once
 
 #include <cstdint>

@@ -10,14 +10,14 @@
 // scan that does not belong there, and for data that ends too early; wrong entropy-coded bits are warnings,
 // which it ignores. So a file is *regular*, and the same picture for everybody, when
 //   1. its segments down to the first scan are complete, follow each other directly, and hold one frame
-//   (JpegHeader::oddity);
+//      (JpegHeader::oddity);
 //   2. its scan goes to the end marker without other markers than the restart markers announced, in turn:
-//   looked at for every
-//      region, however early that ends, since it is part of taking out the byte stuffing (entropy_data.h);
+//      looked at for every region, however early that ends, since it is part of taking out the byte stuffing
+//      (entropy_data.h);
 //   3. decoding down to the region's last row meets nothing that libjpeg would warn of. A file of several
-//   scans is read whole;
+//      scans is read whole;
 //   4. a progressive one has all its scans: what missing ones leave open, each version of libjpeg smooths in
-//   its own way.
+//      its own way.
 // Wrong bits behind the last row, or in segments that are jumped over, stay unseen: with 1 and 2, Pillow does
 // not refuse the file for them, and has the same pixels in the region. JpegRule::strict refuses what is not
 // regular, for callers who can ask Pillow then; lenient gives libjpeg's picture, and of what reaches down to

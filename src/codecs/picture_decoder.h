@@ -31,8 +31,8 @@ bool left_to_fallback(const Error& refusal, std::span<const uint8_t> bytes);
 class PictureDecoder {
  public:
   // PNG and WebP of more pixels than `most_quiet_pixels` are refused, Error(unavailable): a fallback decoder
-  // warns of them, or refuses them by a limit of its user, and so are PNGs beyond
-  // `texts`. By default Pillow's.
+  // warns of them, or refuses them by a limit of its user, and so are PNGs beyond `texts`. By default
+  // Pillow's.
   explicit PictureDecoder(JpegRule rule = JpegRule::lenient, int64_t most_quiet_pixels = kMaxPixels / 2,
                           const PngTextLimits& texts = {});
   ~PictureDecoder();

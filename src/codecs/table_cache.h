@@ -1,8 +1,8 @@
 // TableCache: the last few decoding tables that were built, by the specification they were built from.
 //
 // Nearly all files of a data set use the same few (standard) tables, and building one costs as much as
-// decoding several per cent of a photo. Bound: kSlots tables; the one that was not used for the longest time
-// goes first. One thread.
+// decoding several per cent of a photo.
+// Bound: kSlots tables; the one that was not used for the longest time goes first. One thread.
 #pragma once
 
 #include <algorithm>

@@ -2,8 +2,9 @@
 // rectangle. Of an animation it is the first frame on its canvas.
 //
 // Cost: libwebp reads down to the region's last row, and filters, upsamples and converts only what the region
-// needs. Threads: one decoder per thread. Throws Error(corrupt_data); Error(unavailable) for metadata about
-// which Pillow has to be asked.
+// needs.
+// Threads: one decoder per thread. Throws Error(corrupt_data); Error(unavailable) for metadata about which
+// Pillow has to be asked.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,9 @@
 //
 // A value taken from a column at random costs a cache miss, so a row of twenty columns costs twenty; side by
 // side they cost two. Copying them takes some 15 ns for a row of 112 bytes in 20 columns, and such a row is
-// then dealt out to a batch in 13 ns instead of 150. Bound: one block of rows() * stride_bytes() from the
-// cache of slot_memory.h, given back at the end. Immutable, so any thread may read.
+// then dealt out to a batch in 13 ns instead of 150.
+// Bound: one block of rows() * stride_bytes() from the cache of slot_memory.h, given back at the end.
+// Immutable, so any thread may read.
 #pragma once
 
 #include <cstddef>

@@ -3,12 +3,14 @@
 //
 // A slot is one field of one batch: free -> filling -> leased -> free. Its pages stay mapped between batches,
 // so a batch costs no allocation and no page fault once the ring is warm; the slot that came back last is
-// leased first. Bound: `slots` slots; set_slots() changes it while the ring is in use. When all are leased,
+// leased first.
+// Bound: `slots` slots; set_slots() changes it while the ring is in use. When all are leased,
 // acquire_overflow() hands out memory of its own, given back to the system on return and counted; so a user
-// who keeps every batch gets every batch, and nobody waits for ever. Threads: all members may be called from
-// any thread; a Lease may be dropped on any thread, also after the ring is gone (the slots live until the
-// last lease ends). In a forked child a lease can be read (it sees the memory as it was at the fork) and
-// dropping it does nothing: the parent owns the memory. A ring belongs to the process that made it.
+// who keeps every batch gets every batch, and nobody waits for ever.
+// Threads: all members may be called from any thread; a Lease may be dropped on any thread, also after the
+// ring is gone (the slots live until the last lease ends).
+// In a forked child a lease can be read (it sees the memory as it was at the fork) and dropping it does
+// nothing: the parent owns the memory. A ring belongs to the process that made it.
 // Blocks of a closed ring go to a process-wide cache of bounded size (slot_memory.h), so that the next
 // epoch's ring starts warm. With a source of blocks, each lease takes one from it and lets go of it: what
 // comes back may still be read by a copy to a device that its user queued, and only the source knows.

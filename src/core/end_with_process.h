@@ -7,8 +7,8 @@
 // another thing: it kills when the thread that forked ends, and a loader may be made in a thread that ends
 // before it; and the parent of a process that a fork server has forked is that server. The thread blocks all
 // signals, allocates nothing and takes no lock, so a fork at any moment finds nothing half done. It does not
-// exist in forked children: what user code forks is the user's. One call per process is enough. Ends: with
-// the process.
+// exist in forked children: what user code forks is the user's. One call per process is enough.
+// Ends: with the process.
 #pragma once
 
 #include <sys/types.h>

@@ -7,8 +7,9 @@
 // writing (F_SEAL_WRITE: EBUSY) as long as any process has such a mapping, and mappings end with the memory
 // that they are part of, however that ends: exit, SIGKILL, exec. vfork() and posix_spawn() copy no memory and
 // are not counted. Asking is one system call (0.3 us), without a wait. No page is ever touched, so a witness
-// costs a descriptor and an inode. Threads: one at a time. Ends: closes its descriptor; the child's mapping,
-// a page of addresses, stays.
+// costs a descriptor and an inode.
+// Threads: one at a time.
+// Ends: closes its descriptor; the child's mapping, a page of addresses, stays.
 #pragma once
 
 namespace millrace::core {

@@ -9,16 +9,18 @@
 //
 // Invariant: only the process that made the ring changes which slot is free; nothing of that lies in shared
 // memory, so a killed worker leaves nothing to repair: its slot is simply not accepted. A worker writes to a
-// slot between the task that names it and the answer, at no other time. Fork: a child may read what was
-// leased when it was forked, for as long as it lives. Those slots are retired: they are used again when the
-// child, and all that it forked, have ended or execute another program (fork_witness.h). That is asked when
-// such a slot comes back, and when a slot without memory is taken instead, so children that have ended cost
-// at most a working set. crowded() says when those that live on keep so much that batches should be copied:
-// what is not leased at a fork is not retired. In the child itself ending a lease does nothing. Processes
-// that are cloned without fork()'s handlers are not known, and must not read batches. Bound: `slots` slots,
-// of which at most `warm` free ones keep their memory; 16 descriptors for all forks. Threads: the owner's
-// calls from any thread (one lock). Ends: with the ring and the last lease; the kernel frees the pages when
-// the workers' mappings are gone too, free slots at once.
+// slot between the task that names it and the answer, at no other time.
+// Fork: a child may read what was leased when it was forked, for as long as it lives. Those slots are
+// retired: they are used again when the child, and all that it forked, have ended or execute another program
+// (fork_witness.h). That is asked when such a slot comes back, and when a slot without memory is taken
+// instead, so children that have ended cost at most a working set. crowded() says when those that live on
+// keep so much that batches should be copied: what is not leased at a fork is not retired. In the child
+// itself ending a lease does nothing. Processes that are cloned without fork()'s handlers are not known, and
+// must not read batches.
+// Bound: `slots` slots, of which at most `warm` free ones keep their memory; 16 descriptors for all forks.
+// Threads: the owner's calls from any thread (one lock).
+// Ends: with the ring and the last lease; the kernel frees the pages when the workers' mappings are gone too,
+// free slots at once.
 #pragma once
 
 #include <cstddef>

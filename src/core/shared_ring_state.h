@@ -62,7 +62,8 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
 // Invariant: a slot's `retired_for` is the number of entries below that name it. A fork that finds the same
 // slots leased as the newest entry joins it, which loses nothing: they come back when the last child has
 // ended in either case. So does a fork that finds kMostForks entries, or no descriptor: then slots come back
-// later than they could. Bound: kMostForks descriptors in the process.
+// later than they could.
+// Bound: kMostForks descriptors in the process.
 class SharedRingForks {
  public:
   static constexpr size_t kMostForks = 16;

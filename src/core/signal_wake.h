@@ -3,8 +3,9 @@
 // The handler is native, so it runs also where an interpreter would not come to its own: in a long call, or
 // behind a lock. It does what a handler may, one write(); then it calls the handler that was there before, so
 // nobody's is lost. Where there was none, the signal's default is not done. A full descriptor drops the byte:
-// whoever reads it has one already. Threads: set and unset from one at a time. Ends: unwake_on_signal() puts
-// back what was there, unless somebody has come on top.
+// whoever reads it has one already.
+// Threads: set and unset from one at a time.
+// Ends: unwake_on_signal() puts back what was there, unless somebody has come on top.
 #pragma once
 
 namespace millrace::core {

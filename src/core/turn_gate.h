@@ -2,15 +2,18 @@
 // is one word, which may lie in memory that processes share.
 //
 // Tasks are numbered from 0 in the order in which they are handed to workers. Task n may begin when n <
-// allowed, where allowed is the number of tasks that have ended, whoever's, plus the limit. Invariant: each
-// task ends at most once, and only after it began; so of those that began at most `limit` have not ended.
-// Numbers are compared by their distance, so they may pass 2^32, as long as tasks on their way are fewer than
-// 2^31. Nobody waits for ever: of the tasks not ended the first may always begin, if the limit is at least 1;
-// its worker must do it before any other. A worker that dies takes a task with it that never ends: then its
-// loader calls open(). The limit only changes what is waited for: lowered, it interrupts nobody. Why relaxed
-// is enough: the word alone decides, and hands no other memory over; batches travel through the workers'
-// pipes or queues. Threads: set_limit(), open() and close() by one at a time, the owner; wait() and end() by
-// any worker of any process. Cost: wait() of one whose turn it is, a load; end() and changes, a system call.
+// allowed, where allowed is the number of tasks that have ended, whoever's, plus the limit.
+// Invariant: each task ends at most once, and only after it began; so of those that began at most `limit`
+// have not ended. Numbers are compared by their distance, so they may pass 2^32, as long as tasks on their
+// way are fewer than 2^31.
+// Nobody waits for ever: of the tasks not ended the first may always begin, if the limit is at least 1; its
+// worker must do it before any other. A worker that dies takes a task with it that never ends: then its
+// loader calls open().
+// The limit only changes what is waited for: lowered, it interrupts nobody.
+// Why relaxed is enough: the word alone decides, and hands no other memory over; batches travel through the
+// workers' pipes or queues.
+// Threads: set_limit(), open() and close() by one at a time, the owner; wait() and end() by any worker of any
+// process. Cost: wait() of one whose turn it is, a load; end() and changes, a system call.
 // Ends: with its memory; nobody may wait then.
 #pragma once
 

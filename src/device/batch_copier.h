@@ -5,16 +5,19 @@
 // Four guards make that right, and each of them is a call that a test leaves out (tests/cpp/device):
 //   1. the consumer's stream waits for the ticket's event, so it does not read what has not arrived;
 //   2. memory is named as used on the consumer's stream, so that freeing it early does not let the next copy
-//   write into it;
+//      write into it;
 //   3. what keeps the host's memory alive is let go only when the copy out of it is done;
 //   4. staging memory is written again only when the copy out of it is done.
 // Invariant: a host block's keeper lives in `open_` until its seal(), then in one entry of `under_way_` until
 // the event of that entry is done. Entries are in the order of the stream, so the first that is not done ends
-// the search. Cost: one allocation and one copy for each block, but small ones that are not page-locked share
-// both; what is not page-locked is copied to a staging buffer first. In the steady state nothing is allocated
-// on the host. Bound: what was copied and is not done yet. One thread at a time. Ends: close() or the
-// destructor wait for the copies under way; that the device has failed, so that there is nothing left to wait
-// for, is an error of close() alone.
+// the search.
+// Cost: one allocation and one copy for each block, but small ones that are not page-locked share both; what
+// is not page-locked is copied to a staging buffer first. In the steady state nothing is allocated on the
+// host.
+// Bound: what was copied and is not done yet.
+// One thread at a time.
+// Ends: close() or the destructor wait for the copies under way; that the device has failed, so that there is
+// nothing left to wait for, is an error of close() alone.
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,7 @@
 //
 // The resize is Pillow's, to the bit, by any of its filters: antialiased, 8-bit pixels between the horizontal
 // and the vertical pass, whose order is Pillow 13's. Or torch's of tensors of bytes: weights of fewer bits
-// (axis_weights.h), horizontal first. Flips and the position in the
-// resized picture are in the weights.
+// (axis_weights.h), horizontal first. Flips and the position in the resized picture are in the weights.
 #pragma once
 
 #include <cmath>

@@ -1,10 +1,10 @@
 // Backfill: the rule of ErrorPolicy::skip, for one complete batch.
 //
-// A row that could not be read is a hole. Skipped are met in the order of (batch, row); each takes the last
-// position not yet used of everything submitted in this epoch, again and again while that one cannot be read
-// either. So the other rows stay where they are, the epoch ends early, and the last batches shrink or vanish.
-// A filler keeps the key it was submitted with. Runs in the consumer, on batches in order: the result does
-// not depend on the workers. One thread.
+// A row that could not be read is a hole. Skipped samples are met in the order of (batch, row); each takes
+// the last position not yet used of everything submitted in this epoch, again and again while that one cannot
+// be read either. So the other rows stay where they are, the epoch ends early, and the last batches shrink or
+// vanish. A filler keeps the key it was submitted with. Runs in the consumer, on batches in order: the result
+// does not depend on the workers. One thread.
 #pragma once
 
 #include <cstddef>

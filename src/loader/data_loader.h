@@ -5,12 +5,14 @@
 //
 // Threads claim single samples, in order, so the first batch is ready after one N-th of its cost and at most
 // `slots` batches are in memory. threads == 0: nothing runs until next(), which then works in the calling
-// thread. The consumer's side (start_epoch, submit, next) belongs to one thread at a time; stats() and
-// close() may be called from any. Ends: close() or the destructor stop the workers after their current sample
-// and join them; a next() that waits on another thread comes out with Error(unavailable) first, and from then
-// on next() answers `end`. A FallbackDecoder that waits for a lock of the caller (Python's GIL) needs the
-// caller to let go of it first. In a forked child the loader is refused with Error(unavailable); close() and
-// the destructor do nothing there.
+// thread.
+// The consumer's side (start_epoch, submit, next) belongs to one thread at a time; stats() and close() may be
+// called from any.
+// Ends: close() or the destructor stop the workers after their current sample and join them; a next() that
+// waits on another thread comes out with Error(unavailable) first, and from then on next() answers `end`. A
+// FallbackDecoder that waits for a lock of the caller (Python's GIL) needs the caller to let go of it first.
+// In a forked child the loader is refused with Error(unavailable); close() and the destructor do nothing
+// there.
 #pragma once
 
 #include <cstdint>

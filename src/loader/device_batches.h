@@ -4,7 +4,8 @@
 //   decode(): pictures that were left aside -> device memory      finish(): those, and the rows of the slot
 //   -> the batch
 //
-// One thread, but for copier().hand_out(). Ends: close() or the destructor wait for the device.
+// One thread, but for copier().hand_out().
+// Ends: close() or the destructor wait for the device.
 #pragma once
 
 #include <cstdint>

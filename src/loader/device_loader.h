@@ -13,20 +13,19 @@
 //
 // Invariant, who may use memory again:
 //  1. the batch in the device's memory is written on the copier's stream and read on the consumer's: that
-//  waits for the ticket, and the
-//     memory is named as used there before it can be freed;
+//     waits for the ticket, and the memory is named as used there before it can be freed;
 //  2. decoded pictures and workspaces live on the copier's stream only, so they are freed as soon as their
-//  work is queued;
+//     work is queued;
 //  3. slots and files are kept by the copier until the work that was queued behind them is done, whatever
-//  became of their batch;
+//     became of their batch;
 //  4. a ticket comes back to the device thread, under the lock, before its event is recorded again.
 // Bound: on the host slots, and `decoded_bytes` of files that wait for the device; on the device `ahead`
-// batches, the two on the stream, and `decoded_bytes`. Threads: start_epoch, submit, skip, end_epoch and next
-// from one at a time; stats() and close() from any. Ends: close() or the destructor follow
-// core/consumer_seat.h: they mark and wake; a next() on another thread comes out with Error(unavailable), or
-// with the batch that it was handing out; the device thread stops after the batch in its hands; then they
-// join it, close the engine, wait for the device and drop what nobody took. In a forked child every call is
-// refused with Error(unavailable), and the destructor does nothing.
+// batches, the two on the stream, and `decoded_bytes`.
+// Threads: start_epoch, submit, skip, end_epoch and next from one at a time; stats() and close() from any.
+// Ends: close() or the destructor follow core/consumer_seat.h: they mark and wake; a next() on another thread
+// comes out with Error(unavailable), or with the batch that it was handing out; the device thread stops after
+// the batch in its hands; then they join it, close the engine, wait for the device and drop what nobody took.
+// In a forked child every call is refused with Error(unavailable), and the destructor does nothing.
 #pragma once
 
 #include <cstddef>

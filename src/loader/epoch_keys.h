@@ -2,8 +2,8 @@
 //
 // Negative indices count from the end; an index that came before in this epoch gets the next occurrence
 // number, so that a sampler with replacement sees differently augmented copies. Counting follows the order of
-// submission, hence is the same for any number of threads. Memory: 4 bytes per sample of the dataset, from
-// the first index on. One thread.
+// submission, hence is the same for any number of threads.
+// Memory: 4 bytes per sample of the dataset, from the first index on. One thread.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,9 @@
 //
 // Split in two so that the caller can find memory of the right shape in between. One Worker per thread; it
 // owns the reused buffers (file, pixels, decoder, scratch) and books its time per stage. Throws Error with
-// the sample's path. With a DecodeShare, steps 4 and 5 of some JPEGs are left to a device: finish() writes
-// nothing then, and take_aside() has the file.
+// the sample's path.
+// With a DecodeShare, steps 4 and 5 of some JPEGs are left to a device: finish() writes nothing then, and
+// take_aside() has the file.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,9 @@
 // its place; at the end it empties. Which one is a function of (seed, epoch, step), so what the buffer holds
 // at any step can be told without the steps before: the last steps that drew each place, found by walking
 // backwards (about size * ln(size) steps of 10 ns, whatever the position). Forwards costs about 15 ns per
-// step. Memory: 8 bytes per place. One thread at a time.
+// step.
+// Memory: 8 bytes per place.
+// One thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ std::vector<int64_t> randint(int64_t n, int64_t count, TorchGenerator& generator
 // With replacement two words for each draw, which is looked up in the sums of the weights. Without it, and
 // for a single draw, two words for each weight: the `count` largest of weight / exponential number come, in
 // falling order. Weights of 0 come last then, where nothing else is left, in the order in which the standard
-// library's partial sorts leave equal numbers: that of libstdc++, as torch has it. Memory: 16 bytes for each
-// weight.
+// library's partial sorts leave equal numbers: that of libstdc++, as torch has it.
+// Memory: 16 bytes for each weight.
 std::vector<int64_t> multinomial(std::span<const double> weights, int64_t count, bool replacement,
                                  TorchGenerator& generator);
 

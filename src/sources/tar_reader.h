@@ -7,10 +7,11 @@
 // of zeros, or where the file ends between entries; a packed one is unpacked to its end all the same, so that
 // its checksums are looked at. Throws Error(corrupt_data) with the offset of the header for a wrong checksum,
 // a size that is no number or larger than what is left or than kMostEntryBytes, and for an archive cut short,
-// be it in the padding behind an entry;
-// Error(unavailable) for sparse files. What was thrown at a header ends the archive: where the next one
-// begins cannot be known. Source of the formats: POSIX pax, and the GNU tar manual. One thread. Memory: the
-// stream's buffer and long names, of kMostNameBytes at most.
+// be it in the padding behind an entry; Error(unavailable) for sparse files.
+// What was thrown at a header ends the archive: where the next one begins cannot be known. Source of the
+// formats: POSIX pax, and the GNU tar manual.
+// One thread.
+// Memory: the stream's buffer and long names, of kMostNameBytes at most.
 #pragma once
 
 #include <cstdint>

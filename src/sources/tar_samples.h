@@ -1,5 +1,5 @@
-// TarSamples: one file of each sample of many plain tar shards, numbered shard after shard. Memory: 8 bytes a
-// shard, beside the indexes.
+// TarSamples: one file of each sample of many plain tar shards, numbered shard after shard.
+// Memory: 8 bytes a shard, beside the indexes.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // TensorCopier: BatchCopier for torch tensors, as Python objects.
 //
-// One thread at a time, holding the GIL but where it says otherwise. Ends: close() or the destructor wait for
-// the copies under way; in a forked child these and wait_for() do nothing, because its parent's device cannot
-// be used there.
+// One thread at a time, holding the GIL but where it says otherwise.
+// Ends: close() or the destructor wait for the copies under way; in a forked child these and wait_for() do
+// nothing, because its parent's device cannot be used there.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@
 // Pixels equal Pillow 13's to the bit (fixed-point resampling, 8-bit between the passes, Pillow's order of
 // passes, its arithmetic of colours and affine maps), except for GaussianBlur: it adds torch's products in
 // another order, so about one value in 10,000, which lies between two levels, is rounded to the other one.
-// Values equal torch's to the bit. Immutable after create(); any number of threads, each with its own
-// Scratch.
+// Values equal torch's to the bit.
+// Immutable after create(); any number of threads, each with its own Scratch.
 #pragma once
 
 #include <memory>

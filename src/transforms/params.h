@@ -25,8 +25,7 @@ struct ColorJitterParams {
 using InverseAffine = std::array<double, 6>;
 
 // The same with a divisor, as Pillow's PERSPECTIVE: m as above, and both coordinates divided by m[6] x + m[7]
-// y
-// + 1.
+// y + 1.
 using Homography = std::array<double, 8>;
 struct PerspectiveParams {
   // Where the picture's corners go, as (x, y): top left, top right, bottom right, bottom left.
