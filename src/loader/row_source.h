@@ -1,7 +1,7 @@
 // RowSource and RowMaker: what the engine needs to know of a dataset, and nothing else of it.
 //
-// The engine (engine.h) moves rows; what a row is, is said here. Worker (worker.h) is
-// the RowMaker of image files; tests bring makers that are slow, that throw, or whose shapes vary.
+// The engine (engine.h) moves rows; what a row is, is said here. Worker (worker.h) is the RowMaker of image
+// files; tests bring makers that are slow, that throw, or whose shapes vary.
 #pragma once
 
 #include <cstdint>
