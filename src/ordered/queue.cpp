@@ -232,7 +232,7 @@ bool Queue::take_slots(Batch& batch, bool overflow_allowed) {
     batch.error = std::current_exception();
     batch.claimed = batch.units;
     batch.unfinished = 0;
-    if (claim_++ == 0 && consumer_waits_) complete_.notify_one();
+    ++claim_;  // the consumer is not woken: it asks for the slots of the oldest batch itself before it waits
     return false;
   }
 }
