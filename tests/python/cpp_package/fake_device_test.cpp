@@ -58,7 +58,9 @@ TEST(FakeDevice, IsTheOneThatIsUsed) {
   DeviceLoader loader(numbers(), at::Device(at::kPrivateUse1));
   EXPECT_EQ(loader.device(), at::Device(at::kPrivateUse1, 0));
   EXPECT_THROW(DeviceLoader(numbers(), at::Device(at::kPrivateUse1, 1)), Error);
-  if (!at::hasCUDA()) EXPECT_THROW(DeviceLoader(numbers(), at::Device(at::kCUDA, 0)), Error);
+  if (!at::hasCUDA()) {
+    EXPECT_THROW(DeviceLoader(numbers(), at::Device(at::kCUDA, 0)), Error);
+  }
 }
 
 }  // namespace
