@@ -119,6 +119,15 @@ def test_nothing_is_allocated_on_the_host_in_the_steady_state():
     assert counts[-1] == counts[len(counts) // 2]
 
 
+@pytest.mark.parametrize("kind", loaders())
+def test_memory_is_flat(kind):
+    taken = []
+    for _ in loaders()[kind]():
+        torch.cuda.synchronize()
+        taken.append(torch.cuda.memory_allocated())
+    assert max(taken[10:]) <= max(taken[:10])
+
+
 def test_the_ring_of_worker_processes_is_page_locked():
     loader = millrace.DataLoader(Rows(), BATCH, num_workers=2, device="cuda")
     inner = iter(loader)
