@@ -19,8 +19,8 @@ PAGE = ROOT / "docs" / "native.md"
 Rows = list[tuple[str, str]]
 
 
-def names(classes: Iterable[str], words: dict[str, str] | None = None) -> str:
-    return ", ".join((words or {}).get(name, name) for name in classes)
+def names(classes: Iterable[str]) -> str:
+    return ", ".join(classes)
 
 
 def what_runs() -> Rows:
@@ -28,7 +28,7 @@ def what_runs() -> Rows:
     from millrace._loader import arguments
     from millrace._loader.plan import batches, in_memory, recognisers
 
-    ours = names(transforms._LOWERED, transforms.WORDS)
+    ours = names(transforms._LOWERED)
     timms = names(transforms._timm_rules())
     tables = [cls.__name__ for cls in in_memory.ROWS if cls.__module__.startswith("torch.utils.data")]
     seeding_functions = names(f"`{module}.{name}`" for module, name in arguments._SEEDING_FUNCTIONS)

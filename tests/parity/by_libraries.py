@@ -49,7 +49,7 @@ def by_libraries(picture, transform, decided, functional=F):
             transform.interpolation = mode_of(transform)
         return transform(picture)
     if name == "Grayscale":
-        return F.rgb_to_grayscale(picture, 3)
+        return F.rgb_to_grayscale(picture, transform.num_output_channels)
     if name == "Compose":
         for part in transform.transforms:
             picture = by_libraries(picture, part, decided, functional)
@@ -79,7 +79,7 @@ def by_libraries(picture, transform, decided, functional=F):
             permutation = d.get("permutation")
             return picture if permutation is None else F.permute_channels(picture, list(permutation))
         case "RandomGrayscale":
-            return F.rgb_to_grayscale(picture, 3) if d["applied"] else picture
+            return F.rgb_to_grayscale(picture, len(picture.getbands())) if d["applied"] else picture
         case "RandomHorizontalFlip" | "RandomVerticalFlip":
             return _FLIPS[name](picture) if d["flip"] else picture
         case "RandomRotation":

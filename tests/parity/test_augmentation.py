@@ -40,7 +40,7 @@ def levels_apart(F, transforms, picture, index):
     for transform in transforms:
         made = by_libraries(made, transform, decided)
     assert next(decided, None) is None
-    expected = np.asarray(made).transpose(2, 0, 1)
+    expected = np.atleast_3d(np.asarray(made)).transpose(2, 0, 1)
     assert got.shape == expected.shape
     return np.abs(got.astype(int) - expected.astype(int))
 
@@ -55,6 +55,19 @@ EXACT = {
     "nothing": [t.ColorJitter()],
     "random_grey": [t.RandomGrayscale(0.5)],
     "grey": [t.Grayscale(3)],
+    "one_channel": [t.Grayscale()],
+    "one_channel_changed": [
+        t.RandomResizedCrop((32, 40)),
+        t.Grayscale(1),
+        JITTER,
+        t.RandomAffine(40, (0.3, 0.2), fill=9),
+        t.RandomGrayscale(0.5),
+        t.Resize((20, 33)),
+        t.RandomCrop(30, padding=9, fill=200),
+        t.RandomEqualize(),
+        t.GaussianBlur(3),
+    ],
+    "one_channel_made_three": [t.Grayscale(1), t.RandomHorizontalFlip(), t.Grayscale(3)],
     **{
         f"rotation_{mode}": [t.RandomRotation(180, mode, fill=(9, 99, 200))]
         for mode in ("nearest", "bilinear", "bicubic")

@@ -42,7 +42,11 @@ def test_what_differs_is_found(monkeypatch):
             made.putpixel((0, 0), tuple(level ^ 1 for level in made.getpixel((0, 0))))
         return made
 
-    cases = {"lighter": v2.RandomInvert(1.0), "wider": v2.Resize((9, 9)), "unknown": v2.Grayscale(1)}
+    cases = {
+        "lighter": v2.RandomInvert(1.0),
+        "wider": v2.Resize((9, 9)),
+        "unknown": v2.RandomRotation(9, expand=True),
+    }
     for name, step in cases.items():
         monkeypatch.setitem(fuzz.CASES, name, lambda rng, step=step: [step])
     monkeypatch.setattr(fuzz, "by_libraries", changed)

@@ -317,7 +317,12 @@ def test_torchvision_no_ops():
         (lambda t: [t.PILToTensor(), t.RandomGrayscale()], "RandomGrayscale of a tensor"),
         (lambda t: [t.ToTensor(), t.RandomRotation(9)], "RandomRotation of a tensor"),
         (lambda t: [t.PILToTensor(), t.RandomAffine(9)], "RandomAffine of a tensor"),
-        (lambda t: [t.Grayscale(), t.ToTensor()], "pass num_output_channels=3"),
+        (lambda t: [t.Grayscale(), t.ToTensor(), t.RandomErasing()], "of one channel .* make three by"),
+        (lambda t: [t.RandomApply([t.Grayscale()]), t.ToTensor()], "does more than change the picture"),
+        (
+            lambda t: [t.Grayscale(), t.RandomRotation(9, fill=(1, 2, 3)), t.ToTensor()],
+            "the fill of random_rotation has colours, and the pictures are grey",
+        ),
         (lambda t: [t.RandomRotation(9, expand=True), t.ToTensor()], "leave expand out"),
         (
             lambda t: [t.RandomRotation(9, fill=(1, 2)), t.ToTensor()],

@@ -108,10 +108,6 @@ LIMITS = {
             "put it before GaussianNoise",
         ),
     ],
-    "Grayscale(1)": [
-        (lambda v1, v2: [v1.Grayscale(1), v1.ToTensor()], "pass num_output_channels=3"),
-        (lambda v1, v2: [v2.Grayscale(), v2.ToImage()], "pass num_output_channels=3"),
-    ],
     "ColorJitter": [
         (
             lambda v1, v2, make=make, end=end: [getattr(v2, end)(), make(v2)],

@@ -57,6 +57,25 @@ def test_a_known_beginning_without_chance_gives_torchs_batches(root, vision, wor
         same(ours, list(torch.utils.data.DataLoader(dataset, **options)))
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_pictures_of_one_channel(root, vision, workers):
+    """Tensors of them are native; a step that takes the picture gets Pillow's own."""
+    T = vision[0].transforms
+    known = [T.Resize(40), T.CenterCrop(SIZE)]
+    for steps, native in (
+        ([*known, T.Grayscale(), T.ToTensor(), T.Normalize(0.4, 0.2)], None),
+        ([*known, T.Grayscale(), T.RandomHorizontalFlip(1.0), T.PILToTensor()], None),
+        ([*known, T.Grayscale(), T.ToTensor(), Doubled()], "Resize, CenterCrop, Grayscale, ToTensor"),
+        ([*known, T.Grayscale(), Solarised(), T.ToTensor()], "Resize, CenterCrop"),
+    ):
+        dataset = vision[0].datasets.ImageFolder(root, T.Compose(steps))
+        options = {"num_workers": workers, "batch_size": 5}
+        loader = millrace.DataLoader(dataset, **options, native="auto" if native else "require")
+        assert native is None or native_steps(dataset) == [native]
+        ours = [[part.clone() for part in batch] for batch in loader]
+        same(ours, list(torch.utils.data.DataLoader(dataset, **options)))
+
+
 def test_what_the_rest_sees_is_what_it_would_have_got(root, vision):
     """Class, mode, values and memory layout, behind each known step."""
     torchvision, v2 = vision

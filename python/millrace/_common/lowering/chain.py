@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from .as_shipped import check_class, check_transforms
+from .grey import check_grey
 from .policy_classes import policy_class
 from .read_source import read
 from .read_values import Maybe, Op, Picture
@@ -38,6 +39,7 @@ FLOATS = {
 }
 MOST_NESTED = 32
 _TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
+_OF_THREE_CHANNELS = ("RandomErasing", "GaussianNoise")
 # What may follow RandomErasing.
 _AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "ToPureTensor", "MaybeToTensor", "MaybePILToTensor")
 
@@ -88,6 +90,7 @@ class Chain:
         self.begins_with_rgb = False
         self.makes_rgb: bool | None = False
         self.picture: list[dict[str, Any]] = []
+        self.grey_from: int | None = None  # the first op of `picture` that gets a picture of one channel
         self.dtype: torch.dtype | None = None
         self.conversion = ""  # what made it a tensor
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
@@ -106,6 +109,9 @@ class Chain:
         to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": FLOATS.get(self.dtype, "uint8")}
         if self.multiply:
             to_tensor["multiply"] = True
+        if self.grey_from is not None:
+            check_grey(self.picture[self.grey_from :])
+            to_tensor["channels"] = 1  # of three that are equal
         floats = [self.noise, self.normalize] if self.noise_first else [self.normalize, self.noise]
         return [*self.picture, to_tensor, *floats[0], *floats[1], *self.erasing]
 
@@ -153,6 +159,8 @@ class Chain:
             )
         if self.erasing and name not in _AFTER_ERASING:
             raise NotLowered(f"{name} follows RandomErasing; put RandomErasing last")
+        if self.grey_from is not None and name in _OF_THREE_CHANNELS:
+            raise NotLowered(f"{name} of one channel has no native form; make three by Grayscale(3)")
         if self.row_type is np.ndarray:
             raise NotLowered(f"{name} follows ToNumpy and takes its array; put ToNumpy last")
         lower, family = rule
@@ -195,6 +203,7 @@ class Chain:
             inner.families = self.families
             inner.row_type, inner.normalize = self.row_type, list(self.normalize)
             inner.noise, inner.multiply = list(self.noise), self.multiply
+            inner.grey_from = self.grey_from
             if inner.depth > MOST_NESTED:
                 raise NotLowered(f"transforms are nested {MOST_NESTED} deep")
             inner.add(transform)
@@ -209,7 +218,7 @@ class Chain:
         return found
 
     def _tensor_state(self) -> tuple[Any, ...]:
-        return self.dtype, self.multiply, self.normalize, self.noise
+        return self.dtype, self.multiply, self.normalize, self.noise, self.grey_from
 
     def add_held(self, holder: Any, parts: Sequence[Any]) -> None:
         before = len(self.names)
@@ -363,29 +372,19 @@ def padding(padding: Any, family: str) -> tuple[int, int, int, int]:
     if padding is None:
         return 0, 0, 0, 0
     borders = [padding] if isinstance(padding, int) else list(padding)
+    left, top, right, bottom = borders if len(borders) == 4 else (borders[0], borders[-1]) * 2
     if len(borders) == 4 and family != V1:
-        left, right, top, bottom = borders  # v2, and we with it, keep torch's order of borders
-    elif len(borders) == 4:
-        left, top, right, bottom = borders
-    else:
-        left, top, right, bottom = borders[0], borders[-1], borders[0], borders[-1]
+        top, right = right, top  # v2, and we with it, keep torch's order of borders
     return left, top, right, bottom
 
 
 def fill(name: str, fill: Any) -> tuple[int, int, int]:
-    values = (
-        [0]
-        if fill is None
-        else [fill]
-        if isinstance(fill, (int, float))
-        else list(fill)
-        if isinstance(fill, Sequence)
-        else []
-    )
-    if len(values) not in (1, 3) or any(v != int(v) or not 0 <= v <= 255 for v in values):
+    values = [fill or 0] if fill is None or isinstance(fill, (int, float)) else fill
+    known = isinstance(values, Sequence) and len(values) in (1, 3)
+    if not known or any(v != int(v) or not 0 <= v <= 255 for v in values):
         raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
-    values = [int(v) for v in values]
-    return (values * 3)[0], (values * 3)[1], (values * 3)[2]
+    red, green, blue = ([int(v) for v in values] * 3)[:3]
+    return red, green, blue
 
 
 def picture_fill(name: str, value: Any) -> tuple[int, int, int]:

@@ -76,7 +76,8 @@ def prefix_of(transform: Any) -> Prefix:
             refusal = f"could not be understood ({error!r})"
             break
         chain = trial
-        if chain.dtype is None or (chain.row_type is not None and chain.row_type is not np.ndarray):
+        # What the rest may get: an RGB picture, or a tensor.
+        if chain.grey_from is None if chain.dtype is None else chain.row_type not in (None, np.ndarray):
             known, count = chain, number + 1
     if not known.picture:
         raise NotLowered("no change of the picture stands before the first step that is not known")

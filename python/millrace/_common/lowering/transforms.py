@@ -210,13 +210,9 @@ def _random_grayscale(chain: Chain, t: Any, family: str) -> None:
 
 
 def _grayscale(chain: Chain, t: Any, family: str) -> None:
-    if t.num_output_channels != 3:
-        raise NotLowered(
-            "Grayscale with one channel has no native form, as the engine makes three; pass"
-            " num_output_channels=3"
-        )
     chain.change_picture({"op": "grayscale"}, "Grayscale")
-    chain.makes_rgb = True
+    chain.makes_rgb = t.num_output_channels == 3
+    chain.grey_from = None if chain.makes_rgb else len(chain.picture)
 
 
 def _random_photometric_distort(chain: Chain, t: Any, family: str) -> None:
@@ -342,7 +338,7 @@ def _nothing(chain: Chain, t: Any, family: str) -> None:
 def _rgb(chain: Chain, t: Any, family: str) -> None:
     if not chain.picture and chain.dtype is None:
         chain.begins_with_rgb = True
-    chain.makes_rgb = True
+    chain.makes_rgb, chain.grey_from = True, None
 
 
 def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
@@ -350,7 +346,6 @@ def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
 
 
 # What docs/native.md says of it (scripts/native_table.py).
-WORDS = {"Grayscale": "Grayscale(3)"}  # by class name, where that is not all
 BESIDES = 'functions that only `return picture.convert("RGB")`; [with these limits](#what-has-no-native-form)'
 # By class name: a family's module path decides whether a class is the library's, the name which transform it
 # is.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..._common.lowering.grey import check_grey
 from ..._common.lowering.recognising import NotLowered
 from ..engines.native import Files
 
@@ -49,17 +50,7 @@ def grey_chains(made: Lowered) -> list[list[dict[str, Any]]]:
         raise NotLowered("RandomApply of Grayscale makes three channels of some grey pictures only")
     if made.makes_rgb:
         return made.chains
-    for op in _all_ops(itertools.chain.from_iterable(made.chains)):
-        if len(set(op.get("policy", op).get("fill", ()))) > 1:
-            raise NotLowered(f"the fill of {op['op']} has colours, and the pictures are grey")
+    check_grey(itertools.chain.from_iterable(made.chains))
     return [
         [{**op, "channels": 1} if op["op"] == "to_tensor" else op for op in chain] for chain in made.chains
     ]
-
-
-def _all_ops(ops: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """`ops`, and those inside of choices among them."""
-    for op in ops:
-        yield op
-        for branch in op["branches"] if op["op"] == "random_choice" else ():
-            yield from _all_ops(branch)
