@@ -83,8 +83,9 @@ def make_data(scenario: str, folder: str, rows: int) -> str:
 def shards_of_photos(photos: str, folder: str) -> str:
     """The pattern of the shards."""
     pictures = [Path(path).read_bytes() for path, _ in list_samples(photos)]
-    count = len(write_shards(Path(folder), pictures, PER_SHARD))
-    return f"{folder}/shard-{{0000..{count - 1:04}}}.tar"
+    shards = Path(folder) / "shards"
+    count = len(write_shards(shards, pictures, PER_SHARD))
+    return f"{shards}/shard-{{0000..{count - 1:04}}}.tar"
 
 
 class Program(SideProcess):
