@@ -18,8 +18,9 @@ train: milliseconds of that training step on batches made of JPEG files, against
     device all the time.
 
 Before anything is timed, all sides must give the same batches; decoders that round differently the same
-labels and pictures within a level on average. Each repeat is one line of JSON; the summary has medians and a
-bootstrap interval of the ratios within rounds. A side that fails says so, and the others go on.
+labels and pictures of which 99.9 % are within two levels. Each repeat is one line of JSON; the summary
+has medians and a bootstrap interval of the ratios within rounds. A side that fails says so, and the
+others go on.
 """
 
 from __future__ import annotations
@@ -196,6 +197,9 @@ def report(scenario: str, records: list[dict[str, Any]]) -> None:
     base, key = BASE[scenario]
     first = [record[key] for record in records if record["side"] == base]
     print(scenario)
+    if not first:
+        print(f"  nothing to compare with: {base} failed")
+        return
     for side in dict.fromkeys(record["side"] for record in records):
         mine = [record[key] for record in records if record["side"] == side]
         ratios = [b / a for a, b in zip(first, mine)]

@@ -40,6 +40,7 @@ part() {
     tail -n 30 "$OUT/$name.log"
     touch "$OUT/$name.failed"
   fi
+  return $status
 }
 
 if [ -n "${PREFIX:-}" ]; then
@@ -80,7 +81,7 @@ else
   part tests 120 "$PYTHON" -m pytest -q -rs $several tests/cuda --ignore tests/cuda/test_fat_binary.py &  # which is about all architectures
   wait
   # What is fast: one at a time.
-  LINES_SHOWN=60 part kernels 90 "$PYTHON" -m benchmarks.batch_kernels --repeats 3
+  LINES_SHOWN=60 part kernels 90 "$PYTHON" -m benchmarks.batch_kernels
   LINES_SHOWN=40 part benchmarks 300 "$PYTHON" -m benchmarks.gpu --rounds "${ROUNDS:-7}" --out "$OUT/gpu.jsonl"
   [ -f "$OUT/gpu.jsonl" ] && mkdir -p benchmarks/results/gpu && cat "$OUT/gpu.jsonl" >> benchmarks/results/gpu/local.jsonl
   # What is in bounds, with the time that is left, and by itself: a sanitizer holds up everything else on the device. Kernels are some

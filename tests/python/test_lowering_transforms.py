@@ -317,6 +317,7 @@ def test_torchvision_no_ops():
         (lambda t: [t.PILToTensor(), t.RandomGrayscale()], "RandomGrayscale of a tensor"),
         (lambda t: [t.ToTensor(), t.RandomRotation(9)], "RandomRotation of a tensor"),
         (lambda t: [t.PILToTensor(), t.RandomAffine(9)], "RandomAffine of a tensor"),
+        (lambda t: [t.Grayscale(2), t.ToTensor()], "neither one channel nor three"),
         (lambda t: [t.Grayscale(), t.ToTensor(), t.RandomErasing()], "of one channel .* make three by"),
         (lambda t: [t.RandomApply([t.Grayscale()]), t.ToTensor()], "does more than change the picture"),
         (

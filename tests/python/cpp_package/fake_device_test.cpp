@@ -18,9 +18,10 @@ using namespace millrace;
 
 struct Numbers {
   int64_t size() const { return 400; }
-  std::vector<FieldSpec> fields() const { return {{"x", DType::i64, {100}}}; }
+  std::vector<FieldSpec> fields() const { return {{"x", DType::i64, {100}}, {"tags", DType::i64, {}, true}}; }
   void read(const SampleKey& key, RowWriter& out) const {
     for (int64_t& x : out.row<int64_t>(0)) x = key.index;
+    for (int64_t& tag : out.ragged<int64_t>(1, key.index % 3)) tag = key.index;
   }
 };
 
@@ -33,9 +34,11 @@ TEST(FakeDevice, WorksOfTheConsumersStreamFindTheValues) {
   DeviceLoader loader(numbers(), at::Device(at::kPrivateUse1, 0));
   for (const DeviceBatch& batch : loader) {
     const auto* x = static_cast<const int64_t*>(batch["x"].const_data_ptr());
-    fake::enqueue(fake::current_stream(), [x, first = batch.indices[0], &wrong, &seen] {
+    const auto* offsets = static_cast<const int64_t*>(batch.field("tags").offsets.const_data_ptr());
+    fake::enqueue(fake::current_stream(), [x, offsets, first = batch.indices[0], &wrong, &seen] {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       for (int64_t i = 0; i < 800; ++i) wrong += x[i] != first + i / 100;
+      for (int64_t i = 0; i < 8; ++i) wrong += offsets[i + 1] - offsets[i] != (first + i) % 3;
       ++seen;
     });
   }

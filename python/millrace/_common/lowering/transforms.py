@@ -210,6 +210,8 @@ def _random_grayscale(chain: Chain, t: Any, family: str) -> None:
 
 
 def _grayscale(chain: Chain, t: Any, family: str) -> None:
+    if t.num_output_channels not in (1, 3):
+        raise NotLowered(f"Grayscale({t.num_output_channels!r}) makes neither one channel nor three")
     chain.change_picture({"op": "grayscale"}, "Grayscale")
     chain.makes_rgb = t.num_output_channels == 3
     chain.grey_from = None if chain.makes_rgb else len(chain.picture)
