@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "fake_accelerator.h"
 #include "millrace/dataset.h"
@@ -34,10 +35,29 @@ TEST(FakeDevice, WorksOfTheConsumersStreamFindTheValues) {
   DeviceLoader loader(numbers(), at::Device(at::kPrivateUse1, 0));
   for (const DeviceBatch& batch : loader) {
     const auto* x = static_cast<const int64_t*>(batch["x"].const_data_ptr());
-    const auto* offsets = static_cast<const int64_t*>(batch.field("tags").offsets.const_data_ptr());
-    fake::enqueue(fake::current_stream(), [x, offsets, first = batch.indices[0], &wrong, &seen] {
+    fake::enqueue(fake::current_stream(), [x, first = batch.indices[0], &wrong, &seen] {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       for (int64_t i = 0; i < 800; ++i) wrong += x[i] != first + i / 100;
+      ++seen;
+    });
+  }
+  fake::synchronize(fake::current_stream());
+  EXPECT_EQ(seen, 50);
+  EXPECT_EQ(wrong, 0);
+}
+
+// Offsets that are dropped alone: no other memory of their batch, whose work the device would wait for, goes
+// with them.
+TEST(FakeDevice, OffsetsStayUntilTheConsumersStreamHasReadThem) {
+  std::atomic<int64_t> wrong{0}, seen{0};
+  std::vector<at::Tensor> kept;
+  const c10::StreamGuard guard(fake::new_stream());
+  DeviceLoader loader(numbers(), at::Device(at::kPrivateUse1, 0));
+  for (const DeviceBatch& batch : loader) {
+    kept.insert(kept.end(), {batch["x"], batch["tags"]});
+    const auto* offsets = static_cast<const int64_t*>(batch.field("tags").offsets.const_data_ptr());
+    fake::enqueue(fake::current_stream(), [offsets, first = batch.indices[0], &wrong, &seen] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
       for (int64_t i = 0; i < 8; ++i) wrong += offsets[i + 1] - offsets[i] != (first + i) % 3;
       ++seen;
     });
