@@ -19,6 +19,8 @@ from fault_proxy import FaultProxy
 from millrace import stores
 from millrace.stores import DiskCache
 from millrace.stores.disk_cache import _stem
+from open_files import open_files
+from waiting import wait_until
 
 pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
 
@@ -244,23 +246,9 @@ def test_a_full_or_read_only_disk_costs_one_warning(store: FaultProxy, tmp_path:
             roomy = DiskCache(tmp_path)
             epoch(store, roomy, ["/s0.tar"])
             assert roomy.stats()["bytes"] <= 3.7 * MIB
-        assert _all_closed(tmp_path)
+        assert wait_until(lambda: not open_files(str(tmp_path)))
     finally:
         subprocess.run(["umount", "-l", tmp_path], check=True)
-
-
-def _all_closed(folder: Path) -> bool:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        opened = [
-            os.readlink(f"/proc/self/fd/{fd}")
-            for fd in os.listdir("/proc/self/fd")
-            if os.path.exists(f"/proc/self/fd/{fd}")
-        ]
-        if not any(path.startswith(str(folder)) for path in opened):
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def in_child(body: object) -> int:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from loader_data import make_folder, torchvision_or_skip
 from millrace._common import columns
 from millrace._loader.heavy_lists import heavy_lists
+from open_files import open_files
 
 from benchmarks import memory
 
@@ -188,7 +189,7 @@ def test_copies():
 
 def descriptors():
     gc.collect()
-    return len(os.listdir("/proc/self/fd"))
+    return len(open_files("memfd:millrace-frozen"))
 
 
 def test_one_descriptor_while_it_lives():
@@ -243,9 +244,7 @@ def test_workers_share_it(method, cut):
     assert torch.cat([lengths for lengths, _ in batches]).tolist() == list(range(300))[cut]
     assert all(shared.all() for _, shared in batches), "the same pages, not a copy"
     del batches
-    assert descriptors() <= before + (3 if method != "fork" else 0), (
-        "spawn's own helpers may stay, one descriptor each"
-    )
+    assert descriptors() <= before
 
 
 def test_it_outlives_the_parents_object():

@@ -16,6 +16,7 @@ import pytest
 from lazy_cases import lazy_jpegs, lazy_pictures, opened, outcome, same_lazily, written
 from millrace._pictures.pillow import record_of
 from millrace._pictures.pillow_versions import DOOR
+from open_files import open_files
 from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageFile, ImageOps
 from pillow_facts import PILLOW
@@ -357,14 +358,12 @@ def test_a_picture_that_has_its_pixels_lets_go_of_its_file():
 
 
 def test_open_files_are_as_few_as_pillows(path):
-    import os
-
     def count():
-        before = len(os.listdir("/proc/self/fd"))
+        before = len(open_files(str(path)))
         kept = [Image.open(path) for _ in range(20)]
         for image in kept[:10]:
             image.load()
-        return len(os.listdir("/proc/self/fd")) - before
+        return len(open_files(str(path))) - before
 
     same_lazily(count, opened=10)
 

@@ -17,8 +17,10 @@ import psutil
 import pytest
 import torch
 from loader_data import next_in_the_end
+from open_files import open_files
 from process_data import Failing, Made, Noisy
 from torch.utils.data import Dataset
+from waiting import wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -53,21 +55,11 @@ class Rows(Dataset):
         return torch.full((2, 3000), float(index))
 
 
-def open_rings():
-    """Descriptors of rings in this process."""
-    links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
-    return sum("millrace-ring" in os.readlink(link) for link in links if os.path.islink(link))
-
-
-def descriptors():
-    return len(os.listdir("/proc/self/fd"))
-
-
 def children():
     def counts(child):
         return child.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in " ".join(child.cmdline())
 
-    return [child for child in psutil.Process().children() if counts(child)]
+    return {child for child in psutil.Process().children() if counts(child)}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -78,14 +70,14 @@ def spawning_starts_its_tracker_once():
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     gc.collect()
-    before = descriptors(), len(children())
-    yield
-    gc.collect()
-    until = time.monotonic() + 60
-    while (descriptors(), len(children())) != before and time.monotonic() < until:
-        time.sleep(0.02)
+    before = open_files() | children()
+
+    def left():
         gc.collect()
-    assert (descriptors(), len(children())) == before
+        return (open_files() | children()) - before
+
+    yield
+    assert wait_until(lambda: not left()), left()
 
 
 def holds(batch, first):
@@ -220,14 +212,14 @@ def test_every_batch_may_be_kept():
 
 
 def test_batches_outlive_their_iterator_and_the_ring_goes_with_them():
-    before = open_rings()
+    before = open_files("millrace-ring")
     iterator = iter(millrace.DataLoader(Rows(80), batch_size=4, num_workers=2))
     batch = next(iterator)
     del iterator
     gc.collect()
     assert holds(batch, 0)
     del batch
-    assert open_rings() == before
+    assert open_files("millrace-ring") <= before
 
 
 def test_two_iterators_and_start_methods_at_once():
@@ -254,9 +246,9 @@ def test_nothing_in_dev_shm_and_no_descriptor_per_batch():
     loader = millrace.DataLoader(Noisy(), batch_size=2, num_workers=2)
     before = set(os.listdir("/dev/shm"))
     iterator = iter(loader)
-    kept, during = [next(iterator)], descriptors()
+    kept, during = [next(iterator)], len(open_files("millrace"))
     kept += list(iterator)
-    assert set(os.listdir("/dev/shm")) == before and descriptors() <= during
+    assert set(os.listdir("/dev/shm")) <= before and len(open_files("millrace")) <= during
 
 
 def run(code, **kwargs):

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from millrace import DataLoader
 from millrace.datasets import WebDataset
+from open_files import open_files
 from pictures import jpeg_bytes, make_picture
 from shard_data import write_tar
 from stream_cases import COUNT, FIXED, assert_same, by_python, stream, write_shards
@@ -161,7 +162,7 @@ def test_breaks_leave_nothing(folder):
     for batch in DataLoader(dataset, batch_size=None, num_workers=2):
         break
     gc.collect()
-    threads, files = threads_now(), len(os.listdir("/proc/self/fd"))
+    threads, files = threads_now(), open_files(str(folder))
     loader = DataLoader(dataset, batch_size=None, num_workers=2)
     for number in range(200):
         for turn, _ in enumerate(loader):
@@ -171,7 +172,7 @@ def test_breaks_leave_nothing(folder):
     list(iterator)
     assert iterator._engine._tickets.held == 0
     del iterator, loader
-    assert settled(threads) and len(os.listdir("/proc/self/fd")) <= files
+    assert settled(threads) and open_files(str(folder)) <= files
 
 
 @pytest.mark.parametrize("workers", [0, 2])
