@@ -12,8 +12,11 @@ from . import transforms as transforms
 from ._core import cpu_budget as cpu_budget
 from ._core import empty_cache as empty_cache
 from ._core import nvtx as nvtx
+from ._history.recorder import BatchHistory as BatchHistory
 from ._loader.states import gather_state as gather_state
 from ._loader.states import merge_states as merge_states
+from ._replay.replaying import replay as replay
+from ._replay.signals import dump_on_signal as dump_on_signal
 from ._tools.advice import Advice as Advice
 from ._tools.advice import Suggestion as Suggestion
 from ._tools.bench import bench as bench
@@ -27,9 +30,6 @@ from ._tools.drift import DriftWarning as DriftWarning
 from ._tools.drift import watch as watch
 from ._tools.estimate import Estimate as Estimate
 from ._tools.estimate import estimate as estimate
-from ._tools.history.recorder import BatchHistory as BatchHistory
-from ._tools.history.replaying import replay as replay
-from ._tools.history.signals import dump_on_signal as dump_on_signal
 from ._tools.pack.packer import pack as pack
 from ._tools.pack.pictures import transcode_jpeg as transcode_jpeg
 from ._tools.rank_report import rank_report as rank_report

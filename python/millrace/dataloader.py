@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import torch.utils.data
 from torch.utils.data import Dataset, Sampler
 
-from ._common.data_parallel import part_of, sampler_of_part
+from ._common.data_parallel import part_of
 from ._common.devices import Device, device_of
 from ._common.states import deep_copy
+from ._history.recorder import LOADERS, BatchHistory, recorder_of
 from ._loader.arguments import (
     PICTURES,
     Auto,
@@ -27,6 +28,7 @@ from ._loader.arguments import (
     is_tuned,
     refuse_impossible,
     resolved_auto,
+    sampler_of_part,
     unused_by,
     warn_of_the_unused,
 )
@@ -37,9 +39,8 @@ from ._loader.plan import Plan, make_plan, order_advice, seen_as_inline
 from ._loader.states import Progress, SavedState, before_first_epoch, fingerprint
 from ._loader.tuning import Tuning, tuning_lines, tuning_of
 from ._profiling import Profiler, settings_of, snapshot
-from ._tools.history.dump import watch
-from ._tools.history.methods import Recorded
-from ._tools.history.recorder import LOADERS, BatchHistory, recorder_of
+from ._replay.dump import watch
+from ._replay.methods import Recorded
 from .installation import Replaceable, TorchDataLoader
 from .prefetch import prefetched
 

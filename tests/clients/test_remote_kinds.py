@@ -17,7 +17,7 @@ from remote_help import PATIENCE_S
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 
 import millrace  # noqa: E402
-from millrace._tools.history.hashes import BatchHash  # noqa: E402
+from millrace._history.hashes import BatchHash  # noqa: E402
 from torch.utils.data import Dataset  # noqa: E402
 
 COUNT, SIZE = 96, 8

@@ -14,7 +14,7 @@ import pytest
 import torch
 from loader_data import pictures
 from millrace import BatchHistory, DataLoader, samplers
-from millrace._tools.history import draws
+from millrace._history import draws
 from replay_cases import AUGMENTED, run_with_replays, seed
 from shard_data import same
 from stream_cases import stream

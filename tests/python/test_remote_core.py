@@ -13,12 +13,12 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 import torch
+from millrace._history.hashes import BatchHash
 from millrace._loader.engines.epoch_keys import EpochKeys
 from millrace._loader.remote.blocks import Landing, as_blocks, from_blocks
 from millrace._loader.remote.core import RemoteCore
 from millrace._loader.remote.courier import Courier
 from millrace._loader.remote.maker import Work
-from millrace._tools.history.hashes import BatchHash
 from remote_fakes import BATCHES, LENGTH, PLACE, SIZE, FakeMaker, FakeMember, FakePool, batch_of, right
 
 

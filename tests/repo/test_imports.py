@@ -1,8 +1,9 @@
 """Modules of python/millrace import each other in one direction.
 
-Imports at a module's top form no circle. Nor do those inside functions, which are for what should not be
-loaded early; but for the pairs in CIRCLES, each with its reason. `from millrace import _core` is an import of
-`_core`, not of the package. What a package imports lazily counts as imported inside a function.
+Imports at a module's top form no circle, of modules or of folders. Nor do those inside functions, which are
+for what should not be loaded early; but for the pairs in CIRCLES, each with its reason. `from millrace import
+_core` is an import of `_core`, not of the package. What a package imports lazily counts as imported inside a
+function.
 """
 
 from __future__ import annotations
@@ -89,6 +90,39 @@ def circles(of: dict[str, set[str]]) -> list[set[str]]:
 def test_imports_form_no_new_circles(inside_functions: bool) -> None:
     found = circles(graph(inside_functions))
     assert sorted(map(sorted, found)) == (sorted(map(sorted, CIRCLES)) if inside_functions else [])
+
+
+def test_imports_lead_to_modules() -> None:
+    """Those inside functions, too, where nothing notices before they run."""
+    known = {*modules(), "millrace._core"}
+    wrong = [
+        f"{name}: {target}"
+        for name, path in modules().items()
+        for target in imports(name, path, True)
+        if target.startswith("millrace.") and not {target, target.rpartition(".")[0]} & known
+    ]
+    assert not wrong
+
+
+def folders(of: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The same between folders; a module of the topmost one stands for itself."""
+    packages = {name for name, path in modules().items() if path.name == "__init__.py"}
+
+    def folder(name: str) -> str:
+        above = name.rpartition(".")[0]
+        return name if name in packages or above == "millrace" else above
+
+    found: dict[str, set[str]] = {}
+    for name, targets in of.items():
+        found.setdefault(folder(name), set()).update(folder(target) for target in targets)
+    return {name: targets - {name} for name, targets in found.items()}
+
+
+def test_folders_are_above_one_another() -> None:
+    """So each may be read, and tested, with those below it alone."""
+    found = folders(graph(False))
+    assert "millrace._loader.plan" in found and found["millrace._loader.plan"]
+    assert circles(found) == []
 
 
 def test_circles_are_found(tmp_path: Path) -> None:

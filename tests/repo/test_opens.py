@@ -104,7 +104,7 @@ _PY_ALLOWED = {
     # What is written, by a name of ours or the user's, who may want a terminal.
     "stores/cache_entry.py": {"open": 1},
     "_tools/pack/shard_writer.py": {"open": 1},
-    "_tools/history/recorder.py": {"open": 1},
+    "_history/recorder.py": {"open": 1},
     "_tools/commands/bench.py": {"open": 2},
     "datasets/webdataset/stages.py": {"open": 1, "pickle.load": 1},  # which loads from a stream
     "datasets/webdataset/cache.py": {"open": 1},
@@ -115,7 +115,7 @@ _PY_ALLOWED = {
     "_tools/bench/measure.py": {"open": 3},
     "_tools/bench/server.py": {"open": 2},
     "_profiling/stages.py": {"open": 1},
-    "_tools/history/dump.py": {"open": 2},
+    "_replay/dump.py": {"open": 2},
     "_loader/engines/process_worker.py": {"open": 1},
     "_loader/engines/channel.py": {"open": 2, "pickle.load": 1},  # a memfd of this process's own
     "_loader/engines/worker_end.py": {"open": 1},

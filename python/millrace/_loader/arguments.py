@@ -9,7 +9,6 @@ import functools
 import math
 import multiprocessing
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from numbers import Integral
@@ -19,12 +18,13 @@ import torch
 from torch.utils.data import IterableDataset
 
 from .. import _core
-from .._common.data_parallel import EQUAL_STEPS
+from .._common.callers import level_of_the_loop
+from .._common.data_parallel import EQUAL_STEPS, Part
 from .._common.lowering.recognising import NotLowered, loaded
 from .._common.torch_private import _DatasetKind
-from .._tools.history.recorder import BatchHistory
+from .._history.recorder import BatchHistory
 from ..errors import UnavailableError
-from ..samplers import LengthGroupedSampler, StratifiedBatchSampler
+from ..samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
 
 _LISTS_AHEAD = 16
 _WAITING_PER_CPU, _FEW = 4, 8
@@ -198,17 +198,6 @@ def checked_remote(loader: Any, num_workers: int) -> None:
         raise ValueError(f'remote="{remote}" makes batches on CPUs: leave decode="{loader.decode}" out')
 
 
-def level_of_the_loop() -> int:
-    """The stacklevel of whoever iterates over the loader, counted from the caller's warning."""
-    frame: Any = sys._getframe(1)
-    level = 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
-        ("millrace.", "torch.utils.data.")
-    ):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
 def warn_of_the_unused(loader: Any) -> None:
     """Of arguments that mean nothing without another one. Those of torch's class are torch's to warn of."""
     kind = type(loader)
@@ -278,3 +267,29 @@ def recognise_worker_init(worker_init_fn: Any, num_workers: int) -> str:
         f"{name} may do anything to a worker process, and there is none; drop it if it only seeds: native"
         " randomness follows loader.seed"
     )
+
+
+def sampler_of_part(
+    dataset: Any, sampler: Any, batch_sampler: Any, shuffle: bool | None, part: Part
+) -> tuple[Any, bool | None]:
+    """(sampler, shuffle) of a loader that was given a process_group: its part of the dataset, unless a
+    sampler says which that is.
+    """
+    if isinstance(dataset, IterableDataset):
+        raise ValueError(
+            "process_group= divides a map-style dataset; an IterableDataset divides itself, in its __iter__"
+        )
+    given = getattr(batch_sampler, "sampler", batch_sampler) if sampler is None else sampler
+    if given is None:
+        return (
+            DistributedSampler(dataset, num_replicas=part.size, rank=part.rank, shuffle=bool(shuffle)),
+            None,
+        )
+    place = getattr(given, "rank", part.rank), getattr(given, "num_replicas", part.size)
+    if place != (part.rank, part.size):
+        raise ValueError(
+            f"the sampler is for rank {place[0]} of {place[1]}, but the process_group makes this rank"
+            f" {part.rank} of {part.size}; leave the sampler out, or give it rank and num_replicas of the"
+            " group"
+        )
+    return sampler, shuffle

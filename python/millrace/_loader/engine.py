@@ -290,12 +290,17 @@ class EngineSpec(Protocol):
     """Whether it is a native stream, whose position is that of a dataset in this process."""
     lazy: bool
     """Without workers, the engine is made when the first batch is asked for."""
-    follows_forks: bool
-    """Whether a forked child may go on with it."""
+
+    @property
+    def follows_forks(self) -> bool:
+        """Whether a forked child may go on with it."""
+
     leaves_out: bool
     """Whether on_error has something to say."""
     on_device: bool
     """Whether batches are on the loader's device already."""
+    keyed: bool
+    """Whether samples of Python code draw from their keys alone."""
 
     def open(self, setup: Setup) -> Engine: ...
 
@@ -306,7 +311,7 @@ class PythonSpec:
 
     engine: Callable[[Setup], Engine]
     follows_forks: bool = False
-    native = streams = lazy = on_device = False
+    native = streams = lazy = on_device = keyed = False
     leaves_out = True
 
     def open(self, setup: Setup) -> Engine:

@@ -37,8 +37,6 @@ from .engine import (
     closed_error,
     leave_if_ending,
 )
-from .engines.backfill import drop_last
-from .engines.prefix import PrefixSpec
 from .states import IndexCursor, Progress, put_back
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
@@ -58,7 +56,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._ended = False
         if spec.native and not spec.streams:
             progress.is_native()
-        progress.is_keyed = isinstance(spec, PrefixSpec)
+        progress.is_keyed = spec.keyed
         saved = progress.saved
         progress.prepare()
         self._before_draws(loader, saved)
@@ -112,7 +110,13 @@ class LoaderIterator(_BaseDataLoaderIter):
 
     def _submit_all(self, engine: Engine) -> None:
         """on_error="skip" takes samples from the epoch's end, which must therefore be known at its start."""
-        for index in drop_last([*self._sampler_iter], self._progress.left_out_before):
+        lists, rows = [*self._sampler_iter], self._progress.left_out_before
+        while rows > 0 and lists:
+            last = lists.pop()
+            if len(last) > rows:
+                lists.append(last[: len(last) - rows])
+            rows -= len(last)
+        for index in lists:
             engine.submit(index)
         engine.end_epoch()
 

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch.utils.data import StackDataset
 
+from .._common.indices import checked_index
 from .._common.lowering.memory_rows import stacked, table_rows
 from .._common.lowering.recognising import NotLowered
 from .._common.regular_files import MappedPart, map_regular, open_regular
 from ..errors import damage_named
 from .kept import FirstVersions
-from .row_samples import RowSamples, checked_index
+from .row_samples import RowSamples
 
 Field = Union[torch.Tensor, np.ndarray, str, "os.PathLike[str]"]
 _LOCAL_HEADER = 30

@@ -12,11 +12,11 @@ import torch
 from millrace import _core
 from millrace.errors import UnavailableError
 
+from .._common.indices import checked_index
 from .._common.lowering.recognising import NotLowered
 from . import folder_listing, pillow_decode
 from .folder_listing import IMG_EXTENSIONS, Folder
 from .lazy_list import Samples, Targets, pack_samples, pack_targets
-from .row_samples import checked_index
 
 if TYPE_CHECKING:
     from millrace._common.lowering.transforms import Lowered

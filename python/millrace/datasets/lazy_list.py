@@ -15,7 +15,7 @@ import numpy as np
 
 from millrace import _core
 
-from .row_samples import checked_index
+from .._common.indices import checked_index
 
 _BLOCK = 4096
 

@@ -14,18 +14,6 @@ import torch
 from .. import _core
 
 
-def checked_index(index: Any, length: int) -> int:
-    """As a list takes it: negative ones count back; IndexError outside, TypeError for what is no whole
-    number.
-    """
-    number = index.__index__() if hasattr(index, "__index__") else None
-    if number is None:
-        raise TypeError(f"indices should be integers, not {type(index).__name__}")
-    if not -length <= number < length:
-        raise IndexError(f"index {number} is out of range for {length} samples")
-    return number + length if number < 0 else number
-
-
 class RowSamples:
     """Any thread and any process: each has an engine of its own, made at its first sample. `row_set`: a
     lowering.rows.RowSet.

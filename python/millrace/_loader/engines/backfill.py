@@ -112,16 +112,6 @@ class Positions:
         self._shortened.discard(number)
 
 
-def drop_last(lists: list[Any], rows: int) -> list[Any]:
-    """Index lists without the last `rows` indices."""
-    while rows > 0 and lists:
-        last = lists.pop()
-        if len(last) > rows:
-            lists.append(last[: len(last) - rows])
-        rows -= len(last)
-    return lists
-
-
 class Backfill:
     """One batch that is to be delivered next, until it is whole. `rows`: its indices, as far as known."""
 

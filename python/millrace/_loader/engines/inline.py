@@ -13,12 +13,12 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe
 
 from ..._common.torch_private import _DatasetKind
+from ..._history.draws import watch_of
 from ..._pictures import asking
 from ..._pictures.asking import Asker, this_thread
 from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
-from ..._tools.history.draws import watch_of
 from ..engine import Counting, Delivered, Setup, add_errors, empty_counters
 from ..states import put_dataset_back, put_fetcher_back
 from .backfill import Backfill, Positions

@@ -18,8 +18,8 @@ import torch
 
 from ... import _core
 from ..._common.data_parallel import rank_of
+from ..._history.draws import DrawWatch, watch_of
 from ..._profiling.stages import NAMES, recorded, recording, thread_rows
-from ..._tools.history.draws import DrawWatch, watch_of
 from ...datasets.pillow_decode import PillowDecoder
 from ..engine import Delivered, Setup, closed_error
 from .mixing import Mixed, NotTraced
@@ -34,7 +34,7 @@ class NativeSpec:
     """
 
     native = lazy = True
-    streams = follows_forks = leaves_out = counts_occurrences = on_device = False
+    streams = follows_forks = leaves_out = counts_occurrences = on_device = keyed = False
     """counts_occurrences: whether a sample depends on how often its index came before in the epoch."""
     shares_batches = grows = True
     """Whether threads share the rows of a batch, or each makes whole ones; whether more slots than usual are

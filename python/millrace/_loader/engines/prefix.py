@@ -37,6 +37,7 @@ class PrefixSpec(PythonSpec):
     which there are so many.
     """
 
+    keyed = True
     opens: Callable[[Any, int, int, bool], Any] = lambda dataset, *_: dataset
     index_maps: tuple[Sequence[int], ...] = ()
     length: int = 0

@@ -28,12 +28,12 @@ from torch.utils.data import IterDataPipe
 
 from ... import _core
 from ..._common.torch_private import ExceptionWrapper, _DatasetKind, _utils
+from ..._history.draws import DrawWatch, put_back
+from ..._history.stacks import write_stacks_to
 from ..._pictures.asking import everywhere, look_around
 from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import IDLE, SAMPLE, SEND, START, clock_on, enter
-from ..._tools.history.draws import DrawWatch, put_back
-from ..._tools.history.stacks import write_stacks_to
 from . import channel
 from .channel import MESSAGE, Descriptor, Parcel, RingHandle, pack_value, write_pickle
 from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_error

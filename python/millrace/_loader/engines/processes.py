@@ -25,9 +25,9 @@ from torch.utils.data import IterDataPipe, MapDataPipe
 
 from ... import _core
 from ..._common.torch_private import _sharding_worker_init_fn, _utils
+from ..._history.stacks import stacks_of
 from ..._profiling.stacks import prepare
 from ..._profiling.stages import WAIT, WorkerCounters, during
-from ..._tools.history.stacks import stacks_of
 from ..engine import Delivered, NeedsIndex, Setup, closed_error
 from . import channel
 from .channel import MESSAGE, Parcel, RingHandle

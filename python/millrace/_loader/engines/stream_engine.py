@@ -25,8 +25,8 @@ import torch
 
 from ... import _core
 from ..._common.states import unsigned_state
+from ..._history.recorder import Names
 from ..._profiling.stages import COLLATE, WAIT, during, thread_rows
-from ..._tools.history.recorder import Names
 from ...datasets.webdataset.decoders import IMAGE_EXTENSIONS, IMAGE_SPECS, picture
 from ...datasets.webdataset.flow import Context
 from ...datasets.webdataset.shards import ShardFlow, Shards

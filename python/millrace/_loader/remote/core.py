@@ -20,8 +20,8 @@ import time
 from collections import deque
 from typing import Any
 
+from ..._history.hashes import BatchHash
 from ..._profiling.stages import WAIT, during, note_ready
-from ..._tools.history.hashes import BatchHash
 from ..engines.batches import Made, NotInTime
 from .courier import Courier, warn
 from .maker import Maker, Work

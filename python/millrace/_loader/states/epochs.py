@@ -16,12 +16,12 @@ from typing import Any, cast
 import torch
 from torch.utils.data import DistributedSampler
 
+from ..._common.callers import level_of_the_loop
 from ..._common.data_parallel import part_of
 from ..._common.states import deep_copy, is_stateful, signed
 from ..._common.torch_private import ExceptionWrapper, _DatasetKind
-from ..._tools.history.recorder import EpochLog, recorder_of
+from ..._history.recorder import EpochLog, recorder_of
 from ...samplers.resumable import ResumableEpochs, inner_sampler
-from ..arguments import level_of_the_loop
 from .index_cursor import draws_unknown, own_generators
 from .saved import VERSION, SavedState, fingerprint
 from .users_objects import EarlyDraws, dataset_parts

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from ..._history.hashes import BatchHash
 from ..._loader.plan import make_plan
-from ..history.hashes import BatchHash
 from .configurations import Configuration, make_loader
 from .targets import Source
 

@@ -11,7 +11,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from ... import _core
-from ..row_samples import checked_index
+from ..._common.indices import checked_index
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ import torch
 from torch.utils.data import Dataset
 
 from ... import _core
+from ..._common.indices import checked_index
 from ..._common.regular_files import map_regular
 from ...samplers.global_order import checked_number
 from ..kept import FirstVersions
-from ..row_samples import RowSamples, checked_index
+from ..row_samples import RowSamples
 from .formats import open_path
 from .stretches import checked_dtype
 from .windows import Windows, document_starts, token_rows

@@ -16,9 +16,9 @@ from torch.utils.data import Dataset
 
 from millrace import _core
 
+from ..._common.indices import checked_index
 from ..._common.regular_files import FileVersion
 from ..kept import FirstVersions, Version, kept_index
-from ..row_samples import checked_index
 from .flow import Stage
 from .handlers import reraise_exception
 from .open_shards import StoreOptions, is_local, local_path, remote_object

@@ -44,7 +44,10 @@ class Step:
     def __init__(self, given: Any, worker: int = -1, draws: Any = None) -> None:
         self.exact = _is_exact(given)
         self.names: Names | None = given if type(given) is Names else None
-        self.rows, self.occurrences = given if self.exact else (None if self.names is given else given, None)
+        self.rows: Any = None if self.names is given else given
+        self.occurrences: Any = None
+        if self.exact:
+            self.rows, self.occurrences = given
         self.worker = worker
         self.draws = draws
         self.digest: BatchHash | None = None

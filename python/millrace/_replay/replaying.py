@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..._common.data_parallel import rank_of
-from ..._loader.engine import RunRecord
-from ..._loader.iterator import iterator_over
-from ..._loader.plan import make_plan
-from ..._loader.states.saved import SavedState, fingerprint
-from ...errors import UnavailableError
-from ...prefetch import prefetched
-from .draws import put_back
-from .hashes import BatchHash
-from .recorder import BatchHistory, EpochLog, Step, described
+from .._common.data_parallel import rank_of
+from .._history.draws import put_back
+from .._history.hashes import BatchHash
+from .._history.recorder import BatchHistory, EpochLog, Step, described
+from .._loader.engine import RunRecord
+from .._loader.iterator import iterator_over
+from .._loader.plan import make_plan
+from .._loader.states.saved import SavedState, fingerprint
+from ..errors import UnavailableError
+from ..prefetch import prefetched
 from .shadow import (
     PastProgress,
     copied_order,
@@ -120,7 +120,7 @@ def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, An
     result = described(log, number, known)
     if (why := _approximate(loader, log, number, known)) is not None:
         result["approximate"] = why
-    spec = make_plan(loader).spec
+    spec: Any = make_plan(loader).spec
     if getattr(spec, "leaves_out", False) and known.rows is not None:
         indices, occurrences = (
             (known.rows, known.occurrences) if exact else _keys(loader, log, number, spec, known.rows)
@@ -173,7 +173,7 @@ def _find(loader: Any, step: Any, epoch: int | None) -> tuple[EpochLog, int]:
 
 def _has_position(loader: Any) -> bool:
     """Whether a batch depends on those before it, beyond the order of indices."""
-    from ..._loader.states.progress import Progress  # not above: it asks this package for the recorder
+    from .._loader.states.progress import Progress  # not above: it asks this package for the recorder
 
     return Progress(view(loader, process_group=None))._asks_workers
 

@@ -31,7 +31,7 @@ class DrawWatch:
 
     def __init__(self, before: DrawWatch | None = None) -> None:
         self._drawn: set[str] = set() if before is None else set(before._drawn)
-        self.tasks = 0 if before is None else before.tasks  # that were done
+        self.tasks: int = 0 if before is None else before.tasks  # that were done
         self.looking = False  # between before() and after(), which look at some of the generators
         self.due = 0  # before this task, counting `tasks` on does what before() and after() do
         self._then: dict[str, Any] = {}
@@ -78,9 +78,8 @@ def watch_of(log: Any) -> DrawWatch | None:
 
 def put_back(draws: None | bytes | Draws) -> None:
     """The generators are where they were; `draws` may be pickled."""
-    if isinstance(draws, bytes):
-        draws = pickle.loads(draws)
-    for name, state in (draws or {}).items():
+    states = pickle.loads(draws) if isinstance(draws, bytes) else draws or {}
+    for name, state in states.items():
         _GENERATORS[name].put_back(state)
 
 

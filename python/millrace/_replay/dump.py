@@ -21,10 +21,10 @@ import time
 from types import CodeType
 from typing import Any
 
-from ... import _core
-from ..._common.regular_files import write_whole
-from ..._common.signed_urls import unsigned
-from .recorder import LOADERS
+from .. import _core
+from .._common.regular_files import write_whole
+from .._common.signed_urls import unsigned
+from .._history.recorder import LOADERS
 
 _logger = logging.getLogger("millrace")
 _LEAST_S, _MOST_S = 0.05, 10.0

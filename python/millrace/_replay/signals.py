@@ -17,7 +17,7 @@ import threading
 import traceback
 from typing import Any
 
-from ... import _core
+from .. import _core
 from .dump import as_text, known_loaders, snapshot_of_process, written
 
 _installed: dict[int, SignalDump] = {}

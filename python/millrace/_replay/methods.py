@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .recorder import BatchHistory
+from .._history.recorder import BatchHistory
 
 
 class Recorded:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..._loader.engines.channel import Descriptor
+    from .._loader.engines.channel import Descriptor
 
 SIGNAL = signal.SIGRTMIN + 9
 _READY = b"ready\n"

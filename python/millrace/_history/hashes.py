@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ... import _core
+from .. import _core
 
 _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None))
 

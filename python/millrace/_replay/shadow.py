@@ -8,19 +8,19 @@ import contextlib
 import copy
 import dataclasses
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import torch
 
-from ..._common.states import draw_base_seed, generator_states, generators_at, is_stateful, unpacked
-from ..._loader.states.index_cursor import IndexCursor, known_sampler, own_generators
-from ..._loader.states.progress import Progress
-from ..._loader.states.saved import CursorStart, SavedState
-from ...datasets.webdataset.split import OWN_PLACE
-from ...errors import UnavailableError
-from ...samplers.resumable import inner_sampler
-from .recorder import EpochLog, Step
+from .._common.states import draw_base_seed, generator_states, generators_at, is_stateful, unpacked
+from .._history.recorder import EpochLog, Step
+from .._loader.states.index_cursor import IndexCursor, known_sampler, own_generators
+from .._loader.states.progress import Progress
+from .._loader.states.saved import CursorStart, SavedState
+from ..datasets.webdataset.split import OWN_PLACE
+from ..errors import UnavailableError
+from ..samplers.resumable import inner_sampler
 
 _FRESH = {
     "_iterator": None,
@@ -99,8 +99,9 @@ def copied_order(loader: Any) -> tuple[Any, dict[str, Any]]:
 
 def own_dataset(loader: Any) -> Any:
     """One whose place may be changed."""
+    memo: dict[Any, Any] = {OWN_PLACE: True}
     try:
-        return copy.deepcopy(loader.dataset, {OWN_PLACE: True})
+        return copy.deepcopy(loader.dataset, memo)
     except Exception as error:
         if (
             loader.num_workers > 0
@@ -151,7 +152,7 @@ class PastProgress(Progress):
         self._iterator_seed, self._dataset = iterator._base_seed, iterator._dataset
 
 
-def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any = None) -> Iterator[Any]:
+def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any = None) -> Generator[Any]:
     """All lists of the epoch that `state` is from, its first one first. To be used, and closed, inside
     undisturbed().
 
