@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from loader_data import generator_states
+from thinned import thinned
 from torch.utils.data import (
     BatchSampler,
     ConcatDataset,
@@ -240,9 +241,7 @@ BATCH_SAMPLERS = {
 }
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
-@pytest.mark.parametrize("rows", ["tensors", "wide rows"])
-@pytest.mark.parametrize("sampler", [*SAMPLERS, *BATCH_SAMPLERS])
+@thinned(2, workers=[0, 1, 2], rows=["tensors", "wide rows"], sampler=[*SAMPLERS, *BATCH_SAMPLERS])
 def test_every_sampler(sampler, rows, workers):
     arguments = (
         {"batch_size": 4, **SAMPLERS[sampler]}

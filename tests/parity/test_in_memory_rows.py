@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from test_in_memory import COUNT, DATASETS, X, both, plain
+from thinned import thinned
 from torch.utils.data import (
     TensorDataset,
 )
@@ -26,11 +27,20 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("bad", BAD, ids=map(repr, BAD))
-@pytest.mark.parametrize(
-    "rows",
-    ["tensors", "wide rows", "stacked", "stacked by name", "concatenated", "subset", "an array", "a tensor"],
+@thinned(
+    2,
+    workers=[0, 2],
+    bad=BAD,
+    rows=[
+        "tensors",
+        "wide rows",
+        "stacked",
+        "stacked by name",
+        "concatenated",
+        "subset",
+        "an array",
+        "a tensor",
+    ],
 )
 def test_odd_indices_are_torchs_to_answer(rows, bad, workers):
     """The batch or the error comes when its turn comes, with torch's type and words, and the next batch

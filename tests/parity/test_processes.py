@@ -275,7 +275,7 @@ def failing_init(worker_id):
         raise ValueError("no such worker")
 
 
-@pytest.mark.parametrize("init", [seeding, failing_init])
+@pytest.mark.parametrize("init", [seeding, pytest.param(failing_init, marks=pytest.mark.slow)])
 def test_worker_init_fn(init):
     # After the first error torch's worker goes on without a fetcher; ours reports the same error again.
     check(

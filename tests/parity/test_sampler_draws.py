@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from millrace import samplers
+from thinned import thinned
 from torch.utils import data
 from torch.utils.data.distributed import DistributedSampler
 
@@ -186,8 +187,7 @@ def batches(loader, set_epoch):
     return orders
 
 
-@cases
-@pytest.mark.parametrize("workers", [0, 1])
+@thinned(2, case=[*CASES], workers=[0, 1])
 def test_in_a_loader(case, workers):
     """torch's loader with torch's sampler against ours with torch's and with ours, run natively."""
     for number in range(0, CONFIGURATIONS, 10 if workers else 1):

@@ -14,6 +14,7 @@ from loader_data import torchvision_or_skip
 from millrace import _core
 from millrace._common.lowering.recognising import NotLowered
 from pictures import make_picture
+from thinned import thinned
 from transform_cases import lower_transform
 
 FAMILIES = ["v1", "v2"]
@@ -124,9 +125,7 @@ def apart(t, transforms, size):
 
 
 @pytest.mark.filterwarnings("ignore:The transform `ToTensor", "ignore:Anti-alias option")
-@pytest.mark.parametrize("conversion", CONVERSIONS)
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("family", FAMILIES)
+@thinned(2, conversion=[*CONVERSIONS], name=[*OPERATIONS], family=FAMILIES)
 def test_an_operation_before_and_behind_a_conversion(family, name, conversion):
     t = module(family)
     if conversion.startswith("to_image") and family == "v1":

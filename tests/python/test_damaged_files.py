@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-MUTANTS = 250
+MUTANTS, IN_MAKE_TEST = 250, 80
 MOST_BYTES = 4 << 30  # of memory, so that a size that is damaged is not believed without a word
 
 
@@ -288,7 +288,7 @@ def mutant(data, rng):
     return bytes(data)
 
 
-def main(name, folder, seed):
+def main(name, folder, seed, mutants):
     """Prints what is wrong, a line for each, and last how many mutants were refused."""
     from millrace import CorruptDataError, UnavailableError
 
@@ -299,7 +299,7 @@ def main(name, folder, seed):
     read(path)
     rng, refused = random.Random(f"{name} {seed}"), 0
     others = {other: other.read_bytes() for other in path.parent.iterdir() if other.is_file()}
-    for number in range(MUTANTS):
+    for number in range(mutants):
         target = rng.choice(
             [other for other in sorted(others) if other.suffix == path.suffix or name.startswith("tokens, ")]
         )
@@ -326,12 +326,12 @@ def where(error):
     )
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
+@pytest.fixture(scope="module", params=[IN_MAKE_TEST, pytest.param(MUTANTS, marks=pytest.mark.slow)])
+def outcomes(tmp_path_factory, request):
     """A folder with one for each format, which gets what it printed and the status that it ended with."""
     folder = tmp_path_factory.mktemp("formats")
-    with subprocess.Popen([sys.executable, __file__, str(folder), "0"]) as process:
-        yield folder, process
+    with subprocess.Popen([sys.executable, __file__, str(folder), "0", str(request.param)]) as process:
+        yield folder, process, request.param
         process.kill()
 
 
@@ -339,7 +339,8 @@ def outcomes(tmp_path_factory):
 def test_errors_name_the_file(name, outcomes):
     if name in NEEDED:
         pytest.importorskip(NEEDED[name])
-    folder, process = outcomes[0] / str(NAMES.index(name)), outcomes[1]
+    formats, process, mutants = outcomes
+    folder = formats / str(NAMES.index(name))
     while not (folder / "status").exists() and process.poll() is None:
         time.sleep(0.05)
     now = (folder / "files" / "now").read_text() if (folder / "files" / "now").exists() else "none"
@@ -347,10 +348,10 @@ def test_errors_name_the_file(name, outcomes):
     assert status == 0, f"mutant {now} ends the process: {status}\n{errors[-2000:]}"
     *wrong, refused = (folder / "stdout").read_text().splitlines()
     assert not wrong, "\n".join(wrong[:20])
-    assert int(refused) > MUTANTS // 20  # else this tests nothing
+    assert int(refused) > mutants // 20  # else this tests nothing
 
 
-def fork_each(folder, seed):
+def fork_each(folder, seed, mutants):
     import millrace  # noqa: F401  # once for all
 
     for number, name in enumerate(NAMES):
@@ -362,7 +363,7 @@ def fork_each(folder, seed):
                 os.dup2(os.open(of_it / stream, os.O_WRONLY | os.O_CREAT, 0o600), fd)
             status = 1
             try:
-                main(name, of_it / "files", seed)
+                main(name, of_it / "files", seed, mutants)
                 sys.stdout.flush()
                 status = 0
             except BaseException:
@@ -374,4 +375,4 @@ def fork_each(folder, seed):
 
 
 if __name__ == "__main__":
-    fork_each(Path(sys.argv[1]), sys.argv[2])
+    fork_each(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

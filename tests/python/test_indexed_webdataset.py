@@ -335,7 +335,7 @@ print(sum(int(batch[0].sum()) for batch in DataLoader(dataset, batch_size=50, nu
 """
 
 
-@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("cached", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_more_remote_shards_than_descriptors(tmp_path, cached):
     pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
     from fault_proxy import FaultProxy

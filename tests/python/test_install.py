@@ -229,7 +229,7 @@ SPAWNING = """
 """
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_spawned_processes_have_it_too(tmp_path, method):
     script = tmp_path / "spawning.py"
     script.write_text(textwrap.dedent(SPAWNING))

@@ -26,6 +26,7 @@ from millrace._pictures.pillow import record_of
 from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageChops, ImageDraw, ImageEnhance, ImageFilter, ImageOps, ImageStat
 from pillow_facts import ABSENT
+from thinned import thinned
 
 FILES = lazy_jpegs() | lazy_pngs()
 
@@ -233,8 +234,7 @@ def test_chains_over_pictures_of_any_size(width, height, seed, options, grey, ch
     same_lazily(lambda: through(opened(data), chain))
 
 
-@pytest.mark.parametrize("look", sorted(LOOKS | WRONG))
-@pytest.mark.parametrize("loaded", [False, True], ids=["opened", "loaded"])
+@thinned(2, look=sorted(LOOKS | WRONG), loaded=[False, True])
 def test_every_look_at_every_kind(look, loaded):
     for name, data in FILES.items():
         function = (LOOKS | WRONG)[look]

@@ -11,6 +11,7 @@ import process_data
 import pytest
 import torch
 from fake_device import Fake
+from thinned import thinned
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 
@@ -115,10 +116,9 @@ def fake(monkeypatch):
     Fake().install(monkeypatch)
 
 
-@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
-@pytest.mark.parametrize("workers, persistent", [(0, False), (2, False), (2, True)])
-@pytest.mark.parametrize("kind", DATASETS)
-def test_batches_and_states_are_those_without_a_device(kind, workers, persistent, arguments, fake):
+@thinned(3, arguments=ARGUMENTS, workers_persistent=[(0, False), (2, False), (2, True)], kind=[*DATASETS])
+def test_batches_and_states_are_those_without_a_device(kind, workers_persistent, arguments, fake):
+    workers, persistent = workers_persistent
     there, here = (walk(maker(kind, workers, persistent, arguments, device)) for device in ("cuda", None))
     # that a worker has no more may be known a step sooner, which is another way to say the same
     if kind == "stream" and workers > 0:

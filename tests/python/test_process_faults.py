@@ -19,6 +19,7 @@ import torch
 from loader_data import next_in_the_end
 from open_files import open_files
 from process_data import Failing, Made, Noisy
+from thinned import thinned
 from torch.utils.data import Dataset
 from waiting import wait_until
 
@@ -85,7 +86,7 @@ def holds(batch, first):
     return bool((batch == expected[:, None, None]).all())
 
 
-@pytest.mark.parametrize("round_", range(20))
+@thinned(3, round_=range(20))
 def test_killed_at_any_moment(round_):
     """Ten kills each: a batch that is accepted is whole, and the end is the documented error."""
     moment = random.Random(round_)
@@ -284,8 +285,9 @@ def test_memory_of_workers_and_of_the_ring_is_flat(collate_fn):
     assert max(ring, ring_in_the_end) < 64 << 20
 
 
-@pytest.mark.parametrize("persistent", [False, True])
-@pytest.mark.parametrize("ending", ["pass", "raise ValueError('user')", "sys.exit(3)", "del iterator"])
+@thinned(
+    2, persistent=[False, True], ending=["pass", "raise ValueError('user')", "sys.exit(3)", "del iterator"]
+)
 def test_the_interpreter_ends_with_an_iterator_alive(persistent, ending):
     done = run(
         f"""

@@ -153,7 +153,7 @@ def test_every_format_says_what_is_in_place_of_its_file(kind, tmp_path):
         assert seconds < CPU_SECONDS, (name, seconds)
 
 
-@pytest.mark.parametrize("on_error", ["skip", "replace"])
+@pytest.mark.parametrize("on_error", ["skip", pytest.param("replace", marks=pytest.mark.slow)])
 def test_a_device_among_pictures_is_a_bad_sample(on_error, tmp_path):
     (tmp_path / "a").mkdir()
     for i in range(3):

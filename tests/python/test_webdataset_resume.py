@@ -207,7 +207,9 @@ def batches(loader):
     return [batch.tolist() for batch in loader]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine", [pytest.param(e, marks=pytest.mark.slow) if e == "spawned" else e for e in ENGINES]
+)
 def test_a_loader_goes_on(shards, engine):
     def make():
         dataset = WebDataset(shards, shardshuffle=True).shuffle(6, initial=2).map(number)

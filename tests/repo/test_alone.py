@@ -77,7 +77,7 @@ def test_not_alone():
 """
 
 
-@pytest.mark.parametrize("processes", ["0", "2"])
+@pytest.mark.parametrize("processes", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_only_what_is_alone_is_measured_again(processes, tmp_path):
     (tmp_path / "conftest.py").write_bytes(CONFTEST.read_bytes())
     (tmp_path / "test_it.py").write_text(TESTS)
