@@ -15,6 +15,8 @@ from ._common.data_parallel import part_of
 from ._common.devices import Device, device_of
 from ._common.states import deep_copy
 from ._history.recorder import LOADERS, BatchHistory, recorder_of
+from ._loader import plan as planner
+from ._loader import tuning as autotune
 from ._loader.arguments import (
     PICTURES,
     Auto,
@@ -35,9 +37,7 @@ from ._loader.arguments import (
 from ._loader.engine import RunRecord, leave_if_ending
 from ._loader.heavy_lists import memory_advice
 from ._loader.iterator import InlineIterator, iterator_over
-from ._loader.plan import Plan, make_plan, order_advice, seen_as_inline
 from ._loader.states import Progress, SavedState, before_first_epoch, fingerprint
-from ._loader.tuning import Tuning, tuning_lines, tuning_of
 from ._profiling import Profiler, settings_of, snapshot
 from ._replay.dump import watch
 from ._replay.methods import Recorded
@@ -102,7 +102,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
     remote: Literal["ray"] | None = None
     remote_workers: int | Literal["auto"] | dict[str, Any] = "auto"
     _millrace_run: RunRecord | None = None
-    _millrace_tuning: Tuning | None = None
+    _millrace_tuning: autotune.Tuning | None = None
     _millrace_progress: Progress | None = None
     _millrace_saved: SavedState | None = None  # loaded, for the next iterator
 
@@ -239,16 +239,16 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             return self._new_iterator(profiler)
 
     def _new_iterator(self, profiler: Profiler) -> Any:
-        plan = make_plan(self, explained=False)
+        plan = planner.make_plan(self, explained=False)
         refuse_impossible(self, plan)
         engine = self._engine_name(plan)
-        advise(order_advice(self), *unused_by(self, plan.spec is not None, engine))
+        advise(planner.order_advice(self), *unused_by(self, plan.spec is not None, engine))
         if self.num_workers > 0:
             self.check_worker_number_rationality()
         recorder_of(self)  # here: what follows may see a copy of this loader
         record = RunRecord(engine, profiler)
         profiler.native = plan.spec is not None
-        tuning = tuning_of(self, plan, record.engine) if is_tuned(self) else None
+        tuning = autotune.tuning_of(self, plan, record.engine) if is_tuned(self) else None
         record.tuning = self._millrace_tuning = tuning
         saved = None if self._millrace_saved is None else self._millrace_saved.for_an_iterator()
         spec = plan.spec or plan.python_spec(record.engine)
@@ -256,7 +256,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             from ._loader.remote import remote_spec
 
             spec = remote_spec(self, spec, DataLoader)
-        loader = seen_as_inline(self) if spec.streams else self
+        loader = planner.seen_as_inline(self) if spec.streams else self
         progress = Progress(loader, saved, self._millrace_progress)
         iterator = iterator_over(loader, spec, record, progress)
         profiler.ends_with(iterator)
@@ -267,7 +267,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         if not isinstance(self.num_workers, Auto):  # of "auto" no more work at a time than there are CPUs for
             super().check_worker_number_rationality()
 
-    def _engine_name(self, plan: Plan) -> str:
+    def _engine_name(self, plan: planner.Plan) -> str:
         if self.num_workers == 0:
             return "inline"
         return "threads" if plan.spec is not None or self._in_threads() else "processes"
@@ -286,9 +286,9 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         to copy; `order: ...` says what a shuffle costs that a dataset in chunks cannot keep up with, which
         `iter()` warns of, too.
         """
-        plan = make_plan(self)
+        plan = planner.make_plan(self)
         engine = self._engine_name(plan)
-        lines = [str(plan), *(tuning_lines(self, plan, engine) if is_tuned(self) else ())]
+        lines = [str(plan), *(autotune.tuning_lines(self, plan, engine) if is_tuned(self) else ())]
         if engine == "processes":
             lines += memory_advice(self.dataset)
         if plan.spec is None:
@@ -297,7 +297,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             from ._loader.remote import explained
 
             lines.append(explained(self, plan.spec or plan.python_spec(engine)))
-        if order := order_advice(self):
+        if order := planner.order_advice(self):
             lines.append(f"order: {order}")
         return "\n".join(lines)
 
@@ -335,7 +335,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
 
     def _latest_run(self) -> RunRecord:
         run = self._millrace_run
-        return run or RunRecord(self._engine_name(make_plan(self)), Profiler(settings_of(self)))
+        return run or RunRecord(self._engine_name(planner.make_plan(self)), Profiler(settings_of(self)))
 
     def advice(self) -> Advice:
         """What to change so that the loop waits less: Suggestions, each with the throughput that a model of

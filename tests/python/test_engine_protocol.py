@@ -97,6 +97,6 @@ def test_a_native_engine_of_ones_own(monkeypatch):
     class Spec(PythonSpec):
         native = True
 
-    monkeypatch.setattr("millrace.dataloader.make_plan", lambda loader, explained: Plan((), Spec(Negative)))
+    monkeypatch.setattr("millrace._loader.plan.make_plan", lambda loader, explained: Plan((), Spec(Negative)))
     loader = DataLoader(Numbers(), 10, native="require")
     assert next(iter(loader)).tolist() == [-n for n in range(10)] and loader.stats()["engine"] == "inline"

@@ -14,7 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 MOST_MODULES = 4  # that `import millrace` may add to those of torch
-MOST_FOR_TENSORS = 150  # and a loader over a TensorDataset
+MOST_FOR_THE_LOADER = 75  # and the class, which each spawned worker imports with the script
+MOST_FOR_TENSORS = 145  # and a loader over a TensorDataset
 
 PUBLIC = {
     "millrace": """
@@ -85,6 +86,15 @@ def test_an_import_adds_few_modules() -> None:
         "import sys, torch; before = set(sys.modules); import millrace; print(*set(sys.modules) - before)"
     )
     assert "millrace" in added and len(added) <= MOST_MODULES
+
+
+def test_the_class_brings_no_engine() -> None:
+    added = fresh(
+        "import sys, torch, torch.utils.data; before = set(sys.modules)\n"
+        "from millrace import DataLoader\n"
+        "print(*set(sys.modules) - before)"
+    )
+    assert "millrace.dataloader" in added and len(added) <= MOST_FOR_THE_LOADER
 
 
 def test_a_loader_of_tensors_brings_no_other_dataset() -> None:

@@ -125,6 +125,15 @@ def test_folders_are_above_one_another() -> None:
     assert circles(found) == []
 
 
+def test_what_measures_and_advises_is_beside_the_loader() -> None:
+    """Nothing below the public names imports it; the class does in the methods that show it."""
+    found = graph(True)
+    users = {name for name, targets in found.items() if any(t.startswith("millrace._tools") for t in targets)}
+    users = {name for name in users if not name.startswith("millrace._tools")}
+    assert users <= {"millrace", "millrace.dataloader", "millrace.__main__"}
+    assert not any(t.startswith("millrace._tools") for t in graph(False)["millrace.dataloader"])
+
+
 def test_circles_are_found(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text("from . import a\nfrom .b import x\nimport json\ndef f():\n    from ..c import y\n")

@@ -6,24 +6,21 @@ line `from .module import name as name` is a name and where it comes from.
 
 from __future__ import annotations
 
-import ast
 import importlib
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+_IMPORTS = re.compile(r"^from (\S+) import (\w+) as (\w+)$", re.MULTILINE)
+
 
 def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a package, from the stub beside its `__init__.py`."""
     module = sys.modules[package]
-    stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
-    origins = {
-        alias.asname or alias.name: ("." * node.level + (node.module or ""), alias.name)
-        for node in stub.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    stub = Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
+    origins = {name: (source, original) for source, original, name in _IMPORTS.findall(stub)}
 
     def get(name: str) -> Any:
         if name not in origins:

@@ -7,7 +7,6 @@ is never mistaken for its base. Nothing here draws random numbers or touches a s
 Arrow dataset, whose format only its own library knows.
 """
 
-from .plan import Plan, Stage, make_plan, order_advice
-from .streams import seen_as_inline
+from ..._common.lazy import lazy_names
 
-__all__ = ["Plan", "Stage", "make_plan", "order_advice", "seen_as_inline"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -5,18 +5,6 @@
 remembers.
 """
 
-from .budget import Budget
-from .controller import Controller
-from .tuning import Room, Tuning, tuning_lines, tuning_of
-from .windows import Bounds, Setting
+from ..._common.lazy import lazy_names
 
-__all__ = [
-    "Bounds",
-    "Budget",
-    "Controller",
-    "Room",
-    "Setting",
-    "Tuning",
-    "tuning_lines",
-    "tuning_of",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)
