@@ -188,7 +188,9 @@ void Loader::Impl::begin_epoch_at(api::RunState start, bool goes_on) {
   engine_->set_run_epoch(start.number);
   engine_->start_epoch(static_cast<uint64_t>(*start.base_seed), start.engine_epoch);
   if (streams_ && !start.dataset.is_null())
-    engine_->go_on(json::Value::Object{{"dataset_state", start.dataset}, {"samples", start.place.samples}});
+    engine_->go_on(json::Value::Object{{"dataset_state", start.dataset},
+                                       {"fetcher_state", goes_on ? start.fetcher : json::Value{}},
+                                       {"samples", start.place.samples}});
   if (start.place.lists > 0 && sampler != nullptr && (steps || !sampler->never_repeats())) {
     samplers::TorchGenerator twin = rng_;
     engine_->skip(

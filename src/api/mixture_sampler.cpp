@@ -56,7 +56,7 @@ class MixtureOrder final : public api::ByEpoch {
           "Python can go on with; resume it there");
     }
   }
-  bool moves() const override { return shuffle_; }  // as Python's auto_epoch sees it
+  bool moves() const override { return true; }  // with shuffle_ false, too: by which source is next
   api::Order order(uint64_t epoch) const override {
     return api::order_of(std::make_shared<samplers::Mixture>(lengths_, shares_, seed_, epoch, shuffle_));
   }

@@ -4,7 +4,7 @@
 //
 // The consumer's thread reads headers, in submit(); pictures are read and decoded by the engine's threads. A
 // state is that of Python's WebDataset (datasets/webdataset/flow.py, Run): the stream's places behind the
-// batch, or, where the batch was the last one, the epoch that follows.
+// batch, or, where the stream ended with it, the epoch that follows, and that this one has ended.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -30,7 +30,8 @@ struct Drawn {
   int64_t first = 0;   // number of its first sample in the epoch
   int64_t behind = 0;  // its last ticket + 1
   std::vector<int64_t> labels;
-  json::Value state;  // of the stream behind it
+  json::Value state;   // of the stream behind it
+  bool ended = false;  // the stream, which had no more samples for it
   std::exception_ptr error;
 };
 
@@ -94,8 +95,8 @@ class StreamEngine final : public api::LoaderEngine {
   const std::shared_ptr<sources::StreamSamples> tickets_;
   const std::shared_ptr<Drawing> drawing_;
   std::unique_ptr<api::ShardStream> stream_;
-  int64_t run_epoch_ = 0;  // the loader's number
-  int64_t ahead_ = 0;  // the stream's epoch less that: a state may have been behind the last batch already
+  int64_t run_epoch_ = 0;          // the loader's number
+  int64_t ahead_ = 0;              // the stream's epoch less that
   int64_t epoch_ = 0, drawn_ = 0;  // samples of the epoch
   bool ended_ = false;             // nothing is left to draw,
   bool given_all_ = false;         // nor to give
@@ -202,8 +203,15 @@ void StreamEngine::go_on(const json::Value& position) {
   if (epoch == nullptr || epoch->integer() == nullptr || *epoch->integer() < 0 ||
       state->find("version") == nullptr || *state->find("version") != json::Value(1))
     throw StateError("the state does not say where its stream of shards stood; load another one");
-  ahead_ = *epoch->integer() - run_epoch_;
-  open_stream(*epoch->integer());
+  const json::Value* const fetcher = position.find("fetcher_state");
+  const json::Value* const ended = fetcher == nullptr ? nullptr : fetcher->find("fetcher_ended");
+  const bool behind_all = ended != nullptr && *ended == json::Value(true) && *epoch->integer() > 0;
+  ahead_ = *epoch->integer() - behind_all - run_epoch_;
+  open_stream(run_epoch_ + ahead_);
+  if (behind_all) {
+    ended_ = given_all_ = true;
+    return;
+  }
   const json::Value* const places = state->find("places");
   if (places == nullptr) return;
   const json::Value now = state_now();
@@ -236,6 +244,7 @@ bool StreamEngine::submit(std::vector<int64_t> wanted) {
     if (tickets.empty() || (ended_ && drop_last_)) return false;
     batch.behind = tickets.back() + 1;
     batch.state = state_now();
+    batch.ended = ended_;
     drawn_ += std::ssize(tickets);
     LoaderEngine::submit(std::move(tickets));
   } catch (const Error&) {  // in the place of its batch, and the last one
@@ -256,6 +265,7 @@ api::Engine::Status StreamEngine::next(api::Made& out, int timeout_ms) {
     drawing_->batches.pop_front();
     tickets_->drop_before(batch.behind);
     state_ = std::move(batch.state);
+    given_all_ = batch.ended;
     return batch;
   };
   if (const std::exception_ptr error = drawing_->batches.front().error) {

@@ -229,6 +229,10 @@ OF_EPOCHS = {
         "batch_sampler": samplers.LengthGroupedSampler(range(1, 101), batch_size=8)
     },
     "permutation": lambda: {"sampler": samplers.PermutationSampler(100), "batch_size": 8},
+    "mixed in order": lambda: {
+        "sampler": samplers.MixtureSampler([50, 50], [0.7, 0.3], shuffle=False),
+        "batch_size": 8,
+    },
     "single indices": lambda: {"sampler": samplers.PermutationSampler(100), "batch_size": None},
     "through a buffer": lambda: {"sampler": samplers.ShuffleBuffer(10)(distributed(0, 1)), "batch_size": 8},
 }

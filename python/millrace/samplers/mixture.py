@@ -55,6 +55,7 @@ class MixtureSampler(GlobalOrderSampler):
 
     _iterator = MixtureIterator
     seekable = False  # a state's counts belong to its position
+    differs_by_epoch = True  # with shuffle=False, too: by which source is next
 
     def __init__(
         self,

@@ -116,6 +116,7 @@ END = object()
 class Drawn:
     samples: list[tuple[Any, ...]]
     states: list[State]  # of the dataset: after each sample, or only after the last one
+    ended: bool = False  # the stream, which had no more samples for it
     behind: int = 0  # its last ticket + 1
     error: Exception | None = None
 
@@ -195,12 +196,12 @@ class StreamEngine(MadeOnce):
         return None if ended else Delivered(batch, rows=self.names)
 
     def _next_batch(self) -> Any:
-        made = self._next_made()
+        made = None if self.ended else self._next_made()
         if made is None:
             self.ended = True
             return END
         pictures, drawn = made
-        self._state = drawn.states[-1]
+        self._state, self.ended = drawn.states[-1], drawn.ended
         return self._collated(pictures, drawn.samples)
 
     def close(self) -> None:
@@ -264,7 +265,7 @@ class StreamEngine(MadeOnce):
                 late = RuntimeError(f"DataLoader timed out after {self._spec.timeout} seconds")
                 raise _StillToCome(late) from None
             self._give_up(first)
-            self._state = first.states[-1]
+            self._state, self.ended = first.states[-1], first.ended
             raise
         self._give_up(first)
         return made[0], first
@@ -296,9 +297,10 @@ class StreamEngine(MadeOnce):
             samples: list[Any] = next(self._samples, [])
         else:
             samples = list(islice(self._samples, spec.batch_size))
-            if len(samples) < spec.batch_size and not spec.partial:
-                samples = []
-        return Drawn(samples, [unsigned_state(spec.dataset)])
+        ended = not spec.in_lists and len(samples) < spec.batch_size
+        if ended and not spec.partial:
+            samples = []
+        return Drawn(samples, [unsigned_state(spec.dataset)], ended)
 
     def _ticket(self, picture: Any) -> int:
         if type(picture) is not Picture:

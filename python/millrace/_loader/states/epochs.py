@@ -85,7 +85,7 @@ def _shuffles_by_epoch(sampler: Any) -> bool:
     return (
         callable(getattr(sampler, "set_epoch", None))
         and isinstance(getattr(sampler, "epoch", None), int)
-        and bool(getattr(sampler, "shuffle", True))
+        and bool(getattr(sampler, "differs_by_epoch", getattr(sampler, "shuffle", True)))
     )
 
 
