@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...transforms.batch_size import RandomBatchSize
-from .chain import Chain, pair
+from .chain import Chain
 from .recognising import NotLowered
 
 
@@ -26,37 +26,22 @@ class BatchSizes:
             )
 
 
-def sides(
-    chain: Chain, name: str, size: Any, of: Callable[[str, Any], tuple[int, int]] = pair
+def sides_per_batch(
+    chain: Chain, name: str, size: RandomBatchSize, of_one: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any]:
-    """The "height" and "width" of an op. Of a RandomBatchSize also "per_batch": the same of each size, for
-    of_each_size().
-    """
-    if not isinstance(size, RandomBatchSize):
-        height, width = of(name, size)
-        return {"height": height, "width": width}
+    """The sides of an op for the first of the sizes, and "per_batch", for of_each_size(), of each."""
     if chain.batch_sizes is None:
         raise NotLowered(
             f"{name} has a size per batch, which is native where samples have an index and are one view, and"
             " all of the transform is native"
         )
     chain.batch_sizes.meet(name, size)
-    pairs = [of(name, one) for one in size.sizes]
-    return {"height": pairs[0][0], "width": pairs[0][1], "per_batch": pairs}
+    sides = [of_one(one) for one in size.sizes]
+    return {**sides[0], "per_batch": [tuple(one.values()) for one in sides]}
 
 
-def resized_sides(name: str, size: Any) -> tuple[int, int]:
-    """Of Resize."""
-    if size is None:
-        return 0, 0  # max_size is the longer side
-    height, width = pair(name, size)
-    return height, 0 if isinstance(size, int) or len(size) == 1 else width  # 0: the shorter side is meant
-
-
-def of_each_size(ops: list[dict[str, Any]], size: RandomBatchSize | None) -> list[list[dict[str, Any]]]:
-    """`ops` for each of the sizes; None: there is one."""
-    if size is None:
-        return [ops]
+def of_each_size(ops: list[dict[str, Any]], size: RandomBatchSize) -> list[list[dict[str, Any]]]:
+    """`ops` for each of the sizes."""
     return [_of_size(number, ops) for number in range(len(size.sizes))]
 
 

@@ -17,7 +17,7 @@ import torch
 
 from ... import _core
 from ...transforms.batch_size import RandomBatchSize
-from .batch_sizes import BatchSizes, of_each_size, resized_sides, sides
+from .batch_sizes import BatchSizes, of_each_size, sides_per_batch
 from .branches import HOLDERS_BY_CHANCE
 from .chain import FLOATS, Chain, Rule, fill, floats, interpolation, padding, pair
 from .geometry import GEOMETRY
@@ -101,9 +101,10 @@ def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
     if not chain.knows(transform) and (seen := seen_views(transform)) is not None:
         return _of_views(transform, seen)
     chain.add(transform)
-    size = None if sizes is None else sizes.first
+    size, ops = None if sizes is None else sizes.first, chain.finish()
+    made = [ops] if size is None else of_each_size(ops, size)
     what = chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb
-    return Lowered(of_each_size(chain.finish(), size), *what, batch_size=size)
+    return Lowered(made, *what, batch_size=size)
 
 
 def new_chain() -> Chain:
@@ -151,22 +152,26 @@ def _type_of(chain: list[dict[str, Any]]) -> str:
     return next(op["dtype"] for op in chain if op["op"] == "to_tensor")
 
 
+def _sides(chain: Chain, name: str, size: Any, one_is_shorter: bool = False) -> dict[str, Any]:
+    """ "height" and "width" of an op. `one_is_shorter`: of one number, the width is 0 then."""
+    if isinstance(size, RandomBatchSize):
+        return sides_per_batch(chain, name, size, lambda one: _sides(chain, name, one, one_is_shorter))
+    height, width = pair(name, size)
+    one = isinstance(size, int) or len(size) == 1
+    return {"height": height, "width": 0 if one and one_is_shorter else width}
+
+
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
-    op = {
-        "op": "random_resized_crop",
-        **sides(chain, "RandomResizedCrop", t.size),
-        "scale": tuple(map(float, t.scale)),
-        "ratio": tuple(map(float, t.ratio)),
-    }
-    chain.resample(
-        "RandomResizedCrop", t, family, {**op, "interpolation": interpolation("RandomResizedCrop", t)}
-    )
+    name = "RandomResizedCrop"
+    op = {"op": "random_resized_crop", **_sides(chain, name, t.size), "interpolation": interpolation(name, t)}
+    op |= {"scale": tuple(map(float, t.scale)), "ratio": tuple(map(float, t.ratio))}
+    chain.resample(name, t, family, op)
 
 
 def _resize(chain: Chain, t: Any, family: str) -> None:
     op = {
         "op": "resize",
-        **sides(chain, "Resize", t.size, resized_sides),
+        **_sides(chain, "Resize", t.size or (0, 0), one_is_shorter=True),  # None: max_size is the longer side
         "max_size": t.max_size or 0,
         "interpolation": interpolation("Resize", t),
     }
@@ -174,12 +179,11 @@ def _resize(chain: Chain, t: Any, family: str) -> None:
 
 
 def _center_crop(chain: Chain, t: Any, family: str) -> None:
-    chain.crop("CenterCrop", {"op": "center_crop", **sides(chain, "CenterCrop", t.size)})
+    chain.crop("CenterCrop", {"op": "center_crop", **_sides(chain, "CenterCrop", t.size)})
 
 
 def _random_crop(chain: Chain, t: Any, family: str) -> None:
-    where = sides(chain, "RandomCrop", t.size)
-    op = {"op": "random_crop", **where, "padding": padding(t.padding, family)}
+    op = {"op": "random_crop", **_sides(chain, "RandomCrop", t.size), "padding": padding(t.padding, family)}
     border = {
         "fill": fill("RandomCrop", t.fill),
         "padding_mode": getattr(t.padding_mode, "value", t.padding_mode),

@@ -206,7 +206,7 @@ class NativeEngine(MadeOnce):
         collate = self._spec.python_collate
         if collate is None:
             return Delivered(batch, rows=rows)
-        at, where = (self._progress.number, number), (*self._place, self._progress.yielded, self._rank)
+        at, where = (self._progress.number, number), (*self._place, number, self._rank)
 
         def finish(batch: Any) -> Any:
             with at_place(at):
