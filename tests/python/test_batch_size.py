@@ -11,8 +11,11 @@ import pytest
 import torch
 from loader_data import make_folder, pictures
 from millrace import transforms as t
+from millrace._common import batch_place
 from millrace._loader.plan import make_plan
 from millrace._loader.plan.decoding import decoded_on_device
+from millrace._loader.remote.maker import Work
+from millrace._loader.remote.python_maker import PythonMaker
 from millrace._loader.remote.spec import kind_of
 from stream_cases import stream, write_shards
 from thinned import thinned
@@ -350,6 +353,25 @@ def test_devices_and_actors_do_without(root):
     )
     kind, reason = kind_of(loader, spec)
     assert kind is None and "RandomBatchSize" in reason
+
+
+def test_batches_that_actors_make_in_python_refuse_it(root, monkeypatch):
+    monkeypatch.setattr(batch_place, "_process", None)  # these are what an actor's process has
+    monkeypatch.setattr(torch.utils.data._utils.worker, "_worker_info", None)
+    threads = torch.get_num_threads()
+    loader = load(pictures(root, transform=chain()), "processes", pictures="pillow")
+    try:
+        with pytest.raises(millrace.UnavailableError, match="does not know its number; leave remote= out"):
+            PythonMaker(loader).make(Work((0, 0), [1, 2], None))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_parts_with_other_draws_are_no_native_dataset(root):
+    parts = [pictures(root, transform=chain(t.RandomBatchSize(SIZES, seed=seed))) for seed in (3, 3, 4)]
+    alike, apart = (torch.utils.data.ConcatDataset(some) for some in (parts[:2], parts[1:]))
+    assert shapes(load(alike, batch_size=21)) == expected(0, batches=2)
+    assert "ConcatDataset's parts have different transforms" in millrace.DataLoader(apart, 21).explain()
 
 
 def test_the_engine_refuses_a_form_that_there_is_not(root):
