@@ -124,7 +124,15 @@ struct Dataset {
     return make_key(seed, epoch, index < 0 ? index + n : index, occurrence);
   }
 
-  py::object row(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence, bool interleaved) {
+  void check_form(size_t form) const {
+    const size_t forms = native->forms ? native->views.size() : 1;
+    if (form >= forms)
+      throw py::index_error("form " + std::to_string(form) + " is out of range for " + std::to_string(forms));
+  }
+
+  py::object row(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence, bool interleaved,
+                 size_t form) {
+    check_form(form);
     const std::vector<transforms::OutputShape> parts = native->parts();
     if (interleaved && !parts.empty())
       throw py::value_error("interleaved rows are of datasets with one view");
@@ -133,7 +141,7 @@ struct Dataset {
     transforms::OutputShape shape;
     {
       py::gil_scoped_release release;
-      shape = worker->prepare(sample);
+      shape = worker->prepare(sample, form);
     }
     if (interleaved) shape = {shape.height, shape.width, shape.channels};
     void* data = nullptr;
@@ -155,17 +163,18 @@ struct Dataset {
     return views;
   }
 
-  py::list draw(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence) {
+  py::list draw(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence, size_t form) {
+    check_form(form);
     const base::SampleKey sample = key(index, seed, epoch, occurrence);
     auto worker = take_worker();
     {
       py::gil_scoped_release release;
-      worker->prepare(sample);
+      worker->prepare(sample, form);
     }
     py::list result;
     for (const transforms::SampleParams& params : worker->params()) result.append(to_dicts(params));
     put_worker(std::move(worker));
-    return native->views.size() == 1 ? py::list(result[0]) : result;
+    return native->made_for(form).size() == 1 ? py::list(result[0]) : result;
   }
 };
 
@@ -177,7 +186,7 @@ void bind_dataset(py::module_& m) {
   using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
   py::class_<Dataset>(m, "ImageDataset")
       .def(py::init([](const std::shared_ptr<sources::SampleFiles>& files, const Labels& labels,
-                       const py::object& pipeline, const py::object& fallback) {
+                       const py::object& pipeline, const py::object& fallback, bool forms) {
              if (labels.size() != 0 && labels.size() != files->size())
                throw py::value_error("there are " + std::to_string(files->size()) + " files but " +
                                      std::to_string(labels.size()) + " labels");
@@ -190,18 +199,20 @@ void bind_dataset(py::module_& m) {
              } else {
                native->views.push_back(pipeline.cast<const Pipeline&>().native);
              }
+             native->forms = forms;
              static_cast<void>(native->parts());
              if (!fallback.is_none()) native->fallback = std::make_shared<PythonFallback>(fallback);
              auto dataset = std::make_unique<Dataset>();
              dataset->native = std::move(native);
              return dataset;
            }),
-           py::arg("files"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none())
+           py::arg("files"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none(),
+           py::arg("forms") = false)
       .def("__len__", [](const Dataset& d) { return d.native->files->size(); })
       .def("row", &Dataset::row, py::arg("index"), py::arg("seed"), py::arg("epoch"),
-           py::arg("occurrence") = 0, py::arg("interleaved") = false)
+           py::arg("occurrence") = 0, py::arg("interleaved") = false, py::arg("form") = 0)
       .def("draw", &Dataset::draw, py::arg("index"), py::arg("seed"), py::arg("epoch"),
-           py::arg("occurrence") = 0);
+           py::arg("occurrence") = 0, py::arg("form") = 0);
 }
 
 }  // namespace millrace::python

@@ -60,6 +60,12 @@ struct Loader : ImageEngine<loader::DataLoader> {
     return py::make_tuple(std::move(images), std::move(labels));
   }
 
+  void submit_form(const py::object& indices, size_t form) {
+    auto list = make_indices(indices);
+    py::gil_scoped_release release;
+    native->submit(std::move(list), {}, form);
+  }
+
   // `box`: (left, top, width, height) in pixels, or None.
   void submit_mixed(const py::object& indices, std::vector<int32_t> partners, float own, float other,
                     const py::object& box) {
@@ -151,6 +157,7 @@ void bind_loader(py::module_& m) {
              py::arg("dataset"), py::arg("threads"), py::arg("slots") = 3, py::arg("on_error") = "raise",
              py::arg("drop_last") = false, py::arg("memory") = "system");
   def_engine(engine);
+  engine.def("submit_form", &Loader::submit_form, py::arg("indices"), py::arg("form"));
   engine.def("submit_mixed", &Loader::submit_mixed, py::arg("indices"), py::arg("partners"), py::arg("own"),
              py::arg("other"), py::arg("box") = py::none());
   engine.def_property_readonly("mixes", [](const Loader& loader) {

@@ -3,6 +3,7 @@
 
 #include "bindings.h"
 #include "samplers/alias_table.h"
+#include "samplers/counter_draws.h"
 #include "samplers/fair_schedule.h"
 #include "samplers/keyed_permutation.h"
 #include "samplers/mixture.h"
@@ -73,6 +74,13 @@ void bind_samplers(py::module_& m) {
         return to_array(samplers::weighted_order(view(weights), count, seed, epoch));
       },
       arg("weights"), arg("count"), arg("seed"), arg("epoch"));
+  m.def(
+      "size_draw",
+      [](const py::int_& seed, uint64_t epoch, uint64_t position, uint64_t end) {
+        const samplers::CounterDraws draws(make_key(seed, 0, 0, 0).seed, epoch, samplers::DrawsFor::sizes);
+        return samplers::scaled(draws.at(position).first, end);
+      },
+      arg("seed"), arg("epoch"), arg("position"), arg("end"));
   py::class_<samplers::ShuffleOrder>(m, "ShuffleOrder")
       .def(py::init<int64_t, int64_t, uint64_t, uint64_t>(), arg("n"), arg("size"), arg("seed"), arg("epoch"))
       .def("at", &at<samplers::ShuffleOrder>, arg("positions"))

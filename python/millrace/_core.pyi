@@ -591,6 +591,9 @@ class ImageDataset:
     list of pipelines, each makes a view of the same picture, of a fixed shape and one dtype: rows and batches
     of pictures are lists then, and draw() gives a list for each. `interleaved`: of one view, rows of shape
     (H, W, C), not (C, H, W).
+
+    `forms`: the pipelines are forms instead, of which all rows of a batch have one, by its number; shapes may
+    differ.
     """
 
     def __init__(
@@ -599,12 +602,19 @@ class ImageDataset:
         labels: NDArray[np.int64],
         pipeline: ImagePipeline | list[ImagePipeline],
         fallback: Callable[[bytes, str], tuple[NDArray[np.uint8], int]] | None = None,
+        forms: bool = False,
     ) -> None: ...
     def __len__(self) -> int: ...
     def row(
-        self, index: int, seed: int, epoch: int, occurrence: int = 0, interleaved: bool = False
+        self,
+        index: int,
+        seed: int,
+        epoch: int,
+        occurrence: int = 0,
+        interleaved: bool = False,
+        form: int = 0,
     ) -> Any: ...
-    def draw(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> list[Any]: ...
+    def draw(self, index: int, seed: int, epoch: int, occurrence: int = 0, form: int = 0) -> list[Any]: ...
 
 class Loader:
     """The engine: indices in, batches out, in order. One thread submits and takes; `threads` work.
@@ -625,6 +635,9 @@ class Loader:
     def start_epoch(self, seed: int, epoch: int) -> None: ...
     def submit(self, indices: Sequence[int] | NDArray[np.int64]) -> None:
         """One more batch to make."""
+
+    def submit_form(self, indices: Sequence[int] | NDArray[np.int64], form: int) -> None:
+        """The same, its rows in this form. ValueError where the dataset has none such."""
 
     def submit_mixed(
         self,
@@ -1251,6 +1264,9 @@ class AliasTable:
 
     def __init__(self, weights: NDArray[np.float64], seed: int, epoch: int) -> None: ...
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
+
+def size_draw(seed: int, epoch: int, position: int, end: int) -> int:
+    """A number from 0 to end - 1, as likely as each other; a function of its arguments."""
 
 def weighted_order(weights: NDArray[np.float64], count: int, seed: int, epoch: int) -> NDArray[np.int64]:
     """`count` draws without replacement by weight, int64 [count]."""

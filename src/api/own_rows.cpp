@@ -96,7 +96,7 @@ class OwnMaker final : public loader::RowMaker {
            trace::StageTimes* times)
       : reader_(std::move(reader)), layout_(std::move(layout)), times_(times), writer_(*layout_) {}
 
-  transforms::OutputShape prepare(const base::SampleKey& key) override {
+  transforms::OutputShape prepare(const base::SampleKey& key, size_t /*form*/) override {
     key_ = key;
     return layout_->row;
   }

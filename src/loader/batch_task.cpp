@@ -23,9 +23,11 @@ std::string shape_text(const transforms::OutputShape& shape) {
 }  // namespace
 
 BatchTask::BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
-                     std::optional<transforms::OutputShape> fixed_shape, base::DType element_type)
+                     std::optional<transforms::OutputShape> fixed_shape, base::DType element_type,
+                     size_t form_of_rows)
     : Batch(static_cast<int64_t>(row_keys.size())), id(batch_id), epoch(std::move(of_epoch)),
-      type(element_type), submitted_rows(units), keys(std::move(row_keys)), shape(fixed_shape) {
+      type(element_type), form(form_of_rows), submitted_rows(units), keys(std::move(row_keys)),
+      shape(fixed_shape) {
   ordered::Slot& slot = slots.emplace_back();
   slot.rows = keys.size();
   if (!shape) return;

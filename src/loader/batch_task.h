@@ -53,7 +53,8 @@ struct Epoch {
 
 struct BatchTask final : ordered::Batch {
   BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
-            std::optional<transforms::OutputShape> fixed_shape, base::DType element_type);
+            std::optional<transforms::OutputShape> fixed_shape, base::DType element_type,
+            size_t form_of_rows = 0);
 
   // Bytes of the whole batch if its rows have this shape. Throws Error(invalid_argument) when that is more
   // than memory can be.
@@ -78,6 +79,7 @@ struct BatchTask final : ordered::Batch {
   const int64_t id;
   const std::shared_ptr<Epoch> epoch;
   const base::DType type;
+  const size_t form;  // of all rows, whatever sample a row becomes in the end
   const int64_t submitted_rows;
   std::unique_ptr<Mixture> mixture{};  // null: rows are written as they are
 

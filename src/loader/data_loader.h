@@ -114,7 +114,8 @@ class DataLoader {
   // Error(out_of_range).
   // `mix`: how its rows are mixed with each other; only under `raise`, with one view, f32, of three channels
   // and fixed shape, else Error(invalid_argument).
-  virtual void submit(std::vector<int64_t> indices, BatchMix mix = {}) = 0;
+  // `form`: of its rows, of a dataset that has forms; Error(invalid_argument) when it has none such.
+  virtual void submit(std::vector<int64_t> indices, BatchMix mix = {}, size_t form = 0) = 0;
   // Indices that came before, when an epoch begins in its middle: they count for the occurrences of later
   // ones.
   virtual void skip(std::span<const int64_t> indices) = 0;

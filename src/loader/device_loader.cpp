@@ -272,6 +272,8 @@ class DeviceLoader::Impl {
 DeviceLoader::DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const DeviceLoaderOptions& options,
                            std::shared_ptr<device::Device> device, DeviceDecoding decoding)
     : generation_(core::fork_generation()) {
+  if (dataset->forms)
+    throw Error(ErrorKind::invalid_argument, "batches that are made on a device have no forms");
   for (const auto& view : dataset->views)
     if (const std::string reason = device::why_not_fused(*view); !reason.empty())
       throw Error(ErrorKind::invalid_argument, "the transforms cannot be done on a device: " + reason);

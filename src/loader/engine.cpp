@@ -17,7 +17,10 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
     : source_(std::move(source)), options_(options),
       queue_(ordered::Queue::create(1, options.slots, options.memory)), keys_(source_.size),
       consumer_(source_, options.on_error, /*whole=*/true) {
-  if (options.on_error == ErrorPolicy::leave && !source_.fixed_shape)
+  const auto is_free = [](const auto& shape) { return !shape; };
+  const bool any_free =
+      source_.forms.empty() ? !source_.fixed_shape : std::ranges::any_of(source_.forms, is_free);
+  if (options.on_error == ErrorPolicy::leave && any_free)
     throw Error(ErrorKind::invalid_argument,
                 "rows can be left out of batches only where all rows have one shape; end with a crop or a "
                 "resize to a fixed size");
@@ -62,12 +65,15 @@ void Engine::start_epoch(uint64_t seed, uint64_t epoch) {
   phase_ = Phase::open;
 }
 
-void Engine::submit(std::vector<int64_t> indices, BatchMix mix) {
+void Engine::submit(std::vector<int64_t> indices, BatchMix mix, size_t form) {
   seat_.throw_if_closed();
   if (phase_ != Phase::open)
     throw Error(ErrorKind::invalid_argument,
                 "submit() belongs between start_epoch() and end_epoch() of a loader that is not closed");
   if (indices.empty()) throw Error(ErrorKind::invalid_argument, "a batch needs at least one index");
+  if (const size_t forms = std::max<size_t>(1, source_.forms.size()); form >= forms)
+    throw Error(ErrorKind::invalid_argument,
+                "form " + std::to_string(form) + " of a batch: its rows have " + std::to_string(forms));
   std::unique_ptr<Mixture> mixture;
   if (!mix.partners.empty()) {
     if (!source_.mixer || options_.on_error != ErrorPolicy::raise)
@@ -77,8 +83,8 @@ void Engine::submit(std::vector<int64_t> indices, BatchMix mix) {
           "no sample is left out");
     mixture = std::make_unique<Mixture>(std::move(mix), std::ssize(indices), *source_.mixer);
   }
-  const auto task = std::make_shared<BatchTask>(next_id_, epoch_, keys_.resolve(indices), source_.fixed_shape,
-                                                source_.type);
+  const auto task = std::make_shared<BatchTask>(next_id_, epoch_, keys_.resolve(indices), shape_of(form),
+                                                source_.type, form);
   task->mixture = std::move(mixture);
   queue_->push(task);
   ++next_id_;

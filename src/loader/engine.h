@@ -42,7 +42,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   void start_epoch(uint64_t seed, uint64_t epoch);
-  void submit(std::vector<int64_t> indices, BatchMix mix = {});
+  void submit(std::vector<int64_t> indices, BatchMix mix = {}, size_t form = 0);
   void skip(std::span<const int64_t> indices);
   void end_epoch();
   DataLoader::Status next(Batch& out, int timeout_ms);
@@ -57,6 +57,9 @@ class Engine {
 
  private:
   void run(int number);
+  const std::optional<transforms::OutputShape>& shape_of(size_t form) const {
+    return source_.forms.empty() ? source_.fixed_shape : source_.forms[form];
+  }
   bool find_oldest(int64_t deadline_ns);
   bool settle(int64_t deadline_ns);
   void finish_asides();

@@ -36,8 +36,8 @@ class ForkGuardedLoader final : public DataLoader {
   }
 
   void start_epoch(uint64_t seed, uint64_t epoch) override { engine().start_epoch(seed, epoch); }
-  void submit(std::vector<int64_t> indices, BatchMix mix) override {
-    engine().submit(std::move(indices), std::move(mix));
+  void submit(std::vector<int64_t> indices, BatchMix mix, size_t form) override {
+    engine().submit(std::move(indices), std::move(mix), form);
   }
   void skip(std::span<const int64_t> indices) override { engine().skip(indices); }
   void end_epoch() override { engine().end_epoch(); }

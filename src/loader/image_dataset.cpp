@@ -6,6 +6,11 @@
 
 namespace millrace::loader {
 
+std::span<const std::shared_ptr<const transforms::ImagePipeline>> ImageDataset::made_for(size_t form) const {
+  const std::span all(views);
+  return forms ? all.subspan(form, 1) : all;
+}
+
 std::vector<transforms::OutputShape> ImageDataset::parts() const {
   std::vector<transforms::OutputShape> shapes;
   if (views.size() == 1) return shapes;
@@ -14,14 +19,15 @@ std::vector<transforms::OutputShape> ImageDataset::parts() const {
                                                  std::to_string(transforms::kMostViews) +
                                                  " views of a picture, not " + std::to_string(views.size()));
   for (const auto& view : views) {
+    if (view->output_type() != pipeline().output_type())
+      throw Error(ErrorKind::invalid_argument, "the views of a picture must have one dtype");
+    if (forms) continue;
     const auto shape = view->fixed_shape();
     if (!shape)
       throw Error(
           ErrorKind::invalid_argument,
           "view " + std::to_string(shapes.size()) +
               " has another size for each picture; end it with a crop or a resize to (height, width)");
-    if (view->output_type() != pipeline().output_type())
-      throw Error(ErrorKind::invalid_argument, "the views of a picture must have one dtype");
     shapes.push_back(*shape);
   }
   return shapes;

@@ -33,12 +33,18 @@ struct ImageDataset {
   // What is made of a picture: one view, or several, of fixed shapes and one type, each by a chain of its
   // own. The picture is read and decoded once.
   std::vector<std::shared_ptr<const transforms::ImagePipeline>> views;
+  // In place of that: a batch has one of the `views` for all of its rows, and draws for it what it would draw
+  // were it the only one. Their shapes may differ.
+  bool forms = false;
   std::shared_ptr<const FallbackDecoder> fallback;  // null: the codecs' refusals stand
 
   const transforms::ImagePipeline& pipeline() const { return *views.front(); }
 
-  // The shapes of several views; empty: there is one. Throws Error(invalid_argument) when these are not
-  // fixed, or the types differ.
+  // What is made of the pictures of a batch of this form; all views where there are no forms.
+  std::span<const std::shared_ptr<const transforms::ImagePipeline>> made_for(size_t form) const;
+
+  // The shapes of several views; empty: a row is one part. Throws Error(invalid_argument) when these are not
+  // fixed, or the types differ, of forms too.
   std::vector<transforms::OutputShape> parts() const;
 };
 

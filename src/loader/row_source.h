@@ -25,7 +25,8 @@ namespace millrace::loader {
 class RowMaker {
  public:
   virtual ~RowMaker() = default;
-  virtual transforms::OutputShape prepare(const base::SampleKey& key) = 0;  // what the row's shape will be
+  // What the row's shape will be. `form`: of a source that has several.
+  virtual transforms::OutputShape prepare(const base::SampleKey& key, size_t form = 0) = 0;
   virtual void finish(const RowMemory& memory) = 0;  // writes the row that was prepared last
   // The same, as RowSource::mixer takes it; of sources that have one.
   virtual void finish_half(transforms::HalfRow&) {}
@@ -38,6 +39,9 @@ struct RowSource {
   int64_t size = 0;  // samples; indices are 0 .. size - 1, each perhaps several times; or kTickets
   base::DType type = base::DType::f32;
   std::optional<transforms::OutputShape> fixed_shape;  // when every row has the same
+  // Of rows that can be made in several forms, of which a batch has one: fixed_shape of each, in its place.
+  // Empty: there is one form, 0.
+  std::vector<std::optional<transforms::OutputShape>> forms = {};
   // The parts of a row, each a block of the batch; empty: a row is one part. fixed_shape is then {1, 1,
   // elements}.
   std::vector<transforms::OutputShape> parts = {};

@@ -37,7 +37,7 @@ void RowWorker::make(BatchTask& task, int64_t row) {
   trace::ActiveSample active(activity_, key.index);
   if (!maker_) maker_ = whole_ ? source_.make_whole_maker(&times_) : source_.make_maker(&times_);
   const transforms::OutputShape shape =
-      maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence});
+      maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence}, task.form);
   RowMemory memory;
   try {
     memory = task.place(row, shape, elsewhere_);

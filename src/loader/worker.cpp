@@ -51,9 +51,11 @@ struct Worker::Impl {
   Impl(std::shared_ptr<const ImageDataset> images, trace::StageTimes* stage_times,
        std::shared_ptr<DecodeShare> with_device)
       : dataset(std::move(images)), times(stage_times), share(std::move(with_device)),
-        views(dataset->views.size()), picture(dataset->fallback.get(), [this] { return name(); }, times) {}
+        views(dataset->made_for(0).size()),
+        picture(dataset->fallback.get(), [this] { return name(); }, times) {}
 
-  transforms::OutputShape prepare(const base::SampleKey& key);
+  transforms::OutputShape prepare(const base::SampleKey& key, size_t form);
+  const transforms::ImagePipeline& pipeline() const { return *made.front(); }
   void finish(const RowMemory& memory);
   void finish_half(transforms::HalfRow& out);
   void finish_interleaved(void* out);
@@ -69,6 +71,7 @@ struct Worker::Impl {
 
   // The sample in work.
   int64_t index = 0;
+  std::span<const std::shared_ptr<const transforms::ImagePipeline>> made;  // of it, one for each of `views`
   struct View {
     transforms::SampleParams params;
     transforms::ImagePipeline::Need need;
@@ -86,8 +89,9 @@ struct Worker::Impl {
   transforms::PixelBuffer copy;
 };
 
-transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key) {
+transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key, size_t form) {
   index = key.index;
+  made = dataset->made_for(form);
   left.reset();
   const int64_t start = share ? base::now_ns() : 0;
   pixels = dataset->files->pixels(index);
@@ -101,10 +105,9 @@ transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key) {
   int64_t elements = 0;
   for (size_t v = 0; v < views.size(); ++v) {
     View& view = views[v];
-    const transforms::ImagePipeline& pipeline = *dataset->views[v];
     view.params =
-        pipeline.draw(header.width, header.height, header.orientation, identity, static_cast<uint32_t>(v));
-    view.need = pipeline.plan(header.width, header.height, view.params, *view.scratch);
+        made[v]->draw(header.width, header.height, header.orientation, identity, static_cast<uint32_t>(v));
+    view.need = made[v]->plan(header.width, header.height, view.params, *view.scratch);
     region = v == 0 ? view.need.region : around(region, view.need.region);
     elements += view.need.shape.elements();
   }
@@ -139,18 +142,18 @@ base::ImageView Worker::Impl::copied(base::Rect part) {
 std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
   const codecs::JpegHeader* const header = picture.jpeg();
   if (!header || !device_can(*header, file.bytes())) return nullptr;
-  std::vector<device::Augmentation> made;
+  std::vector<device::Augmentation> augmentations;
   base::Rect all{};  // that is to be decoded
   for (size_t v = 0; v < views.size(); ++v) {
     auto augmentation =
-        device::augmentation_of(dataset->views[v]->chain(), {header->width, header->height}, views[v].params);
+        device::augmentation_of(made[v]->chain(), {header->width, header->height}, views[v].params);
     if (!augmentation) return nullptr;
     const base::Rect& crop = augmentation->crop;
     if (crop.width > kMostReduction * augmentation->width ||
         crop.height > kMostReduction * augmentation->height)
       return nullptr;
     all = v == 0 ? crop : around(all, crop);
-    made.push_back(std::move(*augmentation));
+    augmentations.push_back(std::move(*augmentation));
   }
   const size_t decoded =
       static_cast<size_t>(all.width) * static_cast<size_t>(all.height) * 3 + kDecodedAlignment;
@@ -158,11 +161,11 @@ std::unique_ptr<LeftPicture> Worker::Impl::left_to_device() {
   if (!share->take(bytes)) return nullptr;
   auto result = std::make_unique<LeftPicture>(share, bytes);
   result->region = all;
-  for (device::Augmentation& augmentation : made) {
+  for (device::Augmentation& augmentation : augmentations) {
     augmentation.crop.left -= all.left;
     augmentation.crop.top -= all.top;
   }
-  result->views = std::move(made);
+  result->views = std::move(augmentations);
   return result;
 }
 
@@ -176,14 +179,14 @@ void Worker::Impl::finish(const RowMemory& memory) {
   const base::ImageView view = decoded();
   {
     const trace::StageTimer timer(times, trace::Stage::transform);
-    const size_t element = base::dtype_bytes(dataset->pipeline().output_type());
+    const size_t element = base::dtype_bytes(pipeline().output_type());
     size_t before = 0;
     for (size_t v = 0; v < views.size(); ++v) {
       const auto& [own, shape] = views[v].need;
       const base::ImageView part =
           view.part({own.left - region.left, own.top - region.top, own.width, own.height});
       const size_t bytes = static_cast<size_t>(shape.elements()) * element;
-      dataset->views[v]->apply(part, *views[v].scratch, memory.part(before, bytes));
+      made[v]->apply(part, *views[v].scratch, memory.part(before, bytes));
       before += bytes;
     }
   }
@@ -193,13 +196,13 @@ void Worker::Impl::finish(const RowMemory& memory) {
 void Worker::Impl::finish_half(transforms::HalfRow& out) {
   const base::ImageView view = decoded();
   const trace::StageTimer timer(times, trace::Stage::transform);
-  dataset->pipeline().apply_unmixed(view, *views[0].scratch, out);
+  pipeline().apply_unmixed(view, *views[0].scratch, out);
 }
 
 void Worker::Impl::finish_interleaved(void* out) {
   const base::ImageView view = decoded();
   const trace::StageTimer timer(times, trace::Stage::transform);
-  dataset->pipeline().apply_interleaved(view, *views[0].scratch, out);
+  pipeline().apply_interleaved(view, *views[0].scratch, out);
 }
 
 namespace {
@@ -225,6 +228,10 @@ RowSource picture_rows(const std::shared_ptr<const ImageDataset>& dataset) {
   source.type = dataset->pipeline().output_type();
   source.parts = dataset->parts();
   source.fixed_shape = source.parts.empty() ? dataset->pipeline().fixed_shape() : whole_row(source.parts);
+  if (dataset->forms) {
+    source.fixed_shape.reset();
+    for (const auto& form : dataset->views) source.forms.push_back(form->fixed_shape());
+  }
   source.labels = dataset->labels;
   source.make_maker = [dataset](trace::StageTimes* times) {
     return std::make_unique<Worker>(dataset, times);
@@ -237,9 +244,9 @@ Worker::Worker(std::shared_ptr<const ImageDataset> dataset, trace::StageTimes* t
     : impl_(std::make_unique<Impl>(std::move(dataset), times, std::move(share))) {}
 Worker::~Worker() = default;
 
-transforms::OutputShape Worker::prepare(const base::SampleKey& key) {
+transforms::OutputShape Worker::prepare(const base::SampleKey& key, size_t form) {
   try {
-    return impl_->prepare(key);
+    return impl_->prepare(key, form);
   } catch (const Error& error) {
     throw with_path(error, impl_->name());
   }

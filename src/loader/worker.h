@@ -29,11 +29,11 @@ class Worker final : public RowMaker {
          std::shared_ptr<DecodeShare> share = nullptr);
   ~Worker() override;
 
-  transforms::OutputShape prepare(const base::SampleKey& key) override;
+  transforms::OutputShape prepare(const base::SampleKey& key, size_t form = 0) override;
   void finish(const RowMemory& memory) override;
   void finish_half(transforms::HalfRow& out) override;
   // As finish(), but the values of a pixel side by side (ImagePipeline::apply_interleaved); of datasets with
-  // one view, without a share.
+  // one view, or forms, without a share.
   void finish_interleaved(void* out);
   std::unique_ptr<RowAside> take_aside() override;
 

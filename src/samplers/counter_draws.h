@@ -27,7 +27,7 @@ inline uint64_t scaled(uint64_t bits, uint64_t bound) {
 }
 
 // Above the numbers of transforms (Philox's `op`), so that no sampler shares a stream with a pixel.
-enum class DrawsFor : uint32_t { permutation = 0x5A000001, alias, order, buffer, ties };
+enum class DrawsFor : uint32_t { permutation = 0x5A000001, alias, order, buffer, ties, sizes };
 
 class CounterDraws {
  public:

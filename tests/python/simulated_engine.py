@@ -25,7 +25,12 @@ def setup_of(workers, prefetch=2, in_order=True, on_error="raise", tuned=False):
         prefetch_factor=prefetch, in_order=in_order, persistent_workers=False, batch_size=1, drop_last=False
     )
     tuning = SimpleNamespace(room=SimpleNamespace(tunes_threads=False)) if tuned else None
-    progress = SimpleNamespace(positions=Places(), starts=lambda seed: None, keeps_workers=False)
+    progress = SimpleNamespace(
+        positions=Places(),
+        starts=lambda seed: None,
+        keeps_workers=False,
+        place_of=lambda number: (0, number),
+    )
     return SimpleNamespace(
         loader=loader,
         threads=workers,
@@ -52,7 +57,7 @@ class SimulatedEngine(WorkerEngine):
         self.log = []
         self.resumed = 0
 
-    def _send(self, worker, task, index, turn):
+    def _send(self, worker, task, place, index, turn):
         self.log.append((worker, task, index, turn))
         self.queues[worker].append((task, index))
 

@@ -74,6 +74,18 @@ def test_resumed_and_replayed_batches(dataset, workers, collate_fn):
         assert same(list(resumed), batches[3:])
 
 
+def test_batches_that_wait_in_a_prefetcher_draw_as_those_that_do_not(dataset):
+    found = []
+    for held in (0, 3):
+        torch.manual_seed(9)
+        loader = millrace.DataLoader(dataset, 4, collate_fn=drawing, num_workers=2, native="require")
+        iterator = iter(loader)
+        if held:
+            loader._millrace_progress.hold(held)  # as prefetch_to_device= does
+        found.append([next(iterator) for _ in range(5)])
+    assert same(*found)
+
+
 def test_replay_of_later_epochs(dataset):
     history = millrace.BatchHistory(hashes=True)
     loader = millrace.DataLoader(

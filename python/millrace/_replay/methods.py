@@ -39,9 +39,10 @@ class Recorded:
         of JSON's types if indices are.
 
         indices: as the sampler gave them; of pictures in files, those of the files, after on_error put others
-        in their places, with "occurrences" where an index came before in the epoch, and "paths". Of native
-        streams "samples": [shard, key] of each. worker: whose process or thread made it, -1: none of one's
-        own. hash, and "fields" by their place in the batch: with BatchHistory(hashes=True).
+        in their places, with "occurrences" where an index came before in the epoch, "paths", and "size", that
+        of a transforms.RandomBatchSize. Of native streams "samples": [shard, key] of each. worker: whose
+        process or thread made it, -1: none of one's own. hash, and "fields" by their place in the batch: with
+        BatchHistory(hashes=True).
         approximate: why replay() may not give quite this batch, where that is known.
         draws: adds the parameters that the native transforms drew, for each picture, as `ds.draw()` has them.
         """

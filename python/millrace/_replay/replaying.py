@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._common.batch_place import at_place
 from .._common.data_parallel import rank_of
 from .._history.draws import put_back
 from .._history.hashes import BatchHash
@@ -126,11 +127,14 @@ def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, An
             (known.rows, known.occurrences) if exact else _keys(loader, log, number, spec, known.rows)
         )
         result["indices"] = np.asarray(indices).tolist()
+        if (sizes := getattr(spec, "batch_size", None)) is not None:
+            result["size"] = sizes.at(log.number, number)
         result["paths"] = [spec.files.files.name(int(index)) for index in indices]
         if draws:
             images, counts = spec.dataset(), itertools.repeat(0) if occurrences is None else occurrences
+            form = spec.form(log.number, number) or 0
             result["draws"] = [
-                images.draw(int(index), log.base_seed, log.engine_epoch, int(n))
+                images.draw(int(index), log.base_seed, log.engine_epoch, int(n), form)
                 for index, n in zip(indices, counts)
             ]
     return result
@@ -201,7 +205,9 @@ def _of_rows(loader: Any, log: EpochLog, number: int, step: Step | None) -> Any:
             worker = number % log.workers if log.workers else -1  # torch deals them out in turn
             step = Step(_list(loader, log, number), worker)
         spec = make_plan(loader).spec
-        return _by_python(loader, log, step) if spec is None else _natively(loader, log, number, spec, step)
+        if spec is None:
+            return _by_python(loader, log, number, step)
+        return _natively(loader, log, number, spec, step)
 
 
 def _list(loader: Any, log: EpochLog, number: int) -> Any:
@@ -222,13 +228,13 @@ def _list(loader: Any, log: EpochLog, number: int) -> Any:
     return found
 
 
-def _by_python(loader: Any, log: EpochLog, step: Step) -> Any:
+def _by_python(loader: Any, log: EpochLog, number: int, step: Step) -> Any:
     kind = "inline" if loader.num_workers == 0 else "threads" if loader._in_threads() else "processes"
     rows = step.indices()
     past = view_of_list(
         loader, rows, min(1, loader.num_workers), dataset_of_epoch(loader.dataset, log.dataset_epoch)
     )
-    progress = PastProgress(past, log, step)
+    progress = PastProgress(past, log, number, step)
     iterator = iterator_over(past, make_plan(past).python_spec(kind), RunRecord("replay"), progress)
     if loader.num_workers == 0:
         put_back(step.draws)  # workers do that themselves
@@ -246,10 +252,11 @@ def _natively(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) ->
     batch = _native_batch(loader, log, number, spec, step)
     if spec.python_collate is None:
         return batch
-    if log.workers:
-        return spec.python_collate.seeded(batch, log.base_seed, log.engine_epoch, number, rank_of(loader))
-    put_back(step.draws)
-    return spec.python_collate(batch)
+    with at_place((log.number, number)):
+        if log.workers:
+            return spec.python_collate.seeded(batch, log.base_seed, log.engine_epoch, number, rank_of(loader))
+        put_back(step.draws)
+        return spec.python_collate(batch)
 
 
 def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) -> Any:
@@ -262,9 +269,10 @@ def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step
         return _on_its_device(loader, log, spec, indices, occurrences)
     images = spec.dataset()
     counts = np.zeros(len(indices), np.uint32) if occurrences is None else occurrences
+    form = spec.form(log.number, number) or 0
 
     def row(which: tuple[Any, Any]) -> torch.Tensor:
-        return images.row(int(which[0]), log.base_seed, log.engine_epoch, int(which[1]))
+        return images.row(int(which[0]), log.base_seed, log.engine_epoch, int(which[1]), form=form)
 
     with ThreadPoolExecutor(max(1, min(8, len(os.sched_getaffinity(0))))) as pool:
         rows = list(pool.map(row, zip(indices, counts)))

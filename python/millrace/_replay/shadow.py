@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .._common.batch_place import Place
 from .._common.states import draw_base_seed, generator_states, generators_at, is_stateful, unpacked
 from .._history.recorder import EpochLog, Step
 from .._loader.states.index_cursor import IndexCursor, known_sampler, own_generators
@@ -129,9 +130,9 @@ class PastProgress(Progress):
     the batch.
     """
 
-    def __init__(self, loader: Any, log: EpochLog, step: Step) -> None:
+    def __init__(self, loader: Any, log: EpochLog, number: int, step: Step) -> None:
         super().__init__(loader)
-        self._log = log
+        self._log, self._step_number = log, number
         self._worker = step.worker
         self.workers_then = log.workers
         self.draws = step.draws
@@ -139,6 +140,9 @@ class PastProgress(Progress):
 
     def worker_number(self, number: int) -> int:
         return max(0, self._worker)
+
+    def place_of(self, number: int) -> Place:
+        return self._log.number, self._step_number
 
     def prepare(self) -> None:
         """Nothing: no epoch begins."""

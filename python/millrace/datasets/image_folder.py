@@ -178,7 +178,9 @@ class ImageFolder(torch.utils.data.Dataset):
 
         A native random transform takes one int64 from torch's global generator: `torch.manual_seed(s); ds[i]`
         is `ds.at(i, seed, 0)` with `seed = torch.empty((), dtype=torch.int64).random_()` drawn after the same
-        manual_seed. Runs inline, without threads, so it is safe in forked and spawned workers.
+        manual_seed. Runs inline, without threads, so it is safe in forked and spawned workers. A
+        transforms.RandomBatchSize is that of the batch which a millrace.DataLoader makes here, elsewhere its
+        first.
         """
         position = checked_index(index, len(self))
         path, target = self._sample(position)
@@ -194,23 +196,39 @@ class ImageFolder(torch.utils.data.Dataset):
                 picture = self.transform(picture)
         else:
             seed = int(torch.empty((), dtype=torch.int64).random_()) if made.is_random else 0
-            picture = _sample(made, engine.row(position, seed, 0))
+            form = 0 if made.batch_size is None else made.batch_size.current_place()
+            picture = _sample(made, engine.row(position, seed, 0, form=form))
         return picture, target if self.target_transform is None else self.target_transform(target)
 
-    def at(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> tuple[torch.Tensor, Any]:
+    def at(
+        self,
+        index: int,
+        seed: int,
+        epoch: int,
+        occurrence: int = 0,
+        size: int | tuple[int, int] | None = None,
+    ) -> tuple[torch.Tensor, Any]:
         """(tensor (C, H, W), target) exactly as a millrace.DataLoader with that `loader.seed` gives it in
         that `loader.epoch`. The tensor is an array where the transform ends with timm's ToNumpy.
 
-        `occurrence`: how often the sampler chose `index` earlier in the epoch. UnavailableError says why when
-        the transform is not native.
+        `occurrence`: how often the sampler chose `index` earlier in the epoch. `size`: of the batch, where
+        the transform has a transforms.RandomBatchSize: one of its sizes, else ValueError. UnavailableError
+        says why when the transform is not native.
         """
         position = checked_index(index, len(self))
         made, engine = self._require_engine()
-        picture = _sample(made, engine.row(position, seed, epoch, occurrence))
+        picture = _sample(made, engine.row(position, seed, epoch, occurrence, form=_form(made, size)))
         target = self._sample(position)[1]
         return picture, target if self.target_transform is None else self.target_transform(target)
 
-    def draw(self, index: int, seed: int, epoch: int, occurrence: int = 0) -> list[dict]:
+    def draw(
+        self,
+        index: int,
+        seed: int,
+        epoch: int,
+        occurrence: int = 0,
+        size: int | tuple[int, int] | None = None,
+    ) -> list[dict]:
         """The random decisions behind `at(...)`, one dict per transform that decided something, in order.
 
         {"op": "random_resized_crop" or "random_crop", "top", "left", "height", "width"} in pixels of the
@@ -224,7 +242,8 @@ class ImageFolder(torch.utils.data.Dataset):
         pixels; {"op": "augment_policy", "ops": those applied, each {"kind", "value"} and of maps "inverse"
         and "interpolation"}; {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
         """
-        return self._require_engine()[1].draw(checked_index(index, len(self)), seed, epoch, occurrence)
+        made, engine = self._require_engine()
+        return engine.draw(checked_index(index, len(self)), seed, epoch, occurrence, _form(made, size))
 
     def native(self) -> _core.ImageDataset:
         """This dataset as the engine reads it. UnavailableError says why when it cannot."""
@@ -268,17 +287,19 @@ class ImageFolder(torch.utils.data.Dataset):
         """
         if not self.has_default_loader():
             raise NotLowered("loader is a Python function")
-        from millrace._common.lowering.transforms import lowered  # who looks at rows only does without
+        # who looks at rows only does without
+        from millrace._common.lowering.batch_sizes import BatchSizes
+        from millrace._common.lowering.transforms import lowered
 
-        made = lowered(self.transform)
+        made = lowered(self.transform, BatchSizes())
         pillow = pillow_decode.PillowDecoder()
         key = made, self.exif, pillow.limits
         if self._engine is None or self._engine[0] != key:
             paths, labels = self.file_table()
             turn = [{"op": "exif_transpose"}] if self.exif else []
             pipelines = made.pipelines([[*turn, *chain] for chain in made.chains])
-            native = _core.PathFiles(paths)
-            self._engine = key, (made, _core.ImageDataset(native, labels, pipelines, pillow))
+            native, forms = _core.PathFiles(paths), made.batch_size is not None
+            self._engine = key, (made, _core.ImageDataset(native, labels, pipelines, pillow, forms))
         return self._engine[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -304,6 +325,21 @@ def _sample(made: Lowered, row: Any) -> Any:
     if made.row_type is np.ndarray:
         rows = [view.numpy() for view in rows]
     return rows[0] if made.views is None else made.views.sample(rows)
+
+
+def _form(made: Lowered, size: int | tuple[int, int] | None) -> int:
+    """Which of `made.chains` that is, of a transform with a size per batch."""
+    if made.batch_size is None:
+        if size is not None:
+            raise ValueError(f"size={size!r}: the transform has no RandomBatchSize, so its size is its own")
+        return 0
+    sizes = made.batch_size.sizes
+    if size not in sizes:
+        raise ValueError(
+            f"size={size!r}: name the batch's, one of {list(sizes)}; RandomBatchSize.at(epoch, batch) says"
+            " which that was"
+        )
+    return sizes.index(size)
 
 
 def _odd_targets_message(targets: int, samples: int) -> str:

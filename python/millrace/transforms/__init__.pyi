@@ -7,6 +7,7 @@ from .base import RandomApply as RandomApply
 from .base import RandomChoice as RandomChoice
 from .base import RandomOrder as RandomOrder
 from .base import Transform as Transform
+from .batch_size import RandomBatchSize as RandomBatchSize
 from .color import ColorJitter as ColorJitter
 from .color import Grayscale as Grayscale
 from .color import RandomGrayscale as RandomGrayscale

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .arguments import probability
+from .batch_size import RandomBatchSize
 from .functional.picture import Picture, get_dimensions
 
 
@@ -51,7 +52,7 @@ class Transform(torch.nn.Module):
         return self.transform(inpt, self.make_params([inpt]))
 
     def extra_repr(self) -> str:
-        shown = (bool, int, float, str, tuple, list, Enum)
+        shown = (bool, int, float, str, tuple, list, Enum, RandomBatchSize)
         arguments = {k: v for k, v in vars(self).items() if not k.startswith("_") and k != "training"}
         return ", ".join(f"{name}={value}" for name, value in arguments.items() if isinstance(value, shown))
 

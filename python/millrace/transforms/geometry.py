@@ -11,11 +11,17 @@ import torch
 from . import functional as F
 from .arguments import Fills, check_fill, fill_for
 from .base import RandomApplyTransform, Transform, drawn_sides
+from .batch_size import RandomBatchSize, size_now
 from .functional.geometry import PADDING_MODES, four_borders, two_sides
 from .functional.interpolation import Interpolation, interpolation_mode
 from .functional.picture import Picture
 
-Size = Union[int, Sequence[int]]
+Size = Union[int, Sequence[int], RandomBatchSize]
+
+
+def crop_size(size: Size) -> Sequence[int] | RandomBatchSize:
+    """As transforms that crop keep it."""
+    return size if isinstance(size, RandomBatchSize) else two_sides(size)
 
 
 class Resize(Transform):
@@ -43,7 +49,7 @@ class Resize(Transform):
             size = [size]
         elif isinstance(size, Sequence) and len(size) in (1, 2):
             size = list(size)
-        else:
+        elif not isinstance(size, RandomBatchSize):
             raise ValueError(
                 f"size can be an integer, a sequence of one or two integers, or None, but got {size} instead."
             )
@@ -54,7 +60,7 @@ class Resize(Transform):
         self.antialias = antialias
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.resize(inpt, self.size, self.interpolation, self.max_size, self.antialias)
+        return F.resize(inpt, size_now(self.size), self.interpolation, self.max_size, self.antialias)
 
 
 class CenterCrop(Transform):
@@ -62,10 +68,10 @@ class CenterCrop(Transform):
 
     def __init__(self, size: Size) -> None:
         super().__init__()
-        self.size = two_sides(size)
+        self.size = crop_size(size)
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.center_crop(inpt, self.size)
+        return F.center_crop(inpt, size_now(self.size))
 
 
 class RandomResizedCrop(Transform):
@@ -85,7 +91,7 @@ class RandomResizedCrop(Transform):
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        self.size = two_sides(size)
+        self.size = crop_size(size)
         if not isinstance(scale, Sequence) or len(scale) != 2:
             raise TypeError("Scale should be a sequence of two floats.")
         if not isinstance(ratio, Sequence) or len(ratio) != 2:
@@ -120,7 +126,11 @@ class RandomResizedCrop(Transform):
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         return F.resized_crop(
-            inpt, **params, size=self.size, interpolation=self.interpolation, antialias=self.antialias
+            inpt,
+            **params,
+            size=two_sides(size_now(self.size)),
+            interpolation=self.interpolation,
+            antialias=self.antialias,
         )
 
 
@@ -142,7 +152,7 @@ class RandomCrop(Transform):
         padding_mode: str = "constant",
     ) -> None:
         super().__init__()
-        self.size = two_sides(size)
+        self.size = crop_size(size)
         if padding_mode not in PADDING_MODES:
             raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
         check_fill(fill)
@@ -166,7 +176,7 @@ class RandomCrop(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         height, width = F.get_size(flat_inputs[0])
-        h, w = self.size
+        h, w = two_sides(size_now(self.size))
         left, right, top, bottom = self.padding or (0, 0, 0, 0)
         if self.pad_if_needed:
             short_y, short_x = max(h - height - top - bottom, 0), max(w - width - left - right, 0)
@@ -187,7 +197,8 @@ class RandomCrop(Transform):
         padding = box.pop("padding")
         if any(padding):
             inpt = F.pad(inpt, padding, fill_for(self.fill, inpt), self.padding_mode)
-        return F.crop(inpt, **box) if F.get_size(inpt) != list(self.size) else inpt
+        size = list(two_sides(size_now(self.size)))
+        return F.crop(inpt, **box) if F.get_size(inpt) != size else inpt
 
 
 class RandomHorizontalFlip(RandomApplyTransform):

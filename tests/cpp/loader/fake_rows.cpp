@@ -28,7 +28,7 @@ class FakeMaker final : public RowMaker {
  public:
   explicit FakeMaker(std::shared_ptr<const FakeRows> rows) : rows_(std::move(rows)) {}
 
-  transforms::OutputShape prepare(const base::SampleKey& key) override {
+  transforms::OutputShape prepare(const base::SampleKey& key, size_t /*form*/) override {
     key_ = key;
     if (rows_->prepare) rows_->prepare(key);
     if (rows_->unreadable_at_prepare.contains(key.index)) refuse("no header");

@@ -1,4 +1,5 @@
-// Several views of a picture: each with draws of its own, in a block of its own, decoded once.
+// Several views of a picture: each with draws of its own, in a block of its own, decoded once. Forms: one of
+// several for all rows of a batch.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -93,6 +94,52 @@ TEST_P(ViewsInBatches, AreBlocksOfTheirOwn) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Loader, ViewsInBatches, ::testing::Values(0, 1, 3));
+
+class FormsOfBatches : public ::testing::TestWithParam<int> {};
+
+TEST_P(FormsOfBatches, AreWhatTheyWouldBeAlone) {
+  const auto both = images({kLarge, kSmall});
+  both->forms = true;
+  const std::shared_ptr<ImageDataset> alone[] = {images({kLarge}), images({kSmall})};
+  const auto loader = DataLoader::create(both, {.threads = GetParam(), .slots = 2});
+  constexpr int kBatches = 40;
+  loader->start_epoch(3, 1);
+  EXPECT_THROW(loader->submit({0}, {}, 2), Error);
+  const auto form_of = [](int batch) { return static_cast<size_t>(batch * batch / 3 % 2); };
+  for (int b = 0; b < kBatches; ++b) loader->submit({b % 12, (b + 5) % 12, (b + 7) % 12}, {}, form_of(b));
+  loader->end_epoch();
+  std::vector<core::Lease> kept;  // every fifth batch, so that slots come and go
+  for (int b = 0; b < kBatches; ++b) {
+    Batch batch;
+    while (loader->next(batch, 1000) == DataLoader::Status::pending) {
+    }
+    ASSERT_EQ(batch.rows, 3);
+    ASSERT_EQ(batch.shape, *alone[form_of(b)]->pipeline().fixed_shape());
+    EXPECT_TRUE(batch.parts.empty());
+    const auto bytes = static_cast<size_t>(batch.shape.elements());
+    for (size_t i = 0; i < 3; ++i) {
+      const RowKey& key = batch.keys[i];
+      const auto expected = row(alone[form_of(b)], {3, 1, key.index, key.occurrence});
+      ASSERT_EQ(std::memcmp(batch.images.data() + i * bytes, expected.data(), bytes), 0) << b;
+    }
+    if (b % 5 == 0) kept.push_back(std::move(batch.images));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Loader, FormsOfBatches, ::testing::Values(0, 1, 3));
+
+TEST(Forms, MayHaveAnySizeButOneType) {
+  const auto free = images({kLarge, {Resize{8}, ToTensor{OutputType::u8}}});
+  free->forms = true;
+  EXPECT_TRUE(free->parts().empty());
+  EXPECT_THROW(DataLoader::create(free, {.on_error = ErrorPolicy::leave}), Error);
+  const auto types = images({kLarge, {CenterCrop{8, 8}, ToTensor{}}});
+  types->forms = true;
+  EXPECT_THROW(DataLoader::create(types, {}), Error);
+  const auto loader = DataLoader::create(images({kLarge}), {});
+  loader->start_epoch(0, 0);
+  EXPECT_THROW(loader->submit({0}, {}, 1), Error);
+  EXPECT_NO_THROW(loader->submit({0}, {}, 0));
+}
 
 TEST(Views, NeedAFixedShapeAndOneType) {
   const auto refused = [](const std::vector<Chain>& chains) {

@@ -98,6 +98,7 @@ class Chain:
         self.noise: list[dict[str, Any]] = []
         self.noise_first = False  # it is added before Normalize
         self.erasing: list[dict[str, Any]] = []
+        self.batch_sizes: Any = None  # BatchSizes; None: such sizes are refused
 
     def finish(self) -> list[dict[str, Any]]:
         if self.dtype is None:
@@ -203,7 +204,7 @@ class Chain:
             inner.families = self.families
             inner.row_type, inner.normalize = self.row_type, list(self.normalize)
             inner.noise, inner.multiply = list(self.noise), self.multiply
-            inner.grey_from = self.grey_from
+            inner.grey_from, inner.batch_sizes = self.grey_from, self.batch_sizes
             if inner.depth > MOST_NESTED:
                 raise NotLowered(f"transforms are nested {MOST_NESTED} deep")
             inner.add(transform)
@@ -268,7 +269,7 @@ class Chain:
                     f"torchvision's v1 {name} computes with floats on a tensor, which rounds otherwise than"
                     " on a PIL image; put it before PILToTensor, or take both from torchvision.transforms.v2"
                 )
-            if 1 in (op.get("height"), op.get("width")):
+            if any(1 in pair for pair in op.get("per_batch", [(op.get("height"), op.get("width"))])):
                 raise NotLowered(
                     f"torch resizes a tensor to one pixel in its own way; put {name} before the conversion"
                 )

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 
 from ... import _core
+from ...transforms.batch_size import RandomBatchSize
+from .batch_sizes import BatchSizes, of_each_size, sides_per_batch
 from .branches import HOLDERS_BY_CHANCE
 from .chain import FLOATS, Chain, Rule, fill, floats, interpolation, padding, pair
 from .geometry import GEOMETRY
@@ -43,7 +45,8 @@ class Lowered:
     themselves return: tensors, torchvision's Image behind v2's ToImage, numpy's array behind timm's ToNumpy;
     None: not known. `begins_with_rgb`:
     whether pictures of all modes are made RGB before anything else; `makes_rgb`: whether grey ones are
-    anywhere; None: sometimes.
+    anywhere; None: sometimes. `batch_size`: stands in the transforms in the place of a size, and others that
+    draw alike; there is one chain for each of its sizes then.
     """
 
     chains: list[list[dict[str, Any]]]
@@ -52,6 +55,7 @@ class Lowered:
     begins_with_rgb: bool = False
     makes_rgb: bool | None = False
     views: Views | None = None
+    batch_size: RandomBatchSize | None = None
 
     @property
     def is_random(self) -> bool:
@@ -71,7 +75,11 @@ class Lowered:
             made = [_core.ImagePipeline(chain) for chain in chains]
         except ValueError as error:
             raise NotLowered(str(error)) from None
-        if len(made) > 1 and any(pipeline.fixed_shape is None for pipeline in made):
+        if (
+            self.batch_size is None
+            and len(made) > 1
+            and any(pipeline.fixed_shape is None for pipeline in made)
+        ):
             raise NotLowered(
                 "one of several views has the size of its picture; end it with a crop or a resize to a fixed"
                 " size"
@@ -79,19 +87,24 @@ class Lowered:
         return made
 
 
-def lowered(transform: Any) -> Lowered:
-    """NotLowered naming the first transform that must run in Python."""
+def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
+    """NotLowered naming the first transform that must run in Python. `sizes`: new ones, of who knows what
+    Lowered.batch_size means.
+    """
     if transform is None:
         raise NotLowered(
             "without a transform samples are PIL images, which default_collate refuses; end with ToTensor()"
             " or ToImage()"
         )
     chain = new_chain()
+    chain.batch_sizes = sizes
     if not chain.knows(transform) and (seen := seen_views(transform)) is not None:
         return _of_views(transform, seen)
     chain.add(transform)
-    made = chain.finish()
-    return Lowered([made], chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb)
+    size, ops = None if sizes is None else sizes.first, chain.finish()
+    made = [ops] if size is None else of_each_size(ops, size)
+    what = chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb
+    return Lowered(made, *what, batch_size=size)
 
 
 def new_chain() -> Chain:
@@ -139,31 +152,26 @@ def _type_of(chain: list[dict[str, Any]]) -> str:
     return next(op["dtype"] for op in chain if op["op"] == "to_tensor")
 
 
+def _sides(chain: Chain, name: str, size: Any, one_is_shorter: bool = False) -> dict[str, Any]:
+    """ "height" and "width" of an op. `one_is_shorter`: of one number, the width is 0 then."""
+    if isinstance(size, RandomBatchSize):
+        return sides_per_batch(chain, name, size, lambda one: _sides(chain, name, one, one_is_shorter))
+    height, width = pair(name, size)
+    one = isinstance(size, int) or len(size) == 1
+    return {"height": height, "width": 0 if one and one_is_shorter else width}
+
+
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("RandomResizedCrop", t.size)
-    op = {
-        "op": "random_resized_crop",
-        "height": height,
-        "width": width,
-        "scale": tuple(map(float, t.scale)),
-        "ratio": tuple(map(float, t.ratio)),
-    }
-    chain.resample(
-        "RandomResizedCrop", t, family, {**op, "interpolation": interpolation("RandomResizedCrop", t)}
-    )
+    name = "RandomResizedCrop"
+    op = {"op": "random_resized_crop", **_sides(chain, name, t.size), "interpolation": interpolation(name, t)}
+    op |= {"scale": tuple(map(float, t.scale)), "ratio": tuple(map(float, t.ratio))}
+    chain.resample(name, t, family, op)
 
 
 def _resize(chain: Chain, t: Any, family: str) -> None:
-    if t.size is None:
-        height = width = 0  # max_size is the longer side
-    else:
-        height, width = pair("Resize", t.size)
-        if isinstance(t.size, int) or len(t.size) == 1:
-            width = 0  # the shorter side is meant
     op = {
         "op": "resize",
-        "height": height,
-        "width": width,
+        **_sides(chain, "Resize", t.size or (0, 0), one_is_shorter=True),  # None: max_size is the longer side
         "max_size": t.max_size or 0,
         "interpolation": interpolation("Resize", t),
     }
@@ -171,13 +179,11 @@ def _resize(chain: Chain, t: Any, family: str) -> None:
 
 
 def _center_crop(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("CenterCrop", t.size)
-    chain.crop("CenterCrop", {"op": "center_crop", "height": height, "width": width})
+    chain.crop("CenterCrop", {"op": "center_crop", **_sides(chain, "CenterCrop", t.size)})
 
 
 def _random_crop(chain: Chain, t: Any, family: str) -> None:
-    height, width = pair("RandomCrop", t.size)
-    op = {"op": "random_crop", "height": height, "width": width, "padding": padding(t.padding, family)}
+    op = {"op": "random_crop", **_sides(chain, "RandomCrop", t.size), "padding": padding(t.padding, family)}
     border = {
         "fill": fill("RandomCrop", t.fill),
         "padding_mode": getattr(t.padding_mode, "value", t.padding_mode),

@@ -7,11 +7,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch.utils.data import IterDataPipe, MapDataPipe
 
+from ..._common.batch_place import at_place
 from ..._common.torch_private import _DatasetKind
 from ..._history.draws import watch_of
 from ..._pictures import asking
@@ -68,6 +70,7 @@ class InlineEngine(Counting):
         self._watch = watch_of(progress.log) if self._kind == _DatasetKind.Map else None
         self._streams = self._batched and self._kind == _DatasetKind.Iterable
         self._lists: deque[Any] = deque()
+        self._taken = 0  # of them
         self._positions: Any = None  # Positions, with on_error="skip"
         self.doing: Any = None  # the index list that was taken last
         put_fetcher_back(self.fetcher, saved, self._kind == _DatasetKind.Iterable)
@@ -103,10 +106,11 @@ class InlineEngine(Counting):
 
     def _next_list(self) -> Delivered | None:
         index = self.doing = self._lists.popleft()
+        number, self._taken = self._taken, self._taken + 1
         watch = self._watch
         draws = None if watch is None or watch.tasks < watch.due else watch.before()
         try:
-            batch = self._fetched(index)
+            batch = self._fetched(number, index)
         except StopIteration:
             return None
         except Exception as error:
@@ -133,10 +137,10 @@ class InlineEngine(Counting):
             errors: list[dict[str, Any]] = []
             draws = None if self._watch is None else self._watch.before()
             try:
-                batch = self._fetched(rows)
+                batch = self._fetched(number, rows)
                 while backfill.is_unfinished(batch, errors):
                     draws = None if self._watch is None else self._watch.before()
-                    batch = self._fetched(backfill.rows)
+                    batch = self._fetched(number, backfill.rows)
             except Exception as error:  # of collate_fn
                 backfill.give_up()
                 return Delivered(None, error=error, draws=draws)
@@ -153,7 +157,7 @@ class InlineEngine(Counting):
                     draws = self._watch.after(draws)
                 return Delivered(batch, rows=recorded_rows(rows), draws=draws)
 
-    def _fetched(self, index: Any) -> Any:
+    def _fetched(self, number: int, index: Any) -> Any:
         fetcher, pictures, mine = self.fetcher, self._pictures, this_thread.asker
         if mine is not self._asker:
             self._asker, self._stacks = mine, StackSampler(fetcher.dataset, self._profiler.clock)
@@ -165,10 +169,9 @@ class InlineEngine(Counting):
         try:
             stacks.begin()
             try:
-                if self._prefixed is not None:
-                    with self._prefixed.guarded():
-                        return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
-                return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
+                guarded = nullcontext() if self._prefixed is None else self._prefixed.guarded()
+                with guarded, at_place(self._progress.place_of(number)):
+                    return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
             finally:
                 stacks.end()
         finally:

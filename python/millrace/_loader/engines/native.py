@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from ... import _core
+from ..._common.batch_place import at_place
 from ..._common.data_parallel import rank_of
 from ..._history.draws import DrawWatch, watch_of
 from ..._profiling.stages import NAMES, recorded, recording, thread_rows
@@ -26,6 +27,7 @@ from .mixing import Mixed, NotTraced
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views
+    from ...transforms.batch_size import RandomBatchSize
 
 
 class NativeSpec:
@@ -60,6 +62,10 @@ class NativeSpec:
     def rows(self, batch: Any) -> Any:
         """One index list of the sampler, as the core takes it."""
         return batch
+
+    def form(self, epoch: int, batch: int) -> int | None:
+        """Which form the samples of a batch have, for core.submit_form(); None: there is one."""
+        return None
 
     def collated(self, made: Any) -> Any:
         """What the core's next() returned, as default_collate returns it."""
@@ -127,7 +133,9 @@ class NativeEngine(MadeOnce):
             rows = self._spec.rows(index)
             if self._mixes:
                 mixed = self._traced(rows)
-            if mixed is None or mixed.arguments is None:
+            if (form := self._spec.form(self._progress.number, self._number)) is not None:
+                self.core.submit_form(rows, form)
+            elif mixed is None or mixed.arguments is None:
                 self.core.submit(rows)
             else:
                 self.core.submit_mixed(rows, *mixed.arguments)
@@ -156,6 +164,7 @@ class NativeEngine(MadeOnce):
     def next(self, timeout: float) -> Delivered | None:
         if not self._pending and not self._drained:
             return None
+        number = self._number - len(self._pending)  # of the batch that comes
         ahead, made = self._pending[0] if self._pending else None, None
         error = ahead if isinstance(ahead, Exception) else None
         if error is None:
@@ -185,7 +194,7 @@ class NativeEngine(MadeOnce):
         rows = self.core.keys if wanted else None
         if isinstance(ahead, Mixed):
             return Delivered(ahead.batch(made[0]), rows=rows)
-        return self._delivered(self._spec.collated(made), rows)
+        return self._delivered(self._spec.collated(made), rows, number)
 
     def _made(self, timeout: float) -> Any:
         if not recording():
@@ -193,16 +202,21 @@ class NativeEngine(MadeOnce):
         with recorded(self._range):
             return self.core.next(timeout)
 
-    def _delivered(self, batch: Any, rows: Any) -> Delivered:
+    def _delivered(self, batch: Any, rows: Any, number: int) -> Delivered:
         collate = self._spec.python_collate
         if collate is None:
             return Delivered(batch, rows=rows)
+        at, where = (self._progress.number, number), (*self._place, number, self._rank)
+
+        def finish(batch: Any) -> Any:
+            with at_place(at):
+                return collate.seeded(batch, *where) if self._threads else collate(batch)
+
         if self._threads:
-            where = (*self._place, self._progress.yielded, self._rank)
-            return Delivered(batch, rows=rows, finish=lambda batch: collate.seeded(batch, *where))
+            return Delivered(batch, rows=rows, finish=finish)
         draws = None if self._watch is None else self._watch.before()
         try:
-            batch = collate(batch)
+            batch = finish(batch)
         except Exception as error:
             return Delivered(None, error=error, rows=rows)
         return Delivered(batch, rows=rows, draws=None if self._watch is None else self._watch.after(draws))
@@ -306,6 +320,8 @@ class ImageSpec(NativeSpec):
     python_collate: Any = None
     on_error: str | None = None  # of a dataset that has a policy of its own
     arrangement: type[list] | type[tuple] = list  # of pictures and labels
+    batch_size: RandomBatchSize | None = None
+    """`pipelines` are one for each of its sizes, in place of each view."""
     leaves_out = counts_occurrences = True
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
@@ -313,10 +329,18 @@ class ImageSpec(NativeSpec):
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), policy, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
-        return _core.ImageDataset(self.files.files, self.files.labels, list(self.pipelines), PillowDecoder())
+        files, forms = self.files, self.batch_size is not None
+        return _core.ImageDataset(
+            files.files, files.labels, list(self.pipelines), PillowDecoder(), forms=forms
+        )
+
+    def form(self, epoch: int, batch: int) -> int | None:
+        return None if self.batch_size is None else self.batch_size.place_of(epoch, batch)
 
     def slots(self, batch_size: int | None) -> int:
-        return slots_for(self.pipelines, batch_size)
+        if self.batch_size is None:
+            return slots_for(self.pipelines, batch_size)
+        return min(slots_for([pipeline], batch_size) for pipeline in self.pipelines)
 
     def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return self.slots(batch_size)
@@ -332,6 +356,8 @@ class ImageSpec(NativeSpec):
     def mixes(self, core: Any, on_error: str) -> bool:
         collate = self.python_collate
         if collate is None or not collate.of_batch or collate.function is None or self.on_device:
+            return False
+        if self.batch_size is not None:
             return False
         labelled = self.files.targets is None and self.files.labels.size > 0
         return labelled and (self.on_error or on_error) == "raise" and core.mixes

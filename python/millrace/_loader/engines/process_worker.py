@@ -27,6 +27,7 @@ import torch
 from torch.utils.data import IterDataPipe
 
 from ... import _core
+from ..._common.batch_place import put_place
 from ..._common.torch_private import ExceptionWrapper, _DatasetKind, _utils
 from ..._history.draws import DrawWatch, put_back
 from ..._history.stacks import write_stacks_to
@@ -310,7 +311,8 @@ class _Worker:
         if self._failure is not None:
             self._sink.samples = 0
             return self._failure
-        index = pickle.loads(self._ring.get(slot, 0, length))
+        index, place = pickle.loads(self._ring.get(slot, 0, length))
+        put_place(place)
         watch = self._watch
         try:
             enter(SAMPLE)

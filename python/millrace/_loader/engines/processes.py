@@ -24,6 +24,7 @@ import torch.multiprocessing
 from torch.utils.data import IterDataPipe, MapDataPipe
 
 from ... import _core
+from ..._common.batch_place import Place
 from ..._common.torch_private import _sharding_worker_init_fn, _utils
 from ..._history.stacks import stacks_of
 from ..._profiling.stacks import prepare
@@ -200,9 +201,10 @@ class ProcessEngine(WorkerEngine):
 
     # ---------------------------------------------------------------- tasks
 
-    def _send(self, worker: int, task: int, index: Any, turn: int) -> None:
+    def _send(self, worker: int, task: int, place: Place, index: Any, turn: int) -> None:
         if not self._closed:  # by another thread, whose pipes are gone
-            self.ends[worker].put(channel.TASK, task, index, self._progress.wants_state(task), turn)
+            wants_state = self._progress.wants_state(task)
+            self.ends[worker].put(channel.TASK, task, (index, place), wants_state, turn)
 
     def _resume(self, shared_seed: int | None) -> None:
         for end in self.ends:

@@ -26,6 +26,7 @@ from typing import Any
 import torch
 
 from ... import _core
+from ..._common.batch_place import Place, at_place
 from ..._common.lowering.recognising import NotLowered
 from ..._common.torch_private import _DatasetKind, _utils
 from ..._pictures.asking import asks, stops_asking
@@ -171,14 +172,14 @@ class _Thread(threading.Thread):
                 continue
             if ended:
                 continue
-            number, index, with_state, turn = task
+            number, place, index, with_state, turn = task
             if turn >= 0 and not self._turn_comes(turn):
                 break
             self.doing = number, index, time.monotonic()
             sink.open()
             try:
                 asks(self._pictures)
-                with stacks:
+                with stacks, at_place(place):
                     made: Any = failure or fetcher.fetch(index)
             except BaseException as error:
                 sink.samples, with_state = 0, False
@@ -292,8 +293,8 @@ class ThreadEngine(WorkerEngine):
         for thread in self.workers:
             thread.start()
 
-    def _send(self, worker: int, task: int, index: Any, turn: int) -> None:
-        self.workers[worker].tasks.put((task, index, self._progress.wants_state(task), turn))
+    def _send(self, worker: int, task: int, place: Place, index: Any, turn: int) -> None:
+        self.workers[worker].tasks.put((task, place, index, self._progress.wants_state(task), turn))
 
     def _resume(self, shared_seed: int | None) -> None:
         for thread in self.workers:

@@ -77,7 +77,9 @@ class WorkerEnd:
             os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
 
     def put(self, kind: int, task: int, payload: Any, with_state: bool = False, turn: int = -1) -> None:
-        """`payload`: an index list, or the shared seed of a new epoch. `turn`: what the worker waits for."""
+        """`payload`: an index list and the place of its batch, or the shared seed of a new epoch. `turn`:
+        what the worker waits for.
+        """
         self._waiting.append((kind, task, payload, with_state, turn))
         self.pump()
 
@@ -113,7 +115,7 @@ class WorkerEnd:
         if not alive:
             entry["exitcode"] = process.exitcode
         elif sent:
-            task, indices = sent[0]
+            task, (indices, _) = sent[0]
             entry |= {"doing": "sample", "task": task, "indices": indices, "seconds": seconds}
         else:
             entry |= {"doing": "idle", "seconds": seconds}

@@ -20,6 +20,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from ... import _core
+from ..._common.batch_place import Place
 from ..._common.torch_private import ExceptionWrapper
 from ..._profiling.stages import note_ready
 from ...errors import CorruptDataError
@@ -194,7 +195,7 @@ class WorkerEngine(Counting):
         turn = -1
         if self._turns is not None:
             turn, self._turn = self._turn, self._turn + 1
-        self._send(worker, task, index, turn)
+        self._send(worker, task, self._progress.place_of(task), index, turn)
 
     def set_limits(self, threads: int, slots: int) -> None:
         """With all workers at work none waits for a turn; the consumer's batch is not one ahead."""
@@ -303,8 +304,8 @@ class WorkerEngine(Counting):
             self._turns.open()  # its task will never end
         self._schedule.active[worker] = False
 
-    def _send(self, worker: int, task: int, index: Any, turn: int) -> None:
-        """Gives a worker a task; `turn`: which one it waits for, or -1."""
+    def _send(self, worker: int, task: int, place: Place, index: Any, turn: int) -> None:
+        """Gives a worker a task; `place`: of its batch; `turn`: which one it waits for, or -1."""
         raise NotImplementedError
 
     def _receive(self, deadline: float | None, timeout: float) -> Any:

@@ -195,7 +195,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
                 stages.beside.discard("collate_fn")
                 collate, arrangement = None, tuple
             options = data.index_maps, collate, data.on_error, arrangement
-            spec = ImageSpec(files, tuple(pipelines), made.views, *options)
+            spec = ImageSpec(files, tuple(pipelines), made.views, *options, made.batch_size)
     elif isinstance(data, Source) and stages.refusing() == ["transform"]:
         return _partial_plan(loader, stages, data)
     return Plan(stages.finish(), spec)
@@ -325,21 +325,28 @@ def _transform(source: Source | Stream) -> tuple[str, tuple[list[_core.ImagePipe
     made, chains, names = _chains(source)
     for part in getattr(source, "parts", ())[1:]:
         other, other_chains, _ = _chains(part)
-        if (other_chains, other.row_type, other.views) != (chains, made.row_type, made.views):
+        alike = other.row_type == made.row_type and other.views == made.views
+        if other_chains != chains or not alike or other.batch_size != made.batch_size:
             raise NotLowered(
                 f"ConcatDataset's parts have different transforms: that of {part.name} is not that of"
                 f" {source.parts[0].name}; give all of them the same"  # type: ignore[union-attr]
             )
-    return ", ".join(names), (made.pipelines(chains), made)
+    reason = ", ".join(names)
+    if made.batch_size is not None:
+        reason += f"; each batch has a size of {made.batch_size}"
+    return reason, (made.pipelines(chains), made)
 
 
 def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]], list[str]]:
     """(the transform, as the engine takes each of its views, the names of what is in it)"""
-    from ..._common.lowering.transforms import lowered  # loaders of rows do without its many modules
+    # loaders of rows do without the many modules of these
+    from ..._common.lowering.batch_sizes import BatchSizes
+    from ..._common.lowering.transforms import lowered
 
-    made = lowered(source.transform)
     if isinstance(source, Source):
+        made = lowered(source.transform, BatchSizes())
         return (made, *chains_of(source, made))
+    made = lowered(source.transform)
     if made.views is not None:
         raise NotLowered("streams have no native form for several views of a picture; index the shards")
     if made.row_type is np.ndarray:

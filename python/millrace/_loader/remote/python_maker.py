@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..._common.batch_place import OF_ACTOR, put_place
 from ..._common.torch_private import _DatasetKind, _utils
 from ..._pictures.asking import everywhere
 from ..._pictures.counts import PictureCounts
@@ -46,6 +47,7 @@ class PythonMaker(OfPython):
         seeded = (_SeededLists if hasattr(loader.dataset, "__getitems__") else _Seeded)(loader.dataset)
         self._seeded, how = seeded, (True, loader.collate_fn, False, Sink(), "raise")
         self._fetcher = make_fetcher(_DatasetKind.Map, seeded, *how)
+        put_place(OF_ACTOR)
         torch.set_num_threads(1)  # as in torch's worker processes
         if loader.pictures == "lazy":
             everywhere(PictureCounts())

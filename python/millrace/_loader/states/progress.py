@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..._common.batch_place import OF_STREAM, Place
 from ..._common.data_parallel import agreed_steps, shared_seed
 from ..._common.states import (
     draw_base_seed,
@@ -337,6 +338,10 @@ class Progress(Written):
             saved.yielded + saved.replay,
         )
         return saved.yielded + saved.replay
+
+    def place_of(self, number: int) -> Place:
+        """Of the batch of index list `number` that this iterator submits in the epoch."""
+        return OF_STREAM if self.streams else (self.number, self._resumed_at + number)
 
     def worker_number(self, number: int) -> int:
         """What the iterator's worker `number` is called in get_worker_info()."""

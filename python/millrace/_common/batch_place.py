@@ -1,0 +1,53 @@
+"""Which batch is being made here: (epoch, number of the batch in it), both from 0 on. Set around whatever
+makes samples or collates them, for what is drawn once for all samples of a batch.
+
+Where samples are made by the user's Python on several threads, each knows its own. In a worker process, which
+makes one batch at a time, all threads know the same, also those that the user's code starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from ..errors import UnavailableError
+
+Place = Union[tuple[int, int], str]
+"""Of a batch; a text: why it is not known."""
+
+OF_STREAM = "samples of an IterableDataset are made in an order of its own, before it is known in which batch"
+OF_ACTOR = "a batch that an actor makes does not know its number; leave remote= out"
+
+
+class _Here(threading.local):
+    place: Optional[Place] = None
+
+
+_here = _Here()
+_process: Optional[Place] = None
+
+
+def put_place(place: Place) -> None:
+    """Of a worker process."""
+    global _process
+    _process, _here.place = place, None  # which a fork may have brought along
+
+
+@contextlib.contextmanager
+def at_place(place: Place) -> Iterator[None]:
+    """Of this thread, while entered."""
+    before, _here.place = _here.place, place
+    try:
+        yield
+    finally:
+        _here.place = before
+
+
+def batch_place() -> tuple[int, int] | None:
+    """None outside of loaders; UnavailableError where a loader does not know it."""
+    place = _process if _here.place is None else _here.place
+    if isinstance(place, str):
+        raise UnavailableError(f"a size per batch is not known here: {place}")
+    return place
