@@ -127,7 +127,7 @@ def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, An
             (known.rows, known.occurrences) if exact else _keys(loader, log, number, spec, known.rows)
         )
         result["indices"] = np.asarray(indices).tolist()
-        if (sizes := getattr(spec, "batch_size", None)) is not None:
+        if (sizes := getattr(spec, "drawn_size", None)) is not None:
             result["size"] = sizes.at(log.number, number)
         result["paths"] = [spec.files.files.name(int(index)) for index in indices]
         if draws:

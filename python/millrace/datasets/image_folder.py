@@ -196,7 +196,7 @@ class ImageFolder(torch.utils.data.Dataset):
                 picture = self.transform(picture)
         else:
             seed = int(torch.empty((), dtype=torch.int64).random_()) if made.is_random else 0
-            form = 0 if made.batch_size is None else made.batch_size.current_place()
+            form = 0 if made.drawn_size is None else made.drawn_size.current_place()
             picture = _sample(made, engine.row(position, seed, 0, form=form))
         return picture, target if self.target_transform is None else self.target_transform(target)
 
@@ -298,7 +298,7 @@ class ImageFolder(torch.utils.data.Dataset):
             paths, labels = self.file_table()
             turn = [{"op": "exif_transpose"}] if self.exif else []
             pipelines = made.pipelines([[*turn, *chain] for chain in made.chains])
-            native, forms = _core.PathFiles(paths), made.batch_size is not None
+            native, forms = _core.PathFiles(paths), made.drawn_size is not None
             self._engine = key, (made, _core.ImageDataset(native, labels, pipelines, pillow, forms))
         return self._engine[1]
 
@@ -329,11 +329,11 @@ def _sample(made: Lowered, row: Any) -> Any:
 
 def _form(made: Lowered, size: int | tuple[int, int] | None) -> int:
     """Which of `made.chains` that is, of a transform with a size per batch."""
-    if made.batch_size is None:
+    if made.drawn_size is None:
         if size is not None:
             raise ValueError(f"size={size!r}: the transform has no RandomBatchSize, so its size is its own")
         return 0
-    sizes = made.batch_size.sizes
+    sizes = made.drawn_size.sizes
     if size not in sizes:
         raise ValueError(
             f"size={size!r}: name the batch's, one of {list(sizes)}; RandomBatchSize.at(epoch, batch) says"

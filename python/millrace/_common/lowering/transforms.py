@@ -45,7 +45,7 @@ class Lowered:
     themselves return: tensors, torchvision's Image behind v2's ToImage, numpy's array behind timm's ToNumpy;
     None: not known. `begins_with_rgb`:
     whether pictures of all modes are made RGB before anything else; `makes_rgb`: whether grey ones are
-    anywhere; None: sometimes. `batch_size`: stands in the transforms in the place of a size, and others that
+    anywhere; None: sometimes. `drawn_size`: stands in the transforms in the place of a size, and others that
     draw alike; there is one chain for each of its sizes then.
     """
 
@@ -55,7 +55,7 @@ class Lowered:
     begins_with_rgb: bool = False
     makes_rgb: bool | None = False
     views: Views | None = None
-    batch_size: RandomBatchSize | None = None
+    drawn_size: RandomBatchSize | None = None
 
     @property
     def is_random(self) -> bool:
@@ -76,7 +76,7 @@ class Lowered:
         except ValueError as error:
             raise NotLowered(str(error)) from None
         if (
-            self.batch_size is None
+            self.drawn_size is None
             and len(made) > 1
             and any(pipeline.fixed_shape is None for pipeline in made)
         ):
@@ -89,7 +89,7 @@ class Lowered:
 
 def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
     """NotLowered naming the first transform that must run in Python. `sizes`: new ones, of who knows what
-    Lowered.batch_size means.
+    Lowered.drawn_size means.
     """
     if transform is None:
         raise NotLowered(
@@ -104,7 +104,7 @@ def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
     size, ops = None if sizes is None else sizes.first, chain.finish()
     made = [ops] if size is None else of_each_size(ops, size)
     what = chain.names, chain.row_type, chain.begins_with_rgb, chain.makes_rgb
-    return Lowered(made, *what, batch_size=size)
+    return Lowered(made, *what, drawn_size=size)
 
 
 def new_chain() -> Chain:

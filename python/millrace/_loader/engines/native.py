@@ -320,7 +320,7 @@ class ImageSpec(NativeSpec):
     python_collate: Any = None
     on_error: str | None = None  # of a dataset that has a policy of its own
     arrangement: type[list] | type[tuple] = list  # of pictures and labels
-    batch_size: RandomBatchSize | None = None
+    drawn_size: RandomBatchSize | None = None
     """`pipelines` are one for each of its sizes, in place of each view."""
     leaves_out = counts_occurrences = True
 
@@ -329,16 +329,16 @@ class ImageSpec(NativeSpec):
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), policy, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
-        files, forms = self.files, self.batch_size is not None
+        files, forms = self.files, self.drawn_size is not None
         return _core.ImageDataset(
             files.files, files.labels, list(self.pipelines), PillowDecoder(), forms=forms
         )
 
     def form(self, epoch: int, batch: int) -> int | None:
-        return None if self.batch_size is None else self.batch_size.place_of(epoch, batch)
+        return None if self.drawn_size is None else self.drawn_size.place_of(epoch, batch)
 
     def slots(self, batch_size: int | None) -> int:
-        if self.batch_size is None:
+        if self.drawn_size is None:
             return slots_for(self.pipelines, batch_size)
         return min(slots_for([pipeline], batch_size) for pipeline in self.pipelines)
 
@@ -357,7 +357,7 @@ class ImageSpec(NativeSpec):
         collate = self.python_collate
         if collate is None or not collate.of_batch or collate.function is None or self.on_device:
             return False
-        if self.batch_size is not None:
+        if self.drawn_size is not None:
             return False
         labelled = self.files.targets is None and self.files.labels.size > 0
         return labelled and (self.on_error or on_error) == "raise" and core.mixes

@@ -53,7 +53,7 @@ def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec 
                 " out, or apply it to the finished batch"
             ),
         )
-    if spec.batch_size is not None:
+    if spec.drawn_size is not None:
         return spec, "a size per batch (RandomBatchSize) is made on the CPU; give the transforms one size"
     reasons = (reason for pipeline in spec.pipelines if (reason := _core.why_not_fused(pipeline)))
     reason = next(reasons, "") or missing_reason(loader._millrace_device)

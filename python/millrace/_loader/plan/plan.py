@@ -195,7 +195,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
                 stages.beside.discard("collate_fn")
                 collate, arrangement = None, tuple
             options = data.index_maps, collate, data.on_error, arrangement
-            spec = ImageSpec(files, tuple(pipelines), made.views, *options, made.batch_size)
+            spec = ImageSpec(files, tuple(pipelines), made.views, *options, made.drawn_size)
     elif isinstance(data, Source) and stages.refusing() == ["transform"]:
         return _partial_plan(loader, stages, data)
     return Plan(stages.finish(), spec)
@@ -326,14 +326,14 @@ def _transform(source: Source | Stream) -> tuple[str, tuple[list[_core.ImagePipe
     for part in getattr(source, "parts", ())[1:]:
         other, other_chains, _ = _chains(part)
         alike = other.row_type == made.row_type and other.views == made.views
-        if other_chains != chains or not alike or other.batch_size != made.batch_size:
+        if other_chains != chains or not alike or other.drawn_size != made.drawn_size:
             raise NotLowered(
                 f"ConcatDataset's parts have different transforms: that of {part.name} is not that of"
                 f" {source.parts[0].name}; give all of them the same"  # type: ignore[union-attr]
             )
     reason = ", ".join(names)
-    if made.batch_size is not None:
-        reason += f"; each batch has a size of {made.batch_size}"
+    if made.drawn_size is not None:
+        reason += f"; each batch has a size of {made.drawn_size}"
     return reason, (made.pipelines(chains), made)
 
 

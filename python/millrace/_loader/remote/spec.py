@@ -85,7 +85,7 @@ def kind_of(loader: Any, spec: EngineSpec) -> tuple[str | None, str]:
     "rows": of a batch; "batches": each makes whole ones; "processes": an actor has one CPU.
     """
     if type(spec) is ImageSpec:
-        if spec.batch_size is not None:
+        if spec.drawn_size is not None:
             return None, "which size a batch has (RandomBatchSize), actors are not told"
         if spec.on_error in (None, "raise"):
             return "rows", "pictures, by the engine"
