@@ -68,6 +68,7 @@ def test_each_package_is_in_the_reference() -> None:
     stubs = {
         ".".join(("millrace", *path.parent.relative_to(ROOT / "python/millrace").parts))
         for path in (ROOT / "python/millrace").rglob("__init__.pyi")
+        if "/_" not in str(path.parent)  # private ones are for those who import less
     }
     assert stubs <= set(api_pages.PACKAGES.values())
 
