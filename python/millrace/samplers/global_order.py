@@ -34,7 +34,7 @@ def digest(array: np.ndarray) -> int:
     """A number that is another one for other contents, so that a state knows what data it is from without
     holding it.
     """
-    return crc32(np.ascontiguousarray(array).view(np.uint8))
+    return crc32(np.ascontiguousarray(array).view(np.uint8).data)
 
 
 class RankedSampler(ResumableEpochs):
