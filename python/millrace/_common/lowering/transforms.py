@@ -177,7 +177,12 @@ def _center_crop(chain: Chain, t: Any, family: str) -> None:
 
 def _random_crop(chain: Chain, t: Any, family: str) -> None:
     height, width = pair("RandomCrop", t.size)
-    op = {"op": "random_crop", "height": height, "width": width, "padding": padding(t.padding, family)}
+    op: dict[str, Any] = {
+        "op": "random_crop",
+        "height": height,
+        "width": width,
+        "padding": padding(t.padding, family),
+    }
     border = {
         "fill": fill("RandomCrop", t.fill),
         "padding_mode": getattr(t.padding_mode, "value", t.padding_mode),
