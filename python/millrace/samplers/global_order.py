@@ -160,7 +160,7 @@ class ShardShuffle(GlobalOrderSampler):
 
     def __init__(
         self,
-        shard_lengths: Sequence[int],
+        shard_lengths: Sequence[int] | Indices,
         seed: int = 0,
         num_replicas: int | None = None,
         rank: int | None = None,
@@ -189,7 +189,7 @@ class TwoTierShuffle(ShardShuffle):
 
     def __init__(
         self,
-        shard_lengths: Sequence[int],
+        shard_lengths: Sequence[int] | Indices,
         buffer_size: int,
         seed: int = 0,
         num_replicas: int | None = None,
@@ -227,7 +227,7 @@ class ChunkShuffle(ShardShuffle):
 
     def __init__(
         self,
-        chunk_lengths: Sequence[int],
+        chunk_lengths: Sequence[int] | Indices,
         buffer_chunks: int = 8,
         seed: int = 0,
         num_replicas: int | None = None,
