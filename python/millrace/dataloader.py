@@ -151,7 +151,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
                 dataset, sampler, batch_sampler, shuffle, part_of(process_group, mesh_dim)
             )
         tuned = dataset, multiprocessing_context, in_order and on_error != "skip" and decode == "cpu"
-        num_workers, prefetch_factor = resolved_auto(num_workers, prefetch_factor, *tuned)
+        workers, lists_ahead = resolved_auto(num_workers, prefetch_factor, *tuned)
         # torch's class is called DataLoader too: a name like self.__x would be one of its own mangled names.
         self.native = native
         self.on_error = on_error
@@ -171,7 +171,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         self.memory_budget = checked_memory(memory_budget)
         self.tune_file = tune_file
         self.remote, self.remote_workers = remote, remote_workers
-        checked_remote(self, num_workers)
+        checked_remote(self, workers)
         self._millrace_run = self._millrace_tuning = self._millrace_progress = self._millrace_saved = None
         super().__init__(
             dataset,
@@ -179,7 +179,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             shuffle,
             sampler,
             batch_sampler,
-            num_workers,
+            workers,
             collate_fn,
             pin_memory,
             drop_last,
@@ -187,7 +187,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             worker_init_fn,
             multiprocessing_context,
             generator,
-            prefetch_factor=prefetch_factor,
+            prefetch_factor=lists_ahead,
             persistent_workers=persistent_workers,
             pin_memory_device=pin_memory_device,
             in_order=in_order,

@@ -11,7 +11,7 @@ import gc
 import multiprocessing.process
 import sys
 from abc import ABCMeta
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import GenericAlias, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -61,10 +61,9 @@ class Replaceable(ABCMeta):
         besides ours are named too.
         """
         replaced = _replaced_by(cls)
-        others = (
-            [] if replaced is None else [other for other in type.__subclasses__(replaced) if other is not cls]
-        )
-        return type.__subclasses__(cls) + others
+        subclasses: Callable[[type], list[type]] = type.__subclasses__
+        others = [] if replaced is None else [other for other in subclasses(replaced) if other is not cls]
+        return subclasses(cls) + others
 
 
 class _Installation:

@@ -357,7 +357,7 @@ def _moved(leaf: Any, device: torch.device) -> Any:
 
 def prefetched(
     batches: Iterator[Any], device: Device, prefetch: int, channels_last: bool = False,
-    on_device: Callable[[Any], Any] | None = None, static_buffers: bool = False, progress: Any = None,
+    on_device: Callable[[Any], Any] | None = None, static_buffers: bool = False, *, progress: Any = None,
 ) -> Iterator[Any]:  # fmt: skip
     """An iterator over `batches` on the device; `batches` itself when that is the CPU and nothing is to be
     done there.

@@ -67,6 +67,12 @@ def test_tables_equal_torchvisions(v2, name):
             assert made is None or torch.equal(made, expected)
 
 
+@pytest.mark.parametrize("name", ["AutoAugment", "RandAugment", "TrivialAugmentWide"])
+def test_moves_with_the_model_around_it(name):
+    policy = getattr(ours, name)()
+    assert torch.nn.Sequential(policy).to(torch.float64).share_memory()[0] is policy
+
+
 def test_own_tables(v2):
     table = {"Rotate": (lambda bins, height, width: torch.linspace(0, height, bins), True)}
     table |= {"Invert": (lambda *_: None, False)}

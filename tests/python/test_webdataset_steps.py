@@ -380,6 +380,9 @@ def test_printed_samples():
     out = io.StringIO()
     assert list(wds.info(n=1, every=3, stream=out, name="x")([{"a": 1}] * 3)) == [{"a": 1}] * 3
     assert out.getvalue().count("--- x") == 2 and "a: 1" in out.getvalue()
+    out = io.StringIO()
+    assert list(wds.info(fmt="{0} is {1}", stream=out)([("x", 1)])) == [("x", 1)]
+    assert out.getvalue() == "x is 1\n"
 
 
 def test_one_repetition_is_cut_too(shards):

@@ -32,9 +32,8 @@ class Numbers:
     code: str
 
     def view(self, memory: mmap.mmap) -> memoryview:
-        return memoryview(memory)[self.at : self.at + self.rows * np.dtype(self.code).itemsize].cast(
-            self.code
-        )
+        code: Any = self.code  # one of those that cast() takes
+        return memoryview(memory)[self.at : self.at + self.rows * np.dtype(code).itemsize].cast(code)
 
     def reader(self, memory: mmap.mmap) -> Reader:
         return self.view(memory).__getitem__
@@ -117,21 +116,24 @@ def pack(values: Values, count: int, file: BinaryIO) -> Column:
 
 def _rows(values: Values, count: int, kind: type, file: BinaryIO) -> Rows | None:
     """None where the values are not alike."""
-    shapes = set(map(tuple if kind is dict else len, values()))
+    shape_of: Callable[[Any], Any] = tuple if kind is dict else len
+    shapes = set(map(shape_of, values()))
     shape = shapes.pop()
     if shapes or not shape or (kind is dict and set(map(type, shape)) != {str}):
         return None
     places = shape if kind is dict else range(shape)
-    columns = tuple(
-        pack(lambda place=place: map(itemgetter(place), values()), count, file) for place in places
-    )
+    columns = tuple(pack(_picked(place, values), count, file) for place in places)
     return Rows(columns, shape if kind is dict else None)
+
+
+def _picked(place: Any, values: Values) -> Values:
+    return lambda: map(itemgetter(place), values())
 
 
 def _numbers(array: np.ndarray, file: BinaryIO) -> Numbers:
     file.write(bytes(-file.tell() % 8))
     at = file.tell()
-    file.write(array)  # type: ignore[arg-type]  # any buffer will do
+    file.write(array.data)
     return Numbers(at, len(array), array.dtype.char)
 
 

@@ -24,7 +24,7 @@ def locks_for(loader: Any) -> int | None:
 
 def numa_node(device: int) -> int:
     """The NUMA node that a CUDA device hangs on; -1: not known, or the only one."""
-    properties = torch.cuda.get_device_properties(device)
+    properties: Any = torch.cuda.get_device_properties(device)
     try:
         domain, bus, slot = properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id
     except AttributeError:  # not every build of torch tells

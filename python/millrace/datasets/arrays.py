@@ -43,6 +43,8 @@ class Arrays(StackDataset):
     CorruptDataError and OSError for files that cannot be read.
     """
 
+    datasets: dict[str, Any]
+
     def __init__(self, **fields: Field) -> None:
         if not fields:
             raise ValueError("Arrays has no fields; name at least one: Arrays(x=array)")

@@ -43,7 +43,7 @@ def make_dataset(
     if (extensions is None) == (is_valid_file is None):
         raise ValueError("Both extensions and is_valid_file cannot be None or not None at the same time")
     if is_valid_file is None:
-        endings = extensions if isinstance(extensions, str) else tuple(extensions)
+        endings = extensions if isinstance(extensions, str) else tuple(extensions or ())
 
         def is_valid_file(path: str) -> bool:
             return path.lower().endswith(endings)

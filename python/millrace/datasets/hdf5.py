@@ -106,7 +106,8 @@ class HDF5(ArrayRows):
         """
         if self._maps is None:
             return None
-        for found in {source.file for file in self._files for source in file.sources}:
+        sources: Any = [source for file in self._files for source in file.sources]  # NativeDatasets all
+        for found in {source.file for source in sources}:
             found.check()
         return self._maps()
 
@@ -117,10 +118,12 @@ class HDF5(ArrayRows):
                 continue
             maps = {where: MappedFile(where) for where in {source.where for source in file.sources}}
             for table, source, cut in zip(tables, file.sources, file.cuts):
+                assert isinstance(source, NativeDataset) and source.offset is not None  # _lies_in_rows()
                 mapped = maps[source.where]
                 row_bytes = math.prod(cut.row_shape) * source.dtype.itemsize
                 begin = source.offset + cut.first * row_bytes
-                rows = np.frombuffer(mapped, np.uint8, cut.rows * row_bytes, begin).view(source.dtype)
+                memory: Any = mapped  # a buffer
+                rows = np.frombuffer(memory, np.uint8, cut.rows * row_bytes, begin).view(source.dtype)
                 table.append((self._windows(rows.reshape(cut.rows, *cut.row_shape), file.samples), mapped))
         return tables
 
@@ -144,7 +147,8 @@ def mapped_rows(dataset: HDF5) -> RowSet:
     for field, parts in zip(dataset.fields, tables):
         arrays, files = zip(*parts)
         sample_type = torch.Tensor if field.shape else arrays[0].dtype.type
-        columns.append(Column(arrays, sample_type, field.dtype, field.shape, mapped=True, files=files))
+        dtype, shape = str(field.dtype), field.shape or ()
+        columns.append(Column(arrays, sample_type, dtype, shape, mapped=True, files=files))
     layout = (
         0
         if dataset.layout == "single"

@@ -79,6 +79,7 @@ class ImageFolder(torch.utils.data.Dataset):
                 "exif=True needs the default loader; turn pictures upright in your own loader, or pass"
                 " loader=None"
             )
+        self.extensions: tuple[str, ...] | None
         if is_valid_file is None:
             self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         elif tuple(extensions) == IMG_EXTENSIONS:
@@ -95,7 +96,7 @@ class ImageFolder(torch.utils.data.Dataset):
         )
         if is_valid_file is None and not overridden:
             folder = os.path.expanduser(self.root)
-            endings = [ending.lower() for ending in self.extensions]
+            endings = [ending.lower() for ending in self.extensions or ()]
             self.classes, paths, labels = _core.list_image_folder(folder, endings, allow_empty)
             self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
             self.samples = Samples(paths, labels)
@@ -128,7 +129,7 @@ class ImageFolder(torch.utils.data.Dataset):
     # not pack --------
 
     _packed: tuple[_core.PathTable, np.ndarray] | None = None
-    _listed: list | None = None
+    _listed: Any = None  # a list, where nothing is packed
     _odd_targets: Sequence | None = None  # assigned targets whose number is not that of the samples
     _engine: tuple[Any, tuple[Lowered, _core.ImageDataset]] | None = None  # with what it was made from
 

@@ -45,7 +45,7 @@ class LazyList(Sequence):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other))
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # as a list's
 
     def __add__(self, other: Sequence) -> list[Any]:
         return [*self, *other] if isinstance(other, (list, LazyList)) else NotImplemented

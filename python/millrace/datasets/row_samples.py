@@ -33,9 +33,9 @@ class RowSamples:
                 f"indices {min(indices)} to {max(indices)} are not all in a dataset of {self._row_set.length}"
                 " samples"
             )
-        columns = [
-            _values(column.sample_type, made) for column, made in zip(self._row_set.columns, gather.next())
-        ]
+        rows = gather.next()
+        assert rows is not None  # what was submitted
+        columns = [_values(column.sample_type, made) for column, made in zip(self._row_set.columns, rows)]
         return [_sample(self._row_set.layout, columns, i) for i in range(len(indices))]
 
     def _gather(self) -> _core.RowGather:

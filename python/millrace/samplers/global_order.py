@@ -34,7 +34,7 @@ def digest(array: np.ndarray) -> int:
     """A number that is another one for other contents, so that a state knows what data it is from without
     holding it.
     """
-    return crc32(np.ascontiguousarray(array).view(np.uint8))
+    return crc32(np.ascontiguousarray(array).view(np.uint8).data)
 
 
 class RankedSampler(ResumableEpochs):
@@ -160,7 +160,7 @@ class ShardShuffle(GlobalOrderSampler):
 
     def __init__(
         self,
-        shard_lengths: Sequence[int],
+        shard_lengths: Sequence[int] | Indices,
         seed: int = 0,
         num_replicas: int | None = None,
         rank: int | None = None,
@@ -189,7 +189,7 @@ class TwoTierShuffle(ShardShuffle):
 
     def __init__(
         self,
-        shard_lengths: Sequence[int],
+        shard_lengths: Sequence[int] | Indices,
         buffer_size: int,
         seed: int = 0,
         num_replicas: int | None = None,
@@ -227,7 +227,7 @@ class ChunkShuffle(ShardShuffle):
 
     def __init__(
         self,
-        chunk_lengths: Sequence[int],
+        chunk_lengths: Sequence[int] | Indices,
         buffer_chunks: int = 8,
         seed: int = 0,
         num_replicas: int | None = None,

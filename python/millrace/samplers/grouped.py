@@ -87,7 +87,7 @@ class LengthGroupedSampler(RankedSampler, Sampler[list[int]]):
 
     def _cut(self, ordered: Indices) -> tuple[Indices, Indices]:
         """(samples in each group, where each batch ends), among the samples from short to long."""
-        group_ends = []
+        group_ends: list[int] = []
         while not group_ends or group_ends[-1] < len(ordered):
             shortest = ordered[group_ends[-1] if group_ends else 0]
             group_ends.append(int(np.searchsorted(ordered, shortest / (1 - self.max_padding), side="right")))

@@ -21,15 +21,15 @@ from .._common.states import global_generator_at, signing, unsigned_state, verif
 from ..errors import StateError
 from .readers import Indices, Reader, check_origin
 
-_OURS: dict[type, type] = {}  # who does the work of which exact type
+_OURS: dict[type, type[Resumable]] = {}  # who does the work of which exact type
 
 
-def known(torchs: type | None = None) -> Callable[[type], type]:
+def known(torchs: type | None = None) -> Callable[[type[Resumable]], type[Resumable]]:
     """Decorator: objects of exactly this class, and of the one of torch's whose work it does, are known to
     native().
     """
 
-    def register(ours: type) -> type:
+    def register(ours: type[Resumable]) -> type[Resumable]:
         _OURS[ours] = ours
         if torchs is not None:
             _OURS[torchs] = ours
@@ -138,7 +138,7 @@ class ResumableIterator(chain):
         next() gives.
         """
         chunks = _Chunks(reader, item)
-        self = cls.from_iterable(chunks)
+        self: Any = cls.from_iterable(chunks)  # of this class, whatever chain says
         self._chunks, self._head, self._tail = chunks, head, tail
         return self
 
@@ -339,8 +339,6 @@ class Resumable:
 
 class ResumableEpochs(Resumable):
     """Samplers that shuffle by (seed, epoch): the epoch is an attribute."""
-
-    __slots__ = ()
 
     epoch: int
 

@@ -86,8 +86,6 @@ class ShuffledOrder(GlobalOrderSampler):
 
 
 class _Shuffled(ResumableEpochs):
-    __slots__ = ()
-
     _state_is_json = False  # the source may be of anybody's making
     _whole_numbers = ("position", "read", "source_position")
     _ends_at_length = False  # of a stream, somebody may have declared another
@@ -152,14 +150,10 @@ class _Shuffled(ResumableEpochs):
 class ShuffledStream(_Shuffled, IterableDataset):
     """An iterable through a shuffle buffer."""
 
-    __slots__ = ()
-
 
 @known()
 class ShuffledSampler(_Shuffled, Sampler):
     """A sampler through a shuffle buffer, each rank with its own. Resumes under the same number of ranks."""
-
-    __slots__ = ()
 
 
 class ShuffledIterator:

@@ -41,7 +41,7 @@ class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
         *,
         method: str = "multinomial",
     ) -> None:
-        super().__init__(weights, num_samples, replacement, generator)
+        super().__init__(weights, num_samples, replacement, generator)  # type: ignore[arg-type]  # tensors, too
         if method not in ("multinomial", "alias"):
             raise ValueError(f'method should be "multinomial" or "alias", but got method={method!r}')
         self.method = "alias" if len(self.weights) > MOST_CATEGORIES else method

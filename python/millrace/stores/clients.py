@@ -193,6 +193,7 @@ def _fresh_obstore() -> Any:
     """
     library = sys.modules["obstore._obstore"].__file__
     memory = os.memfd_create("obstore")
+    assert library is not None
     with open(library, "rb") as source:
         left = os.fstat(source.fileno()).st_size
         while left > 0:
@@ -240,7 +241,7 @@ def _profile_credentials(options: dict[str, Any]) -> dict[str, Any]:
     for section in (f"profile {profile}", profile):
         if files.has_section(section):
             found.update(files.items(section))
-    result = {}
+    result: dict[str, Any] = {}
     for name, value in (("region", found.get("region")), ("endpoint", found.get("endpoint_url"))):
         if value and name not in named and not os.environ.get(f"AWS_{name.upper()}"):
             result[name] = value

@@ -173,21 +173,24 @@ class DiskCache:
         if size == 0 or time.monotonic() < self._rest_until:
             return None
         if not version:
-            return self._bypass(
+            self._bypass(
                 "the store gives neither an ETag nor a date, by which a changed object would be noticed"
             )
+            return None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with folder_lock(self.folder) as locked:
                 if locked is None:
                     self._rest_until = time.monotonic() + REST_SECONDS
-                    return self._bypass("another process holds the folder's lock and does not move")
+                    self._bypass("another process holds the folder's lock and does not move")
+                    return None
                 entry = self._admit(url, size, version, locked)
             if entry is not None and asked_at:
                 note_asked(entry.map_fd, asked_at)
             return entry
         except OSError as error:
-            return self.give_up(error.errno or errno.EIO)
+            self.give_up(error.errno or errno.EIO)
+            return None
 
     def _admit(self, url: str, size: int, version: str, lock_fd: int) -> CacheEntry | None:
         name = _stem(url)
@@ -196,7 +199,8 @@ class DiskCache:
         if need > 0 and not self.room.make(need, name, lock_fd):
             if entry is not None:
                 entry.close()
-            return self._bypass(None)
+            self._bypass(None)
+            return None
         if entry is not None:
             return entry
         data, temporary = self.folder / f"{name}.data", self.folder / f"{name}.map.tmp"

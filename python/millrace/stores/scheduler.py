@@ -137,7 +137,7 @@ class Scheduler:
         """Blocks from `block` on that one request may bring: all that are missing, but small ones only as far
         as they are wanted.
         """
-        file = transfer.file
+        file = transfer.opened
         if transfer.whole:
             return file.blocks - block
         only = set(wanted or ()) if transfer.block_bytes != BLOCK_BYTES else None
@@ -174,7 +174,7 @@ class Scheduler:
         return (
             self.sequential
             and transfer.entry is None
-            and offset - transfer.file.stats()["position"] > self.settings.memory // 2
+            and offset - transfer.opened.stats()["position"] > self.settings.memory // 2
         )
 
     def start_run(self, transfer: Transfer, first: int, count: int, response: Any = None) -> None:

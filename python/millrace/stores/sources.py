@@ -77,6 +77,7 @@ class RemoteObject:
         """What the cache found; None: it has gone."""
         meta = Meta.known(entry.size, entry.version)
         otherwise = RemoteObject(self.location, self.settings, self.cache, meta)._fetched
+        assert self.cache is not None  # it found the entry
         source = self.cache.open_whole(self.location.url, entry, otherwise)
         if source is not None:
             self.meta = meta
@@ -86,6 +87,7 @@ class RemoteObject:
         owner = engine_with(lambda engine: Scheduler(engine, self.settings, self.cache, sequential=False))
         transfer = Transfer(owner, self.location, self.meta, self._whole)
         ready = transfer.ready
+        assert ready is not None
         owner.queue.append(transfer)
         owner.engine.post(owner.start)
         try:
@@ -101,7 +103,9 @@ class RemoteObject:
 class _Cached:
     """An object that nothing has to be asked about at its turn, if its entry is still there."""
 
-    def __init__(self, location: Location, settings: Settings, cache: DiskCache, entry: WholeEntry) -> None:
+    def __init__(
+        self, location: Location, settings: Settings, cache: DiskCache | None, entry: WholeEntry
+    ) -> None:
         self._object, self._entry = RemoteObject(location, settings, cache), entry
         self._source: ByteSource | None = None
 
@@ -185,7 +189,7 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
     def _draw_ahead(self) -> None:
         if len(self._ahead) > LOOK_AHEAD - DRAWN_AT_ONCE:
             return
-        added = False
+        added: Scheduler | None = None
         while not self._exhausted and len(self._ahead) < LOOK_AHEAD:
             try:
                 url = os.fspath(next(self._urls))
@@ -203,9 +207,9 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
             transfer = Transfer(self._scheduler(), location)
             self._ahead.append((url, transfer))
             transfer.owner.queue.append(transfer)
-            added = True
-        if added:
-            self._owner.engine.post(self._owner.pump)
+            added = transfer.owner
+        if added is not None:
+            added.engine.post(added.pump)
 
     def _scheduler(self) -> Scheduler:
         if self._owner is None:
@@ -224,7 +228,7 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         repaired_blocks (of the cache), seconds, bytes_per_second; "cache": those of the DiskCache. Local
         files are not counted.
         """
-        stats = self._owner.stats() if self._owner is not None else dict.fromkeys(STATS, 0)
+        stats: dict[str, Any] = self._owner.stats() if self._owner is not None else dict.fromkeys(STATS, 0)
         if self._cache is not None:
             stats["cache"] = self._cache.stats()
         return stats
@@ -245,7 +249,7 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         self._closed = True
         if self._ahead:
             self.close()
-        elif self._finalizer is not None and self._finalizer.detach() is not None:
+        elif self._owner is not None and self._finalizer.detach() is not None:
             self._owner.engine.post(self._owner.finish)
 
     def __enter__(self) -> ShardStream:

@@ -40,11 +40,9 @@ LEAST_CHUNK_BYTES = 4 << 10
 # go to the disk cache at once: the kernel keeps them in one piece, and reading costs what a local file does
 ALIGNED_BYTES = 256 << 10
 MOST_BYTES = 1 << 46  # of an object, 64 TiB; 40 bytes per block are kept in memory
-RETRIES_OF_WHOLE = (
-    3  # of asking for the version of what the disk cache has: the other answer is that it has the present one
-)
-# failures in a row, half a second after the first, of which the user is told while the others are still to
-# come
+# of asking for the version of what the disk cache has: the other answer is that it has the present one
+RETRIES_OF_WHOLE = 3
+# failures in a row, half a second after the first, of which the user is told while others are to come
 NOTIFIED_AT = 3
 FOREIGN_SECONDS = 60.0  # how long another process may hold a block without bringing one
 
@@ -77,6 +75,12 @@ class Transfer:
         self.tasks: set[asyncio.Task] = set()
         self._use_blocks(BLOCK_BYTES if owner.sequential or owner.cache is not None else SMALL_BLOCK_BYTES)
 
+    @property
+    def opened(self) -> BlockFile:
+        """`file`, for what happens after open()."""
+        assert self.file is not None
+        return self.file
+
     def _use_blocks(self, block_bytes: int) -> None:
         self.block_bytes, self.request_blocks = block_bytes, self.settings.request_blocks(block_bytes)
 
@@ -94,46 +98,48 @@ class Transfer:
             else:
                 response = await self._retrying(self._first_range)
                 self.meta = response[0]
-            if self.meta.size > MOST_BYTES:
+            meta = self.meta
+            if meta.size > MOST_BYTES:
                 what = (
-                    f"the store says that it has {self.meta.size} bytes, and what has more than {MOST_BYTES}"
+                    f"the store says that it has {meta.size} bytes, and what has more than {MOST_BYTES}"
                     " (64 TiB) is not read"
                 )
                 raise GaveUp(corrupt_data(shown(self.location.url), what))
             if cache is not None:
                 self.entry = await asyncio.to_thread(
-                    cache.admit, self.location.url, self.meta.size, self.meta.version, asked_at
+                    cache.admit, self.location.url, meta.size, meta.version, asked_at
                 )
-            self._make_file()
+            file = self._make_file(meta)
         except Exception as error:
             self._close_entry()
             self.fail(error)
             return
-        if response is not None and self.file.next_missing(0) == 0:
-            count = self.file.blocks if self.whole else min(self.file.blocks, self._first_blocks())
+        if response is not None and file.next_missing(0) == 0:
+            count = file.blocks if self.whole else min(file.blocks, self._first_blocks())
             if count and (self.entry is None or self.entry.lock(0, count)):
                 self.owner.start_run(self, 0, count, response)
         if self.ready is not None:
-            self.ready.set_result(self.file.reader())
+            self.ready.set_result(file.reader())
 
-    def _make_file(self) -> None:
-        settings, entry = self.settings, self.entry
+    def _make_file(self, meta: Meta) -> BlockFile:
+        settings, entry, cache = self.settings, self.entry, self.owner.cache
         fds = (
             {}
             if entry is None
             else {"cache_fd": entry.data_fd, "map_fd": entry.map_fd, "map_offset": entry.map_offset}
         )
-        self.file = BlockFile(
+        self.file = file = BlockFile(
             unsigned(self.location.url),
-            self.meta.size,
+            meta.size,
             block_bytes=self.block_bytes,
             wake_fd=self.owner.wake_fd,
             sequential=self.owner.sequential,
             max_held_bytes=0 if self.owner.sequential or self.whole else settings.memory,
             **fds,
         )
-        if entry is not None:
-            self.owner.cache.watch(self.file)
+        if cache is not None and entry is not None:
+            cache.watch(file)
+        return file
 
     def _first_blocks(self) -> int:
         return 1 if self.block_bytes == SMALL_BLOCK_BYTES else self.request_blocks
@@ -193,8 +199,9 @@ class Transfer:
                 lambda: self._bring(first, count, response),
                 lambda: self._bring(first, count, None),
             )
-            if self.file.stats()["cache_errno"]:
-                self.owner.cache.give_up(self.file.stats()["cache_errno"])
+            failed = self.opened.stats()["cache_errno"]
+            if failed and self.owner.cache is not None:
+                self.owner.cache.give_up(failed)
         except Exception as error:
             self.fail(error)
         finally:
@@ -216,13 +223,13 @@ class Transfer:
         waited, pause, missing = time.monotonic(), 0.005, -1
         while True:
             if self.entry.lock(first, count):
-                self.file.refresh()
+                self.opened.refresh()
                 if self._first_missing(first, count) is None:
                     self.entry.unlock(first, count)
                     return False
                 return True
-            self.file.refresh()
-            now_missing = sum(self.file.filled(b) == 0 for b in range(first, first + count))
+            self.opened.refresh()
+            now_missing = sum(self.opened.filled(b) == 0 for b in range(first, first + count))
             if now_missing == 0:
                 return False
             if now_missing != missing:
@@ -243,7 +250,8 @@ class Transfer:
         await self._retrying(attempt, patience)
 
     async def _request(self, first: int, count: int, response: Any, patience: Patience) -> None:
-        file, counts = self.file, self.owner.counts
+        file, known, counts = self.opened, self.meta, self.owner.counts
+        assert known is not None
         start = self._first_missing(first, count)
         if start is None:
             return
@@ -255,15 +263,13 @@ class Transfer:
             # A connection that breaks early may break early again; one that gives less than that in
             # stall_timeout never ends.
             chunk = max(LEAST_CHUNK_BYTES, self.owner.chunk_bytes >> 3 * patience.failures)
-            get = self._client.get(
-                self.location.path, start, None if self.whole else end, self.meta.etag, chunk
-            )
+            get = self._client.get(self.location.path, start, None if self.whole else end, known.etag, chunk)
             response = await self._within_stall(get)
         meta, at, chunks = response
-        if meta.size != self.meta.size or meta.version != self.meta.version:
+        if meta.size != known.size or meta.version != known.version:
             raise changed(
                 self.location.url,
-                f"{self.meta.size} bytes with ETag {self.meta.version}, then {meta.size} with {meta.version}",
+                f"{known.size} bytes with ETag {known.version}, then {meta.size} with {meta.version}",
             )
         if at != start:
             raise BrokenTransfer(
@@ -308,7 +314,7 @@ class Transfer:
         what is left over now.
         """
         if self.entry is None:
-            return self.file.write(start, chunk)
+            return self.opened.write(start, chunk)
         begin = start - len(rest)
         rest += chunk
         until = begin + len(rest)
@@ -316,7 +322,7 @@ class Transfer:
         if not ready:
             return 0
         with memoryview(rest) as whole, whole[:ready] as part:
-            new = self.file.write(begin, part)
+            new = self.opened.write(begin, part)
         del rest[:ready]
         return new
 
@@ -324,16 +330,15 @@ class Transfer:
         """To a block that was let go: what comes here is not what it waits for, and it is what this waits
         for.
         """
-        return self.file.filled(self.file.stats()["position"] // self.block_bytes) == 0
+        file = self.opened
+        return file.filled(file.stats()["position"] // self.block_bytes) == 0
 
     def _first_missing(self, first: int, count: int) -> int | None:
         """The offset of the first byte of these blocks that is not here."""
-        block = self.file.next_missing(first)
-        return (
-            None
-            if block >= min(first + count, self.file.blocks)
-            else block * self.block_bytes + self.file.filled(block)
-        )
+        file, block = self.opened, self.opened.next_missing(first)
+        if block >= min(first + count, file.blocks):
+            return None
+        return block * self.block_bytes + file.filled(block)
 
     async def _within_stall(self, awaitable: Awaitable[Any]) -> Any:
         return await asyncio.wait_for(awaitable, self.settings.stall_timeout)

@@ -31,13 +31,14 @@ def require_length(value: Any, name: str, lengths: Sequence[int]) -> None:
 
 def angle_range(value: float | Sequence[float], name: str, lengths: Sequence[int] = (2,)) -> list[float]:
     """Bounds in degrees; a single number means that much either way."""
+    bounds: Any = value
     if isinstance(value, numbers.Number):
-        if value < 0:
+        if bounds < 0:
             raise ValueError(f"If {name} is a single number, it must be positive.")
-        value = [-value, value]
+        bounds = [-bounds, bounds]
     else:
         require_length(value, name, lengths)
-    return [float(angle) for angle in value]
+    return [float(angle) for angle in bounds]
 
 
 def factor_range(value: Factor, name: str) -> tuple[float, float] | None:

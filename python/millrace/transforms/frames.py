@@ -12,7 +12,6 @@ from .arguments import Fills, check_fill, fill_for, require_length
 from .base import RandomApplyTransform, Transform
 from .functional.geometry import PADDING_MODES, four_borders, two_sides
 from .functional.picture import Picture
-from .geometry import Size
 
 
 class Pad(Transform):
@@ -65,7 +64,7 @@ class RandomZoomOut(RandomApplyTransform):
 class FiveCrop(Transform):
     """A tuple of five pictures: the four corners and the middle, `size` large. It has no native form."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: int | Sequence[int]) -> None:
         super().__init__()
         self.size = two_sides(size)
 
@@ -78,7 +77,7 @@ class TenCrop(Transform):
     and right exchanged, or top and bottom, if `vertical_flip`. It has no native form.
     """
 
-    def __init__(self, size: Size, vertical_flip: bool = False) -> None:
+    def __init__(self, size: int | Sequence[int], vertical_flip: bool = False) -> None:
         super().__init__()
         self.size, self.vertical_flip = two_sides(size), vertical_flip
 

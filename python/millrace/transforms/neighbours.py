@@ -21,15 +21,16 @@ class GaussianBlur(Transform):
 
     def __init__(self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)) -> None:
         super().__init__()
+        sizes: Any = kernel_size
         if isinstance(kernel_size, numbers.Number):
-            kernel_size = int(kernel_size), int(kernel_size)
-        elif len(kernel_size) == 1:
-            kernel_size = kernel_size[0], kernel_size[0]
-        elif len(kernel_size) != 2:
+            sizes = int(sizes), int(sizes)
+        elif len(sizes) == 1:
+            sizes = sizes[0], sizes[0]
+        elif len(sizes) != 2:
             raise ValueError("Kernel size should be a tuple/list of two integers")
-        if any(size <= 0 or size % 2 == 0 for size in kernel_size):
+        if any(size <= 0 or size % 2 == 0 for size in sizes):
             raise ValueError("Kernel size value should be an odd and positive number.")
-        self.kernel_size = kernel_size
+        self.kernel_size: Sequence[int] = sizes
         self.sigma = _sigma_range(sigma)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
@@ -86,12 +87,9 @@ class RandomErasing(RandomApplyTransform):
             raise ValueError("Scale should be between 0 and 1")
         self.scale = scale
         self.ratio = ratio
+        values: Any = [value] if isinstance(value, numbers.Number) else value
         # None: noise.
-        self.value = (
-            None
-            if isinstance(value, str)
-            else [float(v) for v in ([value] if isinstance(value, numbers.Number) else value)]
-        )
+        self.value = None if isinstance(value, str) else [float(v) for v in values]
         self.inplace = inplace
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:

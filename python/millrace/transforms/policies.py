@@ -128,14 +128,14 @@ class _Augment(Transform):
         make, signed = self._AUGMENTATION_SPACE[name]
         magnitudes = make(bins, *size)
         if magnitudes is None:
-            return self._apply(inpt, name, 0.0)
+            return self._changed(inpt, name, 0.0)
         magnitude = float(magnitudes[which()])
         if signed and torch.rand(()) <= 0.5:
             magnitude = -magnitude
-        return self._apply(inpt, name, magnitude)
+        return self._changed(inpt, name, magnitude)
 
-    def _apply(self, inpt: Picture, name: str, magnitude: float) -> Picture:
-        maps = {"interpolation": self.interpolation, "fill": fill_for(self.fill, inpt)}
+    def _changed(self, inpt: Picture, name: str, magnitude: float) -> Picture:
+        maps: dict[str, Any] = {"interpolation": self.interpolation, "fill": fill_for(self.fill, inpt)}
         if name == "Identity":
             return inpt
         if name in _ENHANCEMENTS:
@@ -161,8 +161,9 @@ class _Augment(Transform):
 def _largest(picture: Picture) -> float:
     if isinstance(picture, Image.Image):
         return 255.0
-    array = isinstance(picture, np.ndarray)
-    dtype = torch.from_numpy(np.empty(0, picture.dtype)).dtype if array else picture.dtype
+    if isinstance(picture, np.ndarray):
+        picture = torch.from_numpy(np.empty(0, picture.dtype))
+    dtype = picture.dtype
     return 1 if dtype.is_floating_point or dtype is torch.bool else torch.iinfo(dtype).max
 
 
@@ -245,5 +246,5 @@ class AutoAugment(_Augment):
         size = F.get_size(inpt)
         for name, p, which in self._policies[int(torch.randint(len(self._policies), ()))]:
             if torch.rand(()) <= p:
-                inpt = self._operated(inpt, size, name, _BINS, lambda which=which: which)
+                inpt = self._operated(inpt, size, name, _BINS, lambda which=which: which)  # type: ignore[misc]
         return inpt

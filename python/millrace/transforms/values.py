@@ -29,7 +29,7 @@ class PILToTensor(Transform):
     """A PIL image to a tensor (C, H, W) of the same values. Tensors stay as they are."""
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> torch.Tensor:
-        return inpt if isinstance(inpt, torch.Tensor) else F.pil_to_tensor(inpt)
+        return inpt if isinstance(inpt, torch.Tensor) else F.pil_to_tensor(inpt)  # type: ignore[arg-type]  # TypeError
 
 
 class ToImage(Transform):
@@ -56,17 +56,17 @@ class ToDtype(Transform):
         self.scale = scale
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        dtype = self._dtype_for(inpt) if isinstance(self.dtype, dict) else self.dtype
+        dtype = self._dtype_for(inpt, self.dtype) if isinstance(self.dtype, dict) else self.dtype
         return inpt if dtype is None or isinstance(inpt, Image.Image) else F.to_dtype(inpt, dtype, self.scale)
 
-    def _dtype_for(self, inpt: Picture) -> torch.dtype | None:
-        if type(inpt) in self.dtype:
-            return self.dtype[type(inpt)]
-        for key, dtype in self.dtype.items():
+    def _dtype_for(self, inpt: Picture, dtypes: dict[Any, torch.dtype | None]) -> torch.dtype | None:
+        if type(inpt) in dtypes:
+            return dtypes[type(inpt)]
+        for key, dtype in dtypes.items():
             if getattr(key, "__name__", None) == "Image" and isinstance(inpt, torch.Tensor):
                 return dtype
-        if "others" in self.dtype:
-            return self.dtype["others"]
+        if "others" in dtypes:
+            return dtypes["others"]
         raise ValueError(
             f'No dtype was specified for type {type(inpt)}. Add it to the dict, or "others" as a catch-all'
             " key."
@@ -95,7 +95,7 @@ class Normalize(Transform):
         self.std = list(std)
         self.inplace = inplace
 
-    def transform(self, inpt: np.ndarray | torch.Tensor, params: dict[str, Any]) -> np.ndarray | torch.Tensor:
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> np.ndarray | torch.Tensor:
         if isinstance(inpt, Image.Image):
             raise TypeError(f"{type(self).__name__}() does not support PIL images.")
         return F.normalize(inpt, self.mean, self.std, self.inplace)

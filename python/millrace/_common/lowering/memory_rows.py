@@ -81,7 +81,8 @@ def _array(array: np.ndarray) -> RowSet:
         )
     sample_type = array.dtype.type if array.ndim == 1 else np.ndarray
     mapped = type(array) is np.memmap
-    files = (str(array.filename) if array.filename else None,) if mapped else ()
+    file = getattr(array, "filename", None)
+    files = (str(file) if file else None,) if mapped else ()
     column = Column(
         (array,), sample_type, _ARRAY_TYPES[array.dtype], array.shape[1:], mapped=mapped, files=files
     )
@@ -106,7 +107,8 @@ def _in_elements(array: np.ndarray) -> tuple[int, ...]:
 def stacked(name: str, parts: Sequence[RowSet], kind: type, keys: tuple[Any, ...] = ()) -> RowSet:
     if len({part.length for part in parts}) != 1:
         raise NotLowered(f"{name}'s parts differ in length")
-    layouts, columns = [], []
+    layouts: list[Any] = []
+    columns: list[Column] = []
     for part in parts:
         layouts.append(_shifted(part.layout, len(columns)))
         columns += part.columns

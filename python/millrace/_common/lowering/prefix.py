@@ -98,6 +98,7 @@ def _why_no_batch(chain: Chain) -> str:
 
 def _prefix(chain: Chain, rest: tuple[Any, ...], refusal: str) -> Prefix:
     makes_picture = chain.dtype is None
+    row_type: type | None
     if makes_picture:
         check_transforms(chain.families)
         ops, row_type = [*chain.picture, dict(_BYTES)], torch.Tensor

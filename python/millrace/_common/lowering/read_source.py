@@ -148,7 +148,8 @@ class _Reader:
                 names.get(getattr(statement.target, "id", "")), items(self.value(statement.value, names))
             )
         if isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            targets, value = [statement.target], self.value(statement.value, names)
+            targets: list[Any] = [statement.target]
+            value = self.value(statement.value, names)
         elif isinstance(statement, ast.Assign):
             targets, value = statement.targets, self.value(statement.value, names)
         elif isinstance(statement, ast.Pass):
@@ -324,7 +325,7 @@ class _Reader:
         ):
             raise NotRead
         arguments = [self.value(part, names) for part in node.args]
-        keywords = {part.arg: self.value(part.value, names) for part in node.keywords}
+        keywords = {str(part.arg): self.value(part.value, names) for part in node.keywords}
         if isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value, names)
             if isinstance(owner, Picture):

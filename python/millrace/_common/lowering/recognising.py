@@ -97,7 +97,7 @@ def holder_name(transform: Any) -> str:
 
 def _is_call(method: types.MethodType) -> bool:
     """Whether it is what calling its object would call. A module's forward is not, where that has hooks."""
-    owner = method.__self__
+    owner: Any = method.__self__
     if method.__func__ is type(owner).__call__:
         return True
     is_module = isinstance(owner, torch.nn.Module) and type(owner).__call__ is torch.nn.Module.__call__

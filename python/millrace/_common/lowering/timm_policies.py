@@ -113,8 +113,8 @@ def _argument(t: Any, level_fn: Any) -> _Argument:
         level_fn = level_fn.func
     if level_fn is not None and level_fn is loaded(_MODULE, "_minmax_level_to_arg"):
         low, high = float(bounds["min_val"]), float(bounds["max_val"])
-        clamped = {"least": low, "most": high} if bounds["clamp"] else {}
-        return _Argument(high - low, low, **clamped)
+        least, most = (low, high) if bounds["clamp"] else (-_ANY, _ANY)
+        return _Argument(high - low, low, least=least, most=most)
     raise NotLowered(f"AugmentOp({t.name}) has a function of levels that is not timm's own: {level_fn!r}")
 
 

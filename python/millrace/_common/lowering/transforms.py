@@ -183,7 +183,8 @@ def _center_crop(chain: Chain, t: Any, family: str) -> None:
 
 
 def _random_crop(chain: Chain, t: Any, family: str) -> None:
-    op = {"op": "random_crop", **_sides(chain, "RandomCrop", t.size), "padding": padding(t.padding, family)}
+    sides = _sides(chain, "RandomCrop", t.size)
+    op: dict[str, Any] = {"op": "random_crop", **sides, "padding": padding(t.padding, family)}
     border = {
         "fill": fill("RandomCrop", t.fill),
         "padding_mode": getattr(t.padding_mode, "value", t.padding_mode),

@@ -110,7 +110,7 @@ def _picture(seed: int) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _in_memory_files(contents: Iterable[bytes]) -> Iterator[list[str]]:
+def _in_memory_files(contents: Iterable[bytes | memoryview]) -> Iterator[list[str]]:
     """Paths of files that have no names, and are gone afterwards."""
     with contextlib.ExitStack() as stack:
         paths = []

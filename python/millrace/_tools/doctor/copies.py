@@ -133,7 +133,7 @@ def _one_gpu(index: int, seconds: float, most_bytes: int) -> dict[str, Any]:
     gpu: dict[str, Any] = {"index": index}
     try:
         facts: Any = torch.cuda.get_device_properties(index)
-        where = [getattr(facts, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
+        where: list[Any] = [getattr(facts, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
         gpu |= {
             "name": facts.name,
             "memory": facts.total_memory,

@@ -254,7 +254,7 @@ class _Work:
             self.count += 1
             key = self.source.key(number)
             if self.source.threads:
-                yield key, lambda key=key, number=number: self.prepare(key, self.source.read(number))
+                yield key, lambda key=key, number=number: self.prepare(key, self.source.read(number))  # type: ignore[misc]
                 continue
             try:
                 files = self.source.read(number)

@@ -110,17 +110,21 @@ def _cut(picture: Picture, rules: PictureRules) -> None:
 
 def _smaller(data: bytes, rules: PictureRules) -> Picture:
     with Image.open(io.BytesIO(data)) as image:
-        kind = {"MPO": "JPEG", None: "PNG"}.get(image.format, image.format)
+        assert rules.max_side is not None
+        kind = "JPEG" if image.format == "MPO" else image.format or "PNG"
         scale = rules.max_side / max(image.size)
-        size = tuple(max(1, round(side * scale)) for side in image.size)
+        width, height = (max(1, round(side * scale)) for side in image.size)
         kept: dict[str, Any] = {
             name: image.info[name] for name in ("exif", "icc_profile") if image.info.get(name)
         }
+        whole: Image.Image = image
         if image.mode == "P":
-            image = image.convert("RGBA" if "transparency" in image.info else "RGB")
+            whole = image.convert("RGBA" if "transparency" in image.info else "RGB")
         made = io.BytesIO()
-        image.resize(size, Image.Resampling.LANCZOS).save(made, kind, quality=rules.quality, **kept)
-    return Picture(made.getvalue(), kind, size, ["resized"])
+        whole.resize((width, height), Image.Resampling.LANCZOS).save(
+            made, kind, quality=rules.quality, **kept
+        )
+    return Picture(made.getvalue(), kind, (width, height), ["resized"])
 
 
 def decode(data: bytes) -> Image.Image:

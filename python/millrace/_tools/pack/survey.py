@@ -29,7 +29,8 @@ def survey(urls: Iterable[str], progress: Progress, *, decode_pictures: bool = F
     first entries: shard, offset or -1, key, error). A picture is broken when its header is, when a JPEG has
     no end, and with `decode_pictures` when it cannot be decoded.
     """
-    shards, broken = [], []
+    shards: list[dict[str, Any]] = []
+    broken: list[dict[str, Any]] = []
     fields: dict[str, array] = {}
     labels: Counter[str] = Counter()
     formats: Counter[str] = Counter()
@@ -80,7 +81,7 @@ def survey(urls: Iterable[str], progress: Progress, *, decode_pictures: bool = F
         "bytes": sum(shard["bytes"] for shard in shards),
         "shards": shards,
         "fields": {
-            name: {"files": len(sizes), "bytes": sum(sizes), **summary(sizes)}
+            name: {"files": len(sizes), "bytes": sum(sizes), **(summary(sizes) or {})}
             for name, sizes in sorted(fields.items())
         },
         "labels": {label: labels[label] for label in sorted(labels, key=int)},

@@ -59,6 +59,7 @@ class NativeDataset(ArraySource):
     each axis.
     """
 
+    dtype: np.dtype
     file: HDF5File
     chunk: tuple[int, ...]
     swap_bytes: int
@@ -246,6 +247,7 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
     chunk_rows = dataset.chunks[0] if dataset.chunks else None
     why_not = _keeps_from_native(h5py, dataset, layout, dtype)
     if why_not is None:
+        assert dtype is not None
         return _native(state, dataset, name, dtype, dims)
     shape = (*dataset.shape, *inner)
     return LockedDataset(

@@ -136,9 +136,10 @@ class ArrayRows(ChunkedDataset):
             starts.append(edges[:-1])
             lengths.append(np.diff(edges))
             files.append(np.full(len(edges) - 1, number, np.int64))
-        return tuple(
+        samples, numbers, firsts = (
             np.concatenate(parts) if parts else np.empty(0, np.int64) for parts in (lengths, files, starts)
         )
+        return samples, numbers, firsts
 
     def _usual_chunk_rows(self, file: FileRows) -> int:
         row_bytes = max(1, sum(map(_row_bytes, file.sources, file.cuts)))
@@ -192,7 +193,7 @@ class ArrayRows(ChunkedDataset):
         step, *inner = array.strides
         shape = (samples, self.window, *array.shape[1:])
         return np.lib.stride_tricks.as_strided(
-            array, shape, (self.stride * step, step, *inner), writeable=False
+            array, shape, (self._stride * step, step, *inner), writeable=False
         )
 
 

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..._common.per_process import PerProcess
 from ..._common.regular_files import check_regular
 from ..._core import cpu_budget
 from ...errors import UnavailableError, corrupt_data
-from ...stores.clients import client_for
+from ...stores.clients import ObstoreClient, client_for
 from ...stores.settings import OBJECT_STORES, locate, shown
 from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
 
@@ -48,7 +48,7 @@ class ZarrArray(ArraySource):
 
     store: Any
     path: str
-    zarr_format: int
+    zarr_format: Literal[2, 3]
     local: str | None
     why_not: str | None
     _opened: Any = field(init=False, repr=False)
@@ -69,7 +69,7 @@ class ZarrArray(ArraySource):
 
 
 def _open_array(
-    store: Any, path: str, zarr_format: int, local: str | None, why_not: str | None
+    store: Any, path: str, zarr_format: Literal[2, 3], local: str | None, why_not: str | None
 ) -> tuple[Any, str]:
     """(what is sliced, who that is)"""
     if local is None:
@@ -119,8 +119,9 @@ class RemoteStore:
                 self.url, storage_options=dict(self.options), read_only=True
             )
         # obstore's own retries: what ours resume is a transfer that they watch over.
-        store = client_for(location, {"retry_config": {}, **dict(self.options)}).store
-        return zarr.storage.ObjectStore(store, read_only=True)
+        client = client_for(location, {"retry_config": {}, **dict(self.options)})
+        assert isinstance(client, ObstoreClient)
+        return zarr.storage.ObjectStore(client.store, read_only=True)
 
 
 _METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zarray", ".zattrs")

@@ -149,7 +149,7 @@ class ChunkedDataset(BatchDataset):
         if not all(field.is_array for field in self.fields):
             return 1
         row_bytes = sum(
-            getattr(torch, field.dtype).itemsize * math.prod(field.shape) for field in self.fields
+            getattr(torch, str(field.dtype)).itemsize * math.prod(field.shape or ()) for field in self.fields
         )
         return max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(1, batch_size * row_bytes)))
 
@@ -217,7 +217,7 @@ class _ChunkMaker(BatchMaker):
         self._cache = ChunkCache(
             self._read, dataset.chunk_bytes, budget, lambda chunk: _size_of(chunk.columns)
         )
-        rows = [(dataset.fields[i].shape, dataset.fields[i].dtype) for i in self._arrays]
+        rows = [(dataset.fields[i].shape or (), str(dataset.fields[i].dtype)) for i in self._arrays]
         self._memory = _core.BatchMemory(rows, options.slots, options.memory)
         self._lock = threading.Lock()
         self._collate_seconds = 0.0

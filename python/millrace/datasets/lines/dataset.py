@@ -312,7 +312,7 @@ class Lines(LineDataset):
                 raise self.bad_line(
                     indices[row], f"{error}; errors='replace' reads it all the same"
                 ) from None
-        return texts
+        return texts  # type: ignore[return-value]  # None nowhere any more
 
     def batch_maker(self, options: MakerOptions) -> TextMaker:
         return TextMaker(self)

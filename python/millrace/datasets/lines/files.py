@@ -108,8 +108,8 @@ class OpenFiles:
         if end - begin > self.options.max_line_bytes:
             return None
         content = self.sources[file].read_at(begin, end - begin)
-        line, newline, _ = content.partition(b"\n")  # blank lines may follow
-        return line.removesuffix(b"\r") if newline else line
+        text, newline, _ = content.partition(b"\n")  # blank lines may follow
+        return text.removesuffix(b"\r") if newline else text
 
     def _number(self, file: int, begin: int) -> int:
         return self.lines.lines_before(file, begin) + 1 if begin <= _COUNTED else 0
@@ -161,7 +161,8 @@ class OpenFiles:
         named = kept or kept_path(
             "unpacked", ".txt", url, source.size, None, self.options.index_dir, "unknown"
         )
-        folder = os.path.dirname(named)  # type: ignore[arg-type]
+        assert named is not None  # a version is given
+        folder = os.path.dirname(named)
         unfinished = ""
         try:
             os.makedirs(folder, exist_ok=True)

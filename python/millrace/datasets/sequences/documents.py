@@ -87,7 +87,7 @@ def token_arrays(documents: Any) -> list[TokenArray]:
     return [concatenated(documents)]
 
 
-def _arrow_types() -> tuple[type, ...]:
+def _arrow_types() -> tuple[Any, ...]:
     pyarrow = sys.modules.get("pyarrow")
     return () if pyarrow is None else (pyarrow.ListArray, pyarrow.LargeListArray, pyarrow.ChunkedArray)
 

@@ -105,8 +105,10 @@ class Tokenized(BatchDataset):
         """A collate function for dict samples: input_ids filled up to the longest of the batch, and
         "attention_mask". `values`: what to fill other fields of different lengths with.
         """
+        filling: dict[str | int, int | float] = {"input_ids": self.pad_id}
+        filling.update(values or {})
         return Pad(
-            {"input_ids": self.pad_id, **(values or {})},
+            filling,
             multiple_of=multiple_of,
             mask={"attention_mask": "input_ids"},
         )
@@ -213,6 +215,7 @@ class Tokenized(BatchDataset):
             if self.padding is None:
                 made.append(self._with_ids(sample, tensor))
                 continue
+            assert self.max_length is not None  # __init__ asks for it
             full = torch.full((self.max_length,), self.pad_id, dtype=torch.int64)
             full[: len(tensor)] = tensor
             made.append(self._with_ids(sample, full))

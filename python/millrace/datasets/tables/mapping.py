@@ -159,7 +159,9 @@ class RaggedNumbers(ColumnReader):
     def __init__(self, name: str, kind: Any, rules: Rules, sizes: tuple[int, ...]) -> None:
         super().__init__(name, kind, rules)
         leaf, self.sizes = leaf_of(kind), sizes
-        self._of_numbers(dtype_of(leaf, rules.decimals), arrow().types.is_temporal(leaf))
+        dtype = dtype_of(leaf, rules.decimals)
+        assert dtype is not None  # of numbers
+        self._of_numbers(dtype, arrow().types.is_temporal(leaf))
         self._with_mask(Field(name), Field(f"{name}_mask"))
 
     def read(self, array: Any, place: Place) -> list[Any]:
@@ -212,7 +214,7 @@ class Values(ColumnReader):
         types = pa.types
         text = types.is_string(kind) or types.is_large_string(kind)
         if self.null_rule.kind in ("fill", "mask"):
-            empty = (
+            empty: Any = (
                 ""
                 if text
                 else (

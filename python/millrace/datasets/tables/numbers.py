@@ -152,6 +152,7 @@ def read_lists(array: Any, shape: tuple[int, ...], decimals: str) -> Numbers:
             )
         values, inner = _inner_rows(elements, size, shape[1:], decimals)
         if len(values) != rows * size:  # null lists take no room
+            assert valid is not None
             values, inner = (
                 _spread(values, valid, size),
                 None if inner is None else _spread(inner, valid, size),

@@ -82,6 +82,7 @@ class Table(Tabular):
             return None
         tables = []
         for reader in self._readers.values():
+            assert isinstance(reader, FixedNumbers)
             column = self._table.column(reader.name)
             if column.null_count or not _lies_there(column.type):
                 return None

@@ -81,7 +81,8 @@ def _files_of(path: str, endings: tuple[str, ...], magic: bytes) -> list[str]:
 
 
 def _files_in(path: str, endings: tuple[str, ...], magic: bytes) -> list[str]:
-    found, others = [], []
+    found: list[str] = []
+    others: list[str] = []
     for folder, folders, names in os.walk(path, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
         for name in sorted(names):

@@ -102,7 +102,7 @@ class Tabular(ChunkedDataset):
         self._readers = {name: self._reader(name) for name in wanted}
         self.fields = tuple(field for reader in self._readers.values() for field in reader.fields)
         self._row_bytes = sum(
-            np.dtype(f.dtype).itemsize * math.prod(f.shape) if f.is_array else _TEXT_BYTES
+            np.dtype(f.dtype).itemsize * math.prod(f.shape or ()) if f.is_array else _TEXT_BYTES
             for f in self.fields
         )
         names = [field.name for field in self.fields]
@@ -247,9 +247,9 @@ class Tabular(ChunkedDataset):
         self, reader: ColumnReader, array: Any, chunk: Chunk, rows: np.ndarray | None
     ) -> list[Any]:
         pa, file = arrow(), self._file_name(chunk.file)
-        wanted = self._rules.types.get(reader.name)
+        types = self._rules.types
         try:
-            if wanted is not None:
+            if not isinstance(types, str) and types.get(reader.name) is not None:
                 array = array.cast(reader.kind)
             return reader.read(array, (file, f"{self.unit} {chunk.number}, column {reader.name!r}"))
         except BadValue as error:

@@ -181,7 +181,8 @@ class Tokens(Dataset):
         end. Separators stay in the document that they end or begin. ValueError when nothing says where
         documents begin.
         """
-        arrays, offsets = [], []
+        arrays: list[np.ndarray] = []
+        offsets: list[np.ndarray] = []
         for stretch in (stretch for path in self.paths for stretch in open_path(path, self.dtype)):
             runs, each = stretch.tokens.shape
             if runs > 1:

@@ -218,7 +218,7 @@ def _mds(path: str, shard: dict[str, Any], dtype: str | None) -> Stretch:
         )
     offset, length, stored = _column(file, shard, int(sizes[0]), dtype)
     size, stride = np.dtype(stored).itemsize, int(sizes[0])
-    first = np.frombuffer(file, stored, length, int(offsets[0]) + offset)
+    first = np.frombuffer(file, stored, length, int(offsets[0]) + offset)  # type: ignore[call-overload]  # any buffer
     return Stretch(
         file, np.lib.stride_tricks.as_strided(first, (count, length), (stride, size), writeable=False)
     )

@@ -32,7 +32,7 @@ class Stretch:
         """Bytes before the first token."""
         return (
             self.tokens.__array_interface__["data"][0]
-            - np.frombuffer(self.file, np.uint8).__array_interface__["data"][0]
+            - np.frombuffer(self.file, np.uint8).__array_interface__["data"][0]  # type: ignore[call-overload]  # any buffer
         )
 
 
@@ -84,4 +84,4 @@ def numbers(file: _core.MappedFile, dtype: str, offset: int = 0, count: int | No
         )
     if count == 0:
         raise corrupt_data(file.path, "the file has no token ids")
-    return np.frombuffer(file, dtype, count, offset)[None]
+    return np.frombuffer(file, dtype, count, offset)[None]  # type: ignore[call-overload]  # any buffer

@@ -100,7 +100,6 @@ class Windows:
         return np.concatenate(found)
 
     def _documents(self, stretch: Stretch) -> NDArray[np.int64]:
-        assert stretch.documents is not None or self._separator is not None
         return document_starts(stretch, self._separator, self._at_end)
 
 
@@ -110,6 +109,7 @@ def document_starts(stretch: Stretch, separator: int | None, at_end: bool) -> ND
     """
     if stretch.documents is not None:
         return stretch.documents
+    assert separator is not None
     places = _core.positions(stretch.tokens[0], stretch.tokens.dtype.name, separator)
     return np.union1d([0], places + 1 if at_end else places).astype(np.int64)
 

@@ -203,7 +203,7 @@ class WebDataset(Chain):
                 " replacement"
             )
         ranks, workers = world()[1] if ranks is None else ranks, max(1, num_workers)
-        lines = []
+        lines: list[str] = []
         for rank in range(ranks):
             for worker in range(workers):
                 context = Context(self.seed, self.epoch, 0, Reader(rank, ranks, worker, workers))

@@ -85,7 +85,7 @@ class ImageHandler:
 
 def picture(data: bytes, spec: ImageSpec) -> Any:
     """`data` decoded by the engine's codecs where these can, else by Pillow, to the same pixels."""
-    pixels = _core.decode_image(data) if spec.mode == "RGB" and spec.container != "pil" else None
+    pixels: Any = _core.decode_image(data) if spec.mode == "RGB" and spec.container != "pil" else None
     if pixels is not None and pixels.size > 3 * (Image.MAX_IMAGE_PIXELS or sys.maxsize):
         PillowDecoder().check_size(pixels.shape[1], pixels.shape[0])
     if pixels is None:
@@ -316,7 +316,8 @@ class SampleDecoder:
 
 
 def _named(error: Exception, sample: dict[str, Any], name: str) -> DecodingError:
-    url, key = sample.get("__url__"), sample.get("__key__")
+    url: Any = sample.get("__url__")
+    key = sample.get("__key__")
     extension = name.rpartition(".")[2]
     remedy = (
         f'; if you trust this data: decode(..., allow_pickle=("{extension}",))'

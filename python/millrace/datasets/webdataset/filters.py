@@ -222,15 +222,13 @@ def _info(
     name: str = "",
 ) -> Iterator[Any]:
     """Prints what passes: the first `n` samples, and each `every`-th one. `fmt`: a format of the sample's
-    fields instead.
+    fields instead, by name or, of a tuple, by number.
     """
     out = sys.stderr if stream is None else stream
     for number, sample in enumerate(data):
         if number < n or (every > 0 and (number + 1) % every == 0):
             if fmt is not None:
-                print(
-                    fmt.format(**(sample if isinstance(sample, dict) else dict(enumerate(sample)))), file=out
-                )
+                print(fmt.format(**sample) if isinstance(sample, dict) else fmt.format(*sample), file=out)
             else:
                 fields = sample.items() if isinstance(sample, dict) else enumerate(sample)
                 print(

@@ -290,7 +290,7 @@ def _check_types(state: Mapping[str, Any], name: str) -> None:
         raise StateError(f"the state of a {name} lacks {', '.join(missing)}: it is damaged; load another one")
     for key, count in {"epoch": 1, **({} if missing else of_position)}.items():
         value = state.get(key)
-        numbers = [value] if count == 1 else value
+        numbers: Any = [value] if count == 1 else value
         fits = isinstance(numbers, (list, tuple)) and count in (None, len(numbers))
         if not fits or (
             count is not None and not all(type(number) is int and number >= 0 for number in numbers)

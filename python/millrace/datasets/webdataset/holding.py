@@ -65,6 +65,9 @@ class ShuffleFlow:
     def __init__(self, source: Flow, stage: Shuffle, draws: Draws, own: Any) -> None:
         self._source, self._size, self._initial = source, stage.size, max(1, min(stage.initial, stage.size))
         self._draws = draws
+        self._given: int
+        self._total: int | None
+        self._read: int
         self._given, self._total, self._read = own or (0, None, 0)
         self._resumed = own is not None
         self._every = max(1, self._size // 8)

@@ -94,7 +94,7 @@ class IndexedWebDataset(Dataset):
                     " on_error="
                 )
         self.urls = tuple(urls)
-        self.stages: tuple[Each, ...] = tuple(stages)
+        self.stages: tuple[Each, ...] = tuple(stages)  # type: ignore[arg-type]  # each was looked at
         self.index_dir = index_dir
         self._stores = stores
         self._opened: _Shards | None = None
@@ -135,9 +135,8 @@ class IndexedWebDataset(Dataset):
         or is no whole number.
         """
         parts = [index.numbers(list(suffixes)) for index in self._shards.indexes]
-        return (
-            None if any(part is None for part in parts) else np.concatenate(parts or [np.empty(0, np.int64)])
-        )
+        there = [part for part in parts if part is not None]
+        return np.concatenate(there or [np.empty(0, np.int64)]) if len(there) == len(parts) else None
 
     def _read(self, index: int) -> dict[str, Any]:
         shards = self._shards

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._common.states import is_stateful, unsigned_state
 from .chain import Chain, seed_of
 from .flow import Context, Flow, Position
+
+if TYPE_CHECKING:
+    from .pipeline import DataPipeline
 
 
 class Mixture(Chain):
@@ -79,10 +82,12 @@ class MixtureFlow:
     whether it has ended]]]].
     """
 
-    def __init__(self, mixture: Mixture, context: Context, own: Any) -> None:
+    def __init__(self, mixture: Mixture | DataPipeline, context: Context, own: Any) -> None:
         self._weights, self._longest = mixture.weights, mixture.longest
         self._draws = context.draws("mixture")
         count = len(mixture.datasets)
+        self._drawn: int
+        self._turn: int
         self._drawn, self._turn, states = own or (0, 0, [None] * count)
         self._streams = [_Stream(dataset, context, state) for dataset, state in zip(mixture.datasets, states)]
 
@@ -125,6 +130,8 @@ class _Stream:
     """One dataset of a mixture, and where it is."""
 
     def __init__(self, dataset: Any, context: Context, own: Any) -> None:
+        self._given: int
+        self.ended: bool
         state, self._given, self.ended = own or (None, 0, False)
         self._stateful = is_stateful(dataset)
         if isinstance(dataset, Chain):

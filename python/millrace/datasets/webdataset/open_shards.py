@@ -67,7 +67,8 @@ class Pipe(utils.Closing):
         ignore_errors: bool = False,
         ignore_status: Any = (),
     ) -> None:
-        self.command, self.status = command, None
+        self.command = command
+        self.status: int | None = None
         self._timeout, self._ignored = timeout, None if ignore_errors else {0, *ignore_status}
         reads = mode.startswith("r")
         direction: dict[str, Any] = {"stdout" if reads else "stdin": subprocess.PIPE}
@@ -262,6 +263,7 @@ def _from_stores(urls: Iterable[str], options: StoreOptions) -> Iterator[tuple[s
     stream = stores.open_shards(
         drawing(), cache=_cache(options), memory=options.memory, store_options=options.store_options
     )
+    source: _core.ByteSource | Exception
     try:
         while True:
             try:

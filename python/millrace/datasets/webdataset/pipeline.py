@@ -40,7 +40,8 @@ class DataPipeline(Chain):
     ValueError when there is no step.
     """
 
-    weights, longest = None, False  # as a Mixture of one stream has them
+    weights: tuple[float, ...] | None = None
+    longest = False  # both as a Mixture of one stream has them
 
     def __new__(cls, *steps: Any) -> Any:
         if cls is not DataPipeline:
@@ -63,8 +64,8 @@ class DataPipeline(Chain):
             )
         super().__init__(seed_of(None))
 
-    @property
-    def pipeline(self) -> list[Any]:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def pipeline(self) -> list[Any]:
         """The steps. What is changed in this list holds from the next iterator on."""
         return self._steps
 

@@ -77,6 +77,8 @@ class ShardFlow:
 
     def __init__(self, shards: Shards, context: Context, own: Any) -> None:
         self._shards, self._context = shards, context
+        self._shard: int
+        self._sample: int
         self._shard, self._sample = own or (0, 0)
         self._stride, self._offset, self._url = 1, 0, ""
         self._read_ahead = _core.ReadAhead()

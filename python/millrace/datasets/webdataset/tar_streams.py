@@ -42,7 +42,7 @@ def tar_file_iterator(
     with tarfile.open(fileobj=fileobj, mode="r|*") as archive:
         for member in _members(archive):
             name = member.name
-            archive.members = []  # it keeps all of them otherwise
+            archive.members = []  # type: ignore[attr-defined]  # it keeps all of them otherwise
             if not member.isreg() or ("/" not in name and name.startswith("__") and name.endswith("__")):
                 continue
             if skip_meta is not None and re.match(skip_meta, name):
@@ -130,7 +130,8 @@ def group_by_keys(
                 continue
             if sample is None:
                 sample = {"__key__": key, "__url__": file["__url__"]}
-            suffix = suffix.lower() if lcase else suffix  # type: ignore[union-attr]
+            assert suffix is not None  # of a file
+            suffix = suffix.lower() if lcase else suffix
             if suffix in sample:
                 raise ValueError(
                     f"{file['__url__']}: {file['fname']!r} is twice in sample {key!r}; rename one, or leave"

@@ -14,7 +14,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _MOST_SUBSTITUTIONS = 10  # one variable may name another
 
 
-def expand_urls(urls: str | Iterable[str]) -> list[str]:
+def expand_urls(urls: str | os.PathLike[str] | Iterable[str]) -> list[str]:
     """The shards' URLs. A string is split at "::", has ${NAME} replaced by the environment's WDS_NAME, and
     its braces expanded.
 

@@ -13,6 +13,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Union
 
 import numpy as np
@@ -105,10 +106,7 @@ default_handlers: dict[str, Callable[[Any], bytes]] = {
     **dict.fromkeys(("pyd", "pickle", "pkl"), pickle.dumps),
     **dict.fromkeys(("ten", "tb"), tenbin_dumps),
     **dict.fromkeys(("mp", "msgpack", "msg"), mp_dumps),
-    **{
-        name: lambda data, name=name: imageencoder(data, name)
-        for name in "jpg jpeg png ppm pgm pbm pnm".split()
-    },
+    **{name: partial(imageencoder, format=name) for name in "jpg jpeg png ppm pgm pbm pnm".split()},
     "pth": torch_dumps,
     "npy": numpy_dumps,
     "npz": numpy_npz_dumps,
@@ -278,7 +276,7 @@ class ShardWriter(Closing):
             print(f"millrace: writes {self.fname}, from sample {self.total} on", file=sys.stderr)
         self.shard, self.count, self.size = self.shard + 1, 0, 0.0
         self._stream = None if self.opener is None else self.opener(self.fname)
-        packed = (
+        packed: dict[str, Any] = (
             {"compress": self.fname.endswith("gz")}
             if self.opener is not None and "compress" not in self.kw
             else {}

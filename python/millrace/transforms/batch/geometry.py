@@ -103,12 +103,12 @@ class RandomAffine(BatchTransform):
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         n, (height, width) = len(images), images.shape[-2:]
-        params = {"angle": rng.uniform(*self.degrees, n)}
+        params = {"angle": rng.uniform(self.degrees[0], self.degrees[1], n)}
         if self.translate is not None:
             most = np.array([self.translate[0] * width, self.translate[1] * height])
             params["translate"] = np.round(rng.uniform(-most, most, (n, 2)))
         if self.scale is not None:
-            params["scale"] = rng.uniform(*self.scale, n)
+            params["scale"] = rng.uniform(self.scale[0], self.scale[1], n)
         if self.shear is not None:
             params["shear"] = rng.uniform(self.shear[0::2], self.shear[1::2], (n, 2))
         return params
@@ -176,8 +176,9 @@ class RandomErasing(BatchTransform):
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         n, (height, width) = len(images), images.shape[-2:]
         shape = (n, self.TRIES)
-        area = height * width * rng.uniform(*self.scale, shape)
-        aspect = np.exp(rng.uniform(*np.log(self.ratio), shape))
+        area = height * width * rng.uniform(self.scale[0], self.scale[1], shape)
+        least, most = np.log(self.ratio)
+        aspect = np.exp(rng.uniform(least, most, shape))
         heights, widths = np.round(np.sqrt(area * aspect)), np.round(np.sqrt(area / aspect))
         fits = (heights < height) & (widths < width)
         first = np.arange(n), fits.argmax(axis=1)  # of the tries: the first that fits

@@ -59,6 +59,7 @@ class _Mixing(BatchTransform):
 
     def apply_labels(self, labels: torch.Tensor, params: Params) -> torch.Tensor:
         if labels.ndim == 1:
+            assert self.num_classes is not None  # _check_labels() refused that
             labels = torch.nn.functional.one_hot(labels, num_classes=self.num_classes)
         if not labels.is_floating_point():
             labels = labels.float()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Sequence
-from typing import Union
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -37,6 +37,8 @@ def resized_size(
         return size[0], size[1]
     short, long = min(height, width), max(height, width)
     if size is None:
+        if max_size is None:
+            raise TypeError("a picture is resized to a size, or to a max_size; both are None")
         new_short, new_long = int(max_size * short / long), max_size
     else:
         new_short, new_long = size[0], int(size[0] * long / short)
@@ -140,6 +142,7 @@ def pad(picture: P, padding: int | Sequence[int], fill: Fill = 0, padding_mode: 
     behind it.
     """
     left, right, top, bottom = four_borders(padding)
+    mode: Any = padding_mode  # one of numpy's literals
     if padding_mode not in PADDING_MODES:
         raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
     if isinstance(picture, Image.Image):
@@ -149,9 +152,10 @@ def pad(picture: P, padding: int | Sequence[int], fill: Fill = 0, padding_mode: 
             )
         pixels = np.asarray(picture)
         widths = [(top, bottom), (left, right)] + [(0, 0)] * (pixels.ndim - 2)
-        padded = Image.fromarray(np.pad(pixels, widths, mode=padding_mode))
-        if picture.mode == "P":
-            padded.putpalette(picture.getpalette())
+        padded = Image.fromarray(np.pad(pixels, widths, mode=mode))
+        palette = picture.getpalette()
+        if picture.mode == "P" and palette is not None:
+            padded.putpalette(palette)
         return padded
     if padding_mode == "constant":
         values = [fill or 0] if fill is None or isinstance(fill, (int, float)) else list(fill)
@@ -163,14 +167,14 @@ def pad(picture: P, padding: int | Sequence[int], fill: Fill = 0, padding_mode: 
         raise ValueError(f"Padding mode '{padding_mode}' is not supported if fill is not scalar")
     # Rows and columns are picked by number: exact for every dtype, and numpy knows what the modes mean.
     height, width = get_size(picture)
-    rows = torch.from_numpy(np.pad(np.arange(height), (top, bottom), mode=padding_mode))
-    columns = torch.from_numpy(np.pad(np.arange(width), (left, right), mode=padding_mode))
+    rows = torch.from_numpy(np.pad(np.arange(height), (top, bottom), mode=mode))
+    columns = torch.from_numpy(np.pad(np.arange(width), (left, right), mode=mode))
     return on_tensor(
         lambda tensor: tensor[..., rows[:, None].to(tensor.device), columns.to(tensor.device)], picture
     )
 
 
-def pillow_fill(image: Image.Image, fill: Fill) -> int | float | tuple:
+def pillow_fill(image: Image.Image, fill: Fill) -> Any:
     """`fill` as the colour that Pillow takes for an image of this mode."""
     channels = len(image.getbands())
     values = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
@@ -193,13 +197,14 @@ def two_sides(size: int | Sequence[int]) -> Sequence[int]:
     """(height, width) from a number, [number] or a pair, which is kept as it is. ValueError in torchvision's
     words.
     """
-    if isinstance(size, numbers.Number):
-        return int(size), int(size)
-    if len(size) == 1:
-        return size[0], size[0]
-    if len(size) != 2:
+    given: Any = size
+    if isinstance(given, numbers.Number):
+        return int(given), int(given)  # type: ignore[call-overload]
+    if len(given) == 1:
+        return given[0], given[0]
+    if len(given) != 2:
         raise ValueError("Please provide only two dimensions (h, w) for size.")
-    return size
+    return given
 
 
 def four_borders(padding: int | Sequence[int]) -> list[int]:

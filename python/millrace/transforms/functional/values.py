@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeVar, Union
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from PIL import Image
 
 from .picture import Picture, array_to_tensor, by_torchvision, get_dimensions, on_tensor
 
-T = TypeVar("T", np.ndarray, torch.Tensor)
+T = TypeVar("T", bound=Union[np.ndarray, torch.Tensor])
 
 
 def pil_to_tensor(picture: Image.Image) -> torch.Tensor:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from PIL import Image
@@ -31,9 +32,9 @@ def rotate(
     """
     mode = interpolation_mode(interpolation)
     if isinstance(picture, Image.Image):
-        center = None if center is None else tuple(center)
+        middle: Any = None if center is None else tuple(center)
         return picture.rotate(
-            angle, pillow_resampling(mode), expand, center, fillcolor=pillow_fill(picture, fill)
+            angle, pillow_resampling(mode), expand, middle, fillcolor=pillow_fill(picture, fill)
         )
     return by_torchvision(
         "rotate",
@@ -64,9 +65,9 @@ def affine(
         raise ValueError("Argument scale should be positive")
     if isinstance(picture, Image.Image):
         matrix = affine_matrix(*picture.size, angle, translate, scale, shear, center)
-        fill = pillow_fill(picture, fill)
+        colour = pillow_fill(picture, fill)
         return picture.transform(
-            picture.size, Image.Transform.AFFINE, matrix, pillow_resampling(mode), fillcolor=fill
+            picture.size, Image.Transform.AFFINE, matrix, pillow_resampling(mode), fillcolor=colour
         )
     return by_torchvision(
         "affine",
