@@ -146,11 +146,6 @@ def lists_of_photos() -> tuple[str, ...]:
     return f"{min(factors):.1f}", f"{max(factors):.1f}", *small
 
 
-def hugging_face_photos() -> tuple[str, ...]:
-    each = run("picture_datasets", "hugging_face")
-    return (*numbers_of(told(each.factors(), ".1f", "")), str(len(each.of("torch"))))
-
-
 def lazy() -> str:
     lines = ["| dataset | torch | millrace | faster by |", "|---|---:|---:|---:|"]
     for name, words in LAZY.items():

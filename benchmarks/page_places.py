@@ -43,12 +43,6 @@ PLACES: list[Said | Table] = [
         "CIFAR10 and FashionMNIST {} and {} times",
         numbers.lists_of_photos,
     ),
-    Said(
-        "docs/native.md",
-        "makes {} times ({} - {}) as many photos a second as torch's loader (two workers, two cores, {} "
-        "rounds)",
-        numbers.hugging_face_photos,
-    ),
     Table("docs/pictures.md", "lazy_pictures", numbers.lazy),
     Table("docs/pictures.md", "picture_clients", numbers.clients),
     Said(

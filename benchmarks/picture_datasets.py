@@ -138,6 +138,7 @@ def _parquet(root: Path, paths: list[str]) -> None:
     """The photos' bytes in a table, as most of the Hub's datasets of pictures have them."""
     import datasets
 
+    datasets.disable_progress_bars()
     features = datasets.Features(
         {"image": datasets.Image(), "label": datasets.ClassLabel(num_classes=CLASSES)}
     )

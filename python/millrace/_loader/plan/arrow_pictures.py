@@ -103,8 +103,13 @@ def _picture_column(dataset: Any, columns: list[str]) -> tuple[str, Any]:
     """The one that is decoded, and its feature."""
     features = dataset._info.features
     decoded = [name for name in columns if features._column_requires_decoding.get(name)]
+    if not decoded:
+        raise NotLowered(
+            "the Arrow dataset has a transform, and no column of pictures that datasets decodes; use"
+            " with_format('torch'), and transform the finished batch"
+        )
     if len(decoded) != 1 or type(features[decoded[0]]) is not loaded("datasets.features.image", "Image"):
-        kinds = ", ".join(f"{name!r} ({type(features[name]).__name__})" for name in decoded) or "none"
+        kinds = ", ".join(f"{name!r} ({type(features[name]).__name__})" for name in decoded)
         raise NotLowered(
             f"columns that datasets decodes are {kinds}; the engine knows one column of Image(), choose it"
             " with select_columns()"
