@@ -91,6 +91,11 @@ def known(transform):
     }
 
 
+def a_coin_for_each(examples):
+    images = [image.convert("RGB") if random.random() < 0.5 else image for image in examples["image"]]
+    return {"image": [PLAIN(image) for image in images]}
+
+
 # ---------------------------------------------------------------- what else may happen
 
 
