@@ -24,7 +24,7 @@ from ..._common.lowering.recognising import loaded
 from ..._common.torch_private import default_collate
 from ..._profiling.stages import COLLATE, during
 from .mixing import Mixed, traced
-from .native import Targets
+from .native import LooksUp
 from .seeding import generators_seeded
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class PythonCollate:
     spread: bool
     as_tuple: bool
     row_type: type
-    targets: Targets | None = None
+    targets: LooksUp | None = None
     views: Views | None = None
     form: Callable[[Any, Any], Any] | None = None
 
@@ -93,7 +93,7 @@ class PythonCollate:
 
 
 def with_targets(
-    collate: PythonCollate | None, targets: Targets, form: Callable[[Any, Any], Any] | None = None
+    collate: PythonCollate | None, targets: LooksUp, form: Callable[[Any, Any], Any] | None = None
 ) -> PythonCollate:
     """`collate`, None for default_collate, of pictures with these targets, in samples of this form."""
     collate = collate or PythonCollate(None, True, False, False, torch.Tensor)

@@ -65,7 +65,7 @@ def recognise_arrow_pictures(dataset: Any) -> Source:
     mode = [] if getattr(feature, "mode", None) is None else [_RGB]
     others = {key: column.name if isinstance(column, Column) else None for key, column in made.items()}
     del others[changed[0]]
-    found = index_map(dataset)
+    found: Any = index_map(dataset)
 
     def files() -> Files:
         kept = _kept_pictures(dataset, name)
