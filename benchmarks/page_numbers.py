@@ -94,7 +94,7 @@ LAZY = {
     "train_inline": "the same without workers",
     "train_v2": "torchvision's v2: ToImage, ToDtype, Normalize",
     "validation": "Resize, CenterCrop, ToTensor, Normalize",
-    "huggingface": "Hugging Face's images with `set_transform`",
+    "huggingface": "Hugging Face's images with `set_transform`, by Python",
     "whole_array": "`np.asarray(Image.open(path))`",
     "cv2": "`cv2.imread`, `cv2.resize`",
 }
@@ -112,7 +112,7 @@ CLIENTS = {
     "tar": "tar",
     "zip": "zip",
     "lmdb": "lmdb",
-    "hugging_face": "Hugging Face, `set_transform`",
+    "hugging_face": "Hugging Face, `set_transform`, by Python",
     "timm_evaluation": "timm, evaluation",
     "own_generators": "own generators",
     "collate_fn": "`collate_fn` that makes pixels",

@@ -1,5 +1,5 @@
-"""Datasets of torchvision and timm that run natively, in training chains: torch's loader and millrace's, the
-sides taking turns.
+"""Datasets of torchvision, timm and Hugging Face that run natively, in training chains: torch's loader and
+millrace's, the sides taking turns.
 
     python -m benchmarks.picture_datasets [--images DIR] [--photos 1000] [--pictures 50000] [--rounds 15]
     [--out FILE.jsonl] [scenario ...]
@@ -7,7 +7,7 @@ sides taking turns.
 The photos are laid out as each dataset wants them; CIFAR10 and FashionMNIST get files of noise in their own
 formats, since no step of their chain looks at what is on a picture. Random crops of the two loaders are not
 the same, so what must be equal before anything is timed are the batches of an epoch in order, of the same
-dataset with a chain that draws nothing. `timm` is left out where that is not installed.
+dataset with a chain that draws nothing. `timm` and `hugging_face` are left out where these are not installed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from benchmarks.photo_runs import WORKERS, photos
 from benchmarks.runs import Sides, rows_in_turns
 
 CLASSES = 10
-PACKAGES = ("torch", "torchvision", "timm", "pillow", "numpy")
+PACKAGES = ("torch", "torchvision", "timm", "datasets", "pillow", "numpy")
 
 # ------------------------------------------------------------------ files, as the datasets want them
 
@@ -134,6 +134,33 @@ def _timm(root: Path, transform: Any) -> Dataset:
     return ImageDataset(str(root), transform=transform)
 
 
+def _parquet(root: Path, paths: list[str]) -> None:
+    """The photos' bytes in a table, as most of the Hub's datasets of pictures have them."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    features = datasets.Features(
+        {"image": datasets.Image(), "label": datasets.ClassLabel(num_classes=CLASSES)}
+    )
+    images = [{"bytes": Path(photo).read_bytes(), "path": None} for photo in paths]
+    labels = [number % CLASSES for number in range(len(paths))]
+    table = datasets.Dataset.from_dict({"image": images, "label": labels}, features=features)
+    table.to_parquet(root / "photos.parquet")
+
+
+def _hugging_face(root: Path, transform: Any) -> Dataset:
+    import datasets
+
+    def transforms(examples: Any) -> Any:
+        examples["pixel_values"] = [transform(image.convert("RGB")) for image in examples["image"]]
+        del examples["image"]
+        return examples
+
+    options = {"split": "train", "cache_dir": str(root / "cache")}
+    loaded: Any = datasets.load_dataset("parquet", data_files=str(root / "photos.parquet"), **options)
+    return loaded.with_transform(transforms)
+
+
 def _known_cifar(root: Path, transform: Any) -> Dataset:
     """Whose files are not those that CIFAR10 has checksums of."""
     cifar = import_torchvision().datasets.CIFAR10
@@ -180,6 +207,7 @@ SCENARIOS = {
     "target_transform": Scenario(class_folders, _folder),
     "concat": Scenario(_pets, _both_halves),
     "timm": Scenario(class_folders, _timm, package="timm"),
+    "hugging_face": Scenario(_parquet, _hugging_face, package="datasets"),
     "cifar10": Scenario(make_cifar, _known_cifar, _small_chains, 128, in_memory=True),
     "fashion_mnist": Scenario(_fashion, _named("FashionMNIST"), _small_chains, 128, in_memory=True),
 }
@@ -222,7 +250,11 @@ def measure(name: str, files: list[str] | int, rounds: int, cpus: list[int]) -> 
         made = loaders(dataset, scenario.batch, shuffle=True, persistent_workers=True)
         sides: Sides = {side: (WORKERS, functools.partial(iter, loader)) for side, loader in made.items()}
         common = {"scenario": name, "cpus": len(cpus), "pictures": len(dataset), **run_facts(PACKAGES)}  # type: ignore[arg-type]
-        yield from rows_in_turns(sides, rounds, cpus, common, lambda batch: len(batch[1]))
+        yield from rows_in_turns(sides, rounds, cpus, common, _rows)
+
+
+def _rows(batch: Any) -> int:
+    return len(batch["label"] if isinstance(batch, dict) else batch[1])
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
-// PathTable and the listing of class folders.
+// PathTable, the listing of class folders, and where samples' bytes lie.
 #include <algorithm>
 
 #include "bindings.h"
+#include "sources/arrow_pictures.h"
 #include "sources/image_folder.h"
 #include "sources/sample_files.h"
 
@@ -30,15 +31,18 @@ py::tuple list_folder(const py::object& root, std::vector<std::string> extension
   return py::make_tuple(classes, std::make_shared<sources::PathTable>(std::move(listing.paths)), labels);
 }
 
-// Of shape (samples, height, width, 3), of any strides. The array's memory is exported as long as it is read,
-// so numpy does not resize it meanwhile.
+// The memory of an object, exported as long as somebody holds it, so that nobody frees or resizes it meanwhile.
+std::shared_ptr<const py::buffer_info> exported(const py::buffer& object) {
+  return {new py::buffer_info(object.request()), [](const py::buffer_info* kept) {
+            if (!Py_IsInitialized()) return;
+            const py::gil_scoped_acquire gil;
+            delete kept;
+          }};
+}
+
+// Of shape (samples, height, width, 3), of any strides.
 std::shared_ptr<sources::PixelFiles> pixel_files(const py::buffer& array) {
-  auto* const info = new py::buffer_info(array.request());
-  std::shared_ptr<const void> keeper(info, [](const void* kept) {
-    if (!Py_IsInitialized()) return;
-    const py::gil_scoped_acquire gil;
-    delete static_cast<const py::buffer_info*>(kept);
-  });
+  const auto info = exported(array);
   if (info->ndim != 4 || info->itemsize != 1 || info->format != py::format_descriptor<uint8_t>::format() ||
       info->shape[3] != 3 || info->shape[1] < 1 || info->shape[2] < 1)
     throw py::value_error("pixels must be a uint8 array of shape (samples, height, width, 3)");
@@ -48,7 +52,43 @@ std::shared_ptr<sources::PixelFiles> pixel_files(const py::buffer& array) {
                               info->strides[1],
                               info->strides[2],
                               info->strides[3]};
-  return std::make_shared<sources::PixelFiles>(std::move(keeper), first, info->shape[0], info->strides[0]);
+  return std::make_shared<sources::PixelFiles>(info, first, info->shape[0], info->strides[0]);
+}
+
+using Exports = std::vector<std::shared_ptr<const py::buffer_info>>;
+
+std::span<const uint8_t> bytes_of(const py::handle& object, Exports& kept) {
+  if (object.is_none()) return {};
+  kept.push_back(exported(py::cast<py::buffer>(object)));
+  const py::buffer_info& info = *kept.back();
+  if (info.ndim != 1 || (info.size > 1 && info.strides[0] != info.itemsize))
+    throw py::value_error("the parts of a column must be dense arrays of one dimension");
+  return {static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize)};
+}
+
+sources::ArrowPictures::Strings strings_of(const py::handle& pair, size_t rows, Exports& kept) {
+  if (pair.is_none()) return {};
+  const auto parts = py::cast<py::tuple>(pair);
+  const std::span<const uint8_t> offsets = bytes_of(parts[0], kept);
+  if (offsets.size() != (rows + 1) * sizeof(int32_t))
+    throw py::value_error("a chunk of " + std::to_string(rows) + " rows has one int32 offset more");
+  return {offsets.data(), bytes_of(parts[1], kept)};
+}
+
+std::shared_ptr<sources::ArrowPictures> arrow_pictures(const std::string& column,
+                                                       const py::sequence& chunks) {
+  std::vector<sources::ArrowPictures::Chunk> made;
+  for (const py::handle given : chunks) {
+    const auto parts = py::cast<py::tuple>(given);
+    auto kept = std::make_shared<Exports>();
+    sources::ArrowPictures::Chunk chunk;
+    chunk.kinds = bytes_of(parts[0], *kept);
+    chunk.bytes = strings_of(parts[1], chunk.kinds.size(), *kept);
+    chunk.paths = strings_of(parts[2], chunk.kinds.size(), *kept);
+    chunk.keeper = kept;
+    made.push_back(std::move(chunk));
+  }
+  return std::make_shared<sources::ArrowPictures>(column, std::move(made));
 }
 
 }  // namespace
@@ -98,6 +138,9 @@ void bind_sources(py::module_& m) {
            py::arg("paths"));
   py::class_<sources::PixelFiles, sources::SampleFiles, std::shared_ptr<sources::PixelFiles>>(m, "PixelFiles")
       .def(py::init(&pixel_files), py::arg("pixels"));
+  py::class_<sources::ArrowPictures, sources::SampleFiles, std::shared_ptr<sources::ArrowPictures>>(
+      m, "ArrowPictures")
+      .def(py::init(&arrow_pictures), py::arg("column"), py::arg("chunks"));
   m.def("list_image_folder", &list_folder, py::arg("root"), py::arg("extensions"), py::arg("allow_empty"),
         py::arg("threads") = 0);
 }

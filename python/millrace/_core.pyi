@@ -70,6 +70,14 @@ class PixelFiles(SampleFiles):
 
     def __init__(self, pixels: NDArray[np.uint8]) -> None: ...
 
+class ArrowPictures(SampleFiles):
+    """Pictures in a column of an Arrow table. Each chunk: (kinds, bytes, paths), `kinds` a uint8 array of
+    shape (rows,), 0 for a null, 1 for bytes, 2 for the path of a file; the others (int32 offsets of shape
+    (rows + 1,), data) as Arrow lays them out, or None. Read where they lie.
+    """
+
+    def __init__(self, column: str, chunks: Sequence[tuple[Any, Any, Any]]) -> None: ...
+
 class PathFiles(SampleFiles):
     """Ordinary files."""
 

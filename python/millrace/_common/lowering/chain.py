@@ -15,7 +15,7 @@ from .as_shipped import check_class, check_transforms
 from .grey import check_grey
 from .policy_classes import policy_class
 from .read_source import read
-from .read_values import Maybe, Op, Picture
+from .read_values import Maybe, Op, Picture, Steps
 from .recognising import (
     OURS,
     TIMM,
@@ -124,6 +124,8 @@ class Chain:
     def add(self, transform: Any) -> None:
         if isinstance(transform, (Op, Maybe)):
             return self._add_read(transform)
+        if isinstance(transform, Steps):
+            return self.add_held(transform.function, transform.steps)
         name, family = type(transform).__name__, family_of(type(transform))
         check_class(type(transform))
         if family in (V1, V2, TIMM) or type(transform).__module__.startswith("torchvision."):

@@ -55,20 +55,21 @@ _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     ast.NotEq: operator.ne,
 }
 _RANGE = range  # a script may have another one among the builtins later
-_MADE = "<made>"  # among the names of a way: all pictures made on it. No variable has such a name
+MADE = "<made>"  # among the names of a way: all pictures made on it. No variable has such a name
 
 
 def read(function: Any) -> Any:
     """What `function(picture)` returns: a Picture, or lists, tuples and dicts of these; None: not known."""
     try:
-        made = _read(function)
+        made = follow(function, Picture(), Reader)
         leaves(made)
     except (NotRead, NotPlain, RecursionError):
         return None
     return made
 
 
-def _read(function: Any) -> Any:
+def follow(function: Any, argument: Any, reader: type[Reader]) -> Any:
+    """What `function(argument)` returns, by such a reader; NotRead or NotPlain: not known."""
     function, bound = unbound(function)
     if not isinstance(function, types.FunctionType) or type(function.__globals__) is not dict:
         raise NotRead
@@ -77,10 +78,10 @@ def _read(function: Any) -> Any:
     if free is None or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_flags & OTHER_KINDS:
         raise NotRead
     names = {name: value for name, value in bound.items() if isinstance(name, str)}
-    return _Reader(function).run(body_of(function), {**names, free: Picture(), _MADE: MadeList()})
+    return reader(function).run(body_of(function), {**names, free: argument, MADE: MadeList()})
 
 
-class _Reader:
+class Reader:
     """Follows one function. A draw splits its way in two, which meet again in the result."""
 
     def __init__(self, function: types.FunctionType) -> None:
@@ -95,7 +96,7 @@ class _Reader:
             if isinstance(statement, ast.Return):
                 if statement.value is None:
                     raise NotRead
-                return _uses_all(self.value(statement.value, names), names)
+                return self.returned(self.value(statement.value, names), names)
             if isinstance(statement, ast.If):
                 return self._branch(statement, rest, names)
             if isinstance(statement, ast.For):
@@ -105,6 +106,10 @@ class _Reader:
             else:
                 self._do(statement, names)
         raise NotRead
+
+    def returned(self, value: Any, names: dict[str, Any]) -> Any:
+        check_uses(leaves(value), names)
+        return value
 
     def _count(self) -> None:
         self.steps += 1
@@ -250,8 +255,11 @@ class _Reader:
         [loop, *more] = node.generators
         if more or loop.ifs or loop.is_async or not isinstance(loop.target, ast.Name):
             raise NotRead
-        held = items(self.value(loop.iter, names))
-        return MadeList(self.value(node.elt, {**names, loop.target.id: item}) for item in held)
+        return self.each(self.value(loop.iter, names), loop.target.id, node.elt, names)
+
+    def each(self, looped: Any, name: str, node: ast.expr, names: dict[str, Any]) -> Any:
+        """[node for name in looped]"""
+        return MadeList(self.value(node, {**names, name: item}) for item in items(looped))
 
     def _of_BinOp(self, node: ast.BinOp, names: dict[str, Any]) -> Any:
         left, right = self.value(node.left, names), self.value(node.right, names)
@@ -305,7 +313,7 @@ class _Reader:
         test = self.value(node.test, names)
         if not isinstance(test, Coin):
             return self.value(node.body if truth(test) else node.orelse, names)
-        p, made = test.take(), names[_MADE]
+        p, made = test.take(), names[MADE]
         before = len(made)
         one = self.value(node.body, names)
         middle = len(made)
@@ -366,15 +374,14 @@ class _Bind(ast.stmt):
 
 def _noted(value: Any, names: dict[str, Any]) -> Any:
     if isinstance(value, Picture):
-        names[_MADE].append(value)
+        names[MADE].append(value)
     return value
 
 
-def _uses_all(value: Any, names: dict[str, Any]) -> Any:
-    """`value`, if all that was called on the way is on the way to one of its pictures: a call whose result
+def check_uses(pictures: list[Picture], names: dict[str, Any]) -> None:
+    """NotRead unless all that was called on the way is on the way to one of `pictures`: a call whose result
     is left may do something else, like count or draw.
     """
-    used = {id(picture) for leaf in leaves(value) for picture in leaf.line()}
-    if any(id(picture) not in used for picture in names[_MADE]):
+    used = {id(picture) for leaf in pictures for picture in leaf.line()}
+    if any(id(picture) not in used for picture in names[MADE]):
         raise NotRead
-    return value

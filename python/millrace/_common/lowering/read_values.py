@@ -80,6 +80,28 @@ class Picture(Symbol):
         return [picture.step for picture in self.line()]
 
 
+class Pictures(Symbol):
+    """A column of a batch: one picture of each sample, of which `picture` stands for any."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+
+
+class Column(Symbol):
+    """A column of a batch that is no column of pictures."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What `function` does to each picture."""
+
+    function: Any
+    steps: tuple[Any, ...]
+
+
 @dataclass(frozen=True)
 class Op:
     """A step that the engine knows without a transform's object. `name`: as users call it."""

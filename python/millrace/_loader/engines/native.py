@@ -294,6 +294,10 @@ class Targets:
         return target if function is None else function(target)
 
 
+LooksUp = Callable[[Iterable[int]], list[Any]]
+"""Makes the targets of samples at some positions."""
+
+
 @dataclass(frozen=True)
 class Files:
     """Where the pictures are and what they are labelled: `labels` is an int64 array of shape
@@ -304,7 +308,7 @@ class Files:
     files: _core.SampleFiles
     labels: np.ndarray
     paths: _core.PathTable | None = None
-    targets: Targets | None = None
+    targets: LooksUp | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ them. So a batch depends on no other, and resumed or replayed ones are the same.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from ..._common.lowering.recognising import loaded
 from ..._common.torch_private import default_collate
 from ..._profiling.stages import COLLATE, during
 from .mixing import Mixed, traced
-from .native import Targets
+from .native import LooksUp
 from .seeding import generators_seeded
 
 if TYPE_CHECKING:
@@ -34,15 +35,17 @@ if TYPE_CHECKING:
 class PythonCollate:
     """`function`: of the samples, or, `of_batch`, of the batch, whose fields it gets one by one if `spread`;
     None: it is default_collate. `row_type`: of pictures; `views`: of each. `targets`: makes the samples'
-    targets of the engine's labels."""
+    targets of the engine's labels. `form`: what makes a sample of a picture and its target, and a batch of
+    theirs; None: samples are pairs."""
 
     function: Any
     of_batch: bool
     spread: bool
     as_tuple: bool
     row_type: type
-    targets: Targets | None = None
+    targets: LooksUp | None = None
     views: Views | None = None
+    form: Callable[[Any, Any], Any] | None = None
 
     @functools.cached_property
     def _torch_alone(self) -> bool:
@@ -56,6 +59,8 @@ class PythonCollate:
                     # A tuple, as default_collate has a field of its samples: texts are returned as they are.
                     targets = tuple(self.targets(batch[1].tolist()))
                     batch = [batch[0], default_collate(targets)]  # type: ignore[arg-type]
+                if self.form is not None:
+                    batch = self.form(*batch)
                 if self.function is None:
                     return batch
                 made = self.function(*batch) if self.spread else self.function(batch)
@@ -74,7 +79,7 @@ class PythonCollate:
         with generators_seeded(place, self._torch_alone):
             return traced(self, labels, shape)
 
-    def _samples(self, pictures: Any, labels: torch.Tensor) -> list[tuple[Any, Any]]:
+    def _samples(self, pictures: Any, labels: torch.Tensor) -> list[Any]:
         views = [pictures] if self.views is None else self.views.in_order(pictures)
         by_view = [view.unbind(0) for view in views]
         if self.row_type is np.ndarray:
@@ -83,14 +88,16 @@ class PythonCollate:
             by_view = [[row.as_subclass(self.row_type) for row in rows] for rows in by_view]
         rows = by_view[0] if self.views is None else map(self.views.sample, zip(*by_view))
         numbers = labels.tolist()
-        return list(zip(rows, numbers if self.targets is None else self.targets(numbers)))
+        targets = numbers if self.targets is None else self.targets(numbers)
+        return list(zip(rows, targets) if self.form is None else map(self.form, rows, targets))
 
 
-def with_targets(collate: PythonCollate | None, targets: Targets) -> PythonCollate:
-    """`collate`, None for default_collate, of pictures with these targets."""
-    if collate is None:
-        return PythonCollate(None, True, False, False, torch.Tensor, targets)
-    return replace(collate, targets=targets)
+def with_targets(
+    collate: PythonCollate | None, targets: LooksUp, form: Callable[[Any, Any], Any] | None = None
+) -> PythonCollate:
+    """`collate`, None for default_collate, of pictures with these targets, in samples of this form."""
+    collate = collate or PythonCollate(None, True, False, False, torch.Tensor)
+    return replace(collate, targets=targets, form=form)
 
 
 def _pair(values: Any) -> tuple[Any, Any]:

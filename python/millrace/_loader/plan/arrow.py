@@ -21,7 +21,7 @@ from ..._common.lowering.rows import Column, RowSet
 
 _DATASET = "datasets.arrow_dataset"
 _FORMATTERS = {"torch": "TorchFormatter", "numpy": "NumpyFormatter"}
-_METHODS = ("__getitem__", "__getitems__", "_getitem", "__len__")
+METHODS = ("__getitem__", "__getitems__", "_getitem", "__len__")
 _LEAVES = {"bool": "bool", "halffloat": "float16", "float": "float32", "double": "float64"} | {
     f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -33,7 +33,7 @@ def is_arrow(dataset: Any) -> bool:
 
 def recognise_arrow(dataset: Any) -> RowSet:
     """The RowSet of a Dataset; NotLowered names the column that needs Python, or the format."""
-    check_class(type(dataset), *_METHODS)
+    check_class(type(dataset), *METHODS)
     _check_format(dataset)
     names = dataset._format_columns if dataset._format_columns is not None else dataset.column_names
     stored = {name: _Stored(dataset, name) for name in names}
@@ -42,27 +42,26 @@ def recognise_arrow(dataset: Any) -> RowSet:
     sample = dataset.__getitems__([0])[0]
     if type(sample) is not dict or set(sample) != set(names):
         raise NotLowered(f"samples of the Arrow dataset are not dicts of {', '.join(names)}")
-    index_map = _index_map(dataset)
-    columns = tuple(stored[name].column(value, index_map) for name, value in sample.items())
+    positions = index_map(dataset)
+    columns = tuple(stored[name].column(value, positions) for name, value in sample.items())
     layout = (dict, tuple((name, number) for number, name in enumerate(sample)))
     # A number that is asked for alone keeps its stored dtype in format "numpy".
     alone = dataset._format_type == "torch" or not any(column.made and not column.shape for column in columns)
-    return RowSet("Arrow dataset", len(dataset), columns, layout, counts_back=index_map is None, alone=alone)
+    return RowSet("Arrow dataset", len(dataset), columns, layout, counts_back=positions is None, alone=alone)
 
 
 def _check_format(dataset: Any) -> None:
     kind = dataset._format_type
     if kind == "custom":
         raise NotLowered(
-            "the Arrow dataset has a transform; use with_format('torch'), and transform the finished batch"
+            "the Arrow dataset has a transform, and is inside of another dataset than Subset; use"
+            " datasets.concatenate_datasets, or with_format('torch')"
         )
     if kind not in _FORMATTERS:
         raise NotLowered(
             f"the Arrow dataset has format {kind!r}; use with_format('torch') or with_format('numpy')"
         )
-    known = loaded("datasets.formatting", "_FORMAT_TYPES")
-    if known is None or known.get(kind) is not loaded("datasets.formatting", _FORMATTERS[kind]):
-        raise NotLowered(f"the formatter of {kind!r} is not the one that datasets ships; restore it")
+    check_formatter(kind, _FORMATTERS[kind])
     if odd := set(dataset._format_kwargs or {}) - {"dtype"}:
         raise NotLowered(f"the format is given {', '.join(sorted(odd))}; only dtype= is known here")
     if dataset._output_all_columns and set(dataset._format_columns or dataset.column_names) != set(
@@ -74,7 +73,14 @@ def _check_format(dataset: Any) -> None:
         )
 
 
-def _index_map(dataset: Any) -> np.ndarray | None:
+def check_formatter(kind: str, name: str) -> None:
+    """NotLowered where the format is not made by the class of this name."""
+    known = loaded("datasets.formatting", "_FORMAT_TYPES")
+    if known is None or known.get(kind) is not loaded("datasets.formatting", name):
+        raise NotLowered(f"the formatter of {kind!r} is not the one that datasets ships; restore it")
+
+
+def index_map(dataset: Any) -> np.ndarray | None:
     """What select() and shuffle() left: int64 of shape (samples,)."""
     if dataset._indices is None:
         return None

@@ -102,7 +102,8 @@ class _Joined(Sequence[int]):
             return Files(files, np.concatenate([part.labels for part in made]), table)
         targets: list[Any] = []
         for part in made:
-            targets += [(Labels(part.labels), None)] if part.targets is None else part.targets.parts
+            known = part.targets.parts if isinstance(part.targets, Targets) else ()
+            targets += known or [(Labels(part.labels), None)]
         return Files(files, np.arange(len(table)), table, Targets(targets))
 
     def _table(self, tables: list[_core.PathTable]) -> _core.PathTable:

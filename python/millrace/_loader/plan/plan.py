@@ -26,6 +26,7 @@ from ..engines.native import Files, ImageSpec
 from ..engines.python import PYTHON
 from ..engines.python_collate import PythonCollate, with_targets
 from ..engines.rows import RowsSpec
+from .arrow_pictures import has_transform
 from .batches import BatchSource, batch_spec, recognise_batch_collate, recognise_batches
 from .decoding import decoded_on_device
 from .in_memory import ROWS, lies_in_memory, recognise_rows
@@ -187,7 +188,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
             pipelines, made = transform
             arrangement: type[list] | type[tuple] = list
             if files.targets is not None:
-                collate = with_targets(collate, files.targets)
+                collate = with_targets(collate, files.targets, data.form)
             elif collate is not None and made.views is None and is_fast_collate(loader, made.dtype):
                 stages.ask(
                     "collate_fn", lambda: ("fast_collate; rows are written straight into the batch", None)
@@ -237,7 +238,7 @@ def _kind(dataset: Any) -> str:
     if cls is ConcatDataset and joins_pictures(root):
         return "pictures"
     if cls in ROWS or f"{cls.__module__}.{cls.__qualname__}" == _ARROW:
-        return "rows"
+        return "pictures" if has_transform(root) else "rows"
     return "pictures" if bases & PICTURES or "__getitems__" in getattr(root, "__dict__", ()) else "python"
 
 
@@ -316,9 +317,10 @@ def _collate(loader: Any, data: Source | RowSet | None, transform: Any) -> tuple
         return (reason or recognise_collate(loader.collate_fn, data.sample_types)), collate
     if data is None or not loader._auto_collation:
         return recognise_collate(loader.collate_fn), None
+    container = tuple if data.form is None else dict
     if transform is None:
-        return recognise_any_collate(loader.collate_fn, torch.Tensor)
-    return recognise_any_collate(loader.collate_fn, transform[1].row_type, transform[1].views)
+        return recognise_any_collate(loader.collate_fn, torch.Tensor, None, container)
+    return recognise_any_collate(loader.collate_fn, transform[1].row_type, transform[1].views, container)
 
 
 def _transform(source: Source | Stream) -> tuple[str, tuple[list[_core.ImagePipeline], Lowered]]:

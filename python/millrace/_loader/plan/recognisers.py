@@ -28,6 +28,7 @@ from ..._common.torch_private import collate
 from ...datasets import ImageFolder
 from ..engines.native import Files, Targets
 from ..engines.python_collate import PythonCollate
+from .arrow_pictures import has_transform, recognise_arrow_pictures
 from .joined import recognise_joined
 from .path_lists import recognise_timm, recognise_torchvision
 from .pixel_arrays import recogniser_of_arrays
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 DATASET_WORDS = (
     "`ImageFolder` of millrace, [lists of paths of torchvision and"
     " timm](#data-sets-of-torchvision-and-timm), also under `Subset` and `ConcatDataset`; torchvision's"
-    " pictures in memory; [WebDataset](shards.md). JPEG, PNG and WebP are decoded in C++, and only the"
+    " pictures in memory; [Hugging Face's datasets](#pictures-of-hugging-faces-datasets) with a column of"
+    " pictures and a transform; [WebDataset](shards.md). JPEG, PNG and WebP are decoded in C++, and only the"
     " part that the crop needs; other formats, and what is out of the ordinary (damage, odd metadata or"
     " animations, progressive JPEGs that lack scans, a PNG or WebP of more than 89 million pixels), by"
     " Pillow in the same threads: the pixels are Pillow's either way"
@@ -124,6 +126,8 @@ def _recognise_root(root: Any) -> Source:
         return Source("indexed WebDataset", transform, lambda: Files(*make_files()))
     if type(root) is ConcatDataset:
         return recognise_joined(root, recognise_source)
+    if has_transform(root):
+        return recognise_arrow_pictures(root)
     recognise = _library(root)
     if recognise is None:
         raise NotLowered(f"{type(root).__name__} {IS_PYTHON}")
@@ -174,8 +178,8 @@ def _folder_files(root: ImageFolder) -> Files:
 
 def counted(source: Source, files: Files) -> str:
     """What explain() says of a source and its `files`."""
-    kept = "pictures in memory" if isinstance(files.files, _core.PixelFiles) else "files"
-    return f"{source.name} of {len(files.files)} {kept}"
+    kinds = {_core.PixelFiles: "pictures in memory", _core.ArrowPictures: "pictures"}
+    return f"{source.name} of {len(files.files)} {kinds.get(type(files.files), 'files')}"
 
 
 def chains_of(source: Source, made: Lowered) -> tuple[list[list[dict[str, Any]]], list[str]]:
@@ -263,12 +267,12 @@ _OF_BATCH = {  # template: (whether f gets the batch's fields one by one, whethe
 
 
 def recognise_any_collate(
-    collate_fn: Any, row_type: type | None, views: Views | None = None
+    collate_fn: Any, row_type: type | None, views: Views | None = None, container: type = tuple
 ) -> tuple[str, PythonCollate | None]:
     """(what explain() says, what is called with the native batch, None for default_collate), or
-    NotLowered.
+    NotLowered. `row_type`: of pictures; `container`: of samples.
     """
-    sample_types = (tuple, np.ndarray, int) if row_type is np.ndarray else IMAGE_AND_LABEL
+    sample_types = container, np.ndarray if row_type is np.ndarray else torch.Tensor, int
     reason, collate = recognise_batch_function(collate_fn, sample_types)
     if reason:
         return reason, collate

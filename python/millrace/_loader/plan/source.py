@@ -38,6 +38,8 @@ class Source:
     """The functions behind make_files().targets."""
     on_error: str | None = None
     """The engine's policy where the dataset has one of its own; None: the loader's."""
+    form: Callable[[Any, Any], Any] | None = None
+    """Makes a sample of a picture and its target, and a batch of theirs; None: they are pairs."""
     parts: tuple[Source, ...] = ()
     """Of a ConcatDataset; `transform` is that of the first, which is to be the same as all others'."""
 
