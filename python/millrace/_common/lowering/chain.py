@@ -113,8 +113,8 @@ class Chain:
         if self.grey_from is not None:
             check_grey(self.picture[self.grey_from :])
             to_tensor["channels"] = 1  # of three that are equal
-        floats = [self.noise, self.normalize] if self.noise_first else [self.normalize, self.noise]
-        return [*self.picture, to_tensor, *floats[0], *floats[1], *self.erasing]
+        floats = self.noise + self.normalize if self.noise_first else self.normalize + self.noise
+        return [*self.picture, to_tensor, *floats, *self.erasing]
 
     def knows(self, transform: Any) -> bool:
         """Whether `transform` is of a library's class that has a rule, or that holds others."""
@@ -202,8 +202,7 @@ class Chain:
         found, made_rgb = [], self.makes_rgb
         for transform in transforms:
             inner = Chain(self.rules, self.timm_rules)
-            inner.dtype, inner.depth = self.dtype, self.depth + 1
-            inner.families = self.families
+            inner.dtype, inner.depth, inner.families = self.dtype, self.depth + 1, self.families
             inner.row_type, inner.normalize = self.row_type, list(self.normalize)
             inner.noise, inner.multiply = list(self.noise), self.multiply
             inner.grey_from, inner.batch_sizes = self.grey_from, self.batch_sizes
