@@ -33,12 +33,17 @@ struct ImageDataset {
   // What is made of a picture: one view, or several, of fixed shapes and one type, each by a chain of its
   // own. The picture is read and decoded once.
   std::vector<std::shared_ptr<const transforms::ImagePipeline>> views;
+  // Whether the views, of one shape, are one array (views, channels, height, width) of a batch's rows, and no
+  // blocks of their own.
+  bool stacked = false;
   std::shared_ptr<const FallbackDecoder> fallback;  // null: the codecs' refusals stand
 
   const transforms::ImagePipeline& pipeline() const { return *views.front(); }
 
-  // The shapes of several views; empty: there is one. Throws Error(invalid_argument) when these are not
-  // fixed, or the types differ.
+  // The shapes of several views, or of those that are stacked; empty: there is one. Throws
+  // Error(invalid_argument) when these are not fixed, or the types differ, or shapes that are stacked.
+  std::vector<transforms::OutputShape> shapes() const;
+  // The same, of views that have blocks of their own.
   std::vector<transforms::OutputShape> parts() const;
 };
 

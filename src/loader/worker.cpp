@@ -183,7 +183,9 @@ void Worker::Impl::finish(const RowMemory& memory) {
       const base::ImageView part =
           view.part({own.left - region.left, own.top - region.top, own.width, own.height});
       const size_t bytes = static_cast<size_t>(shape.elements()) * element;
-      dataset->views[v]->apply(part, *views[v].scratch, memory.part(before, bytes));
+      uint8_t* const to = dataset->stacked ? memory.part(0, bytes * views.size()) + before  // of one shape
+                                           : memory.part(before, bytes);
+      dataset->views[v]->apply(part, *views[v].scratch, to);
       before += bytes;
     }
   }
@@ -224,7 +226,8 @@ RowSource picture_rows(const std::shared_ptr<const ImageDataset>& dataset) {
   source.size = dataset->files->size();
   source.type = dataset->pipeline().output_type();
   source.parts = dataset->parts();
-  source.fixed_shape = source.parts.empty() ? dataset->pipeline().fixed_shape() : whole_row(source.parts);
+  source.fixed_shape =
+      dataset->views.size() == 1 ? dataset->pipeline().fixed_shape() : whole_row(dataset->shapes());
   source.labels = dataset->labels;
   source.make_maker = [dataset](trace::StageTimes* times) {
     return std::make_unique<Worker>(dataset, times);

@@ -277,8 +277,8 @@ class ImageFolder(torch.utils.data.Dataset):
             paths, labels = self.file_table()
             turn = [{"op": "exif_transpose"}] if self.exif else []
             pipelines = made.pipelines([[*turn, *chain] for chain in made.chains])
-            native = _core.PathFiles(paths)
-            self._engine = key, (made, _core.ImageDataset(native, labels, pipelines, pillow))
+            native, stacked = _core.PathFiles(paths), made.views is not None and made.views.stacked
+            self._engine = key, (made, _core.ImageDataset(native, labels, pipelines, pillow, stacked))
         return self._engine[1]
 
     def __getstate__(self) -> dict[str, Any]:

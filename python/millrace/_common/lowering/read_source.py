@@ -20,6 +20,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from .crops import applied, are_several, made_object
 from .function_source import body_of
 from .picture_calls import METHODS, coin_of, is_number, known_call
 from .read_values import (
@@ -37,6 +38,7 @@ from .read_values import (
     merged,
     truth,
 )
+from .recognising import makes_crops
 from .same_code import OTHER_KINDS, NotPlain, free_argument_of, plain_attribute, unbound
 
 _MOST_STEPS = 2_000  # of reading one function, loops unrolled
@@ -59,16 +61,18 @@ _MADE = "<made>"  # among the names of a way: all pictures made on it. No variab
 
 
 def read(function: Any) -> Any:
-    """What `function(picture)` returns: a Picture, or lists, tuples and dicts of these; None: not known."""
+    """What `function(picture)` returns: a Picture, or lists, tuples and dicts of these, or a stack; None: not
+    known.
+    """
     try:
-        made = _read(function)
+        made = applied(function, Picture(), _read) if makes_crops(function) else _read(function, Picture())
         leaves(made)
     except (NotRead, NotPlain, RecursionError):
         return None
     return made
 
 
-def _read(function: Any) -> Any:
+def _read(function: Any, argument: Any) -> Any:
     function, bound = unbound(function)
     if not isinstance(function, types.FunctionType) or type(function.__globals__) is not dict:
         raise NotRead
@@ -77,7 +81,7 @@ def _read(function: Any) -> Any:
     if free is None or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_flags & OTHER_KINDS:
         raise NotRead
     names = {name: value for name, value in bound.items() if isinstance(name, str)}
-    return _Reader(function).run(body_of(function), {**names, free: Picture(), _MADE: MadeList()})
+    return _Reader(function).run(body_of(function), {**names, free: argument, _MADE: MadeList()})
 
 
 class _Reader:
@@ -336,9 +340,12 @@ class _Reader:
             return self._known(known, arguments, keywords, names)
         if function is _RANGE and not keywords and arguments and all(type(part) is int for part in arguments):
             return self._known(_RANGE, arguments, keywords, names)
-        if len(arguments) == 1 and not keywords and isinstance(arguments[0], Picture) and callable(function):
-            return _noted(arguments[0].then(function), names)
-        raise NotRead
+        several = len(arguments) == 1 and are_several(arguments[0])
+        if several or len(arguments) == 1 and isinstance(arguments[0], Picture):
+            if keywords or not callable(function):
+                raise NotRead
+            return _noted(applied(function, arguments[0], _read), names)
+        return made_object(function, arguments, keywords)
 
     def _known(
         self,
@@ -364,8 +371,8 @@ class _Bind(ast.stmt):
 
 
 def _noted(value: Any, names: dict[str, Any]) -> Any:
-    if isinstance(value, Picture):
-        names[_MADE].append(value)
+    if isinstance(value, Picture) or are_several(value):
+        names[_MADE].extend(leaves(value))
     return value
 
 

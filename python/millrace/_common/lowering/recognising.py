@@ -33,6 +33,9 @@ def loaded(module: str, name: str) -> Any:
 
 OURS, V1, V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
 V1_POLICIES, TIMM = "torchvision.transforms.autoaugment", "timm.data"
+_TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
+
+_OF_SEVERAL = ("FiveCrop", "TenCrop")
 
 # What is called first comes last in nested calls.
 _IN_ORDER = (
@@ -54,6 +57,53 @@ HOLDERS = (
     " callable that only holds known ones](#presets-and-other-holders); transforms that make [several"
     " views](#several-views-of-a-picture)"
 )
+
+
+def family_of(cls: type) -> str | None:
+    module = cls.__module__
+    if module == V1_POLICIES:
+        return V1
+    if module in _TIMM_MODULES and cls is loaded(module, cls.__name__):
+        return TIMM
+    for family in (OURS, V1, V2):
+        if module == family or module.startswith(family + "."):
+            return family
+    return None
+
+
+def check_object(transform: Any) -> None:
+    """NotLowered where an object does more than its class."""
+    name = type(transform).__name__
+    if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
+        raise NotLowered(f"{name} has forward hooks; remove them")
+    if (method := _shadowed_method(transform)) is not None:
+        raise NotLowered(f"this {name} has a {method} of its own, set on the object; leave that of its class")
+
+
+def container_parts(transform: Any) -> list[Any] | None:
+    """Of a library's Compose, or torch's Sequential."""
+    if type(transform) is torch.nn.Sequential:
+        return list(transform)
+    is_compose = type(transform).__name__ == "Compose" and family_of(type(transform)) is not None
+    return list(transform.transforms) if is_compose else None
+
+
+def _shadowed_method(transform: Any) -> str | None:
+    """A method of its class that an object has replaced by one of its own."""
+    own = getattr(transform, "__dict__", {})
+    return next(
+        (name for name in own if isinstance(getattr(type(transform), name, None), types.FunctionType)), None
+    )
+
+
+def makes_crops(transform: Any) -> bool:
+    """Whether it is FiveCrop or TenCrop of a library, or a Compose that holds one."""
+    try:
+        if (parts := container_parts(transform)) is not None:
+            return any(map(makes_crops, parts))
+    except (RecursionError, TypeError, AttributeError):  # it holds itself, or no transforms
+        return False
+    return type(transform).__name__ in _OF_SEVERAL and family_of(type(transform)) is not None
 
 
 def held_directly(transform: Any) -> Sequence[Any] | None:
@@ -121,3 +171,83 @@ def _image_classification(preset: Any) -> Sequence[Any]:
         v1.ConvertImageDtype(torch.float),
         v1.Normalize(mean=preset.mean, std=preset.std),
     ]
+
+
+# -- arguments, as the engine has them
+
+# By torchvision's values and Pillow's numbers. Of pictures, "nearest-exact" is Pillow's nearest, too.
+_INTERPOLATIONS = {
+    "nearest": "nearest",
+    "nearest-exact": "nearest",
+    "bilinear": "bilinear",
+    "bicubic": "bicubic",
+    "lanczos": "lanczos",
+    "box": "box",
+    "hamming": "hamming",
+    0: "nearest",
+    1: "lanczos",
+    2: "bilinear",
+    3: "bicubic",
+    4: "box",
+    5: "hamming",
+}
+_OF_MAPS = ("nearest", "bilinear", "bicubic")
+
+
+def pair(name: str, size: Any) -> tuple[int, int]:
+    values = [size] if isinstance(size, int) else list(size) if isinstance(size, Sequence) else []
+    if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
+        raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
+    return values[0], values[-1]
+
+
+def interpolation(name: str, transform: Any) -> str:
+    return interpolation_name(name, transform.interpolation)
+
+
+def interpolation_name(name: str, mode: Any) -> str:
+    """`mode`: an enum's member, its value, or Pillow's number."""
+    value = getattr(mode, "value", mode)
+    if value not in _INTERPOLATIONS:
+        known = ", ".join(name for name in _INTERPOLATIONS if isinstance(name, str))
+        raise NotLowered(f"{name}(interpolation={mode!r}) is none of {known}")
+    return _INTERPOLATIONS[value]
+
+
+def map_interpolation(name: str, mode: Any) -> str:
+    """As interpolation_name(), of what turns and tilts pictures."""
+    found = interpolation_name(name, mode)
+    if found not in _OF_MAPS:
+        raise NotLowered(f"{name} with {found} interpolation is none of {', '.join(_OF_MAPS)}")
+    return found
+
+
+def padding(padding: Any, family: str) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) from None, one, two or four ints."""
+    if padding is None:
+        return 0, 0, 0, 0
+    borders = [padding] if isinstance(padding, int) else list(padding)
+    left, top, right, bottom = borders if len(borders) == 4 else (borders[0], borders[-1]) * 2
+    if len(borders) == 4 and family != V1:
+        top, right = right, top  # v2, and we with it, keep torch's order of borders
+    return left, top, right, bottom
+
+
+def fill(name: str, fill: Any) -> tuple[int, int, int]:
+    values = [fill or 0] if fill is None or isinstance(fill, (int, float)) else fill
+    known = isinstance(values, Sequence) and len(values) in (1, 3)
+    if not known or any(v != int(v) or not 0 <= v <= 255 for v in values):
+        raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
+    red, green, blue = ([int(v) for v in values] * 3)[:3]
+    return red, green, blue
+
+
+def picture_fill(name: str, value: Any) -> tuple[int, int, int]:
+    """As fill(), of what only runs on PIL images, for which v2's dicts may have an entry of their own."""
+    if isinstance(value, dict):
+        value = value.get(loaded("PIL.Image", "Image"), value.get("others"))
+    return fill(name, value)
+
+
+def floats(values: Any) -> list[float]:
+    return torch.as_tensor(values, dtype=torch.float64).reshape(-1).tolist()

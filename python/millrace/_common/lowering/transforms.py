@@ -17,23 +17,24 @@ import torch
 
 from ... import _core
 from .branches import HOLDERS_BY_CHANCE
-from .chain import FLOATS, Chain, Rule, fill, floats, interpolation, padding, pair
+from .chain import FLOATS, Chain, Rule, is_fixed
 from .geometry import GEOMETRY
 from .policies import POLICIES
 from .read_values import Picture
-from .recognising import V1, V2, NotLowered, holder_name, loaded
+from .recognising import (
+    V1,
+    V2,
+    NotLowered,
+    fill,
+    floats,
+    holder_name,
+    interpolation,
+    loaded,
+    makes_crops,
+    padding,
+    pair,
+)
 from .views import Seen, Views, seen_views
-
-_FIXED = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
-
-
-def is_fixed(op: dict[str, Any]) -> bool:
-    """Whether it decides nothing by chance."""
-    if op["op"] == "frame":
-        return op["kind"] in ("pad", "center")
-    if op["op"] == "drawn_resize" and op["kind"] == "keep_ratio":
-        return op["scale_p"] == op["aspect_p"] == 0 and len(op["interpolations"]) == 1
-    return op["op"] in _FIXED
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Lowered:
     begins_with_rgb: bool = False
     makes_rgb: bool | None = False
     views: Views | None = None
+    stacks: bool = False  # somewhere on the way, at least
 
     @property
     def is_random(self) -> bool:
@@ -65,13 +67,16 @@ class Lowered:
     def pipelines(self, chains: Sequence[list[dict[str, Any]]]) -> list[_core.ImagePipeline]:
         """`chains`, which may have got a step more, as the engine has them. NotLowered where an op has
         arguments that the engine refuses, which torchvision then refuses in its own words, and where one of
-        several views has no fixed size.
+        several views has no fixed size, or another one than those that it is stacked with.
         """
         try:
             made = [_core.ImagePipeline(chain) for chain in chains]
         except ValueError as error:
             raise NotLowered(str(error)) from None
-        if len(made) > 1 and any(pipeline.fixed_shape is None for pipeline in made):
+        shapes = {pipeline.fixed_shape for pipeline in made}
+        if self.stacks and len(shapes) > 1:
+            raise NotLowered("views of several sizes are stacked, which torch.stack refuses")
+        if None in shapes and (len(made) > 1 or self.stacks):
             raise NotLowered(
                 "one of several views has the size of its picture; end it with a crop or a resize to a fixed"
                 " size"
@@ -87,7 +92,8 @@ def lowered(transform: Any) -> Lowered:
             " or ToImage()"
         )
     chain = new_chain()
-    if not chain.knows(transform) and (seen := seen_views(transform)) is not None:
+    several = makes_crops(transform) or not chain.knows(transform)
+    if several and (seen := seen_views(transform)) is not None:
         return _of_views(transform, seen)
     chain.add(transform)
     made = chain.finish()
@@ -127,11 +133,12 @@ def _of_views(transform: Any, seen: Seen) -> Lowered:
     inner = dict.fromkeys(", ".join(chain.names) for chain in chains)
     return Lowered(
         made,
-        [f"{name}: {len(made)} views ({'; '.join(inner)})"],
+        [f"{name}: {len(made)} views{', stacked' if seen.views.stacked else ''} ({'; '.join(inner)})"],
         row_types.pop() if len(row_types) == 1 else None,
         all(chain.begins_with_rgb for chain in chains),
         rgb.pop() if len(rgb) == 1 else None,
         seen.views,
+        any(chain.stacked_at is not None for chain in chains),
     )
 
 

@@ -313,7 +313,9 @@ class ImageSpec(NativeSpec):
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), policy, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
-        return _core.ImageDataset(self.files.files, self.files.labels, list(self.pipelines), PillowDecoder())
+        stacked = self.views is not None and self.views.stacked
+        files, pipelines = self.files, list(self.pipelines)
+        return _core.ImageDataset(files.files, files.labels, pipelines, PillowDecoder(), stacked)
 
     def slots(self, batch_size: int | None) -> int:
         return slots_for(self.pipelines, batch_size)

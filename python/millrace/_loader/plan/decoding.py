@@ -53,6 +53,8 @@ def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec 
                 " out, or apply it to the finished batch"
             ),
         )
+    if spec.views is not None and spec.views.stacked:
+        return spec, "views that are stacked are made on the CPU; return a list of them"
     reasons = (reason for pipeline in spec.pipelines if (reason := _core.why_not_fused(pipeline)))
     reason = next(reasons, "") or missing_reason(loader._millrace_device)
     if reason:
