@@ -36,8 +36,18 @@ struct Resize {
   bool of_tensor = false;
 };
 struct CenterCrop {
+  enum class Place : uint8_t {
+    center,  // pads with 0 when the picture is smaller, as torchvision
+    // Those of torchvision's FiveCrop, for which smaller pictures are errors:
+    top_left,
+    top_right,
+    bottom_left,
+    bottom_right,
+    middle,
+  };
   int32_t height = 0, width = 0;
-};  // pads with 0 when the picture is smaller, as torchvision
+  Place place = Place::center;
+};
 enum class PaddingMode : uint8_t { constant, edge, reflect, symmetric };
 struct RandomCrop {
   int32_t height = 0, width = 0;

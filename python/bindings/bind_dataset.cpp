@@ -133,7 +133,7 @@ struct Dataset {
   py::object row(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence, bool interleaved,
                  size_t form) {
     check_form(form);
-    const std::vector<transforms::OutputShape> parts = native->parts();
+    const std::vector<transforms::OutputShape> parts = native->shapes();
     if (interleaved && !parts.empty())
       throw py::value_error("interleaved rows are of datasets with one view");
     const base::SampleKey sample = key(index, seed, epoch, occurrence);
@@ -155,6 +155,8 @@ struct Dataset {
     }
     put_worker(std::move(worker));
     if (parts.empty()) return tensor;
+    if (native->stacked)
+      return tensor.attr("view")(parts.size(), parts[0].channels, parts[0].height, parts[0].width);
     py::list lengths, views;
     for (const transforms::OutputShape& part : parts) lengths.append(part.elements());
     const py::list flat(tensor.attr("flatten")().attr("split")(lengths));
@@ -186,7 +188,7 @@ void bind_dataset(py::module_& m) {
   using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
   py::class_<Dataset>(m, "ImageDataset")
       .def(py::init([](const std::shared_ptr<sources::SampleFiles>& files, const Labels& labels,
-                       const py::object& pipeline, const py::object& fallback, bool forms) {
+                       const py::object& pipeline, const py::object& fallback, bool stacked, bool forms) {
              if (labels.size() != 0 && labels.size() != files->size())
                throw py::value_error("there are " + std::to_string(files->size()) + " files but " +
                                      std::to_string(labels.size()) + " labels");
@@ -199,15 +201,16 @@ void bind_dataset(py::module_& m) {
              } else {
                native->views.push_back(pipeline.cast<const Pipeline&>().native);
              }
+             native->stacked = stacked;
              native->forms = forms;
-             static_cast<void>(native->parts());
+             static_cast<void>(native->shapes());
              if (!fallback.is_none()) native->fallback = std::make_shared<PythonFallback>(fallback);
              auto dataset = std::make_unique<Dataset>();
              dataset->native = std::move(native);
              return dataset;
            }),
            py::arg("files"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none(),
-           py::arg("forms") = false)
+           py::arg("stacked") = false, py::arg("forms") = false)
       .def("__len__", [](const Dataset& d) { return d.native->files->size(); })
       .def("row", &Dataset::row, py::arg("index"), py::arg("seed"), py::arg("epoch"),
            py::arg("occurrence") = 0, py::arg("interleaved") = false, py::arg("form") = 0)

@@ -14,11 +14,17 @@
 namespace millrace::python {
 namespace {
 
-// A tensor (n, c, h, w), or a list of these: of the views that are made of a picture.
-py::object images_of(loader::Batch& batch) {
+// A tensor (n, c, h, w), or of the views that are made of a picture, a list of these, or (n, views, c, h, w).
+py::object images_of(loader::Batch& batch, const loader::ImageDataset& dataset) {
   const auto sizes = [&](const transforms::OutputShape& shape) {
     return std::vector<int64_t>{batch.rows, shape.channels, shape.height, shape.width};
   };
+  if (dataset.stacked) {
+    std::vector<int64_t> stack = sizes(dataset.shapes().front());
+    stack.insert(stack.begin() + 1, static_cast<int64_t>(dataset.views.size()));
+    return py::reinterpret_steal<py::object>(
+        tensors::tensor_from_lease(std::move(batch.images), stack, batch.type));
+  }
   if (batch.parts.empty())
     return py::reinterpret_steal<py::object>(
         tensors::tensor_from_lease(std::move(batch.images), sizes(batch.shape), batch.type));
@@ -52,7 +58,7 @@ struct Loader : ImageEngine<loader::DataLoader> {
     if (status == loader::DataLoader::Status::end) return py::none();
     skipped = std::move(batch.skipped);
     keys = std::move(batch.keys);
-    py::object images = images_of(batch);
+    py::object images = images_of(batch, *dataset);
     void* data = nullptr;
     auto labels =
         py::reinterpret_steal<py::object>(tensors::new_tensor({batch.rows}, base::DType::i64, &data));
@@ -161,7 +167,7 @@ void bind_loader(py::module_& m) {
   engine.def("submit_mixed", &Loader::submit_mixed, py::arg("indices"), py::arg("partners"), py::arg("own"),
              py::arg("other"), py::arg("box") = py::none());
   engine.def_property_readonly("mixes", [](const Loader& loader) {
-    return loader.dataset->views.size() == 1 && loader.dataset->pipeline().mixer() != nullptr;
+    return loader.dataset->shapes().empty() && loader.dataset->pipeline().mixer() != nullptr;
   });
   engine.def(
       "set_limits", [](Loader& loader, int threads, int slots) { loader.native->set_limits(threads, slots); },

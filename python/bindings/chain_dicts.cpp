@@ -241,7 +241,18 @@ TransformSpec make_spec(const py::dict& op) {
   if (name == "resize")
     return Resize{field<int32_t>(op, "height"), field<int32_t>(op, "width"), field<int32_t>(op, "max_size"),
                   interpolation(op), flag(op, "of_tensor")};
-  if (name == "center_crop") return CenterCrop{field<int32_t>(op, "height"), field<int32_t>(op, "width")};
+  if (name == "center_crop") {
+    using Place = CenterCrop::Place;
+    CenterCrop crop{field<int32_t>(op, "height"), field<int32_t>(op, "width")};
+    if (op.contains("place"))
+      crop.place = choice<Place>(op, "place",
+                                 {{"top_left", Place::top_left},
+                                  {"top_right", Place::top_right},
+                                  {"bottom_left", Place::bottom_left},
+                                  {"bottom_right", Place::bottom_right},
+                                  {"middle", Place::middle}});
+    return crop;
+  }
   if (name == "random_crop")
     return RandomCrop{field<int32_t>(op, "height"),
                       field<int32_t>(op, "width"),

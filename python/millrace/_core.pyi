@@ -597,7 +597,8 @@ class ImagePipeline:
 class ImageDataset:
     """What the engine reads: files, labels, transforms. Immutable. `fallback` decodes what is no JPEG. With a
     list of pipelines, each makes a view of the same picture, of a fixed shape and one dtype: rows and batches
-    of pictures are lists then, and draw() gives a list for each. `interleaved`: of one view, rows of shape
+    of pictures are lists then, and draw() gives a list for each. `stacked`: views of one shape, in rows of
+    shape (views, C, H, W) and batches of (N, views, C, H, W). `interleaved`: of one view, rows of shape
     (H, W, C), not (C, H, W).
 
     `forms`: the pipelines are forms instead, of which all rows of a batch have one, by its number; shapes may
@@ -610,6 +611,7 @@ class ImageDataset:
         labels: NDArray[np.int64],
         pipeline: ImagePipeline | list[ImagePipeline],
         fallback: Callable[[bytes, str], tuple[NDArray[np.uint8], int]] | None = None,
+        stacked: bool = False,
         forms: bool = False,
     ) -> None: ...
     def __len__(self) -> int: ...

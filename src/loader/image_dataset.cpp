@@ -11,9 +11,9 @@ std::span<const std::shared_ptr<const transforms::ImagePipeline>> ImageDataset::
   return forms ? all.subspan(form, 1) : all;
 }
 
-std::vector<transforms::OutputShape> ImageDataset::parts() const {
+std::vector<transforms::OutputShape> ImageDataset::shapes() const {
   std::vector<transforms::OutputShape> shapes;
-  if (views.size() == 1) return shapes;
+  if (views.size() == 1 && !stacked) return shapes;
   if (views.empty() || views.size() > transforms::kMostViews)
     throw Error(ErrorKind::invalid_argument, "a data set makes 1 to " +
                                                  std::to_string(transforms::kMostViews) +
@@ -28,9 +28,15 @@ std::vector<transforms::OutputShape> ImageDataset::parts() const {
           ErrorKind::invalid_argument,
           "view " + std::to_string(shapes.size()) +
               " has another size for each picture; end it with a crop or a resize to (height, width)");
+    if (stacked && !shapes.empty() && *shape != shapes.front())
+      throw Error(ErrorKind::invalid_argument, "views that are stacked must have one shape");
     shapes.push_back(*shape);
   }
   return shapes;
+}
+
+std::vector<transforms::OutputShape> ImageDataset::parts() const {
+  return stacked ? std::vector<transforms::OutputShape>{} : shapes();
 }
 
 }  // namespace millrace::loader

@@ -33,6 +33,9 @@ struct ImageDataset {
   // What is made of a picture: one view, or several, of fixed shapes and one type, each by a chain of its
   // own. The picture is read and decoded once.
   std::vector<std::shared_ptr<const transforms::ImagePipeline>> views;
+  // Whether the views, of one shape, are one array (views, channels, height, width) of a batch's rows, and no
+  // blocks of their own.
+  bool stacked = false;
   // In place of that: a batch has one of the `views` for all of its rows, and draws for it what it would draw
   // were it the only one. Their shapes may differ.
   bool forms = false;
@@ -43,8 +46,11 @@ struct ImageDataset {
   // What is made of the pictures of a batch of this form; all views where there are no forms.
   std::span<const std::shared_ptr<const transforms::ImagePipeline>> made_for(size_t form) const;
 
-  // The shapes of several views; empty: a row is one part. Throws Error(invalid_argument) when these are not
-  // fixed, or the types differ, of forms too.
+  // The shapes of several views, or of those that are stacked; empty: there is one, or there are forms. Throws
+  // Error(invalid_argument) when these are not fixed, or the types differ, of forms too, or shapes that are
+  // stacked.
+  std::vector<transforms::OutputShape> shapes() const;
+  // The same, of views that have blocks of their own.
   std::vector<transforms::OutputShape> parts() const;
 };
 

@@ -186,7 +186,9 @@ void Worker::Impl::finish(const RowMemory& memory) {
       const base::ImageView part =
           view.part({own.left - region.left, own.top - region.top, own.width, own.height});
       const size_t bytes = static_cast<size_t>(shape.elements()) * element;
-      made[v]->apply(part, *views[v].scratch, memory.part(before, bytes));
+      uint8_t* const to = dataset->stacked ? memory.part(0, bytes * views.size()) + before  // of one shape
+                                           : memory.part(before, bytes);
+      made[v]->apply(part, *views[v].scratch, to);
       before += bytes;
     }
   }
@@ -227,11 +229,11 @@ RowSource picture_rows(const std::shared_ptr<const ImageDataset>& dataset) {
   source.size = dataset->files->size();
   source.type = dataset->pipeline().output_type();
   source.parts = dataset->parts();
-  source.fixed_shape = source.parts.empty() ? dataset->pipeline().fixed_shape() : whole_row(source.parts);
-  if (dataset->forms) {
-    source.fixed_shape.reset();
+  if (dataset->forms)
     for (const auto& form : dataset->views) source.forms.push_back(form->fixed_shape());
-  }
+  else
+    source.fixed_shape =
+        dataset->views.size() == 1 ? dataset->pipeline().fixed_shape() : whole_row(dataset->shapes());
   source.labels = dataset->labels;
   source.make_maker = [dataset](trace::StageTimes* times) {
     return std::make_unique<Worker>(dataset, times);

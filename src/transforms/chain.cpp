@@ -34,7 +34,9 @@ bool commutes_with_tensor(const PictureSpec& spec, const Chain& before) {
   };
   return std::visit(
       Overloaded{[](const HorizontalFlip&) { return true; }, [](const VerticalFlip&) { return true; },
-                 [&](const CenterCrop&) { return !normalized && !noisy; },
+                 [&](const CenterCrop& t) {
+                   return t.place != CenterCrop::Place::center || (!normalized && !noisy);
+                 },
                  [&](const RandomCrop& t) {
                    const bool pads = t.pad_if_needed || t.padding != std::array<int32_t, 4>{};
                    return !pads || border(t.padding_mode, t.fill);

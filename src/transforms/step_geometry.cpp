@@ -87,6 +87,16 @@ PictureSize padded(PictureSize in, const Padding& p) {
 }
 
 base::Rect center_crop_box(const CenterCrop& t, PictureSize in) {
+  using Place = CenterCrop::Place;
+  if (t.place != Place::center && (t.height > in.height || t.width > in.width))
+    throw Error(ErrorKind::invalid_argument, "Requested crop size " + text({t.width, t.height}) +
+                                                 " is bigger than input size " + text(in) +
+                                                 "; use a smaller size, or resize first");
+  if (t.place != Place::center && t.place != Place::middle) {
+    const bool right = t.place == Place::top_right || t.place == Place::bottom_right,
+               bottom = t.place == Place::bottom_left || t.place == Place::bottom_right;
+    return {right ? in.width - t.width : 0, bottom ? in.height - t.height : 0, t.width, t.height};
+  }
   const auto offset = [](int32_t have, int32_t want) {
     return want > have ? -((want - have) / 2) : round_half_even((have - want) / 2.0);
   };

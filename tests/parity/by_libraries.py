@@ -100,6 +100,8 @@ def by_libraries(picture, transform, decided, functional=F):
             return by_libraries(picture, v1.Compose(list(parts)), decided, functional)
         case "RandomApply":  # its probability is that of its one step
             (part,) = transform.transforms
+            while type(part).__name__ == "Compose":
+                (part,) = part.transforms
             part = v1.RandomGrayscale() if type(part).__name__ == "Grayscale" else part
             return by_libraries(picture, part, chain([d], decided), functional)
         case "RandomChoice":
@@ -142,7 +144,7 @@ def _padded(picture, crop):
 
 def _by_policy(picture, transform, ops, functional):
     of_timm = type(transform).__module__.startswith("timm")
-    fill = getattr(transform, "fill", None)
+    fill = _fill_of(transform)
     for op in ops:
         mode = op.get("interpolation", "nearest")
         if of_timm:
@@ -151,6 +153,12 @@ def _by_policy(picture, transform, ops, functional):
             mode = v1.InterpolationMode(mode)
             picture = operated(functional, picture, op["kind"], op["value"], mode, fill)
     return picture
+
+
+def _fill_of(transform):
+    """Of a policy, or of one that is held by chance: all that are held fill alike."""
+    fills = [_fill_of(part) for part in getattr(transform, "transforms", ())]
+    return getattr(transform, "fill", next((fill for fill in fills if fill is not None), None))
 
 
 def operated(functional, picture, kind, value, mode, fill):

@@ -12,9 +12,8 @@ import pytest
 import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import _core
-from millrace._common.lowering.transforms import _LOWERED
+from millrace._common.lowering.transforms import _LOWERED, lowered
 from pictures import make_picture
-from transform_cases import lower_transform
 
 PAGE = (Path(__file__).parents[2] / "docs" / "native.md").read_text(encoding="utf-8")
 
@@ -198,13 +197,19 @@ LIMITS = {
         )
     ],
     "FiveCrop": [
+        (lambda v1, v2, make=make: make(v2), reason)
+        for make, reason in (
+            (lambda v2: [v2.TenCrop(8), lambda crops: crops.unknown], "TenCrop makes several pictures"),
+            (lambda v2: [v2.FiveCrop(8), v2.RandomInvert(), v2.ToImage()], "draws once for several"),
+            (lambda v2: [v2.PILToTensor(), v2.FiveCrop(8), v2.Normalize([0.5], [0.5])], "only the first"),
+        )
+    ],
+    "AugMix": [
         (
             lambda v1, v2, name=name, args=args: [getattr(v2, name)(*args), v2.ToImage()],
             rf"{name} \(of torchvision.* has no native form",
         )
         for name, args in {
-            "FiveCrop": (8,),
-            "TenCrop": (8,),
             "AugMix": (),
             "ElasticTransform": (),
             "RandomChannelPermutation": (),
@@ -237,6 +242,8 @@ NATIVE = {
     "Resize": (8,),
     "CenterCrop": (8,),
     "RandomCrop": (8,),
+    "FiveCrop": (8,),
+    "TenCrop": (8,),
     "Pad": (3,),
     "RandomZoomOut": (),
     "RandomShortestSize": (8,),
@@ -307,10 +314,13 @@ def test_what_the_page_calls_native_is(v1, v2, family, name):
         "Normalize": [t.ToTensor()],
         "RandomErasing": [t.ToTensor()],
         "GaussianNoise": [t.ToTensor()],
+        "FiveCrop": [t.ToTensor()],
+        "TenCrop": [t.ToTensor()],
     }
     before = conversion.get(
         name, [t.PILToTensor()] if name in ("ToDtype", "ConvertImageDtype", "ToPureTensor") else []
     )
     behind = [] if before or name in conversion else [t.PILToTensor()]
-    pipeline = _core.ImagePipeline(lower_transform(t.Compose([*before, transform, *behind]))[0])
-    assert pipeline.apply(np.asarray(make_picture(40, 30)), 1, 0, 0).dim() == 3
+    for chain in lowered(t.Compose([*before, transform, *behind])).chains:
+        pipeline = _core.ImagePipeline(chain)
+        assert pipeline.apply(np.asarray(make_picture(40, 30)), 1, 0, 0).dim() == 3

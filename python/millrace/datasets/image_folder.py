@@ -299,8 +299,12 @@ class ImageFolder(torch.utils.data.Dataset):
             paths, labels = self.file_table()
             turn = [{"op": "exif_transpose"}] if self.exif else []
             pipelines = made.pipelines([[*turn, *chain] for chain in made.chains])
-            native, forms = _core.PathFiles(paths), made.drawn_size is not None
-            self._engine = key, (made, _core.ImageDataset(native, labels, pipelines, pillow, forms))
+            forms = made.drawn_size is not None
+            stacked = made.views is not None and made.views.stacked
+            native = _core.ImageDataset(
+                _core.PathFiles(paths), labels, pipelines, pillow, stacked=stacked, forms=forms
+            )
+            self._engine = key, (made, native)
         return self._engine[1]
 
     def __getstate__(self) -> dict[str, Any]:

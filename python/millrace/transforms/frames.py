@@ -62,7 +62,10 @@ class RandomZoomOut(RandomApplyTransform):
 
 
 class FiveCrop(Transform):
-    """A tuple of five pictures: the four corners and the middle, `size` large. It has no native form."""
+    """A tuple of five pictures: the four corners and the middle, `size` large; ValueError where the picture
+    is smaller. In the engine each is a view, if it knows what follows (docs/native.md, "Several views of a
+    picture").
+    """
 
     def __init__(self, size: int | Sequence[int]) -> None:
         super().__init__()
@@ -74,7 +77,7 @@ class FiveCrop(Transform):
 
 class TenCrop(Transform):
     """A tuple of ten pictures, `size` large: FiveCrop's of the picture, and those of the picture with left
-    and right exchanged, or top and bottom, if `vertical_flip`. It has no native form.
+    and right exchanged, or top and bottom, if `vertical_flip`.
     """
 
     def __init__(self, size: int | Sequence[int], vertical_flip: bool = False) -> None:

@@ -1,17 +1,19 @@
 """NotLowered where a script has replaced a part of torch, torchvision, timm or Pillow that the engine does
-the work of: that part has to run. Asked once an epoch, when it is planned; some 0.5 ms.
+the work of: that part has to run. Asked once an epoch, when it is planned; some 0.5 ms. And of which library
+an object is.
 """
 
 from __future__ import annotations
 
 import sys
+import types
 from typing import Any
 
 import torch
 
 from ..shipped import is_foreign, replaced, replaced_builtin, replaced_in, top_names
 from ..torch_private import collate
-from .recognising import TIMM, V2, NotLowered
+from .recognising import OURS, TIMM, V1, V1_POLICIES, V2, NotLowered, loaded
 
 _COLLATE, _FETCH = collate.__name__, "torch.utils.data._utils.fetch"
 _PILLOW = (
@@ -22,10 +24,59 @@ _V1_FUNCTIONS = tuple(
     f"torchvision.transforms.{name}" for name in ("functional", "_functional_pil", "_functional_tensor")
 )
 _V2_FUNCTIONS = f"{V2}.functional"
+_TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
+_OF_SEVERAL = ("FiveCrop", "TenCrop")
 _OPENERS = {"JPEG": ("PIL.JpegImagePlugin", "jpeg_factory")} | {
     name: (f"PIL.{plugin}ImagePlugin", f"{plugin}ImageFile")
     for name, plugin in (("PNG", "Png"), ("WEBP", "WebP"))
 }
+
+
+def family_of(cls: type) -> str | None:
+    module = cls.__module__
+    if module == V1_POLICIES:
+        return V1
+    if module in _TIMM_MODULES and cls is loaded(module, cls.__name__):
+        return TIMM
+    for family in (OURS, V1, V2):
+        if module == family or module.startswith(family + "."):
+            return family
+    return None
+
+
+def check_object(transform: Any) -> None:
+    """NotLowered where an object does more than its class."""
+    name = type(transform).__name__
+    if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
+        raise NotLowered(f"{name} has forward hooks; remove them")
+    if (method := _shadowed_method(transform)) is not None:
+        raise NotLowered(f"this {name} has a {method} of its own, set on the object; leave that of its class")
+
+
+def container_parts(transform: Any) -> list[Any] | None:
+    """Of a library's Compose, or torch's Sequential."""
+    if type(transform) is torch.nn.Sequential:
+        return list(transform)
+    is_compose = type(transform).__name__ == "Compose" and family_of(type(transform)) is not None
+    return list(transform.transforms) if is_compose else None
+
+
+def _shadowed_method(transform: Any) -> str | None:
+    """A method of its class that an object has replaced by one of its own."""
+    own = getattr(transform, "__dict__", {})
+    return next(
+        (name for name in own if isinstance(getattr(type(transform), name, None), types.FunctionType)), None
+    )
+
+
+def makes_crops(transform: Any) -> bool:
+    """Whether it is FiveCrop or TenCrop of a library, or a Compose that holds one."""
+    try:
+        if (parts := container_parts(transform)) is not None:
+            return any(map(makes_crops, parts))
+    except (RecursionError, TypeError, AttributeError):  # it holds itself, or no transforms
+        return False
+    return type(transform).__name__ in _OF_SEVERAL and family_of(type(transform)) is not None
 
 
 def refuse(part: str | None) -> None:

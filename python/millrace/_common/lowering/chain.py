@@ -5,13 +5,14 @@ engine has them. What it does not know is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import FunctionType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-from .as_shipped import check_class, check_transforms
+from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of
+from .crops import STACKED, CropOf, OfEach
 from .grey import check_grey
 from .policy_classes import policy_class
 from .read_source import read
@@ -20,13 +21,13 @@ from .recognising import (
     OURS,
     TIMM,
     V1,
-    V1_POLICIES,
     V2,
     NotLowered,
     held_directly,
     held_transforms,
     holder_name,
     loaded,
+    pair,
 )
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
@@ -38,42 +39,23 @@ FLOATS = {
     torch.float64: "float64",
 }
 MOST_NESTED = 32
-_TIMM_MODULES = tuple(f"{TIMM}.{name}" for name in ("transforms", "auto_augment", "random_erasing"))
 _OF_THREE_CHANNELS = ("RandomErasing", "GaussianNoise")
 # What may follow RandomErasing.
 _AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "ToPureTensor", "MaybeToTensor", "MaybePILToTensor")
 
-# By torchvision's values and Pillow's numbers. Of pictures, "nearest-exact" is Pillow's nearest, too.
-_INTERPOLATIONS = {
-    "nearest": "nearest",
-    "nearest-exact": "nearest",
-    "bilinear": "bilinear",
-    "bicubic": "bicubic",
-    "lanczos": "lanczos",
-    "box": "box",
-    "hamming": "hamming",
-    0: "nearest",
-    1: "lanczos",
-    2: "bilinear",
-    3: "bicubic",
-    4: "box",
-    5: "hamming",
-}
-_OF_MAPS = ("nearest", "bilinear", "bicubic")
+_FIXED = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
+_FLIPS = ("horizontal_flip", "vertical_flip")
 
 Rule = Callable[["Chain", Any, str], None]
 
 
-def family_of(cls: type) -> str | None:
-    module = cls.__module__
-    if module == V1_POLICIES:
-        return V1
-    if module in _TIMM_MODULES and cls is loaded(module, cls.__name__):
-        return TIMM
-    for family in (OURS, V1, V2):
-        if module == family or module.startswith(family + "."):
-            return family
-    return None
+def is_fixed(op: dict[str, Any]) -> bool:
+    """Whether it decides nothing by chance."""
+    if op["op"] == "frame":
+        return op["kind"] in ("pad", "center")
+    if op["op"] == "drawn_resize" and op["kind"] == "keep_ratio":
+        return op["scale_p"] == op["aspect_p"] == 0 and len(op["interpolations"]) == 1
+    return op["op"] in _FIXED or (op["op"] in _FLIPS and op["p"] in (0, 1))
 
 
 class Chain:
@@ -99,6 +81,7 @@ class Chain:
         self.noise_first = False  # it is added before Normalize
         self.erasing: list[dict[str, Any]] = []
         self.batch_sizes: Any = None  # BatchSizes; None: such sizes are refused
+        self.stacked_at: int | None = None  # how many ops of `picture` stand before torch.stack
 
     def finish(self) -> list[dict[str, Any]]:
         if self.dtype is None:
@@ -107,6 +90,8 @@ class Chain:
                 " ToImage()"
             )
         check_transforms(self.families)
+        if self.stacked_at not in (None, len(self.picture)):
+            raise NotLowered("pictures are changed behind torch.stack; do that before it")
         to_tensor: dict[str, Any] = {"op": "to_tensor", "dtype": FLOATS.get(self.dtype, "uint8")}
         if self.multiply:
             to_tensor["multiply"] = True
@@ -122,7 +107,7 @@ class Chain:
         return (family is not None and name == "Compose") or self._rule(transform, name, family) is not None
 
     def add(self, transform: Any) -> None:
-        if isinstance(transform, (Op, Maybe)):
+        if isinstance(transform, (Op, Maybe, CropOf, OfEach)):
             return self._add_read(transform)
         if isinstance(transform, Steps):
             return self.add_held(transform.function, transform.steps)
@@ -131,8 +116,8 @@ class Chain:
         if family in (V1, V2, TIMM) or type(transform).__module__.startswith("torchvision."):
             self.families.add(family or V1)
         check_object(transform)
-        if is_container(transform):
-            for part in transform.transforms if name == "Compose" else transform:
+        if (inner := container_parts(transform)) is not None:
+            for part in inner:
                 self.add(part)
             return
         if (rule := self._rule(transform, name, family)) is None:
@@ -172,9 +157,17 @@ class Chain:
         if family in (OURS, V1) and self.row_type is not torch.Tensor:
             self.row_type = None  # v1's functions on v2's class of tensors
 
-    def _add_read(self, step: Op | Maybe) -> None:
+    def _add_read(self, step: Op | Maybe | CropOf | OfEach) -> None:
         """What a callable's source says."""
-        if isinstance(step, Maybe):
+        if isinstance(step, CropOf):
+            self._add_crop(step)
+        elif isinstance(step, OfEach):
+            self._add_of_each(step.transform)
+        elif step is STACKED:
+            if self.dtype is None or self.row_type is np.ndarray:
+                raise NotLowered("torch.stack takes tensors; convert each picture to one before it")
+            self.stacked_at, self.row_type = len(self.picture), torch.Tensor
+        elif isinstance(step, Maybe):
             by_chance = SimpleNamespace(transforms=list(step.steps), p=step.p)
             self.rules["RandomApply"](self, by_chance, V1)
             inner = ", ".join(step_name(part) for part in step.steps)
@@ -187,6 +180,30 @@ class Chain:
         else:
             self.change_picture(step.op, step.name)
             self.names.append(step.name)
+
+    def _add_crop(self, step: CropOf) -> None:
+        name, family = type(step.transform).__name__, family_of(type(step.transform))
+        if self.erasing or self.row_type is np.ndarray:
+            raise NotLowered(f"{name} follows RandomErasing or ToNumpy; put it before these")
+        if family != OURS:
+            self.families.add(str(family))
+        if family != V2 and self.row_type is not torch.Tensor:
+            self.row_type = None
+        height, width = pair(name, step.transform.size)
+        if step.flip is not None:
+            self.change({"op": step.flip, "p": 1.0})
+        self.change({"op": "center_crop", "height": height, "width": width, "place": step.place})
+        self.names.append(name)
+
+    def _add_of_each(self, transform: Any) -> None:
+        """v2's steps draw once for several pictures, and of several plain tensors they change the first."""
+        name, before = describe(transform), len(self.picture)
+        if self.dtype is not None and self.row_type is not loaded("torchvision.tv_tensors", "Image"):
+            raise NotLowered(f"{name} changes only the first of several tensors; put ToImage before it")
+        drawn = len(self.noise) + len(self.erasing)
+        self.add(transform)
+        if not all(map(is_fixed, self.picture[before:])) or drawn < len(self.noise) + len(self.erasing):
+            raise NotLowered(f"{name} draws once for several pictures; put it before them")
 
     def _rule(self, transform: Any, name: str, family: str | None) -> tuple[Rule, str] | None:
         """What lowers `transform`, and the family that it is of; None: nothing does."""
@@ -306,29 +323,6 @@ class Chain:
         self.dtype, self.conversion = dtype, name
 
 
-def check_object(transform: Any) -> None:
-    """NotLowered where an object does more than its class."""
-    name = type(transform).__name__
-    if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
-        raise NotLowered(f"{name} has forward hooks; remove them")
-    if (method := _shadowed_method(transform)) is not None:
-        raise NotLowered(f"this {name} has a {method} of its own, set on the object; leave that of its class")
-
-
-def is_container(transform: Any) -> bool:
-    """Whether it is a Compose of a library, or torch's Sequential."""
-    cls = type(transform)
-    return cls is torch.nn.Sequential or (cls.__name__ == "Compose" and family_of(cls) is not None)
-
-
-def _shadowed_method(transform: Any) -> str | None:
-    """A method of its class that an object has replaced by one of its own."""
-    own = getattr(transform, "__dict__", {})
-    return next(
-        (name for name in own if isinstance(getattr(type(transform), name, None), FunctionType)), None
-    )
-
-
 def step_name(step: Any) -> str:
     return step.name if isinstance(step, Op) else holder_name(step)
 
@@ -336,65 +330,3 @@ def step_name(step: Any) -> str:
 def describe(transform: Any) -> str:
     name = getattr(transform, "__qualname__", None) or type(transform).__qualname__
     return f"{name} (of {getattr(transform, '__module__', None) or type(transform).__module__})"
-
-
-# -- arguments
-
-
-def pair(name: str, size: Any) -> tuple[int, int]:
-    values = [size] if isinstance(size, int) else list(size) if isinstance(size, Sequence) else []
-    if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
-        raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
-    return values[0], values[-1]
-
-
-def interpolation(name: str, transform: Any) -> str:
-    return interpolation_name(name, transform.interpolation)
-
-
-def interpolation_name(name: str, mode: Any) -> str:
-    """`mode`: an enum's member, its value, or Pillow's number."""
-    value = getattr(mode, "value", mode)
-    if value not in _INTERPOLATIONS:
-        known = ", ".join(name for name in _INTERPOLATIONS if isinstance(name, str))
-        raise NotLowered(f"{name}(interpolation={mode!r}) is none of {known}")
-    return _INTERPOLATIONS[value]
-
-
-def map_interpolation(name: str, mode: Any) -> str:
-    """As interpolation_name(), of what turns and tilts pictures."""
-    found = interpolation_name(name, mode)
-    if found not in _OF_MAPS:
-        raise NotLowered(f"{name} with {found} interpolation is none of {', '.join(_OF_MAPS)}")
-    return found
-
-
-def padding(padding: Any, family: str) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) from None, one, two or four ints."""
-    if padding is None:
-        return 0, 0, 0, 0
-    borders = [padding] if isinstance(padding, int) else list(padding)
-    left, top, right, bottom = borders if len(borders) == 4 else (borders[0], borders[-1]) * 2
-    if len(borders) == 4 and family != V1:
-        top, right = right, top  # v2, and we with it, keep torch's order of borders
-    return left, top, right, bottom
-
-
-def fill(name: str, fill: Any) -> tuple[int, int, int]:
-    values = [fill or 0] if fill is None or isinstance(fill, (int, float)) else fill
-    known = isinstance(values, Sequence) and len(values) in (1, 3)
-    if not known or any(v != int(v) or not 0 <= v <= 255 for v in values):
-        raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
-    red, green, blue = ([int(v) for v in values] * 3)[:3]
-    return red, green, blue
-
-
-def picture_fill(name: str, value: Any) -> tuple[int, int, int]:
-    """As fill(), of what only runs on PIL images, for which v2's dicts may have an entry of their own."""
-    if isinstance(value, dict):
-        value = value.get(loaded("PIL.Image", "Image"), value.get("others"))
-    return fill(name, value)
-
-
-def floats(values: Any) -> list[float]:
-    return torch.as_tensor(values, dtype=torch.float64).reshape(-1).tolist()

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .chain import Chain, Rule, fill, interpolation, map_interpolation, padding, pair, picture_fill
-from .recognising import V1, NotLowered
+from .chain import Chain, Rule
+from .recognising import V1, NotLowered, fill, interpolation, map_interpolation, padding, pair, picture_fill
 
 
 def _frame(chain: Chain, name: str, kind: str, t: Any, **arguments: Any) -> None:
@@ -123,7 +123,16 @@ def _random_affine(chain: Chain, t: Any, family: str) -> None:
     chain.change_picture(op, "RandomAffine")
 
 
+def _several(chain: Chain, t: Any, family: str) -> None:
+    raise NotLowered(
+        f"{type(t).__name__} makes several pictures; what follows it has to be known, and all of it the whole"
+        " transform"
+    )
+
+
 GEOMETRY: dict[str, Rule] = {
+    "FiveCrop": _several,
+    "TenCrop": _several,
     "Pad": _pad,
     "RandomZoomOut": _random_zoom_out,
     "RandomShortestSize": _random_shortest_size,

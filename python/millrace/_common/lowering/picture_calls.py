@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .crops import stacked
 from .read_values import Coin, Drawn, NotRead, Op, Picture, Symbol
 from .recognising import loaded
 
@@ -201,6 +202,8 @@ def known_call(function: Any) -> Callable[..., Any] | None:
     """
     if (draw := _draw_of(function)) is not None:
         return draw
+    if function is torch.stack and isinstance(function, types.BuiltinFunctionType):
+        return stacked if function.__name__ == "stack" else None
     for module, name, known in _PILLOWS:
         if function is not None and function is loaded(module, name):
             return known if _is_pillows(function, name, sys.modules[module].__file__) else None

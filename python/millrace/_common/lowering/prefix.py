@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .as_shipped import check_class, check_transforms
-from .chain import MOST_NESTED, Chain, check_object, family_of, is_container
+from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of
+from .chain import MOST_NESTED, Chain
 from .recognising import NotLowered, held_directly, held_transforms, loaded
 from .transforms import Lowered, new_chain
 
@@ -133,8 +133,8 @@ def _parts(transform: Any) -> Sequence[Any] | None:
         check_object(transform)
     except NotLowered:
         return None
-    if is_container(transform):
-        return list(transform if type(transform) is torch.nn.Sequential else transform.transforms)
+    if (inner := container_parts(transform)) is not None:
+        return inner
     if family_of(type(transform)) is not None:
         return None  # a step of a library; what it may hold is its own affair
     parts = held_directly(transform)

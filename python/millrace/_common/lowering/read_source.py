@@ -20,6 +20,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from .as_shipped import makes_crops
+from .crops import applied, are_several, made_object
 from .function_source import body_of
 from .picture_calls import METHODS, coin_of, is_number, known_call
 from .read_values import (
@@ -59,13 +61,19 @@ MADE = "<made>"  # among the names of a way: all pictures made on it. No variabl
 
 
 def read(function: Any) -> Any:
-    """What `function(picture)` returns: a Picture, or lists, tuples and dicts of these; None: not known."""
+    """What `function(picture)` returns: a Picture, or lists, tuples and dicts of these, or a stack; None: not
+    known.
+    """
     try:
-        made = follow(function, Picture(), Reader)
+        made = applied(function, Picture(), _read) if makes_crops(function) else _read(function, Picture())
         leaves(made)
     except (NotRead, NotPlain, RecursionError):
         return None
     return made
+
+
+def _read(function: Any, argument: Any) -> Any:
+    return follow(function, argument, Reader)
 
 
 def follow(function: Any, argument: Any, reader: type[Reader]) -> Any:
@@ -345,9 +353,12 @@ class Reader:
             return self._known(known, arguments, keywords, names)
         if function is _RANGE and not keywords and arguments and all(type(part) is int for part in arguments):
             return self._known(_RANGE, arguments, keywords, names)
-        if len(arguments) == 1 and not keywords and isinstance(arguments[0], Picture) and callable(function):
-            return _noted(arguments[0].then(function), names)
-        raise NotRead
+        several = len(arguments) == 1 and are_several(arguments[0])
+        if several or len(arguments) == 1 and isinstance(arguments[0], Picture):
+            if keywords or not callable(function):
+                raise NotRead
+            return _noted(applied(function, arguments[0], _read), names)
+        return made_object(function, arguments, keywords)
 
     def _known(
         self,
@@ -373,8 +384,8 @@ class _Bind(ast.stmt):
 
 
 def _noted(value: Any, names: dict[str, Any]) -> Any:
-    if isinstance(value, Picture):
-        names[MADE].append(value)
+    if isinstance(value, Picture) or are_several(value):
+        names[MADE].extend(leaves(value))
     return value
 
 

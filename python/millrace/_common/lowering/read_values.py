@@ -80,6 +80,13 @@ class Picture(Symbol):
         return [picture.step for picture in self.line()]
 
 
+class Stacked(Symbol):
+    """What torch.stack makes of several pictures; a loop meets these."""
+
+    def __init__(self, pictures: list[Picture]) -> None:
+        self.pictures = pictures
+
+
 class Pictures(Symbol):
     """A column of a batch: one picture of each sample, of which `picture` stands for any."""
 
@@ -163,9 +170,11 @@ def _first(picture: Picture) -> Picture:
 
 
 def leaves(value: Any) -> list[Picture]:
-    """The pictures in lists, tuples and dicts, in order; NotRead: there is something else."""
+    """The pictures in lists, tuples and dicts, or in a stack, in order; NotRead: there is something else."""
     if isinstance(value, Picture):
         return [value]
+    if isinstance(value, Stacked):
+        return value.pictures
     if isinstance(value, dict):
         parts: Sequence[Any] = list(value.values())
     elif isinstance(value, (list, tuple)):
@@ -186,6 +195,8 @@ def extend(holder: Any, more: list[Any]) -> None:
 
 def items(value: Any) -> list[Any]:
     """What a loop over `value` meets."""
+    if isinstance(value, Stacked):
+        return value.pictures
     if type(value) in (list, tuple, range, MadeList, torch.nn.ModuleList, torch.nn.Sequential):
         try:
             if len(value) <= MOST_VIEWS:

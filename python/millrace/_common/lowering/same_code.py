@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from ..lazy import lazy_names
+
 _MISSING = object()
 _MOST_NAMES = 6
 OTHER_KINDS = (
@@ -96,6 +98,8 @@ def plain_attribute(owner: Any, name: str) -> Any:
     cls = type(owner)
     if isinstance(owner, types.ModuleType):
         inherits = cls.__getattribute__ is types.ModuleType.__getattribute__
+        if inherits and getattr(vars(owner).get("__getattr__"), "__module__", "") == lazy_names.__module__:
+            getattr(owner, name, None)  # millrace's own modules, which import it when it is asked for
         if inherits and name in vars(owner) and inspect.getattr_static(cls, name, _MISSING) is _MISSING:
             return vars(owner)[name]
         raise NotPlain(name)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from .chain import FLOATS, Chain, Rule, interpolation_name, pair
+from .chain import FLOATS, Chain, Rule
 from .geometry import framed
-from .recognising import NotLowered
+from .recognising import NotLowered, interpolation_name, pair
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:

@@ -17,25 +17,15 @@ import torch
 
 from ... import _core
 from ...transforms.batch_size import RandomBatchSize
+from .as_shipped import makes_crops
 from .batch_sizes import BatchSizes, of_each_size, sides_per_batch
 from .branches import HOLDERS_BY_CHANCE
-from .chain import FLOATS, Chain, Rule, fill, floats, interpolation, padding, pair
+from .chain import FLOATS, Chain, Rule, is_fixed
 from .geometry import GEOMETRY
 from .policies import POLICIES
 from .read_values import Picture
-from .recognising import V1, V2, NotLowered, holder_name, loaded
+from .recognising import V1, V2, NotLowered, fill, floats, holder_name, interpolation, loaded, padding, pair
 from .views import Seen, Views, seen_views
-
-_FIXED = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
-
-
-def is_fixed(op: dict[str, Any]) -> bool:
-    """Whether it decides nothing by chance."""
-    if op["op"] == "frame":
-        return op["kind"] in ("pad", "center")
-    if op["op"] == "drawn_resize" and op["kind"] == "keep_ratio":
-        return op["scale_p"] == op["aspect_p"] == 0 and len(op["interpolations"]) == 1
-    return op["op"] in _FIXED
 
 
 @dataclass(frozen=True)
@@ -43,10 +33,9 @@ class Lowered:
     """`chains`: what `_core.ImagePipeline` takes, one for each of the `views`; None: there is one, which is
     all of the sample. `names`: of the transforms in them. `row_type`: the class that the transforms
     themselves return: tensors, torchvision's Image behind v2's ToImage, numpy's array behind timm's ToNumpy;
-    None: not known. `begins_with_rgb`:
-    whether pictures of all modes are made RGB before anything else; `makes_rgb`: whether grey ones are
-    anywhere; None: sometimes. `drawn_size`: stands in the transforms in the place of a size, and others that
-    draw alike; there is one chain for each of its sizes then.
+    None: not known. `begins_with_rgb`: whether pictures of all modes are made RGB before anything else;
+    `makes_rgb`: whether grey ones are anywhere; None: sometimes. `drawn_size`: stands in the transforms in
+    the place of a size, and others that draw alike; there is one chain for each of its sizes then.
     """
 
     chains: list[list[dict[str, Any]]]
@@ -56,6 +45,7 @@ class Lowered:
     makes_rgb: bool | None = False
     views: Views | None = None
     drawn_size: RandomBatchSize | None = None
+    stacks: bool = False  # somewhere on the way, at least
 
     @property
     def is_random(self) -> bool:
@@ -69,17 +59,16 @@ class Lowered:
     def pipelines(self, chains: Sequence[list[dict[str, Any]]]) -> list[_core.ImagePipeline]:
         """`chains`, which may have got a step more, as the engine has them. NotLowered where an op has
         arguments that the engine refuses, which torchvision then refuses in its own words, and where one of
-        several views has no fixed size.
+        several views has no fixed size, or another one than those that it is stacked with.
         """
         try:
             made = [_core.ImagePipeline(chain) for chain in chains]
         except ValueError as error:
             raise NotLowered(str(error)) from None
-        if (
-            self.drawn_size is None
-            and len(made) > 1
-            and any(pipeline.fixed_shape is None for pipeline in made)
-        ):
+        shapes = {pipeline.fixed_shape for pipeline in made}
+        if self.stacks and len(shapes) > 1:
+            raise NotLowered("views of several sizes are stacked, which torch.stack refuses")
+        if self.drawn_size is None and None in shapes and (len(made) > 1 or self.stacks):
             raise NotLowered(
                 "one of several views has the size of its picture; end it with a crop or a resize to a fixed"
                 " size"
@@ -98,7 +87,8 @@ def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
         )
     chain = new_chain()
     chain.batch_sizes = sizes
-    if not chain.knows(transform) and (seen := seen_views(transform)) is not None:
+    several = makes_crops(transform) or not chain.knows(transform)
+    if several and (seen := seen_views(transform)) is not None:
         return _of_views(transform, seen)
     chain.add(transform)
     size, ops = None if sizes is None else sizes.first, chain.finish()
@@ -140,11 +130,12 @@ def _of_views(transform: Any, seen: Seen) -> Lowered:
     inner = dict.fromkeys(", ".join(chain.names) for chain in chains)
     return Lowered(
         made,
-        [f"{name}: {len(made)} views ({'; '.join(inner)})"],
+        [f"{name}: {len(made)} views{', stacked' if seen.views.stacked else ''} ({'; '.join(inner)})"],
         row_types.pop() if len(row_types) == 1 else None,
         all(chain.begins_with_rgb for chain in chains),
         rgb.pop() if len(rgb) == 1 else None,
         seen.views,
+        stacks=any(chain.stacked_at is not None for chain in chains),
     )
 
 

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from .read_source import read
-from .read_values import NotRead, Picture, leaves
+from .read_values import NotRead, Picture, Stacked, leaves
 from .recognising import loaded
 
 
 @dataclass(frozen=True)
 class Views:
-    """`arrangement`: lists, tuples and dicts with the views' numbers where a sample has the views."""
+    """`arrangement`: lists, tuples and dicts with the views' numbers where a sample has the views. `stacked`:
+    the views are one tensor (views, C, H, W), which has the number 0.
+    """
 
     arrangement: Any
+    stacked: bool = False
 
     def sample(self, views: Sequence[Any]) -> Any:
         return _arranged(self.arrangement, list(views), as_batch=False)
@@ -62,7 +65,10 @@ def seen_views(transform: Any) -> Seen | None:
     numbers = {id(leaf): number for number, leaf in enumerate(different)}
     if not different:
         return None
-    return Seen(Views(_numbered(made, numbers)), [leaf.line() for leaf in different])
+    lines = [leaf.line() for leaf in different]
+    if isinstance(made, Stacked):
+        return Seen(Views(0, stacked=True), lines) if len(different) == len(found) else None
+    return Seen(Views(_numbered(made, numbers)), lines)
 
 
 def _is_multi_view(transform: Any) -> bool:

@@ -334,9 +334,9 @@ class ImageSpec(NativeSpec):
 
     def dataset(self) -> _core.ImageDataset:
         files, forms = self.files, self.drawn_size is not None
-        return _core.ImageDataset(
-            files.files, files.labels, list(self.pipelines), PillowDecoder(), forms=forms
-        )
+        stacked = self.views is not None and self.views.stacked
+        made = files.files, files.labels, list(self.pipelines), PillowDecoder()
+        return _core.ImageDataset(*made, stacked=stacked, forms=forms)
 
     def form(self, epoch: int, batch: int) -> int | None:
         return None if self.drawn_size is None else self.drawn_size.place_of(epoch, batch)

@@ -55,6 +55,8 @@ def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec 
         )
     if spec.drawn_size is not None:
         return spec, "a size per batch (RandomBatchSize) is made on the CPU; give the transforms one size"
+    if spec.views is not None and spec.views.stacked:
+        return spec, "views that are stacked are made on the CPU; return a list of them"
     reasons = (reason for pipeline in spec.pipelines if (reason := _core.why_not_fused(pipeline)))
     reason = next(reasons, "") or missing_reason(loader._millrace_device)
     if reason:
