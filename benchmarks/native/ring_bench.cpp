@@ -36,7 +36,7 @@ struct Case {
 class NoWork final : public loader::RowMaker {
  public:
   explicit NoWork(transforms::OutputShape shape) : shape_(shape) {}
-  transforms::OutputShape prepare(const base::SampleKey&) override { return shape_; }
+  transforms::OutputShape prepare(const base::SampleKey&, size_t /*form*/) override { return shape_; }
   void finish(const loader::RowMemory&) override {}
 
  private:

@@ -17,18 +17,7 @@ from .grey import check_grey
 from .policy_classes import policy_class
 from .read_source import read
 from .read_values import Maybe, Op, Picture, Steps
-from .recognising import (
-    OURS,
-    TIMM,
-    V1,
-    V2,
-    NotLowered,
-    held_directly,
-    held_transforms,
-    holder_name,
-    loaded,
-    pair,
-)
+from .recognising import OURS, TIMM, V1, V2, NotLowered, held_directly, held_transforms, holder_name, loaded
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
 
@@ -56,6 +45,53 @@ def is_fixed(op: dict[str, Any]) -> bool:
     if op["op"] == "drawn_resize" and op["kind"] == "keep_ratio":
         return op["scale_p"] == op["aspect_p"] == 0 and len(op["interpolations"]) == 1
     return op["op"] in _FIXED or (op["op"] in _FLIPS and op["p"] in (0, 1))
+
+
+# By torchvision's values and Pillow's numbers. Of pictures, "nearest-exact" is Pillow's nearest, too.
+_INTERPOLATIONS = {
+    "nearest": "nearest",
+    "nearest-exact": "nearest",
+    "bilinear": "bilinear",
+    "bicubic": "bicubic",
+    "lanczos": "lanczos",
+    "box": "box",
+    "hamming": "hamming",
+    0: "nearest",
+    1: "lanczos",
+    2: "bilinear",
+    3: "bicubic",
+    4: "box",
+    5: "hamming",
+}
+_OF_MAPS = ("nearest", "bilinear", "bicubic")
+
+
+def pair(name: str, size: Any) -> tuple[int, int]:
+    values = [size] if isinstance(size, int) else list(size) if isinstance(size, Sequence) else []
+    if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
+        raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
+    return values[0], values[-1]
+
+
+def interpolation(name: str, transform: Any) -> str:
+    return interpolation_name(name, transform.interpolation)
+
+
+def interpolation_name(name: str, mode: Any) -> str:
+    """`mode`: an enum's member, its value, or Pillow's number."""
+    value = getattr(mode, "value", mode)
+    if value not in _INTERPOLATIONS:
+        known = ", ".join(name for name in _INTERPOLATIONS if isinstance(name, str))
+        raise NotLowered(f"{name}(interpolation={mode!r}) is none of {known}")
+    return _INTERPOLATIONS[value]
+
+
+def map_interpolation(name: str, mode: Any) -> str:
+    """As interpolation_name(), of what turns and tilts pictures."""
+    found = interpolation_name(name, mode)
+    if found not in _OF_MAPS:
+        raise NotLowered(f"{name} with {found} interpolation is none of {', '.join(_OF_MAPS)}")
+    return found
 
 
 class Chain:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .chain import Chain, Rule
-from .recognising import V1, NotLowered, fill, interpolation, map_interpolation, padding, pair, picture_fill
+from .chain import Chain, Rule, interpolation, map_interpolation, pair
+from .recognising import V1, NotLowered, fill, padding, picture_fill
 
 
 def _frame(chain: Chain, name: str, kind: str, t: Any, **arguments: Any) -> None:

@@ -125,52 +125,6 @@ def _image_classification(preset: Any) -> Sequence[Any]:
 
 # -- arguments, as the engine has them
 
-# By torchvision's values and Pillow's numbers. Of pictures, "nearest-exact" is Pillow's nearest, too.
-_INTERPOLATIONS = {
-    "nearest": "nearest",
-    "nearest-exact": "nearest",
-    "bilinear": "bilinear",
-    "bicubic": "bicubic",
-    "lanczos": "lanczos",
-    "box": "box",
-    "hamming": "hamming",
-    0: "nearest",
-    1: "lanczos",
-    2: "bilinear",
-    3: "bicubic",
-    4: "box",
-    5: "hamming",
-}
-_OF_MAPS = ("nearest", "bilinear", "bicubic")
-
-
-def pair(name: str, size: Any) -> tuple[int, int]:
-    values = [size] if isinstance(size, int) else list(size) if isinstance(size, Sequence) else []
-    if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
-        raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
-    return values[0], values[-1]
-
-
-def interpolation(name: str, transform: Any) -> str:
-    return interpolation_name(name, transform.interpolation)
-
-
-def interpolation_name(name: str, mode: Any) -> str:
-    """`mode`: an enum's member, its value, or Pillow's number."""
-    value = getattr(mode, "value", mode)
-    if value not in _INTERPOLATIONS:
-        known = ", ".join(name for name in _INTERPOLATIONS if isinstance(name, str))
-        raise NotLowered(f"{name}(interpolation={mode!r}) is none of {known}")
-    return _INTERPOLATIONS[value]
-
-
-def map_interpolation(name: str, mode: Any) -> str:
-    """As interpolation_name(), of what turns and tilts pictures."""
-    found = interpolation_name(name, mode)
-    if found not in _OF_MAPS:
-        raise NotLowered(f"{name} with {found} interpolation is none of {', '.join(_OF_MAPS)}")
-    return found
-
 
 def padding(padding: Any, family: str) -> tuple[int, int, int, int]:
     """(left, top, right, bottom) from None, one, two or four ints."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from .chain import FLOATS, Chain, Rule
+from .chain import FLOATS, Chain, Rule, interpolation_name, pair
 from .geometry import framed
-from .recognising import NotLowered, interpolation_name, pair
+from .recognising import NotLowered
 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:

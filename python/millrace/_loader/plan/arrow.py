@@ -80,6 +80,11 @@ def check_formatter(kind: str, name: str) -> None:
         raise NotLowered(f"the formatter of {kind!r} is not the one that datasets ships; restore it")
 
 
+def has_transform(dataset: Any) -> bool:
+    """By set_transform() or with_transform()."""
+    return is_arrow(dataset) and dataset._format_type == "custom"
+
+
 def index_map(dataset: Any) -> np.ndarray | None:
     """What select() and shuffle() left: int64 of shape (samples,)."""
     if dataset._indices is None:

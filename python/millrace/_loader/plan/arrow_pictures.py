@@ -25,17 +25,13 @@ from ..._common.lowering.read_values import Column, Op, Pictures, Steps
 from ..._common.lowering.recognising import NotLowered, holder_name, loaded
 from ..engines.arrow_rows import ArrowRows, ByName
 from ..engines.native import Files
-from .arrow import METHODS, check_formatter, index_map, is_arrow
+from .arrow import METHODS, check_formatter, index_map
 from .source import Source
 
 _FORMATTING = "datasets.formatting.formatting"
 _PARTS = "CustomFormatter", "PythonArrowExtractor", "PythonFeaturesDecoder", "format_table", "query_table"
 _KIND = "struct<bytes: binary, path: string>", "struct<path: string, bytes: binary>"
 _RGB = Op({"op": "rgb"}, 'mode="RGB"')
-
-
-def has_transform(dataset: Any) -> bool:
-    return is_arrow(dataset) and dataset._format_type == "custom"
 
 
 def recognise_arrow_pictures(dataset: Any) -> Source:

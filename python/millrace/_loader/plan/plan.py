@@ -26,7 +26,7 @@ from ..engines.native import Files, ImageSpec
 from ..engines.python import PYTHON
 from ..engines.python_collate import PythonCollate, with_targets
 from ..engines.rows import RowsSpec
-from .arrow_pictures import has_transform
+from .arrow import has_transform
 from .batches import BatchSource, batch_spec, recognise_batch_collate, recognise_batches
 from .decoding import decoded_on_device
 from .in_memory import ROWS, lies_in_memory, recognise_rows

@@ -28,7 +28,7 @@ from ..._common.torch_private import collate
 from ...datasets import ImageFolder
 from ..engines.native import Files, Targets
 from ..engines.python_collate import PythonCollate
-from .arrow_pictures import has_transform, recognise_arrow_pictures
+from .arrow import has_transform
 from .joined import recognise_joined
 from .path_lists import recognise_timm, recognise_torchvision
 from .pixel_arrays import recogniser_of_arrays
@@ -127,6 +127,8 @@ def _recognise_root(root: Any) -> Source:
     if type(root) is ConcatDataset:
         return recognise_joined(root, recognise_source)
     if has_transform(root):
+        from .arrow_pictures import recognise_arrow_pictures
+
         return recognise_arrow_pictures(root)
     recognise = _library(root)
     if recognise is None:
