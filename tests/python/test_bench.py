@@ -356,7 +356,7 @@ def test_ctrl_c_prints_what_was_measured(folder):
             break
     started = _children(process.pid)
     process.send_signal(signal.SIGINT)
-    text, lines = process.communicate(timeout=60)
+    text, lines = process.communicate(timeout=200)
     assert (
         process.returncode == 130
         and "stopped: this is what was measured until then" in text

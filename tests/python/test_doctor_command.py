@@ -309,6 +309,6 @@ def test_ctrl_c_ends_it(tmp_path):
             break
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    text, error = process.communicate(timeout=60)
+    text, error = process.communicate(timeout=200)
     assert process.returncode == 130 and "stopped" in error and "Traceback" not in error and text == ""
     assert os.listdir(tmp_path) == []

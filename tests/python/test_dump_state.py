@@ -242,7 +242,7 @@ def run_stuck(hang, workers, *arguments):
     assert process.stdout.readline() == "stuck\n"
     time.sleep(0.3)
     process.send_signal(signal.SIGUSR1)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
     assert process.returncode == 0, err
     return out, err
 

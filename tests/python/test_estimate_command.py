@@ -273,5 +273,5 @@ def test_ctrl_c_ends_it(module, tmp_path):
         time.sleep(0.05)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    error = process.communicate(timeout=60)[1]
+    error = process.communicate(timeout=200)[1]
     assert process.returncode == 130 and "stopped" in error and "Traceback" not in error

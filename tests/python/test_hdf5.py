@@ -208,7 +208,7 @@ def test_forked_while_others_read(tmp_path):
         stop.set()
         for thread in threads: thread.join()
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=200)
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "gzip"])

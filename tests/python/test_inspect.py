@@ -145,7 +145,7 @@ def test_wrong_words(tmp_path, capsys):
     assert command_line(["inspect", str(tmp_path)]) == 1
     assert "has no shards" in capsys.readouterr().err
     done = subprocess.run(
-        [sys.executable, "-m", "millrace", "inspect"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "millrace", "inspect"], capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 2 and "usage" in done.stderr
 

@@ -61,7 +61,7 @@ def test_ctrl_c_stops_at_once_and_leaves_no_thread(jpeg_folder, workers):
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted 0\n"
         assert time.monotonic() - sent < 3
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=200) == 0
     finally:
         process.kill()
         process.communicate()
@@ -79,7 +79,7 @@ def test_ctrl_c_stops_at_once_and_leaves_no_thread(jpeg_folder, workers):
 def test_the_process_ends_cleanly_with_a_live_iterator(jpeg_folder, body):
     process = start(jpeg_folder, 2, body)
     try:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=200)
         assert (process.returncode, errors) == (0, "")
     finally:
         process.kill()

@@ -265,7 +265,7 @@ def test_the_command(photos, packed, tmp_path, capsys):
     )
     (tmp_path / "things.py").write_text(made)
     command = [sys.executable, "-m", "millrace", "pack", "things:make", "out", "--downsample", "0.5"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0 and "4 samples" not in done.stdout and "2 samples" in done.stdout, done.stderr
     assert command_line(["pack", str(tmp_path / "nowhere"), str(tmp_path / "x")]) == 1
     assert "does not exist" in capsys.readouterr().err

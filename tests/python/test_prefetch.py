@@ -320,7 +320,7 @@ def test_a_forked_child_is_told_so(fake):
     next(iterator)
     child = context.Process(target=in_child, args=(iterator, answers))
     child.start()
-    assert "after a fork" in answers.get(timeout=30)
+    assert "after a fork" in answers.get(timeout=200)
     child.join(30)
     assert child.exitcode == 0
     assert [int(batch[0]) for batch in iterator] == list(range(1, 9))

@@ -106,7 +106,7 @@ def test_the_interpreter_ends_with_a_stopped_worker():
     pids = []
     try:
         pids += map(int, program.stdout.readline().split())
-        _, errors = program.communicate(timeout=60)
+        _, errors = program.communicate(timeout=200)
         assert program.returncode == 0 and not errors
         assert len(pids) == 2 and not any(map(is_alive, pids))
     finally:

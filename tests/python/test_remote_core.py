@@ -5,7 +5,6 @@ each batch comes once, in order, with the bytes that its keys determine.
 import random
 import re
 import threading
-import time
 import types
 import warnings
 from concurrent.futures import Future
@@ -20,6 +19,7 @@ from millrace._loader.remote.core import RemoteCore
 from millrace._loader.remote.courier import Courier
 from millrace._loader.remote.maker import Work
 from remote_fakes import BATCHES, LENGTH, PLACE, SIZE, FakeMaker, FakeMember, FakePool, batch_of, right
+from waiting import wait_until
 
 
 def lists_of(seed):
@@ -54,7 +54,9 @@ def cores():
         core = RemoteCore(FakeMaker(pace_s, lanes), EpochKeys(LENGTH), pool, "system")
         made.append(core)
         if any(member.facts == {"millrace": "1"} for member in members):
-            wait_until(lambda: core.stats()["remote"]["workers"] > 0 or core.stats()["remote"]["expelled"])
+            assert wait_until(
+                lambda: core.stats()["remote"]["workers"] > 0 or core.stats()["remote"]["expelled"]
+            )
         return core
 
     yield make
@@ -63,11 +65,6 @@ def cores():
         assert not any(thread.is_alive() for thread in core._threads)
         for member in core._courier._pool.members:
             member.pool.shutdown(cancel_futures=True)
-
-
-def wait_until(true):
-    while not true():
-        time.sleep(0.001)
 
 
 def equal(made, wanted):
@@ -122,7 +119,7 @@ def test_a_member_of_other_bytes_or_files_is_expelled(cores, deed, says):
         warnings.simplefilter("always")
         core, lists = cores(member, pace_s=0.01), lists_of(4)
         equal(run(core, lists), expected(lists))
-        wait_until(lambda: member.expelled)
+        assert wait_until(lambda: member.expelled)
     assert any("node a" in str(warning.message) for warning in heard)
     assert list(core.stats()["remote"]["expelled"]) == ["a"]
     assert core.stats()["remote"]["nodes"] == {}
@@ -136,7 +133,7 @@ def test_a_member_that_was_expelled_and_started_again_stays_out(cores):
         core, lists = cores(member, pace_s=0.03), lists_of(9)
         for _ in range(2):
             equal(run(core, lists), expected(lists))
-        wait_until(lambda: member.expelled)
+        assert wait_until(lambda: member.expelled)
         equal(run(core, lists), expected(lists))
         sent = member.sent
         equal(run(core, lists), expected(lists))
@@ -149,7 +146,7 @@ def test_a_member_of_another_version_makes_nothing(cores):
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         core, lists = cores(member), lists_of(5)
-        wait_until(lambda: member.expelled)
+        assert wait_until(lambda: member.expelled)
         equal(run(core, lists), expected(lists))
     assert member.sent == 0 and "millrace '0' there, '1' here" in str(heard[0].message)
 
@@ -161,7 +158,7 @@ def test_alone_when_all_are_gone_with_one_warning(cores):
         core, lists = cores(member, pace_s=0.01), lists_of(6)
         wanted = expected(lists)
         equal(run(core, lists), wanted)
-        wait_until(lambda: heard)
+        assert wait_until(lambda: heard)
         equal(run(core, lists), wanted)
     assert [str(warning.message)[:24] for warning in heard] == ["no remote worker answers"]
 
@@ -266,7 +263,7 @@ def test_batches_that_nobody_can_repeat_are_taken(cores):
     core._maker.moves = True
     with pytest.warns(RuntimeWarning, match="made twice"):
         run(core, lists)
-        wait_until(lambda: core.stats()["remote"]["checked"])
+        assert wait_until(lambda: core.stats()["remote"]["checked"])
     assert core.stats()["remote"]["expelled"] == {}
 
 
@@ -299,5 +296,5 @@ def test_what_cannot_be_unpickled_here_is_made_here(cores):
         warnings.simplefilter("always")
         core, lists = cores(member, pace_s=0.01), lists_of(15)
         equal(run(core, lists), expected(lists))
-        wait_until(lambda: member.expelled)
+        assert wait_until(lambda: member.expelled)
     assert "RuntimeError: not here" in str(heard[0].message)

@@ -197,7 +197,7 @@ except PermissionError as error:
         "AWS_METADATA_ENDPOINT": "http://127.0.0.1:9",
     }
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=nowhere
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=200, env=nowhere
     )
     assert "no credentials were found" in done.stdout and "skip_signature" in done.stdout, (
         done.stdout + done.stderr

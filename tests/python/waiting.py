@@ -3,7 +3,7 @@
 import time
 
 
-def wait_until(condition, seconds=60.0):
+def wait_until(condition, seconds=200.0):
     """Whether it holds before the time is over."""
     until = time.monotonic() + seconds
     while not (holds := condition()) and time.monotonic() < until:
