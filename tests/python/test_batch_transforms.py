@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from batch_cases import CASES, DTYPES, FACTORS, FLOAT_CASES, LAYOUTS, ORDERS, images, repeated
+from millrace.transforms import batch
 from millrace.transforms.batch import functional as F
 from millrace.transforms.batch.geometry import inverse_affine
 
@@ -128,7 +129,7 @@ def test_rotation(TF):
 
     x = images(h=32, w=32, dtype=torch.float32)
     angles = np.array([0.0, 20.0, -45.0, 90.0, 180.0])
-    out = RandomRotation(180, "bilinear").apply(x, {"angle": angles})
+    out = RandomRotation(180, "bilinear").transform(x, {"angle": angles})
     for i, angle in enumerate(angles):
         wanted = TF.rotate(x[i], float(angle), interpolation=InterpolationMode.BILINEAR, fill=[0.0])
         difference = (out[i] - wanted).abs()
@@ -198,3 +199,13 @@ def test_bad_images():
 def test_empty_batches():
     for name, case in CASES.items():
         assert case(images()[:0]).shape == (0, 3, 30, 41), name
+
+
+def test_a_model_that_holds_them_is_torchs_model():
+    """Module.apply(), to() and the like go through all parts, with methods of torch's names and arguments."""
+    seen = []
+    model = torch.nn.Sequential(
+        batch.Compose([batch.RandomRotation(10), batch.MixUp(num_classes=3)]), torch.nn.Linear(1, 1)
+    )
+    assert model.apply(lambda part: seen.append(type(part).__name__)).to(torch.float64) is model
+    assert {"RandomRotation", "MixUp", "Compose", "Linear"} <= set(seen)

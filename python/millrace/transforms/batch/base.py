@@ -29,7 +29,7 @@ class BatchTransform(torch.nn.Module):
     """One step on a batch: images (n, c, h, w), or images and labels, which only MixUp and CutMix change.
 
     To write your own, override `draw(rng, images)`, which returns the parameters of all samples, and
-    `apply(images, params)`. `generator`: a CPU one that draws in the place of torch's global one.
+    `transform(images, params)`. `generator`: a CPU one that draws in the place of torch's global one.
     """
 
     def __init__(self, *, generator: torch.Generator | None = None) -> None:
@@ -40,11 +40,11 @@ class BatchTransform(torch.nn.Module):
         """The random decisions for these images; arrays with one entry per image."""
         return {}
 
-    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+    def transform(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         """The images after this step, given the decisions."""
         raise NotImplementedError
 
-    def apply_labels(self, labels: Any, params: Params) -> Any:
+    def transform_labels(self, labels: Any, params: Params) -> Any:
         """The labels after this step."""
         return labels
 
@@ -57,8 +57,8 @@ class BatchTransform(torch.nn.Module):
         images = check_images(images)
         rng = draws_of(random_key(self.generator) if key is None else key)
         params = self.draw(rng, images)
-        out = self.apply(images, params)
-        return (out, self.apply_labels(labels[0], params)) if labels else out
+        out = self.transform(images, params)
+        return (out, self.transform_labels(labels[0], params)) if labels else out
 
 
 class Compose(BatchTransform):

@@ -48,7 +48,7 @@ class ColorJitter(BatchTransform):
             factors[:, 3] = 0
         return {"order": order, "factors": factors}
 
-    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+    def transform(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         return F.color_jitter(images, **params)
 
 
@@ -62,7 +62,7 @@ class RandomGrayscale(BatchTransform):
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         return {"to_grey": rng.random(len(images)) < self.p}
 
-    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+    def transform(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         n = len(images)
         return F.color_jitter(
             images, np.full((n, 4), F.NO_ORDER), np.tile([1.0, 1.0, 1.0, 0.0], (n, 1)), params["to_grey"]
@@ -92,8 +92,8 @@ class Normalize(BatchTransform):
         self.dtype, self.channels_last = dtype, channels_last
 
     def forward(self, images: torch.Tensor, *labels: Any, key: int | None = None) -> Any:
-        out = self.apply(images, {})  # nothing to draw: torch's generator stays where it is
+        out = self.transform(images, {})  # nothing to draw: torch's generator stays where it is
         return (out, *labels) if labels else out
 
-    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+    def transform(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         return F.normalize(images, self.mean, self.std, self.dtype, self.channels_last)

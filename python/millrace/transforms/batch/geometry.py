@@ -70,7 +70,7 @@ class RandomHorizontalFlip(BatchTransform):
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         return {"flipped": rng.random(len(images)) < self.p}
 
-    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+    def transform(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         return F.horizontal_flip(images, params["flipped"])
 
 
@@ -113,7 +113,7 @@ class RandomAffine(BatchTransform):
             params["shear"] = rng.uniform(self.shear[0::2], self.shear[1::2], (n, 2))
         return params
 
-    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+    def transform(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         maps = inverse_affine(**params, center=self.center, size=(images.shape[-1], images.shape[-2]))
         return F.affine(images, maps, self.interpolation, self.fill)
 
@@ -140,8 +140,8 @@ class RandomRotation(RandomAffine):
             )
         super().__init__(degrees, interpolation=interpolation, fill=fill, center=center, generator=generator)
 
-    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
-        return super().apply(images, {"angle": -np.asarray(params["angle"])})  # the other way round
+    def transform(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+        return super().transform(images, {"angle": -np.asarray(params["angle"])})  # the other way round
 
 
 class RandomErasing(BatchTransform):
@@ -188,6 +188,6 @@ class RandomErasing(BatchTransform):
         boxes[~((rng.random(n) < self.p) & fits.any(axis=1))] = 0
         return {"boxes": boxes.astype(np.int32), "seed": int(rng.integers(2**63))}
 
-    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+    def transform(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         value = None if isinstance(self.value, str) else self.value
         return F.erase(images, params["boxes"], value, params["seed"], self.inplace)

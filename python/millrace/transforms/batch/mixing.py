@@ -53,11 +53,11 @@ class _Mixing(BatchTransform):
                 " for them"
             )
 
-    def apply(self, images: torch.Tensor, params: Params) -> torch.Tensor:
+    def transform(self, images: torch.Tensor, params: Params) -> torch.Tensor:
         n = len(images)
         return F.mix(images, (np.arange(n) - 1) % max(n, 1), params["shares"], params.get("boxes"))
 
-    def apply_labels(self, labels: torch.Tensor, params: Params) -> torch.Tensor:
+    def transform_labels(self, labels: torch.Tensor, params: Params) -> torch.Tensor:
         if labels.ndim == 1:
             assert self.num_classes is not None  # _check_labels() refused that
             labels = torch.nn.functional.one_hot(labels, num_classes=self.num_classes)
