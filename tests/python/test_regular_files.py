@@ -30,7 +30,10 @@ FORMATS = {
     "tar": ("tar", "list(WebDataset(path))"),
     "tar, file:": ("tar", "list(WebDataset('file:' + path))"),
     "tar, indexed": ("tar", "len(WebDataset(path).indexed())"),
-    "tar, inspected": ("tar", "raise OSError(survey([path])['broken']['first'][0]['error'])"),
+    "tar, inspected": (
+        "tar",
+        "raise OSError(survey([path], Progress('', None, quiet=True))['broken']['first'][0]['error'])",
+    ),
     "tar, packed": ("tar", "pack(path, out)"),
     "tokens": ("bin", "Tokens(path, 8, 'uint16')[0]"),
     "lines": ("txt", "len(Lines(path))"),
@@ -75,6 +78,7 @@ from millrace._tools.drift.profile import DriftProfile
 from millrace._tools.pack import pack
 from millrace._tools.pack.dataset_source import ParquetSource
 from millrace._tools.pack.survey import survey
+from millrace._tools.texts import Progress
 from millrace._loader.tuning import tune_file
 def command(*words):
     from millrace.__main__ import main
