@@ -20,6 +20,7 @@ import pytest
 from fault_proxy import FaultProxy
 from millrace import CorruptDataError, UnavailableError, stores
 from millrace._core import BlockFile
+from open_files import open_files
 from waiting import wait_until
 
 pytest.importorskip("obstore", reason="obstore is not installed: pip install obstore")
@@ -274,10 +275,10 @@ def test_threads_end_on_close_and_on_collection() -> None:
         del source
         gc.collect()
         assert wait_until(lambda: not store_threads())
-        fds = len(os.listdir("/proc/self/fd"))
+        fds = len(open_files())
         for _ in range(5):
             read_all(store)
-        assert wait_until(lambda: not store_threads()) and len(os.listdir("/proc/self/fd")) <= fds + 5
+        assert wait_until(lambda: not store_threads()) and len(open_files()) <= fds + 5
         del kept
 
 

@@ -25,29 +25,29 @@ class _Here(threading.local):
     place: Optional[Place] = None
 
 
-_here = _Here()
+here = _Here()
 _process: Optional[Place] = None
 
 
 def put_place(place: Place) -> None:
     """Of a worker process."""
     global _process
-    _process, _here.place = place, None  # which a fork may have brought along
+    _process, here.place = place, None  # which a fork may have brought along
 
 
 @contextlib.contextmanager
 def at_place(place: Place) -> Iterator[None]:
     """Of this thread, while entered."""
-    before, _here.place = _here.place, place
+    before, here.place = here.place, place
     try:
         yield
     finally:
-        _here.place = before
+        here.place = before
 
 
 def batch_place() -> tuple[int, int] | None:
     """None outside of loaders; UnavailableError where a loader does not know it."""
-    place = _process if _here.place is None else _here.place
+    place = _process if here.place is None else here.place
     if isinstance(place, str):
         raise UnavailableError(f"a size per batch is not known here: {place}")
     return place

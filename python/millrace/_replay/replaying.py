@@ -28,6 +28,7 @@ from .._history.recorder import BatchHistory, EpochLog, Step, described
 from .._loader.engine import RunRecord
 from .._loader.iterator import iterator_over
 from .._loader.plan import make_plan
+from .._loader.states.progress import Progress
 from .._loader.states.saved import SavedState, fingerprint
 from ..errors import UnavailableError
 from ..prefetch import prefetched
@@ -177,8 +178,6 @@ def _find(loader: Any, step: Any, epoch: int | None) -> tuple[EpochLog, int]:
 
 def _has_position(loader: Any) -> bool:
     """Whether a batch depends on those before it, beyond the order of indices."""
-    from .._loader.states.progress import Progress  # not above: it asks this package for the recorder
-
     return Progress(view(loader, process_group=None))._asks_workers
 
 

@@ -94,6 +94,37 @@ def map_interpolation(name: str, mode: Any) -> str:
     return found
 
 
+def padding(padding: Any, family: str) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) from None, one, two or four ints."""
+    if padding is None:
+        return 0, 0, 0, 0
+    borders = [padding] if isinstance(padding, int) else list(padding)
+    left, top, right, bottom = borders if len(borders) == 4 else (borders[0], borders[-1]) * 2
+    if len(borders) == 4 and family != V1:
+        top, right = right, top  # v2, and we with it, keep torch's order of borders
+    return left, top, right, bottom
+
+
+def fill(name: str, fill: Any) -> tuple[int, int, int]:
+    values = [fill or 0] if fill is None or isinstance(fill, (int, float)) else fill
+    known = isinstance(values, Sequence) and len(values) in (1, 3)
+    if not known or any(v != int(v) or not 0 <= v <= 255 for v in values):
+        raise NotLowered(f"{name}(fill={fill!r}) is not one or three whole numbers from 0 to 255")
+    red, green, blue = ([int(v) for v in values] * 3)[:3]
+    return red, green, blue
+
+
+def picture_fill(name: str, value: Any) -> tuple[int, int, int]:
+    """As fill(), of what only runs on PIL images, for which v2's dicts may have an entry of their own."""
+    if isinstance(value, dict):
+        value = value.get(loaded("PIL.Image", "Image"), value.get("others"))
+    return fill(name, value)
+
+
+def floats(values: Any) -> list[float]:
+    return torch.as_tensor(values, dtype=torch.float64).reshape(-1).tolist()
+
+
 class Chain:
     """What the transforms seen so far come to. `dtype` is None while the sample is a PIL image, then the
     tensor's.

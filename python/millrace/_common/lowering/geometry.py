@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .chain import Chain, Rule, interpolation, map_interpolation, pair
-from .recognising import V1, NotLowered, fill, padding, picture_fill
+from .chain import Chain, Rule, fill, interpolation, map_interpolation, padding, pair, picture_fill
+from .recognising import V1, NotLowered
 
 
 def _frame(chain: Chain, name: str, kind: str, t: Any, **arguments: Any) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from .chain import Chain, map_interpolation
-from .recognising import V1, NotLowered, picture_fill
+from .chain import Chain, map_interpolation, picture_fill
+from .recognising import V1, NotLowered
 
 KINDS = {
     "Identity": "identity",

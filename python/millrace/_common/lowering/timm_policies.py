@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .chain import Chain, Rule, map_interpolation
+from .chain import Chain, Rule, map_interpolation, picture_fill
 from .policies import MAPS, branch, operation, policy
-from .recognising import TIMM, NotLowered, loaded, picture_fill
+from .recognising import TIMM, NotLowered, loaded
 
 _MODULE = f"{TIMM}.auto_augment"
 _LEVELS = 10.0  # timm's levels are tenths of what an operation may do

@@ -20,11 +20,11 @@ from ...transforms.batch_size import RandomBatchSize
 from .as_shipped import makes_crops
 from .batch_sizes import BatchSizes, of_each_size, sides_per_batch
 from .branches import HOLDERS_BY_CHANCE
-from .chain import FLOATS, Chain, Rule, interpolation, is_fixed, pair
+from .chain import FLOATS, Chain, Rule, fill, floats, interpolation, is_fixed, padding, pair
 from .geometry import GEOMETRY
 from .policies import POLICIES
 from .read_values import Picture
-from .recognising import V1, V2, NotLowered, fill, floats, holder_name, loaded, padding
+from .recognising import V1, V2, NotLowered, holder_name, loaded
 from .views import Seen, Views, seen_views
 
 

@@ -7,13 +7,12 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch.utils.data import IterDataPipe, MapDataPipe
 
-from ..._common.batch_place import at_place
+from ..._common.batch_place import here
 from ..._common.torch_private import _DatasetKind
 from ..._history.draws import watch_of
 from ..._pictures import asking
@@ -165,17 +164,19 @@ class InlineEngine(Counting):
         if pictures is not None and len(sys.modules) != asking.modules_seen:
             asking.look_around()
         before, asked_before = enter(SAMPLE), mine.counts
+        outside, here.place = here.place, self._progress.place_of(number)  # at_place() costs a microsecond
         mine.counts = pictures or False
         try:
             stacks.begin()
             try:
-                guarded = nullcontext() if self._prefixed is None else self._prefixed.guarded()
-                with guarded, at_place(self._progress.place_of(number)):
-                    return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
+                if self._prefixed is not None:
+                    with self._prefixed.guarded():
+                        return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
+                return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
             finally:
                 stacks.end()
         finally:
-            mine.counts = asked_before
+            mine.counts, here.place = asked_before, outside
             enter(before)
 
     def close(self) -> None:
