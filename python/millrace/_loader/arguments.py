@@ -130,7 +130,7 @@ def refuse_impossible(loader: Any, plan: Any) -> None:
     if plan.spec is not None:
         return
     if loader.native == "require":
-        what = "this loader runs" if plan.known_part is None else "a part of its transform runs"
+        what = "this loader runs" if plan.known_part is None else "a part of it runs"
         raise UnavailableError(f'native="require", but {what} in Python:\n{loader.explain()}')
     batches_samples = loader._dataset_kind == _DatasetKind.Map and loader._auto_collation
     if loader.on_error != "raise" and not batches_samples:

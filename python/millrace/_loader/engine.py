@@ -258,7 +258,7 @@ class Setup:
     record: RunRecord
     memory: str  # of batches, as batch_memory() says it
     pin_device: str | None  # of pin_memory=True, where batches are copied for it
-    prefix: Any = None  # a PrefixSpec, whose Prefixed stands in the dataset's place
+    prefix: Any = None  # a PrefixSpec, whose StandIn stands in the dataset's place
 
     @property
     def drop_last(self) -> bool:

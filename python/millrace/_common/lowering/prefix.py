@@ -17,7 +17,7 @@ import torch
 
 from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of
 from .chain import MOST_NESTED, Chain
-from .recognising import NotLowered, held_directly, held_transforms, loaded
+from .recognising import NotLowered, held_directly, held_transforms, holder_name, loaded
 from .transforms import Lowered, new_chain
 
 _Picture = dict[str, Any]
@@ -38,6 +38,11 @@ class Prefix:
     """
     rest: tuple[Any, ...]
     refusal: str
+
+    def words_of_the_rest(self) -> str:
+        """Why it is Python, and what else is."""
+        behind = ", ".join(map(holder_name, self.rest[1:]))
+        return self.refusal + (f". Behind it, in Python, too: {behind}" if behind else "")
 
     def rest_as_one(self) -> Callable[[Any], Any] | None:
         """The rest as one callable; None: there is none. A Compose, since several of torchvision's steps

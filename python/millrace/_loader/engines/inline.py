@@ -25,7 +25,7 @@ from ..states import put_dataset_back, put_fetcher_back
 from .backfill import Backfill, Positions
 from .epoch_keys import Marked, recorded_rows
 from .fetchers import Sink, make_fetcher
-from .prefix import Prefixed
+from .prefix import StandIn
 
 
 class InlineEngine(Counting):
@@ -49,11 +49,11 @@ class InlineEngine(Counting):
         self._kind, self._batched = loader._dataset_kind, loader._auto_collation
         self._least = loader.batch_size if loader.drop_last else 1
         self._sink = None if setup.on_error == "raise" else Sink()
-        self._repeats, self._prefixed = None, None
+        self._repeats, self._stand_in = None, None
         if setup.prefix is not None:
             self._repeats = setup.prefix.repeats()
             dataset = setup.prefix.standing(setup).in_place_of(dataset)
-            self._prefixed = dataset if isinstance(dataset, Prefixed) else None
+            self._stand_in = dataset if isinstance(dataset, StandIn) else None
         arguments = self._kind, dataset, self._batched
         if self._sink is None:
             collate = collating(loader.collate_fn)
@@ -169,8 +169,8 @@ class InlineEngine(Counting):
         try:
             stacks.begin()
             try:
-                if self._prefixed is not None:
-                    with self._prefixed.guarded():
+                if self._stand_in is not None:
+                    with self._stand_in.guarded():
                         return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
                 return _shown(fetcher.fetch, index) if recording() else fetcher.fetch(index)
             finally:

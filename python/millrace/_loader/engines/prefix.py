@@ -29,10 +29,12 @@ from .seeding import generators_seeded, seed_all
 if TYPE_CHECKING:
     from ..._common.lowering.prefix import Prefix
 
+ReadsInfo = Callable[[], dict[Any, Any]]
+
 
 @dataclass(frozen=True)
 class PrefixSpec(PythonSpec):
-    """`opens`: (dataset, seed, epoch, whether samples are seeded) -> a Prefixed, or the dataset itself;
+    """`opens`: (dataset, seed, epoch, whether samples are seeded) -> a StandIn, or the dataset itself;
     found by name in worker processes. `index_maps`, `length`: from the sampler's indices to pictures, of
     which there are so many.
     """
@@ -46,7 +48,7 @@ class PrefixSpec(PythonSpec):
         setup.prefix = self
         return self.engine(setup)
 
-    def repeats(self) -> Repeats:
+    def repeats(self) -> Repeats | None:
         return Repeats(self.index_maps, self.length)
 
     def standing(self, setup: Setup, seeds: bool = True) -> Standing:
@@ -67,33 +69,89 @@ class Standing:
         """The dataset itself, where nothing of it is known after all."""
         if self._made is None:
             self._made = self._opens(dataset, *self._place, self._seeds)
-        elif isinstance(self._made, Prefixed):
+        elif isinstance(self._made, StandIn):
             self._made.place = self._place
         return self._made
 
 
-class Prefixed:
-    """In the place of `dataset`, of which it is asked for what the engine cannot read: errors are the
+class StandIn:
+    """In the place of `dataset`: it makes the same samples, its pictures by the known steps as far as these
+    go.
+    """
+
+    def __init__(self, dataset: Any, steps: KnownSteps, place: tuple[int, int], seeds: bool) -> None:
+        """`place`: seed and epoch. `seeds`: whether the rest draws from generators that are seeded for each
+        sample.
+        """
+        self._dataset, self._steps, self.place, self._seeds = dataset, steps, place, seeds
+
+    def seed(self, *key: int) -> None:
+        """The generators, for the sample with this key."""
+        if self._seeds:
+            seed_all(_seed_of(*self.place, *key))
+
+    def guarded(self) -> AbstractContextManager[None]:
+        """Around what is done for a batch in the training loop's thread, whose generators stay as they
+        are.
+        """
+        return generators_seeded(self.place, torch_alone=False) if self._seeds else nullcontext()
+
+
+class KnownSteps:
+    """What the prefix makes of one picture of `images`, as the rest gets it."""
+
+    def __init__(self, images: _core.ImageDataset, prefix: Prefix) -> None:
+        self._images, self._prefix = images, prefix
+        self.rest = prefix.rest_as_one()
+        by_planes = any(op["op"] in ("gaussian_noise", "random_erasing") for op in prefix.lowered.chains[0])
+        self._interleaved = prefix.side_by_side and not by_planes
+
+    def __call__(
+        self, index: int, key: tuple[int, int, int], info: Callable[[], dict[Any, Any]] | None
+    ) -> Any:
+        """`key`: seed, epoch, occurrence. `info`: reads what Pillow knows of the picture's file. None: the
+        engine cannot read it; the dataset's own code meets the same, and says so in its own words.
+        """
+        prefix = self._prefix
+        try:
+            row = self._images.row(index, *key, self._interleaved)
+        except Exception:
+            return None
+        if prefix.makes_picture:
+            return _as_image(row, info)
+        if self._interleaved:
+            row = row.permute(2, 0, 1)
+        elif prefix.side_by_side:
+            row = row.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        kind = prefix.lowered.row_type
+        return row if kind is None or kind is torch.Tensor else row.as_subclass(kind)
+
+
+def _as_image(row: torch.Tensor, info: ReadsInfo | None) -> Any:
+    from PIL import Image
+
+    pixels = row.numpy()
+    image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    if info is not None:
+        image.info = _Info(info)
+    return image
+
+
+class Prefixed(StandIn):
+    """In the place of a map-style dataset, which is asked for what the engine cannot read: errors are the
     dataset's own.
     """
 
     def __init__(
         self,
-        dataset: Any,
         index_maps: Sequence[Sequence[int]],
         files: Files,
-        images: _core.ImageDataset,
-        prefix: Prefix,
         info: Callable[[str], dict[Any, Any]],
-        place: tuple[int, int],
-        seeds: bool,
+        *options: Any,
     ) -> None:
-        """`place`: seed and epoch. `info`: what Pillow knows of the picture in a file."""
-        self._dataset, self._index_maps, self._files, self._images = dataset, index_maps, files, images
-        self._prefix, self._rest, self._info = prefix, prefix.rest_as_one(), info
-        self.place, self._seeds = place, seeds
-        by_planes = any(op["op"] in ("gaussian_noise", "random_erasing") for op in prefix.lowered.chains[0])
-        self._interleaved = prefix.side_by_side and not by_planes
+        """`info`: what Pillow knows of the picture in a file. `options`: as StandIn's."""
+        super().__init__(*options)
+        self._index_maps, self._files, self._info = index_maps, files, info
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -103,22 +161,16 @@ class Prefixed:
         if position < 0:
             return self._dataset[index]  # which says what is wrong with it
         occurrence = getattr(index, "occurrence", 0)
-        if self._seeds:
-            seed_all(_seed_of(*self.place, position, occurrence))
-        picture = self._picture(position, occurrence)
+        self.seed(position, occurrence)
+        files = self._files
+        info = None if files.paths is None else lambda: self._info(files.files.name(position))
+        picture = self._steps(position, (*self.place, occurrence), info)
         if picture is None:
             return self._dataset[index]
-        if self._rest is not None:
-            picture = self._rest(picture)
-        files = self._files
+        if self._steps.rest is not None:
+            picture = self._steps.rest(picture)
         label = int(files.labels[position])
         return picture, label if files.targets is None else files.targets([label])[0]
-
-    def guarded(self) -> AbstractContextManager[None]:
-        """Around what is done for a batch in the training loop's thread, whose generators stay as they
-        are.
-        """
-        return generators_seeded(self.place, torch_alone=False) if self._seeds else nullcontext()
 
     def _position(self, index: Any) -> int:
         """The picture's; -1: there is none."""
@@ -132,32 +184,6 @@ class Prefixed:
         if position < 0:
             position += length
         return position if 0 <= position < length else -1
-
-    def _picture(self, position: int, occurrence: int) -> Any:
-        """What the prefix makes of it; None: the engine cannot read it."""
-        prefix = self._prefix
-        try:
-            row = self._images.row(position, *self.place, occurrence, self._interleaved)
-        except Exception:  # the dataset's own code meets the same, and says so in its own words
-            return None
-        if prefix.makes_picture:
-            return self._as_image(row, position)
-        if self._interleaved:
-            row = row.permute(2, 0, 1)
-        elif prefix.side_by_side:
-            row = row.permute(1, 2, 0).contiguous().permute(2, 0, 1)
-        kind = prefix.lowered.row_type
-        return row if kind is None or kind is torch.Tensor else row.as_subclass(kind)
-
-    def _as_image(self, row: torch.Tensor, position: int) -> Any:
-        from PIL import Image
-
-        pixels = row.numpy()
-        image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
-        name, info = self._files.files.name(position), self._info
-        if self._files.paths is not None:
-            image.info = _Info(lambda: info(name))
-        return image
 
 
 def _seed_of(*key: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from .native import NativeSpec, slots_for
 from .stream_backfill import BackfillingEngine
 from .stream_engine import PictureFlow, StreamEngine, as_pil
 
+if TYPE_CHECKING:
+    from ..._common.lowering.views import Views
+
 
 @dataclass(frozen=True)
 class StreamSpec(NativeSpec):
@@ -35,7 +38,10 @@ class StreamSpec(NativeSpec):
 
     dataset: WebDataset
     stages: tuple[Stage, ...]
-    pipeline: _core.ImagePipeline
+    pipelines: tuple[_core.ImagePipeline, ...]
+    """One for each view."""
+    views: Views | None
+    """How samples arrange them; None: a sample has the only one."""
     position: int | str
     batch_size: int
     partial: bool
@@ -71,19 +77,25 @@ class StreamSpec(NativeSpec):
 
     def loader(self, samples: _core.StreamSamples) -> _core.Loader:
         """For tickets of `samples`; it belongs to the caller."""
-        dataset = _core.ImageDataset(samples, np.empty(0, np.int64), self.pipeline, PillowDecoder())
+        made = samples, np.empty(0, np.int64), list(self.pipelines), PillowDecoder()
+        dataset = _core.ImageDataset(*made, stacked=self.views is not None and self.views.stacked)
         on_error = "raise" if self.handler is None else "leave"
         return _core.Loader(dataset, self.threads, self.slots, on_error, False, self.memory)
 
     @property
     def slots(self) -> int:
-        return slots_for([self.pipeline], self.batch_size)
+        return slots_for(self.pipelines, self.batch_size)
 
     def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return self.slots
 
-    def columns(self, pictures: torch.Tensor, samples: list[Any]) -> Any:
-        """`pictures` and the columns of the other fields, as the rule makes them of tuples, or of dicts."""
+    def columns(self, made: torch.Tensor | list[torch.Tensor], samples: list[Any]) -> Any:
+        """`made`, the pictures or blocks of their views, and the columns of the other fields, as the rule
+        makes them of tuples, or of dicts.
+        """
+        pictures: Any = made
+        if self.views is not None:
+            pictures = self.views.batch(made if isinstance(made, list) else [made])
         if isinstance(self.position, str):
             fields = [
                 {name: as_pil(value) for name, value in sample.items() if name != self.position}

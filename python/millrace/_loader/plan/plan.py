@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered
     from ..engines.stream import StreamSpec
     from .prefix import KnownPart
+    from .stream_prefix import KnownStream
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Plan:
 
     stages: tuple[Stage, ...]
     spec: EngineSpec | None
-    known_part: KnownPart | None = None
+    known_part: KnownPart | KnownStream | None = None
     """What the engine makes of each sample of such a loader."""
     decode_refusal: str | None = None
     """Why pictures are not decoded on the device, "" when they are; None: that was not asked for."""
@@ -215,13 +216,9 @@ def _partial_plan(loader: Any, stages: _Stages, source: Source) -> Plan:
         part = known_part(source)
     except Exception:  # NotLowered, or what _Stages.ask() calls not understood
         return Plan(lines, None)
-    known = (
-        Stage("dataset", True, f"{part.counted()}, read and decoded where samples are made"),
-        Stage("transform", True, ", ".join(part.names)),
-        Stage("transform", False, part.words_of_the_rest()),
-    )
+    rest = Stage("transform", False, part.prefix.words_of_the_rest())
     others = (stage for stage in lines if stage.name not in ("dataset", "transform"))
-    return Plan((*known, *others), None, part)
+    return Plan((*_known_lines(part), rest, *others), None, part)
 
 
 def _kind(dataset: Any) -> str:
@@ -267,12 +264,37 @@ def _stream_plan(loader: Any) -> Plan:
     stages.ask_worker_init(loader)
     spec: StreamSpec | None = None
     if stream is not None and transform is not None and not stages.refusing():
-        (pipeline,), decides = transform[0], "decides about pictures that cannot be decoded"
+        made, decides = (transform[0], transform[1].views), "decides about pictures that cannot be decoded"
         if stream.handler is None:
-            spec = stream.spec(pipeline, loader)
+            spec = stream.spec(*made, loader)
         else:
-            spec = stages.ask("handler", lambda: (decides, stream.spec(pipeline, loader)))
-    return Plan(stages.finish(), spec)
+            spec = stages.ask("handler", lambda: (decides, stream.spec(*made, loader)))
+    return _partial_stream_plan(loader, stages) if spec is None else Plan(stages.finish(), spec)
+
+
+def _partial_stream_plan(loader: Any, stages: _Stages) -> Plan:
+    """Where a stage, a part of the transform, or how batches are made has no native form."""
+    from .stream_prefix import known_stream
+
+    lines = stages.finish()
+    if loader.remote is not None or "worker_init_fn" in stages.refusing():
+        return Plan(lines, None)
+    try:
+        part = known_stream(loader.dataset)
+    except Exception:  # NotLowered, or what _Stages.ask() calls not understood
+        return Plan(lines, None)
+    refusing = stages.refusing()
+    python = [line for line in lines if line.name not in ("dataset", "transform") or line.name in refusing]
+    if part.prefix.rest and "transform" not in refusing:
+        python.append(Stage("transform", False, part.prefix.words_of_the_rest()))
+    return Plan((*_known_lines(part), *python), None, part)
+
+
+def _known_lines(part: KnownPart | KnownStream) -> tuple[Stage, Stage]:
+    return (
+        Stage("dataset", True, f"{part.counted()}, read and decoded where samples are made"),
+        Stage("transform", True, ", ".join(part.names)),
+    )
 
 
 def _batch_plan(loader: Any) -> Plan:
@@ -350,7 +372,7 @@ def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]
         return (made, *chains_of(source, made))
     made = lowered(source.transform)
     if made.views is not None:
-        raise NotLowered("streams have no native form for several views of a picture; index the shards")
+        source.check_views(made.views)
     if made.row_type is np.ndarray:
         raise NotLowered("streams make tensors, and ToNumpy arrays; use MaybePILToTensor")
     return made, made.chains, made.names

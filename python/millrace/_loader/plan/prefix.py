@@ -9,10 +9,10 @@ from typing import Any
 
 from ... import _core
 from ..._common.lowering.prefix import Prefix, prefix_of
-from ..._common.lowering.recognising import NotLowered, holder_name
+from ..._common.lowering.recognising import NotLowered
 from ...datasets import pillow_decode
 from ..engines.native import Files
-from ..engines.prefix import Prefixed, PrefixSpec
+from ..engines.prefix import KnownSteps, Prefixed, PrefixSpec
 from .recognisers import chains_of, counted, recognise_source
 from .source import Source
 
@@ -30,11 +30,6 @@ class KnownPart:
     def counted(self) -> str:
         return counted(self.source, self.files)
 
-    def words_of_the_rest(self) -> str:
-        """Why it is Python, and what else is."""
-        behind = ", ".join(map(holder_name, self.prefix.rest[1:]))
-        return self.prefix.refusal + (f". Behind it, in Python, too: {behind}" if behind else "")
-
     def spec(self, engine: Any) -> PrefixSpec:
         """`engine`: the spec of what runs the rest."""
         maps, length = self.source.index_maps, len(self.files.files)
@@ -43,8 +38,8 @@ class KnownPart:
 
 def known_part(source: Source) -> KnownPart:
     """NotLowered where there is none, or where samples might be others."""
-    if source.target_transforms or source.on_error is not None:
-        raise NotLowered("targets are functions, or errors are the dataset's own affair")
+    if source.form is not None or source.on_error is not None:
+        raise NotLowered("samples are dicts, or errors are the dataset's own affair")
     if any(part.transform is not source.transform for part in source.parts):
         raise NotLowered("the parts have transforms of their own")
     prefix = prefix_of(source.transform)
@@ -73,4 +68,5 @@ def prefixed(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
         except Exception:  # it went after it was read
             return {}
 
-    return Prefixed(dataset, source.index_maps, files, images, part.prefix, info, (seed, epoch), seeds)
+    steps = KnownSteps(images, part.prefix)
+    return Prefixed(source.index_maps, files, info, dataset, steps, (seed, epoch), seeds)

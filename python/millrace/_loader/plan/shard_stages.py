@@ -122,7 +122,9 @@ class _PeekingSelect(Each):
 class Recogniser:
     """Goes along the stages and keeps track of where the pictures are."""
 
-    def __init__(self) -> None:
+    def __init__(self, stands_in: Callable[[Any], Any] = _ButPictures) -> None:
+        """`stands_in`: makes of the pictures' function what is called in its place."""
+        self._stands_in = stands_in
         self.stages: list[Stage] = []
         self.decoded = False
         self.names: dict[str, bool] = {}  # fields that were renamed: whether they are pictures
@@ -238,7 +240,7 @@ class Recogniser:
         if self.transform is not None:
             raise NotLowered("pictures go through two functions; make one of them, by Compose")
         self.transform = function
-        return _ButPictures(function)
+        return self._stands_in(function)
 
     def batched(self, stage: Batched) -> None:
         known = (default_collation_fn, default_collate, loaded("webdataset.filters", "default_collation_fn"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from ..arguments import Auto
 from ..engine import batch_memory
 
 if TYPE_CHECKING:
+    from ..._common.lowering.views import Views
     from ...datasets.webdataset import WebDataset
     from ...datasets.webdataset.flow import Stage
     from ...datasets.webdataset.handlers import Handler
@@ -56,7 +58,17 @@ class Stream:
     batch: Batched | None
     handler: Handler | None
 
-    def spec(self, pipeline: _core.ImagePipeline, loader: Any) -> StreamSpec:
+    def check_views(self, views: Views) -> None:
+        """NotLowered where batches of them are no blocks."""
+        if self.handler is not None:
+            raise NotLowered("a handler leaves pictures out, and these have several views; let it raise")
+        if not views.stacked and self.batch is not None and self.batch.collation_fn is not default_collate:
+            raise NotLowered(
+                "batched() makes lists of samples that are several views; give it torch's default_collate as"
+                " collation_fn"
+            )
+
+    def spec(self, pipelines: Sequence[_core.ImagePipeline], views: Views | None, loader: Any) -> StreamSpec:
         """NotLowered where a handler asks for what the engine cannot do."""
         from ...datasets.webdataset.holding import Batched
         from ..engines.stream import StreamSpec
@@ -69,7 +81,7 @@ class Stream:
         if in_lists:  # before the end of each repetition of the data, whose last batch may be short
             stages = (*stages, Batched(size, None, partial))
         if handler is not None:
-            if pipeline.fixed_shape is None:
+            if pipelines[0].fixed_shape is None:
                 raise NotLowered(
                     "a handler leaves pictures out, and these have no fixed size; end with a crop or a resize"
                     " to one"
@@ -81,7 +93,8 @@ class Stream:
         return StreamSpec(
             self.dataset,
             stages,
-            pipeline,
+            tuple(pipelines),
+            views,
             self.position,
             size,
             partial,
@@ -96,17 +109,28 @@ class Stream:
         )
 
 
-def recognise_stream(loader: Any) -> tuple[str, Stream]:
-    """The Stream that is `loader`'s dataset; NotLowered names the first stage that stands in the way."""
+def check_dataset(dataset: Any) -> None:
+    """NotLowered where its class may make other samples than WebDataset does of its stages."""
     from ...datasets.webdataset import WebDataset
-    from .shard_stages import Recogniser
 
-    dataset = loader.dataset
     for name in _DECISIVE:
         if getattr(type(dataset), name) is not getattr(WebDataset, name):
             raise NotLowered(
                 f"{type(dataset).__name__} overrides {name} of WebDataset; use WebDataset itself"
             )
+
+
+def named(dataset: WebDataset) -> str:
+    shards = len(dataset.urls)
+    return f"WebDataset of {shards} shard{'s' * (shards != 1)}"
+
+
+def recognise_stream(loader: Any) -> tuple[str, Stream]:
+    """The Stream that is `loader`'s dataset; NotLowered names the first stage that stands in the way."""
+    from .shard_stages import Recogniser
+
+    dataset = loader.dataset
+    check_dataset(dataset)
     recogniser = Recogniser()
     for stage in dataset.stages:
         recogniser.add(stage)
@@ -121,8 +145,7 @@ def recognise_stream(loader: Any) -> tuple[str, Stream]:
         )
     if recogniser.batch is None and not loader._auto_collation:
         raise NotLowered("batch_size=None hands out single samples; give a batch_size, or use batched()")
-    position, shards = recogniser.finish(), len(dataset.urls)
+    position = recogniser.finish()
     stages, batch = tuple(recogniser.stages), recogniser.batch
     stream = Stream(dataset, stages, recogniser.transform, position, batch, recogniser.handler)
-    name = f"WebDataset of {shards} shard{'s' * (shards != 1)}"
-    return f"{name}, its pictures read by the engine's threads, the rest in the consumer's", stream
+    return f"{named(dataset)}, its pictures read by the engine's threads, the rest in the consumer's", stream

@@ -303,7 +303,7 @@ class SampleDecoder:
         except (MemoryError, UnavailableError):
             raise
         except Exception as error:
-            raise _named(error, sample, name) from error
+            raise decoding_error(error, sample, name) from error
 
     def _decoded(self, key: str, data: bytes) -> Any:
         for decoder in self._decoders:
@@ -315,7 +315,7 @@ class SampleDecoder:
         return data
 
 
-def _named(error: Exception, sample: dict[str, Any], name: str) -> DecodingError:
+def decoding_error(error: Exception, sample: dict[str, Any], name: str) -> DecodingError:
     url: Any = sample.get("__url__")
     key = sample.get("__key__")
     extension = name.rpartition(".")[2]

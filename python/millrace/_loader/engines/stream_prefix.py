@@ -1,0 +1,137 @@
+"""Streams that run in Python, but for the known steps of their pictures' function: the engine decodes and
+changes each picture where it is mapped, in the process or thread that makes the sample.
+
+    shards ─▶ {"jpg": Picture, "cls": b"3"} ─▶ decode the rest, to_tuple ─▶ known steps ─▶ the rest
+
+The stages are the dataset's own, one for one, so samples and positions are the same in another form: a state
+fits the stream that is all Python, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ... import _core
+from ...datasets.webdataset.decoders import decoding_error
+from ...datasets.webdataset.flow import Context, Stage
+from ...datasets.webdataset.handlers import Handler, reraise_exception
+from ...datasets.webdataset.shards import ShardFlow
+from ...datasets.webdataset.stages import Each, MapDict, MapTuple
+from .prefix import StandIn
+from .stream_engine import Picture, PictureFlow, as_pil
+
+
+class _NotDecoded(Exception):
+    """Holds what decode() would have raised, which is its handler's affair."""
+
+
+@dataclass(frozen=True)
+class PictureFunction:
+    """In the place of the function that the pictures go through."""
+
+    function: Callable[[Any], Any]
+    stand_in: PrefixedStream | None = None
+
+    def __call__(self, value: Any) -> Any:
+        if type(value) is not Picture:
+            return self.function(value)
+        assert self.stand_in is not None
+        return self.stand_in.changed(value, self.function)
+
+
+@dataclass(frozen=True)
+class _Changing(Each):
+    """map_tuple() or map_dict() of the pictures. Stages behind it see none that is not decoded."""
+
+    stage: MapTuple | MapDict
+    handler: Handler
+
+    def apply(self, sample: Any) -> Any:
+        made = self.stage.apply(sample)
+        if isinstance(made, dict):
+            return {name: _decoded(value) for name, value in made.items()}
+        return tuple(map(_decoded, made))
+
+
+@dataclass(frozen=True)
+class _Handlers:
+    """Of errors in decoding, and of others."""
+
+    decoding: Handler
+    mapping: Handler
+
+    def __call__(self, error: Exception) -> Any:
+        if isinstance(error, _NotDecoded):
+            return self.decoding(error.args[0])
+        return self.mapping(error)
+
+
+def _decoded(value: Any) -> Any:
+    try:
+        return as_pil(value)
+    except Exception as error:
+        folder, slash, file = value.key.rpartition("/")
+        key, _, field = file.partition(".")
+        sample = {"__url__": value.url, "__key__": folder + slash + key}
+        named = decoding_error(error, sample, field)
+        named.__cause__ = error
+        raise _NotDecoded(named) from None
+
+
+class PrefixedStream(StandIn):
+    """In the place of a WebDataset. Its states are the dataset's."""
+
+    def __init__(
+        self,
+        stages: tuple[Stage, ...],
+        decoding: Handler | None,
+        tickets: _core.StreamSamples,
+        *options: Any,
+    ) -> None:
+        """`stages`: up to the pictures' function as Recogniser makes them, with PictureFunction; then the
+        dataset's. `decoding`: decode()'s handler. `tickets`: of the pictures that are read. `options`: as
+        StandIn's.
+        """
+        super().__init__(*options)
+        self._tickets = tickets
+        self._stages = tuple(self._bound(stage, decoding or reraise_exception) for stage in stages)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._dataset.iterate(self._source, self._stages, self._dataset.most)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._dataset.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._dataset.load_state_dict(state)
+
+    def changed(self, value: Picture, function: Callable[[Any], Any]) -> Any:
+        """What `function` makes of the picture, whose known steps are the engine's."""
+        self.seed(value.number, value.number_of_pass)
+        steps, tickets = self._steps, self._tickets
+        ticket = tickets.add(value.content, value.url, value.key, value.number, value.number_of_pass)
+        try:
+            made = steps(ticket, (*self.place, 0), lambda: as_pil(value).info)
+        finally:
+            tickets.drop_before(ticket + 1)
+        if made is None:
+            return function(_decoded(value))
+        return made if steps.rest is None else steps.rest(made)
+
+    def _source(self, context: Context, own: Any) -> ShardFlow:
+        return PictureFlow(self._dataset.shards, context, own)
+
+    def _bound(self, stage: Stage, decoding: Handler) -> Stage:
+        if not isinstance(stage, (MapTuple, MapDict)):
+            return stage
+        old: Any = stage.functions
+        functions = {
+            key: replace(function, stand_in=self) if isinstance(function, PictureFunction) else function
+            for key, function in (old.items() if isinstance(old, dict) else enumerate(old))
+        }
+        if not any(isinstance(function, PictureFunction) for function in functions.values()):
+            return stage
+        made: Any = functions if isinstance(old, dict) else tuple(functions.values())
+        return _Changing(replace(stage, functions=made), _Handlers(decoding, stage.handler))

@@ -1,0 +1,85 @@
+"""What the engine can do of a stream that is not all native: the known steps of its pictures' function, up to
+the first step or stage that is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import _core
+from ..._common.lowering.prefix import Prefix, prefix_of
+from ..._common.lowering.recognising import NotLowered
+from ...datasets.pillow_decode import PillowDecoder
+from ...datasets.webdataset.flow import Stage
+from ...datasets.webdataset.handlers import Handler
+from ..engines.prefix import KnownSteps, PrefixSpec
+from ..engines.stream_prefix import PictureFunction, PrefixedStream
+from .shard_stages import Recogniser
+from .streams import check_dataset, named
+
+
+class StreamPrefixSpec(PrefixSpec):
+    """Its samples have no indices; ranks have seeds of their own, as in Python."""
+
+    keyed = False
+
+    def repeats(self) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class KnownStream:
+    """`stages`: those of the dataset, of which the ones up to the pictures' function leave pictures to the
+    engine. `decoding`: the handler of decode().
+    """
+
+    dataset: Any
+    stages: tuple[Stage, ...]
+    decoding: Handler | None
+    prefix: Prefix
+    pipeline: _core.ImagePipeline
+
+    def counted(self) -> str:
+        return named(self.dataset)
+
+    @property
+    def names(self) -> list[str]:
+        return self.prefix.lowered.names
+
+    def spec(self, engine: Any) -> StreamPrefixSpec:
+        """`engine`: the spec of what runs the rest."""
+        return StreamPrefixSpec(engine.engine, engine.follows_forks, prefixed_stream)
+
+
+def known_stream(dataset: Any) -> KnownStream:
+    """NotLowered where pictures have no known steps, or where samples might be others."""
+    check_dataset(dataset)
+    recogniser = Recogniser(PictureFunction)
+    following = iter(dataset.stages)
+    for stage in following:
+        recogniser.add(stage)
+        if recogniser.transform is not None:
+            break
+    else:
+        raise NotLowered("pictures go through no function")
+    prefix = prefix_of(recogniser.transform)
+    pipeline = prefix.lowered.pipelines(prefix.lowered.chains)[0]
+    return KnownStream(dataset, (*recogniser.stages, *following), recogniser.handler, prefix, pipeline)
+
+
+def prefixed_stream(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
+    """A PrefixedStream in the place of `dataset`, whatever that is by now: worker_init_fn may have changed
+    it. The dataset itself, where nothing is known.
+    """
+    try:
+        part = known_stream(dataset)
+    except NotLowered:
+        return dataset
+    tickets = _core.StreamSamples()
+    steps = KnownSteps(
+        _core.ImageDataset(tickets, np.empty(0, np.int64), part.pipeline, PillowDecoder()), part.prefix
+    )
+    return PrefixedStream(part.stages, part.decoding, tickets, dataset, steps, (seed, epoch), seeds)
