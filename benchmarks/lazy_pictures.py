@@ -10,7 +10,9 @@ must be equal in value and type; `cv2` decodes with OpenCV, and is left out wher
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,32 @@ def whole_array(paths: list[str]) -> Dataset:
     return Pictures(paths, lambda path: int(np.asarray(Image.open(path))[::8, ::8].sum()))
 
 
+def webp(paths: list[str]) -> Dataset:
+    """The same photos as WebPs, made once."""
+    folder = Path(tempfile.gettempdir()) / "millrace-webp-photos"
+    folder.mkdir(exist_ok=True)
+    copies = []
+    for number, path in enumerate(paths):
+        copy = folder / f"{number:05d}-{Path(path).stem}.webp"
+        if not copy.exists():
+            Image.open(path).convert("RGB").save(copy, quality=90)
+        copies.append(str(copy))
+    return train(copies)
+
+
+def thumbnail(paths: list[str]) -> Dataset:
+    from torchvision import transforms as t
+
+    steps = t.Compose([t.CenterCrop(160), t.ToTensor(), t.Normalize(MEAN, STD)])
+
+    def small(path: str) -> Any:
+        image = Image.open(path)
+        image.thumbnail((256, 256))
+        return steps(image.convert("RGB"))
+
+    return Pictures(paths, small)
+
+
 def with_cv2(paths: list[str]) -> Dataset:
     import cv2
 
@@ -108,6 +136,8 @@ SCENARIOS: dict[str, tuple[Callable[[list[str]], Any], int, str]] = {
     "train_v2": (train_v2, 2, "torchvision"),
     "validation": (validation, 2, "torchvision"),
     "whole_array": (whole_array, 2, "PIL"),
+    "webp": (webp, 2, "torchvision"),
+    "thumbnail": (thumbnail, 2, "torchvision"),
     "cv2": (with_cv2, 2, "cv2"),
     "huggingface": (imagefolder, 2, "datasets"),
     # the last one, since it replaces functions in this process, from which other workers are forked

@@ -159,13 +159,13 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
     return len(content).to_bytes(4, "big") + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
 
 
-def lazy_pngs(width: int = 61, height: int = 45, seed: int = 6) -> dict[str, bytes]:
-    """name -> file: all that waits, once it is decoded."""
+def decoded_files(width: int = 61, height: int = 45, seed: int = 6) -> dict[str, bytes]:
+    """name -> PNG or WebP: all that waits, once it is decoded."""
     photo = make_picture(width, height, seed)
 
-    def saved(picture: Image.Image, **options: Any) -> bytes:
+    def saved(picture: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
         file = io.BytesIO()
-        picture.save(file, "PNG", **options)
+        picture.save(file, kind, **options)
         return file.getvalue()
 
     exif, texts = Image.Exif(), PngInfo()
@@ -188,6 +188,9 @@ def lazy_pngs(width: int = 61, height: int = 45, seed: int = 6) -> dict[str, byt
         "png in pieces": plain[:data] + pieces + end,
         "png with texts behind": plain[:-12] + _chunk(b"tEXt", b"late\0a text") + end,
         "png with bytes behind": plain + b"some bytes behind the end",
+        "webp": saved(photo, "WEBP"),
+        "webp lossless": saved(photo, "WEBP", lossless=True),
+        "webp turned 6": saved(photo, "WEBP", exif=exif, icc_profile=bytes(range(200))),
     }
 
 

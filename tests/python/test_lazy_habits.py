@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from lazy_cases import lazy_jpegs, lazy_pictures, lazy_pngs, opened, same_lazily, that_raise
+from lazy_cases import decoded_files, lazy_jpegs, lazy_pictures, opened, same_lazily, that_raise
 from loader_data import torchvision_or_skip
 from PIL import Image, ImageCms, ImageFile, ImageMath, ImageSequence
 from pillow_facts import ABSENT, skip_absent
@@ -20,7 +20,7 @@ torchvision = torchvision_or_skip()
 from torchvision.transforms import functional as F  # noqa: E402
 from torchvision.transforms import v2  # noqa: E402
 
-FILES = lazy_jpegs() | lazy_pngs()
+FILES = lazy_jpegs() | decoded_files()
 HABITS = {}
 
 

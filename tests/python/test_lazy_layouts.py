@@ -6,7 +6,7 @@ import millrace
 import numpy as np
 import pytest
 import torch
-from lazy_cases import lazy_jpegs, lazy_pictures, lazy_pngs, opened, outcome, same_lazily, seeded
+from lazy_cases import decoded_files, lazy_jpegs, lazy_pictures, opened, outcome, same_lazily, seeded
 from loader_data import torchvision_or_skip
 from pictures import jpeg_bytes, make_picture
 from PIL import Image as Pillow
@@ -20,7 +20,7 @@ from torchvision.transforms.v2 import functional as F2  # noqa: E402
 from torchvision.transforms.v2.functional._utils import _KERNEL_REGISTRY  # noqa: E402
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-FILES = {**lazy_jpegs(), **lazy_pngs()}
+FILES = {**lazy_jpegs(), **decoded_files()}
 FLOATS, NORMAL = v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)
 Image = torchvision.tv_tensors.Image
 

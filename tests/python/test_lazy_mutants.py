@@ -26,8 +26,9 @@ def test_some_hundred_mutants(table):
     assert table.total("waited") > 100 and table.total("judged by Pillow") > 0  # wrong bits alone
 
 
-def test_mutants_of_pngs():
-    table = lazy_against_pillow.run(150, seed=4, formats=("png",))
+@pytest.mark.parametrize("format", ["png", "webp"])
+def test_mutants_of_what_is_decoded_at_once(format):
+    table = lazy_against_pillow.run(150, seed=4, formats=(format,))
     assert not table.violations(), table.wrong[:3]
     assert table.total("pictures") == 150 and table.total("refused") > 60 and table.total("earlier") == 0
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lazy_cases import (
     calls,
     chains,
+    decoded_files,
     lazy_jpegs,
     lazy_pictures,
-    lazy_pngs,
     opened,
     outcome,
     same_lazily,
@@ -28,7 +28,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageEnhance, ImageFilter, ImageOp
 from pillow_facts import ABSENT
 from thinned import thinned
 
-FILES = lazy_jpegs() | lazy_pngs()
+FILES = lazy_jpegs() | decoded_files()
 
 
 def jpeg_picture(data):

@@ -90,7 +90,8 @@ NATIVE = ("auto", "never", "require")
 ON_ERROR = ("raise", "skip", "replace")
 WORKER_METHODS = ("auto", "process", "thread")
 PICTURES = {  # and what explain() says
-    "lazy": "lazy — JPEGs and PNGs that the dataset opens with Pillow are decoded where they are looked at",
+    "lazy": "lazy — JPEGs, PNGs and WebPs that the dataset opens with Pillow are decoded where they"
+    " are looked at",
     "pillow": "pillow — as the dataset opens them",
 }
 

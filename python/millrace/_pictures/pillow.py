@@ -1,5 +1,6 @@
 """Pictures of Pillow that wait: what a script does to an opened JPEG is recorded, and pixels are made when
-somebody looks at them. A PNG is decoded at once, as its damage shows only then, and the rest is recorded.
+somebody looks at them. A PNG or a WebP is decoded at once, as its damage shows only then, and the rest is
+recorded.
 
 Pillow's own classes, arguments, checks and messages stay. Three things are put into its classes while
 pictures are recorded, and taken out by `uninstall()`:
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import io
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +28,7 @@ from .. import _core
 from .._common.shipped import replaced
 from .asking import asked
 from .pillow_versions import DOOR, MAY_BEGIN_DOWN
-from .plain_files import end_png, is_plain
+from .plain_files import end_png, end_webp, is_plain, is_webp
 from .replaced import Replaced
 
 _RECORD = "_millrace_record"
@@ -45,8 +47,11 @@ def record_of(image: Image.Image) -> _core.RecordedPicture | None:
 def recorded(image: Image.Image) -> _core.RecordedPicture | None:
     """The same, of a picture that may just have been opened."""
     record = record_of(image)
-    if record is None and isinstance(image, ImageFile.ImageFile) and image.tile and asked() is not None:
-        image.load()
+    if record is None and isinstance(image, ImageFile.ImageFile) and asked() is not None:
+        if image.tile:
+            image.load()
+        elif is_webp(image):
+            _begin(image)
         record = record_of(image)
     return record
 
@@ -61,7 +66,8 @@ def _begin(image: ImageFile.ImageFile) -> None:
         return
     begun = is_plain(image, _replaced.original(ImageFile.ImageFile, "load")) and _read(image)
     counts.opened += begun
-    counts.left_to_pillow += not begun
+    # A WebP has none before Pillow has decoded it, and comes here again then.
+    counts.left_to_pillow += not begun and bool(image.tile)
 
 
 def _read(image: ImageFile.ImageFile) -> bool:
@@ -76,7 +82,9 @@ def _read(image: ImageFile.ImageFile) -> bool:
     record = _core.RecordedPicture.open(data, image.mode == "L") if type(data) is bytes else None
     if record is None or record.size != image.size or record.mode != image.mode:
         return False
-    if type(image) is not JpegImagePlugin.JpegImageFile:
+    if is_webp(image):
+        end_webp(image)
+    elif type(image) is not JpegImagePlugin.JpegImageFile:
         end_png(image, data)
     image.tile = []
     image.map = None
@@ -319,6 +327,18 @@ def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
     return load
 
 
+def _load_webp(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Which decodes before it comes to the one above."""
+
+    @functools.wraps(original)
+    def load(self: ImageFile.ImageFile) -> Any:
+        if record_of(self) is None and is_webp(self):
+            _begin(self)
+        return original(self)
+
+    return load
+
+
 # ------------------------------------------------------------------ in and out of Pillow's classes
 
 
@@ -341,6 +361,8 @@ def install() -> None:
     for owner, name, wrap in _METHODS:
         if name in owner.__dict__:
             _replaced.put(owner, name, wrap)
+    if (webp := sys.modules.get("PIL.WebPImagePlugin")) is not None:
+        _replaced.put(webp.WebPImageFile, "load", _load_webp)
     _replaced.put(Image.Image, DOOR, lambda _: _Door())
 
 
