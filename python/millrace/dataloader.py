@@ -18,7 +18,6 @@ from ._history.recorder import LOADERS, BatchHistory, recorder_of
 from ._loader import plan as planner
 from ._loader import tuning as autotune
 from ._loader.arguments import (
-    PICTURES,
     Auto,
     advise,
     checked_arguments,
@@ -35,7 +34,6 @@ from ._loader.arguments import (
     warn_of_the_unused,
 )
 from ._loader.engine import RunRecord, leave_if_ending
-from ._loader.heavy_lists import memory_advice
 from ._loader.iterator import InlineIterator, iterator_over
 from ._loader.states import Progress, SavedState, before_first_epoch, fingerprint
 from ._profiling import Profiler, settings_of, snapshot
@@ -278,28 +276,23 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             return not getattr(sys, "_is_gil_enabled", lambda: True)()
         return self.worker_method == "thread"
 
-    def explain(self) -> str:
+    def explain(self, samples: int = 0) -> str:
         """What the next iterator runs on: one line per stage, `name: native|python — reason`. Draws nothing,
         starts nothing.
 
         One more line, `memory: python — ...`, names lists of 16 MB or more that worker processes would come
         to copy; `order: ...` says what a shuffle costs that a dataset in chunks cannot keep up with, which
         `iter()` warns of, too.
+
+        samples: so many are made, one by one, in this thread; `cost: ...` says what each of the engine's
+        stages, and each step in Python, took of CPU time, on average.
         """
+        from ._loader.plan.explaining import lines_behind
+
         plan = planner.make_plan(self)
         engine = self._engine_name(plan)
         lines = [str(plan), *(autotune.tuning_lines(self, plan, engine) if is_tuned(self) else ())]
-        if engine == "processes":
-            lines += memory_advice(self.dataset)
-        if plan.spec is None:
-            lines.append(f"pictures: {PICTURES[self.pictures]}")
-        if self.remote is not None:
-            from ._loader.remote import explained
-
-            lines.append(explained(self, plan.spec or plan.python_spec(engine)))
-        if order := planner.order_advice(self):
-            lines.append(f"order: {order}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *lines_behind(self, plan, engine, samples)])
 
     def report(self) -> Report:
         """The profile and its steps, to be printed, or saved as a page (docs/report.md)."""

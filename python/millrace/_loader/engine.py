@@ -34,7 +34,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -43,6 +43,9 @@ from .._pictures.counts import NONE as NO_PICTURES
 from .._profiling import Profiler, snapshot
 from ..errors import UnavailableError
 from .states import Progress
+
+if TYPE_CHECKING:
+    from .engines.prefix import PrefixSpec
 
 # that stats() lists; behind them a data set that is largely unreadable would fill the memory, epoch by epoch
 MOST_ERRORS = 1000
@@ -258,7 +261,7 @@ class Setup:
     record: RunRecord
     memory: str  # of batches, as batch_memory() says it
     pin_device: str | None  # of pin_memory=True, where batches are copied for it
-    prefix: Any = None  # a PrefixSpec, whose StandIn stands in the dataset's place
+    prefix: PrefixSpec | None = None  # whose StandIn stands in the dataset's place
 
     @property
     def drop_last(self) -> bool:

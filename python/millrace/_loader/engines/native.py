@@ -22,7 +22,7 @@ from ..._common.data_parallel import rank_of
 from ..._history.draws import DrawWatch, watch_of
 from ..._profiling.stages import NAMES, recorded, recording, thread_rows
 from ...datasets.pillow_decode import PillowDecoder
-from ..engine import Delivered, Setup, closed_error
+from ..engine import Delivered, Engine, Setup, closed_error
 from .mixing import Mixed, NotTraced
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class NativeSpec:
         """
         raise NotImplementedError
 
-    def open(self, setup: Setup) -> Any:
+    def open(self, setup: Setup) -> Engine:
         size, on_error, memory = setup.batch_size, setup.on_error, setup.memory
         return NativeEngine(self, self.core(setup.threads, size, on_error, setup.drop_last, memory), setup)
 
@@ -75,6 +75,10 @@ class NativeSpec:
         """Whether `core` mixes the pictures of a batch, where traced() says how."""
         return False
 
+    def traced(self, rows: Any, *place: int) -> Mixed:
+        """What the collate_fn will do to the batch of these rows; raises NotTraced."""
+        raise NotTraced
+
     def lists_ahead(self, batch_size: int | None) -> int:
         """Index lists that the core wants to know beforehand; 0: as many as torch would have sent."""
         return 0
@@ -94,7 +98,7 @@ class NativeEngine(MadeOnce):
     wakes whoever is in its next(), and waits until he is out.
     """
 
-    def __init__(self, spec: Any, core: Any, setup: Setup) -> None:
+    def __init__(self, spec: NativeSpec, core: Any, setup: Setup) -> None:
         self.workers: list[Any] = []
         self.fetcher = None
         self.lists_ahead = spec.lists_ahead(setup.batch_size) if setup.threads else 0
@@ -333,10 +337,9 @@ class ImageSpec(NativeSpec):
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), policy, drop_last, memory)
 
     def dataset(self) -> _core.ImageDataset:
-        files, forms = self.files, self.drawn_size is not None
         stacked = self.views is not None and self.views.stacked
-        made = files.files, files.labels, list(self.pipelines), PillowDecoder()
-        return _core.ImageDataset(*made, stacked=stacked, forms=forms)
+        made = self.files.files, self.files.labels, list(self.pipelines), PillowDecoder()
+        return _core.ImageDataset(*made, stacked=stacked, forms=self.drawn_size is not None)
 
     def form(self, epoch: int, batch: int) -> int | None:
         return None if self.drawn_size is None else self.drawn_size.place_of(epoch, batch)
@@ -367,7 +370,6 @@ class ImageSpec(NativeSpec):
         return labelled and (self.on_error or on_error) == "raise" and core.mixes
 
     def traced(self, rows: Any, *place: int) -> Mixed:
-        """What the collate_fn will do to the batch of these files; raises NotTraced."""
         size = self.pipelines[0].fixed_shape
         assert size is not None
         labels = torch.from_numpy(self.files.labels[np.asarray(rows, dtype=np.int64)])

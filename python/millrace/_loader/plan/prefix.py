@@ -30,6 +30,10 @@ class KnownPart:
     def counted(self) -> str:
         return counted(self.source, self.files)
 
+    def images(self) -> _core.ImageDataset:
+        decoder = pillow_decode.PillowDecoder()
+        return _core.ImageDataset(self.files.files, self.files.labels, self.pipeline, decoder)
+
     def spec(self, engine: Any) -> PrefixSpec:
         """`engine`: the spec of what runs the rest."""
         maps, length = self.source.index_maps, len(self.files.files)
@@ -60,7 +64,6 @@ def prefixed(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
     except NotLowered:
         return dataset
     source, files = part.source, part.files
-    images = _core.ImageDataset(files.files, files.labels, part.pipeline, pillow_decode.PillowDecoder())
 
     def info(path: str) -> dict[Any, Any]:
         try:
@@ -68,5 +71,5 @@ def prefixed(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
         except Exception:  # it went after it was read
             return {}
 
-    steps = KnownSteps(images, part.prefix)
+    steps = KnownSteps(part.images(), part.prefix)
     return Prefixed(source.index_maps, files, info, dataset, steps, (seed, epoch), seeds)
