@@ -6,6 +6,8 @@
 
 #include <libdeflate.h>
 
+#include "codecs/inflate_prefix.h"
+
 namespace millrace::codecs {
 namespace {
 

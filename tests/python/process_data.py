@@ -3,6 +3,7 @@
 import collections
 import ctypes
 import dataclasses
+import multiprocessing
 import os
 import random
 import signal
@@ -149,10 +150,11 @@ class Restarted(Stream):
 
 
 class Failing(Dataset):
-    """Raises, stops or dies at index 3."""
+    """Raises, stops or dies at index 3; of "hang", until `released` is set."""
 
     def __init__(self, how):
         self.how = how
+        self.released = multiprocessing.Event() if how == "hang" else None
 
     def __len__(self):
         return 8
@@ -169,10 +171,11 @@ class Failing(Dataset):
         if self.how == "segfault":
             os.kill(os.getpid(), signal.SIGSEGV)
         if self.how == "hang":
-            time.sleep(1000)
+            self.released.wait(1000)
         if self.how == "unpicklable":
             return lambda: 0
         raise {
+            "hang": lambda: KeyError("released"),
             "KeyError": lambda: KeyError("no such\nkey"),
             "ValueError": lambda: ValueError("wrong"),
             "OwnError": lambda: OwnError(1, 2),

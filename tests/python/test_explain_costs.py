@@ -7,8 +7,10 @@ import pytest
 import torch
 from loader_data import generator_states
 from millrace import DataLoader
+from millrace._pictures.pillow import record_of
 from millrace.datasets import ImageFolder, WebDataset
 from millrace.transforms import Compose
+from PIL import Image
 from prefix_cases import TAIL, Shaken, random_steps, root, with_steps  # noqa: F401
 from stream_cases import images, write_shards
 from torch.utils.data import TensorDataset
@@ -82,6 +84,48 @@ def test_what_is_not_measured_says_so(tmp_path, kind):
         assert costs(images(WebDataset(f"{tmp_path}/s-0.tar"))) == [
             "cost: not measured — samples of a stream come in its own order"
         ]
+
+
+class Named(torch.utils.data.Dataset):
+    """By names, one by one or, with `whole`, in lists alone."""
+
+    def __init__(self, length, whole=False):
+        self.length = length
+        if whole:
+            self.__getitems__ = lambda names: [0] * len(names)
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, name):
+        raise KeyError(name)
+
+
+def test_what_cannot_be_made_says_why():
+    assert costs(Named(0)) == ["cost: not measured — there are no samples"]
+    assert costs(Named(5)) == ["cost: not measured — KeyError: 0"]
+    ((kind, _, count),) = costs(Named(5, whole=True))
+    assert (kind, count) == ("python", 4)
+    with pytest.raises(TypeError):
+        costs(Named(5), samples="3")
+
+
+def test_a_step_that_asks_for_info_gets_it(root):
+    informed = with_steps(root, *random_steps(), lambda picture: (picture.info["jfif"], picture)[1], *TAIL)
+    assert [kind for kind, *_ in costs(informed)] == ["native", "python"]
+
+
+@pytest.mark.parametrize("pictures", ["lazy", "pillow"])
+def test_pictures_wait_as_they_do_in_the_loader(root, pictures):
+    waits = []
+
+    def look(picture):
+        waits.append(record_of(picture) is not None)
+        return 0
+
+    folder = ImageFolder(root, look, loader=lambda path: Image.open(path).convert("RGB"))
+    assert [kind for kind, *_ in costs(folder, pictures=pictures)] == ["python"]
+    assert waits == [pictures == "lazy"] * 4
 
 
 def test_nothing_is_made_unless_it_is_asked_for(root):

@@ -3,7 +3,6 @@ decides.
 """
 
 import io
-import struct
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from PIL import Image, features
 from pillow_facts import skip_before
 from pillow_pixels import by_pillow, compare_with_pillow, decoded
 from png_files import exif
+from webp_files import animation
 
 pytestmark = pytest.mark.skipif(not features.check("webp"), reason="this Pillow has no WebP to compare with")
 
@@ -75,40 +75,6 @@ def test_damaged_exif_means_upright(tmp_path):
     assert np.array_equal(row.numpy().transpose(1, 2, 0), by_pillow(damaged))
 
 
-def riff(*chunks):
-    body = b"WEBP" + b"".join(
-        name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2) for name, data in chunks
-    )
-    return b"RIFF" + struct.pack("<I", len(body)) + body
-
-
-def u24(value):
-    return struct.pack("<I", value)[:3]
-
-
-def animation(canvas, corner, first, second, alpha):
-    """Two frames at `corner` (even numbers) of the canvas; `first` and `second`: WebP files of one picture
-    each.
-    """
-
-    def frame(data):
-        size = Image.open(io.BytesIO(data)).size
-        place = (
-            b"".join(u24(n) for n in (corner[0] // 2, corner[1] // 2, size[0] - 1, size[1] - 1, 100)) + b"\0"
-        )
-        at = (
-            data.index(b"ALPH")
-            if b"ALPH" in data
-            else 12
-            if data[12:15] == b"VP8" and data[15:16] != b"X"
-            else data.index(b"VP8", 16)
-        )
-        return b"ANMF", place + data[at:]
-
-    extended = struct.pack("<I", 0x02 | (0x10 if alpha else 0)) + u24(canvas[0] - 1) + u24(canvas[1] - 1)
-    return riff((b"VP8X", extended), (b"ANIM", b"\x10\x20\x30\xff\0\0"), frame(first), frame(second))
-
-
 @pytest.mark.parametrize("corner", [(0, 0), (6, 4), (14, 10)])
 @pytest.mark.parametrize("alpha", [False, True], ids=["opaque", "alpha"])
 @pytest.mark.parametrize("way", ["lossy", "lossless"])
@@ -118,7 +84,7 @@ def test_the_first_frame_of_an_animation(tmp_path, way, alpha, corner):
     """
     random = np.random.default_rng(2)
     frames = [webp(picture(random, 40, 30, alpha), **WAYS[way]) for _ in range(2)]
-    data = animation((54, 40), corner, *frames, alpha)
+    data = animation((54, 40), corner, *frames, alpha=alpha)
     assert Image.open(io.BytesIO(data)).n_frames == 2
     whole = by_pillow(data)
     assert np.array_equal(decoded(data), whole)

@@ -3,15 +3,19 @@ where samples are made, and all else is Python. Samples are those of Python; wha
 sample alone.
 """
 
+import random
+
 import millrace.transforms as T
 import numpy as np
 import pytest
 import torch
 from loader_data import generator_states
 from millrace import DataLoader
+from millrace._loader.engines import stream_prefix
 from millrace.datasets import WebDataset
 from millrace.datasets.webdataset import ignore_and_continue, warn_and_stop
 from millrace.errors import UnavailableError
+from PIL import Image
 from prefix_cases import Doubled, Notes, Raises, Shaken, Solarised, stages
 from stream_cases import COUNT, FIXED, RANDOM, assert_same, images, stream, write_shards
 
@@ -141,6 +145,30 @@ def test_what_is_drawn_depends_on_the_sample_alone(folder, method):
         assert all(torch.equal(one[label], picture) for label, picture in samples(workers).items())
 
 
+def noise(label):
+    return random.random() + float(np.random.rand()) + float(torch.rand(()))
+
+
+LABELS = {  # where a function of the label stands, which draws
+    "in the same call": lambda d, change: d.to_tuple("cls", PICTURES).map_tuple(noise, change),
+    "in a call before": lambda d, change: (
+        d.to_tuple(PICTURES, "cls").map_tuple(None, noise).map_tuple(change)
+    ),
+    "behind": lambda d, change: d.to_tuple(PICTURES, "cls").map_tuple(change).map_tuple(None, noise),
+}
+
+
+@pytest.mark.parametrize("place", LABELS)
+def test_what_functions_beside_the_pictures_draw_depends_on_the_sample_alone(folder, place):
+    change = T.Compose([T.RandomResizedCrop(12), Shaken(), T.ToTensor()])
+    found = []
+    for workers in (0, 1, 3):
+        dataset = LABELS[place](shards(folder).decode("pil"), change)
+        rows = batches(dataset, workers, batch_size=1)
+        found.append({tuple(float(part.double().sum()) for part in row) for row in rows})
+    assert len(found[0]) == COUNT and found[0] == found[1] == found[2]
+
+
 def test_epochs_differ_and_the_training_loops_draws_are_its_own(folder):
     dataset = stream(folder, T.Compose([T.RandomResizedCrop(12), Shaken(), T.PILToTensor()]))
     batches(stream(folder), native="require")  # draws a base seed, and nothing else
@@ -198,6 +226,29 @@ def test_decodes_handler_has_the_pictures_that_cannot_be_decoded(damaged, handle
     for mapping in (FIXED, T.Compose([*KNOWN, Raises()])):
         left = decoded.to_tuple(PICTURES, "cls").map_tuple(mapping, handler=ignore_and_continue).map(halved)
         assert_same(batches(left, batch_size=1), batches(left, batch_size=1, native="never"))
+
+
+def test_a_predicate_that_looks_at_a_damaged_picture_is_decodes_affair(damaged):
+    decoded = shards(damaged).decode("pil", handler=ignore_and_continue).rename(image=PICTURES)
+    dataset = decoded.select(lambda sample: sample["image"].width > 0).to_tuple("image", "cls")
+    for behind in (dataset.map_tuple(FIXED), dataset.map_tuple(FIXED).map(halved)):
+        ours = [int(label) for batch in batches(behind) for label in batch[1]]
+        assert sorted(ours) == sorted(set(range(COUNT)) - {3, 9})
+
+
+def test_a_step_of_pillow_does_not_read_the_file_again(folder, monkeypatch):
+    """Pillow 13 copies the info of each picture that it makes another of."""
+    read, seen = [], []
+    monkeypatch.setattr(stream_prefix, "info_of", lambda image: read.append(image) or {"a": 1})
+
+    def turned(picture):
+        made = picture.transpose(Image.Transpose.ROTATE_90).transpose(Image.Transpose.ROTATE_180)
+        if not seen:
+            seen.append(made.info["a"])
+        return made
+
+    batches(stream(folder, T.Compose([*KNOWN, turned, T.ToTensor()])))
+    assert seen == [1] and len(read) == 1
 
 
 def test_errors_are_pythons(damaged):

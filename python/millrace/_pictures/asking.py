@@ -91,7 +91,7 @@ def stops_asking(before: Any) -> None:
 _PACKAGES = (
     ("PIL.JpegImagePlugin", "pillow"),
     ("PIL.JpegImagePlugin", "pillow_colours"),
-    ("PIL.WebPImagePlugin", "pillow"),
+    ("PIL.WebPImagePlugin", "pillow_webp"),
     ("PIL.ImageEnhance", "pillow_colours"),
     ("PIL.ImageOps", "pillow_colours"),
     ("torchvision.transforms.transforms", "torchvision_calls"),

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import functools
 import io
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -27,12 +26,14 @@ from PIL import Image, ImageFile, JpegImagePlugin
 from .. import _core
 from .._common.shipped import replaced
 from .asking import asked
+from .info import LazyInfo
 from .pillow_versions import DOOR, MAY_BEGIN_DOWN
-from .plain_files import end_png, end_webp, is_plain, is_webp
+from .plain_files import end_png, is_plain
 from .replaced import Replaced
 
 _RECORD = "_millrace_record"
 _SHOWN = "_millrace_shown"
+FILE = "_millrace_file"  # of a WebP: all its bytes
 _LOOKS = "_millrace_looks"  # how often somebody looked at the picture
 
 _replaced = Replaced()
@@ -48,10 +49,8 @@ def recorded(image: Image.Image) -> _core.RecordedPicture | None:
     """The same, of a picture that may just have been opened."""
     record = record_of(image)
     if record is None and isinstance(image, ImageFile.ImageFile) and asked() is not None:
-        if image.tile:
+        if image.tile or FILE in image.__dict__:
             image.load()
-        elif is_webp(image):
-            _begin(image)
         record = record_of(image)
     return record
 
@@ -66,8 +65,7 @@ def _begin(image: ImageFile.ImageFile) -> None:
         return
     begun = is_plain(image, _replaced.original(ImageFile.ImageFile, "load")) and _read(image)
     counts.opened += begun
-    # A WebP has none before Pillow has decoded it, and comes here again then.
-    counts.left_to_pillow += not begun and bool(image.tile)
+    counts.left_to_pillow += not begun
 
 
 def _read(image: ImageFile.ImageFile) -> bool:
@@ -79,22 +77,30 @@ def _read(image: ImageFile.ImageFile) -> bool:
         data = file.read()
     except Exception:  # Pillow's own load() meets the same, and says so
         return False
-    record = _core.RecordedPicture.open(data, image.mode == "L") if type(data) is bytes else None
-    if record is None or record.size != image.size or record.mode != image.mode:
+    record = recording_of(image, data)
+    if record is None:
         return False
-    if is_webp(image):
-        end_webp(image)
-    elif type(image) is not JpegImagePlugin.JpegImageFile:
+    if type(image) is not JpegImagePlugin.JpegImageFile:
         end_png(image, data)
+    waits(image, record, image._exclusive_fp and image._close_exclusive_fp_after_loading)
+    return True
+
+
+def recording_of(image: ImageFile.ImageFile, data: Any) -> _core.RecordedPicture | None:
+    record = _core.RecordedPicture.open(data, image.mode == "L") if type(data) is bytes else None
+    return record if record is not None and (record.size, record.mode) == (image.size, image.mode) else None
+
+
+def waits(image: Any, record: _core.RecordedPicture, closes: bool) -> None:
+    """`closes`: its file, too."""
     image.tile = []
     image.map = None
     image.readonly = 0
-    if image._exclusive_fp and image._close_exclusive_fp_after_loading:
-        file.close()
+    if closes and image.fp is not None:
+        image.fp.close()
     image.fp = None
     image.__dict__[_RECORD] = record
-    del image.__dict__[DOOR]
-    return True
+    image.__dict__.pop(DOOR, None)
 
 
 # ------------------------------------------------------------------ from a recording to pixels
@@ -312,6 +318,7 @@ def _close(original: Callable[..., Any]) -> Callable[..., Any]:
     def close(self: Image.Image) -> None:
         original(self)
         self.__dict__.pop(_RECORD, None)
+        self.__dict__.pop(FILE, None)
 
     return close
 
@@ -327,16 +334,14 @@ def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
     return load
 
 
-def _load_webp(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Which decodes before it comes to the one above."""
+def _copy_info(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What is read when it is asked for is so in the copy, too."""
 
     @functools.wraps(original)
-    def load(self: ImageFile.ImageFile) -> Any:
-        if record_of(self) is None and is_webp(self):
-            _begin(self)
-        return original(self)
+    def copy_info(self: Image.Image) -> Any:
+        return self.info.copy() if type(self.info) is LazyInfo else original(self)
 
-    return load
+    return copy_info
 
 
 # ------------------------------------------------------------------ in and out of Pillow's classes
@@ -347,6 +352,7 @@ _METHODS: list[tuple[type, str, Callable[..., Any]]] = [
         (Image.Image, name, _waiting)
         for name in ("convert", "copy", "__copy__", "crop", "point", "resize", "transpose")
     ),
+    (Image.Image, "_copy_info", _copy_info),
     (Image.Image, "tobytes", _tobytes),
     (Image.Image, "load", _load),
     (Image.Image, "close", _close),
@@ -361,9 +367,13 @@ def install() -> None:
     for owner, name, wrap in _METHODS:
         if name in owner.__dict__:
             _replaced.put(owner, name, wrap)
-    if (webp := sys.modules.get("PIL.WebPImagePlugin")) is not None:
-        _replaced.put(webp.WebPImageFile, "load", _load_webp)
     _replaced.put(Image.Image, DOOR, lambda _: _Door())
+
+
+def is_installed() -> bool:
+    return isinstance(Image.Image.__dict__.get(DOOR), _Door) and any(
+        _replaced.original(owner, name) is not owner.__dict__.get(name) for owner, name, _ in _METHODS
+    )
 
 
 def uninstall() -> None:

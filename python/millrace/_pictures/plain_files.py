@@ -1,4 +1,4 @@
-"""Which opened files can wait: ordinary JPEGs, PNGs and WebPs."""
+"""Which opened files can wait: ordinary JPEGs and PNGs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy
-from PIL import Image, ImageFile, JpegImagePlugin
+from PIL import ImageFile, JpegImagePlugin
 
 from .. import _core
 from .decoding import agrees
 
 
 def is_plain(image: Any, load: Callable[[Any], Any]) -> bool:
-    """A JPEG, a PNG or a WebP of bytes in one piece, as it was opened. `load`: Pillow's own."""
-    if is_webp(image):
-        return image.mode == "RGB" and not image.tile and image.n_frames == 1 and _decodes_webp_alike()
+    """A JPEG or a PNG of bytes in one piece, as it was opened. `load`: Pillow's own."""
     if image.mode not in ("RGB", "L") or len(image.tile) != 1 or ImageFile.LOAD_TRUNCATED_IMAGES:
         return False
     decoder, box, offset, how = image.tile[0]
@@ -59,40 +57,6 @@ _PNG = "_PngImageFile__"  # "idat": how many bytes are left of the data chunk in
 def _png() -> Any:
     module = sys.modules.get("PIL.PngImagePlugin")
     return None if module is None else module.PngImageFile
-
-
-_WEBP = "_WebPImageFile__"  # "loaded", "physical_frame", "timestamp": which frame Pillow has decoded
-
-
-def is_webp(image: Any) -> bool:
-    """Whether it is one, of which Pillow has decoded nothing."""
-    module = sys.modules.get("PIL.WebPImagePlugin")
-    return (
-        module is not None
-        and type(image) is module.WebPImageFile
-        and image.__dict__.get(_WEBP + "loaded") == -1
-        and image.__dict__.get(_WEBP + "physical_frame") == 0
-        and image.tell() == 0
-        and not ImageFile.LOAD_TRUNCATED_IMAGES
-    )
-
-
-@functools.cache
-def _decodes_webp_alike() -> bool:
-    """Whether this Pillow's libwebp enlarges colours as the engine's does."""
-    values = numpy.arange(19 * 13 * 3) * 37 % 251
-    file = io.BytesIO()
-    Image.fromarray(values.astype(numpy.uint8).reshape(13, 19, 3)).save(file, "WEBP", quality=70)
-    record = _core.RecordedPicture.open(file.getvalue())
-    image: Any = sys.modules["PIL.WebPImagePlugin"].WebPImageFile(io.BytesIO(file.getvalue()))
-    pillows = numpy.frombuffer(image._decoder.get_next()[0], numpy.uint8).reshape(-1, 4)[:, :3]
-    return record is not None and bool((record.array("RGB").reshape(-1, 3) == pillows).all())
-
-
-def end_webp(image: Any) -> None:
-    """As Pillow leaves a picture whose only frame it has decoded."""
-    image.info["timestamp"] = image.info["duration"] = 0
-    image.__dict__ |= {_WEBP + "loaded": 0, _WEBP + "physical_frame": 1}
 
 
 def end_png(image: Any, data: bytes) -> None:

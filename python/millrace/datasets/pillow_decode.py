@@ -7,12 +7,13 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from millrace import errors
 from millrace._common.regular_files import open_regular
+from millrace._pictures.info import info_of
 from millrace.errors import CorruptDataError, corrupt_data
 
 if TYPE_CHECKING:
@@ -37,6 +38,16 @@ def open_picture(path: str | os.PathLike[str], upright: bool = False) -> Image.I
         except Exception as error:  # Pillow's plugins raise nearly every type for damaged files
             kinds = CorruptDataError, errors.UnidentifiedImageError, errors.DecompressionBombError
             raise corrupt_data(os.fspath(path), error, kinds[fault_of(error)]) from error
+
+
+def info_in(path: str | os.PathLike[str], upright: bool) -> dict[Any, Any]:
+    """open_picture(path, upright).info, without the pixels where these are not needed for it."""
+    from PIL import Image
+
+    if upright:
+        return open_picture(path, True).info
+    with open_regular(path, "rb") as file:
+        return info_of(Image.open(file))
 
 
 def fault_of(error: object) -> int:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ... import _core
+from ..._pictures.info import LazyInfo
 from ..engine import Engine, PythonSpec, Setup
 from .epoch_keys import Repeats
 from .native import Files
@@ -133,7 +134,7 @@ def _as_image(row: torch.Tensor, info: ReadsInfo | None) -> Any:
     pixels = row.numpy()
     image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     if info is not None:
-        image.info = _Info(info)
+        image.info = LazyInfo(info)
     return image
 
 
@@ -162,15 +163,19 @@ class Prefixed(StandIn):
             return self._dataset[index]  # which says what is wrong with it
         occurrence = getattr(index, "occurrence", 0)
         self.seed(position, occurrence)
-        files = self._files
-        info = None if files.paths is None else lambda: self._info(files.files.name(position))
-        picture = self._steps(position, (*self.place, occurrence), info)
+        picture = self.known(position, occurrence)
         if picture is None:
             return self._dataset[index]
         if self._steps.rest is not None:
             picture = self._steps.rest(picture)
-        label = int(files.labels[position])
-        return picture, label if files.targets is None else files.targets([label])[0]
+        label, targets = int(self._files.labels[position]), self._files.targets
+        return picture, label if targets is None else targets([label])[0]
+
+    def known(self, position: int, occurrence: int) -> Any:
+        """What the known steps make of a picture; None: the engine cannot read it."""
+        files = self._files
+        info = None if files.paths is None else lambda: self._info(files.files.name(position))
+        return self._steps(position, (*self.place, occurrence), info)
 
     def _position(self, index: Any) -> int:
         """The picture's; -1: there is none."""
@@ -188,47 +193,3 @@ class Prefixed(StandIn):
 
 def _seed_of(*key: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "little")
-
-
-class _Info(dict):
-    """A picture's `info`, which few ask for: read from its file by who does."""
-
-    def __init__(self, read: Callable[[], dict[Any, Any]]) -> None:
-        super().__init__()
-        self._read: Callable[[], dict[Any, Any]] | None = read
-
-    def _known(self) -> _Info:
-        if self._read is not None:
-            read, self._read = self._read, None
-            super().update(read())
-        return self
-
-    def copy(self) -> dict[Any, Any]:
-        return dict(self) if self._read is None else _Info(self._read)
-
-    def __reduce__(self) -> Any:
-        return dict, (dict(self),)
-
-    def __copy__(self) -> dict[Any, Any]:
-        return self.copy()
-
-    def __deepcopy__(self, memo: Any) -> dict[Any, Any]:
-        return self.copy()
-
-
-def _asks_first(name: str) -> Callable[..., Any]:
-    method = getattr(dict, name)
-
-    def asked(self: _Info, *args: Any, **kwargs: Any) -> Any:
-        return method(self._known(), *args, **kwargs)
-
-    asked.__name__ = name
-    return asked
-
-
-for _name in (
-    *("__getitem__", "__setitem__", "__delitem__", "__contains__", "__iter__", "__len__", "__eq__", "__ne__"),
-    *("__repr__", "__or__", "__ror__", "__ior__", "__reversed__"),
-    *("get", "keys", "values", "items", "pop", "popitem", "setdefault", "update", "clear"),
-):
-    setattr(_Info, _name, _asks_first(_name))

@@ -40,6 +40,7 @@ from .worker_end import (
     WantOfMemory,
     WorkerEnd,
     end_workers,
+    forget_deaths,
     is_stopped,
     preload,
     start,
@@ -184,6 +185,9 @@ class ProcessEngine(WorkerEngine):
         self._closed = True
         if self._turns is not None:
             self._turns.close()
+        # Of workers that end here, torch's handler of SIGCHLD says nothing: it would raise in any line below,
+        # one that has just reaped a process and not noted it among them.
+        forget_deaths(id(self))
         try:
             for end in self.ends:
                 end.stop()

@@ -27,9 +27,11 @@ from ... import _core
 from ..._common.states import unsigned_state
 from ..._history.recorder import Names
 from ..._profiling.stages import COLLATE, WAIT, during, thread_rows
-from ...datasets.webdataset.decoders import IMAGE_EXTENSIONS, IMAGE_SPECS, picture
+from ...datasets.webdataset.decoders import IMAGE_EXTENSIONS, IMAGE_SPECS, decoding_error, picture
 from ...datasets.webdataset.flow import Context
+from ...datasets.webdataset.handlers import Handler
 from ...datasets.webdataset.shards import ShardFlow, Shards
+from ...errors import UnavailableError
 from ..engine import Delivered, closed_error
 from .native import MadeOnce, native_snapshot
 
@@ -54,9 +56,40 @@ def as_pil(value: Any) -> Any:
     """A Picture as decode("pil") makes it, now; anything else as it is."""
     if type(value) is not Picture:
         return value
-    return picture(
-        value.content if isinstance(value.content, bytes) else value.content.read(), IMAGE_SPECS["pil"]
-    )
+    return picture(content_of(value), IMAGE_SPECS["pil"])
+
+
+def content_of(value: Picture) -> bytes:
+    return value.content if isinstance(value.content, bytes) else value.content.read()
+
+
+class NotDecoded(Exception):
+    """Holds what decode() would have raised, which is its handler's affair."""
+
+
+def decoded(value: Any) -> Any:
+    """as_pil(); raises NotDecoded."""
+    try:
+        return as_pil(value)
+    except (MemoryError, UnavailableError):
+        raise
+    except Exception as error:
+        folder, slash, file = value.key.rpartition("/")
+        key, _, field = file.partition(".")
+        named = decoding_error(error, {"__url__": value.url, "__key__": folder + slash + key}, field)
+        named.__cause__ = error
+        raise NotDecoded(named) from error
+
+
+@dataclass(frozen=True)
+class TwoHandlers:
+    """Of errors in decoding, which `decoding` gets as decode() raises them, and of others."""
+
+    decoding: Handler
+    others: Handler
+
+    def __call__(self, error: Exception) -> Any:
+        return self.decoding(error.args[0]) if isinstance(error, NotDecoded) else self.others(error)
 
 
 class PictureFlow(ShardFlow):

@@ -9,22 +9,19 @@ fits the stream that is all Python, and the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import _core
-from ...datasets.webdataset.decoders import decoding_error
+from ..._pictures.info import info_of
 from ...datasets.webdataset.flow import Context, Stage
 from ...datasets.webdataset.handlers import Handler, reraise_exception
 from ...datasets.webdataset.shards import ShardFlow
 from ...datasets.webdataset.stages import Each, MapDict, MapTuple
 from .prefix import StandIn
-from .stream_engine import Picture, PictureFlow, as_pil
-
-
-class _NotDecoded(Exception):
-    """Holds what decode() would have raised, which is its handler's affair."""
+from .stream_engine import Picture, PictureFlow, TwoHandlers, content_of, decoded
 
 
 @dataclass(frozen=True)
@@ -46,38 +43,39 @@ class _Changing(Each):
     """map_tuple() or map_dict() of the pictures. Stages behind it see none that is not decoded."""
 
     stage: MapTuple | MapDict
+    stand_in: PrefixedStream
     handler: Handler
 
     def apply(self, sample: Any) -> Any:
+        self.stand_in.seed_for(sample.values() if isinstance(sample, dict) else sample)
         made = self.stage.apply(sample)
         if isinstance(made, dict):
-            return {name: _decoded(value) for name, value in made.items()}
-        return tuple(map(_decoded, made))
+            return {name: decoded(value) for name, value in made.items()}
+        return tuple(map(decoded, made))
 
 
-@dataclass(frozen=True)
-class _Handlers:
-    """Of errors in decoding, and of others."""
+def _info(value: Picture) -> dict[Any, Any]:
+    from PIL import Image
 
-    decoding: Handler
-    mapping: Handler
-
-    def __call__(self, error: Exception) -> Any:
-        if isinstance(error, _NotDecoded):
-            return self.decoding(error.args[0])
-        return self.mapping(error)
-
-
-def _decoded(value: Any) -> Any:
     try:
-        return as_pil(value)
-    except Exception as error:
-        folder, slash, file = value.key.rpartition("/")
-        key, _, field = file.partition(".")
-        sample = {"__url__": value.url, "__key__": folder + slash + key}
-        named = decoding_error(error, sample, field)
-        named.__cause__ = error
-        raise _NotDecoded(named) from None
+        return info_of(Image.open(io.BytesIO(content_of(value))))
+    except Exception:  # its shard went after it was read
+        return {}
+
+
+class _Seeding(PictureFlow):
+    """Seeds the generators for each sample that it gives: stages in front of the pictures' function draw,
+    too.
+    """
+
+    def __init__(self, stand_in: PrefixedStream, *shards: Any) -> None:
+        super().__init__(*shards)
+        self._stand_in = stand_in
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for sample in super().__iter__():
+            self._stand_in.seed_for(sample.values())
+            yield sample
 
 
 class PrefixedStream(StandIn):
@@ -109,19 +107,24 @@ class PrefixedStream(StandIn):
 
     def changed(self, value: Picture, function: Callable[[Any], Any]) -> Any:
         """What `function` makes of the picture, whose known steps are the engine's."""
-        self.seed(value.number, value.number_of_pass)
         steps, tickets = self._steps, self._tickets
         ticket = tickets.add(value.content, value.url, value.key, value.number, value.number_of_pass)
         try:
-            made = steps(ticket, (*self.place, 0), lambda: as_pil(value).info)
+            made = steps(ticket, (*self.place, 0), lambda: _info(value))
         finally:
             tickets.drop_before(ticket + 1)
         if made is None:
-            return function(_decoded(value))
+            return function(decoded(value))
         return made if steps.rest is None else steps.rest(made)
 
+    def seed_for(self, values: Iterable[Any]) -> None:
+        """The generators, for the sample that has these values."""
+        picture = next((value for value in values if type(value) is Picture), None)
+        if picture is not None:
+            self.seed(picture.number, picture.number_of_pass)
+
     def _source(self, context: Context, own: Any) -> ShardFlow:
-        return PictureFlow(self._dataset.shards, context, own)
+        return _Seeding(self, self._dataset.shards, context, own)
 
     def _bound(self, stage: Stage, decoding: Handler) -> Stage:
         if not isinstance(stage, (MapTuple, MapDict)):
@@ -134,4 +137,4 @@ class PrefixedStream(StandIn):
         if not any(isinstance(function, PictureFunction) for function in functions.values()):
             return stage
         made: Any = functions if isinstance(old, dict) else tuple(functions.values())
-        return _Changing(replace(stage, functions=made), _Handlers(decoding, stage.handler))
+        return _Changing(replace(stage, functions=made), self, TwoHandlers(decoding, stage.handler))

@@ -178,16 +178,23 @@ class WantOfMemory:
         )
 
 
+def forget_deaths(key: int) -> None:
+    """How these workers end is no error from here on. `key`: what torch's handler of SIGCHLD knows them
+    by.
+    """
+    with contextlib.suppress(ValueError):  # it was never told, or has forgotten
+        _utils.signal_handling._remove_worker_pids(key)
+
+
 def end_workers(key: int, processes: list[Any]) -> None:
     """Ends processes, all within 10 seconds: they have had their time to end by themselves. Also called when
     the interpreter ends.
 
     First SIGTERM, which a stopped process (SIGSTOP, a debugger) gets only when it goes on, then SIGKILL.
-    multiprocessing sends only the first at the interpreter's end, and then waits for ever. `key`: what
-    torch's handler of SIGCHLD knows the processes by; from here on how they end is no error.
+    multiprocessing sends only the first at the interpreter's end, and then waits for ever. `key`: as
+    forget_deaths() takes it.
     """
-    with contextlib.suppress(ValueError):  # it was never told
-        _utils.signal_handling._remove_worker_pids(key)
+    forget_deaths(key)
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = [process for process in processes if process.is_alive()]
         if not left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import time
 from collections.abc import Callable, Iterator
@@ -10,9 +11,12 @@ from typing import Any
 from ... import _core
 from ..._common.lowering.recognising import holder_name
 from ..._common.torch_private import _DatasetKind
+from ..._pictures.asking import asks, stops_asking
+from ..._pictures.counts import PictureCounts
 from ..._profiling.stages import FETCH, NAMES, TRANSFORM
 from ..arguments import PICTURES
 from ..engines.native import ImageSpec
+from ..engines.python import PYTHON
 from ..heavy_lists import memory_advice
 from .plan import Plan, order_advice
 
@@ -29,41 +33,47 @@ def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator
         yield explained(loader, plan.spec or plan.python_spec(engine))
     if order := order_advice(loader):
         yield f"order: {order}"
-    if samples > 0:
-        yield from _costs(loader, plan, samples)
+    if operator.index(samples) > 0:
+        try:
+            yield from _costs(loader, plan, samples)
+        except Exception as error:  # of the dataset, or its steps
+            yield f"cost: not measured — {type(error).__name__}: {error}"
 
 
-def _costs(loader: Any, plan: Plan, samples: int) -> Iterator[str]:
+def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
     """A sample's CPU time by part, made alone, in this thread: whatever waits for files or others is not in
     it.
     """
-    from ..engines.prefix import KnownSteps
+    from ..engines.prefix import Prefixed
     from ..engines.seeding import generators_seeded
-    from .prefix import KnownPart
 
     dataset, known = loader.dataset, plan.known_part
     if loader._dataset_kind != _DatasetKind.Map:
-        yield "cost: not measured — samples of a stream come in its own order"
-        return
-    count = min(samples, len(dataset))
+        return ["cost: not measured — samples of a stream come in its own order"]
+    if (count := min(operator.index(samples), len(dataset))) == 0:
+        return ["cost: not measured — there are no samples"]
     indices = [number * len(dataset) // count for number in range(count)]
+    python: dict[str, float]
     with generators_seeded((0, 0), torch_alone=False):
+        stand_in = None if known is None else known.spec(PYTHON["inline"]).opens(dataset, 0, 0, False)
         if isinstance(plan.spec, ImageSpec):
             images, maps = plan.spec.dataset(), plan.spec.index_maps
             native, python = _measured(indices, maps, lambda row: images.row(row, 0, 0), ())
-        elif isinstance(known, KnownPart):
-            steps = KnownSteps(known.images(), known.prefix)
-            make = lambda row: steps(row, (0, 0, 0), None)  # noqa: E731
-            native, python = _measured(indices, known.source.index_maps, make, known.prefix.rest)
+        elif known is not None and isinstance(stand_in, Prefixed):
+            maps = known.spec(PYTHON["inline"]).index_maps
+            make = functools.partial(stand_in.known, occurrence=0)
+            native, python = _measured(indices, maps, make, known.prefix.rest)
         elif plan.spec is not None:
-            yield "cost: not measured — rows are copied, or made in whole batches"
-            return
+            return ["cost: not measured — rows are copied, or made in whole batches"]
         else:
-            native, python = {}, {"dataset[index]": _asked(dataset, indices)}
+            counts = None if loader.pictures == "pillow" else PictureCounts()
+            native, python = {}, {"dataset[index]": _asked(dataset, indices, counts)}
+    lines = []
     for kind, parts in (("native", native), ("python", python)):
-        if parts:
-            told = ", ".join(f"{name} {1e6 * seconds / count:,.0f}" for name, seconds in parts.items())
-            yield f"cost: {kind} — {told} µs of CPU per sample, of {count} made here"
+        told = ", ".join(f"{name} {1e6 * seconds / count:,.0f}" for name, seconds in parts.items())
+        if told:
+            lines.append(f"cost: {kind} — {told} µs of CPU per sample, of {count} made here")
+    return lines
 
 
 def _measured(
@@ -79,7 +89,7 @@ def _measured(
         clock.attach(FETCH)
         try:
             picture = make(index)
-        except _core.CorruptDataError:
+        except (_core.CorruptDataError, _core.UnavailableError, OSError):
             picture = None
         finally:
             clock.end()
@@ -96,16 +106,14 @@ def _measured(
     return native, python
 
 
-def _asked(dataset: Any, indices: list[int]) -> float:
-    """Seconds of all these samples, whose pictures wait as they do in workers."""
-    from ..._pictures.asking import asks, stops_asking
-    from ..._pictures.counts import PictureCounts
-
-    before = asks(PictureCounts())
+def _asked(dataset: Any, indices: list[int], counts: PictureCounts | None) -> float:
+    """Seconds of all these samples, whose pictures wait as they do in workers, or with None do not."""
+    getitems = getattr(dataset, "__getitems__", None)
+    before = asks(counts)
     try:
         began = time.thread_time()
         for index in indices:
-            dataset[index]
+            dataset[index] if getitems is None else getitems([index])
         return time.thread_time() - began
     finally:
         stops_asking(before)

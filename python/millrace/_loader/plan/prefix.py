@@ -63,13 +63,13 @@ def prefixed(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
         part = known_part(recognise_source(dataset))
     except NotLowered:
         return dataset
-    source, files = part.source, part.files
+    source = part.source
+    steps = KnownSteps(part.images(), part.prefix)
 
     def info(path: str) -> dict[Any, Any]:
         try:
-            return dict(pillow_decode.open_picture(path, source.exif).info)
+            return pillow_decode.info_in(path, source.exif)
         except Exception:  # it went after it was read
             return {}
 
-    steps = KnownSteps(part.images(), part.prefix)
-    return Prefixed(source.index_maps, files, info, dataset, steps, (seed, epoch), seeds)
+    return Prefixed(source.index_maps, part.files, info, dataset, steps, (seed, epoch), seeds)

@@ -29,7 +29,7 @@ from ...datasets.webdataset.stages import (
     ToDict,
     ToTuple,
 )
-from ..engines.stream_engine import Picture, as_pil, is_picture_name
+from ..engines.stream_engine import Picture, TwoHandlers, content_of, decoded, is_picture_name
 
 _LABELS = frozenset(("cls", "cls2", "index", "inx", "id"))
 """Fields that decode() makes whole numbers of."""
@@ -71,13 +71,7 @@ class _Peeked(dict):
     def _value(self, value: Any) -> Any:
         if type(value) is not Picture:
             return value
-        return (
-            as_pil(value)
-            if self.decoded
-            else value.content
-            if isinstance(value.content, bytes)
-            else value.content.read()
-        )
+        return decoded(value) if self.decoded else content_of(value)
 
     def __getitem__(self, name: str) -> Any:
         return self._value(super().__getitem__(name))
@@ -93,6 +87,13 @@ class _Peeked(dict):
 
     def pop(self, *args: Any) -> Any:
         return self._value(super().pop(*args))
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        return self._value(super().setdefault(name, default))
+
+    def popitem(self) -> Any:
+        name, value = super().popitem()
+        return name, self._value(value)
 
     def raw(self) -> dict[str, Any]:
         return {name: super(_Peeked, self).__getitem__(name) for name in self.keys()}
@@ -195,7 +196,11 @@ class Recogniser:
                 "select() comes behind the pictures' function, and would see what that makes; put it in front"
             )
         self.stages.append(
-            _PeekingSelect(stage.predicate, _PeekedDecoded if self.decoded else _Peeked, stage.handler)
+            _PeekingSelect(
+                stage.predicate,
+                _PeekedDecoded if self.decoded else _Peeked,
+                TwoHandlers(self.handler or reraise_exception, stage.handler),
+            )
         )
 
     def rename(self, stage: Rename) -> None:
