@@ -49,8 +49,13 @@ HWY_INLINE V16 broadcast(const int16_t* pair) {
 // Sum of products of neighbouring 16-bit lanes, added to `sum`.
 HWY_INLINE V32 multiply_add(V32 sum, V16 a, V16 b) {
   V32 odd = hn::Zero(d32);
+#if HWY_ARCH_ARM  // where the products of a vector's halves come apart, which `sum` is not
+  const V32 even = hn::ReorderWidenMulAccumulate(d32, a, b, hn::Zero(d32), odd);
+  return hn::Add(sum, hn::RearrangeToOddPlusEven(even, odd));
+#else
   const V32 even = hn::ReorderWidenMulAccumulate(d32, a, b, sum, odd);
   return hn::RearrangeToOddPlusEven(even, odd);
+#endif
 }
 
 // total = (high << 11) + low, so total >> 22 = (high + (low >> 11)) >> 11: exact, as long as `low` itself
