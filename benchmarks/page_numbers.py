@@ -94,6 +94,8 @@ LAZY = {
     "train_inline": "the same without workers",
     "train_v2": "torchvision's v2: ToImage, ToDtype, Normalize",
     "validation": "Resize, CenterCrop, ToTensor, Normalize",
+    "webp": "the first, of WebPs",
+    "thumbnail": "`thumbnail((256, 256))`, CenterCrop, ToTensor, Normalize",
     "huggingface": "Hugging Face's images with `set_transform`, by Python",
     "whole_array": "`np.asarray(Image.open(path))`",
     "cv2": "`cv2.imread`, `cv2.resize`",
@@ -227,9 +229,15 @@ def cpp_indexed() -> tuple[str, ...]:
 
 def worker_start() -> str:
     lines = ["| | pairs | first epoch | later epochs | CPU time of all |", "|---|---:|---:|---:|---:|"]
-    for size, words in (("small", ""), ("20MB", ", a dataset of 20 MB")):
-        for method in ("fork", "spawn", "forkserver"):
-            each = run("worker_start", f"{method} {size}", workers=2)
+    every = ("fork", "spawn", "forkserver")
+    kinds = (
+        (2, "small", "", every),
+        (2, "20MB", ", a dataset of 20 MB", every),
+        (8, "small", ", 8 workers", every[::2]),
+    )
+    for workers, size, words, methods in kinds:
+        for method in methods:
+            each = run("worker_start", f"{method} {size}", workers=workers)
             values: list[Value] = [lambda r, key=key: r[key] for key in ("first_s", "later_s", "cpu_s")]  # type: ignore[misc]
             cells = " | ".join(f"{each.factor(value=value):.2f}" for value in values)
             lines.append(f"| `{method}`{words} | {len(each.of('torch'))} | {cells} |")

@@ -155,7 +155,7 @@ def main() -> None:
     common = {**run_facts(("torch",)), "kind": "worker_start"}
     records = []
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    with open(options.out, "w") as out:
+    with open(options.out, "a") as out:
         for scenario in options.scenarios or SCENARIOS:
             for record in measure(scenario, options.workers, options.pairs, options.epochs):
                 records.append({**record, "load": os.getloadavg()[0]})
