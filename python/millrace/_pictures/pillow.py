@@ -371,9 +371,7 @@ def install() -> None:
 
 
 def is_installed() -> bool:
-    return isinstance(Image.Image.__dict__.get(DOOR), _Door) and any(
-        _replaced.original(owner, name) is not owner.__dict__.get(name) for owner, name, _ in _METHODS
-    )
+    return _replaced.original(ImageFile.ImageFile, "load") is not ImageFile.ImageFile.load
 
 
 def uninstall() -> None:

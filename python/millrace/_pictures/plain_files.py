@@ -15,7 +15,7 @@ from .. import _core
 from .decoding import agrees
 
 
-def is_plain(image: Any, load: Callable[[Any], Any]) -> bool:
+def is_plain(image: ImageFile.ImageFile, load: Callable[[Any], Any]) -> bool:
     """A JPEG or a PNG of bytes in one piece, as it was opened. `load`: Pillow's own."""
     if image.mode not in ("RGB", "L") or len(image.tile) != 1 or ImageFile.LOAD_TRUNCATED_IMAGES:
         return False

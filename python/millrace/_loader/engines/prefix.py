@@ -107,9 +107,7 @@ class KnownSteps:
         by_planes = any(op["op"] in ("gaussian_noise", "random_erasing") for op in prefix.lowered.chains[0])
         self._interleaved = prefix.side_by_side and not by_planes
 
-    def __call__(
-        self, index: int, key: tuple[int, int, int], info: Callable[[], dict[Any, Any]] | None
-    ) -> Any:
+    def __call__(self, index: int, key: tuple[int, int, int], info: ReadsInfo | None) -> Any:
         """`key`: seed, epoch, occurrence. `info`: reads what Pillow knows of the picture's file. None: the
         engine cannot read it; the dataset's own code meets the same, and says so in its own words.
         """

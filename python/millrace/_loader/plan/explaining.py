@@ -16,7 +16,6 @@ from ..._pictures.counts import PictureCounts
 from ..._profiling.stages import FETCH, NAMES, TRANSFORM
 from ..arguments import PICTURES
 from ..engines.native import ImageSpec
-from ..engines.python import PYTHON
 from ..heavy_lists import memory_advice
 from .plan import Plan, order_advice
 
@@ -44,8 +43,8 @@ def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
     """A sample's CPU time by part, made alone, in this thread: whatever waits for files or others is not in
     it.
     """
-    from ..engines.prefix import Prefixed
     from ..engines.seeding import generators_seeded
+    from .prefix import KnownPart, prefixed
 
     dataset, known = loader.dataset, plan.known_part
     if loader._dataset_kind != _DatasetKind.Map:
@@ -55,14 +54,12 @@ def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
     indices = [number * len(dataset) // count for number in range(count)]
     python: dict[str, float]
     with generators_seeded((0, 0), torch_alone=False):
-        stand_in = None if known is None else known.spec(PYTHON["inline"]).opens(dataset, 0, 0, False)
         if isinstance(plan.spec, ImageSpec):
             images, maps = plan.spec.dataset(), plan.spec.index_maps
             native, python = _measured(indices, maps, lambda row: images.row(row, 0, 0), ())
-        elif known is not None and isinstance(stand_in, Prefixed):
-            maps = known.spec(PYTHON["inline"]).index_maps
-            make = functools.partial(stand_in.known, occurrence=0)
-            native, python = _measured(indices, maps, make, known.prefix.rest)
+        elif isinstance(known, KnownPart):
+            make = functools.partial(prefixed(dataset, 0, 0, False).known, occurrence=0)
+            native, python = _measured(indices, known.source.index_maps, make, known.prefix.rest)
         elif plan.spec is not None:
             return ["cost: not measured — rows are copied, or made in whole batches"]
         else:
