@@ -104,13 +104,16 @@ def check(scenario: str) -> None:
     )
 
 
+def steps_of(scenario: str, most: int = MOST_STEPS) -> int:
+    kind, batch = scenario.rsplit(" ", 1)
+    weight = bytes_in(SAMPLES[kind.removeprefix("stream ")]()) * max(1, int(batch))
+    return max(20, min(most, STEP_BYTES // max(1, weight)))
+
+
 def measure(scenario: str, rounds: int, cpus: list[int], most_steps: int = MOST_STEPS) -> Iterator[dict]:
     """One record per epoch: at least `rounds` quiet rounds, at most twice as many in all."""
     check(scenario)
-    kind, batch = scenario.rsplit(" ", 1)
-    weight = bytes_in(SAMPLES[kind.removeprefix("stream ")]()) * max(1, int(batch))
-    steps = max(20, min(most_steps, STEP_BYTES // max(1, weight)))
-    made = loaders(scenario, steps)
+    made = loaders(scenario, steps_of(scenario, most_steps))
     sides = {name: (0, lambda loader=loader: loader) for name, loader in made.items()}
     yield from rows_in_turns(
         sides,
