@@ -2,7 +2,7 @@
 # Makes the environment of one peer: benchmarks/envs/NAME, a virtual environment that sees the packages of the Python it was
 # made from (torch, numpy, Pillow are not installed twice) and holds the peer's own packages in front of them.
 #
-#   benchmarks/make_env.sh NAME [PYTHON]     NAME: dali grain mlx-data pillow-simd ffcv spdl tf-data; PYTHON: .venv/bin/python
+#   benchmarks/make_env.sh NAME [PYTHON]     NAME: one of the recipes below; PYTHON: .venv/bin/python
 #
 # What a peer needs from the system is printed when its build fails; Debian's names are in the comments below.
 set -eu
@@ -29,6 +29,8 @@ case $name in
     install --no-deps --no-build-isolation ffcv ;;
   spdl) install spdl ;;  # FFmpeg's shared libraries: libavcodec59 libavdevice59 libavfilter8 libavformat59 libswscale6
   tf-data) install tensorflow-cpu ;;
+  torchcodec) install --ignore-installed torch torchcodec ;;  # 5 GB: its wheels are for torch's CUDA builds
+  turboloader) install --no-deps turboloader ;;
   *) echo "make_env.sh: no recipe for '$name'" >&2; exit 2 ;;
 esac
 echo "made benchmarks/$env"

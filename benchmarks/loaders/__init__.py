@@ -30,6 +30,8 @@ NAMES = (
     "ffcv_raw",
     "spdl",
     "tf_data",
+    "torchcodec",
+    "turboloader",
 )
 
 
