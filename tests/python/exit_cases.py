@@ -22,7 +22,7 @@ from fake_device import Fake, fake_module  # noqa: F401  (for whoever imports th
 from loader_data import make_folder, pictures
 from millrace.datasets.batches import ChunkedDataset, Field
 from PIL import Image
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset, Sampler, TensorDataset
 
 ROUNDS = 3
 LIMIT_S = 60.0
@@ -40,6 +40,19 @@ class Slow(Dataset):
             np.full(2000, index, np.float32),
             index,
         )  # no call of torch's, which aborts where it comes for the GIL too late
+
+
+class SlowSampler(Sampler):
+    """iter() calls torch for longer than a thread that has stopped is waited for."""
+
+    def __len__(self):
+        return 8
+
+    def __iter__(self):
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            torch.ones(200_000).sum()
+        return iter(range(8))
 
 
 class Chunks(ChunkedDataset):
@@ -90,6 +103,8 @@ def loader(kind, folder):
         return millrace.DataLoader(
             TensorDataset(torch.arange(8)), 4, shuffle=True, native="require", **options
         )
+    if name == "sampler":
+        return millrace.DataLoader(TensorDataset(torch.arange(8)), 4, sampler=SlowSampler(), **options)
     if name == "pictures":
         make_folder(folder, 12)
         return millrace.DataLoader(pictures(folder), 3, shuffle=True, native="require", **options)
@@ -135,6 +150,7 @@ KINDS = [
     "threads 2",
     "watched 2",
     "device 2",
+    "sampler 2",
 ]
 
 

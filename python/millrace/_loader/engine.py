@@ -47,8 +47,7 @@ from .states import Progress
 if TYPE_CHECKING:
     from .engines.prefix import PrefixSpec
 
-# that stats() lists; behind them a data set that is largely unreadable would fill the memory, epoch by epoch
-MOST_ERRORS = 1000
+MOST_ERRORS = 1000  # that stats() lists: a data set that is largely unreadable would fill the memory
 
 
 def empty_counters() -> dict[str, Any]:
@@ -324,7 +323,7 @@ class PythonSpec:
 # ---------------------------------------------------------------- how iterators end
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LOOKS = 500  # a millisecond apart: counted, as a machine that starves this thread starves the others, too
+_LOOKS_AT_REST, _MOST_LOOKS = 500, 5000  # 1 ms apart; counted: what starves this thread starves others
 _live: weakref.WeakSet[Any] = weakref.WeakSet()
 _ending_in: int | None = None  # the thread that ends the interpreter
 
@@ -332,8 +331,7 @@ _ending_in: int | None = None  # the thread that ends the interpreter
 def close_at_exit(iterator: Any) -> None:
     """Its `_shutdown_workers()` is called before the interpreter goes, if the iterator is still there.
 
-    Threads inside an engine may need the interpreter (Pillow decodes what is not JPEG): they must be gone
-    before it is.
+    Threads inside an engine may need the interpreter (Pillow decodes what is not JPEG): they go before it.
     """
     _live.add(iterator)
     if is_ending():  # the handler may have looked before
@@ -353,9 +351,7 @@ def closed_error() -> UnavailableError:
 
 
 def leave_if_ending() -> None:
-    """For who comes for an iterator, or has a closed iterator's error to raise: at the interpreter's end
-    nobody is there to hear it.
-    """
+    """For who comes for an iterator, or has a closed one's error to raise: nobody is there to hear it."""
     if is_ending():
         raise SystemExit from None
 
@@ -378,13 +374,17 @@ def _end_all() -> None:
 
 
 def _let_consumers_leave() -> None:
-    """Waits a moment for threads that are inside next() or iter(): the interpreter would end one that is
-    inside torch by unwinding torch's frames, which aborts the process.
+    """Waits for threads inside next() or iter(), longest for those that get on (imports, a sampler's code):
+    the interpreter would unwind the frames of one that is inside torch, which aborts the process.
     """
-    for _ in range(_LOOKS):
+    places: set[tuple[int, int]] = set()
+    rested = 0
+    for _ in range(_MOST_LOOKS):
         frames = sys._current_frames()
         frames.pop(threading.get_ident(), None)
-        if not any(map(_is_consuming, frames.values())):
+        before, places = places, {(id(at), at.f_lasti) for at in frames.values() if _is_consuming(at)}
+        rested = rested + 1 if places == before else 0
+        if not places or rested == _LOOKS_AT_REST:
             return
         del frames
         time.sleep(0.001)
