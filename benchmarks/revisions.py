@@ -202,7 +202,7 @@ def measure(scenario: str, sides: dict[str, Side], pairs: int, facts: dict[str, 
     def one_pair(repeat: int) -> list[dict]:
         order = SIDES[:: -1 if repeat % 2 else 1]
         return [
-            {"scenario": scenario, "pair": repeat, "side": name, **facts[name], **sides[name].ask("again")}
+            {"scenario": scenario, "pair": repeat, "loader": name, **facts[name], **sides[name].ask("again")}
             for name in order
         ]
 
@@ -214,7 +214,7 @@ def measure(scenario: str, sides: dict[str, Side], pairs: int, facts: dict[str, 
 def ratios(records: list[dict], key: str) -> list[float]:
     """this : other of one scenario, pair by pair: of quiet pairs, if there is one."""
     counted = [r for r in records if r["quiet"]] or records
-    found = {(r["pair"], r["side"]): r[key] / r["batches"] for r in counted}
+    found = {(r["pair"], r["loader"]): r[key] / r["batches"] for r in counted}
     pairs = sorted({pair for pair, _ in found})
     return [found[pair, "this"] / found[pair, "other"] for pair in pairs if found[pair, "other"]]
 

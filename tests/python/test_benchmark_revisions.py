@@ -28,7 +28,7 @@ def test_pairs_of_one_revision(tmp_path: Path) -> None:
     try:
         for scenario in KINDS:
             records = list(revisions.measure(scenario, sides, 1, {"other": {}, "this": {}}))
-            assert {r["side"] for r in records} == {"other", "this"}
+            assert {r["loader"] for r in records} == {"other", "this"}
             assert all(r["seconds"] > 0 and r["batches"] > 0 for r in records)
             assert revisions.row(records, scenario).count("|") == 5
     finally:

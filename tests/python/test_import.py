@@ -112,6 +112,17 @@ def test_a_loader_of_tensors_brings_no_other_dataset() -> None:
     assert not [name for name in added if name.startswith(others)]
 
 
+def test_no_collection_looks_at_all_objects_while_modules_are_imported() -> None:
+    """It would take as long as all of the imports. Afterwards garbage is collected as before."""
+    code = (
+        "import gc, torch; whole = gc.get_stats()[2]['collections']; {before}\n"
+        "import millrace; millrace.DataLoader(range(8), 2).explain()\n"
+        "print(gc.get_stats()[2]['collections'] - whole, gc.isenabled())"
+    )
+    assert fresh(code.format(before="gc.collect(1)")) == ["0", "True"]
+    assert fresh(code.format(before="gc.disable()")) == ["0", "False"]
+
+
 @pytest.mark.parametrize("module", PUBLIC)
 def test_public_names(module: str) -> None:
     names = sorted(PUBLIC[module].split())
