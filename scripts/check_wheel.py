@@ -40,11 +40,13 @@ LICENCES = (
 
 # The C++ library, below millrace.cmake_prefix_path. A wheel has no links: the file is named as it is loaded.
 CPP = (
-    "include/millrace/millrace.h",
-    "lib/libmillrace.so.0.1",
-    "lib/cmake/millrace/millraceConfig.cmake",
-    "lib/cmake/millrace/millrace-shared.cmake",
+    "millrace/include/millrace/millrace.h",
+    "millrace/lib/libmillrace.so.0.1",
+    "millrace/lib/cmake/millrace/millraceConfig.cmake",
+    "millrace/lib/cmake/millrace/millrace-shared.cmake",
 )
+# The package beside it, and what its pages are made of.
+TOOLS = ("millrace_tools/__init__.py", "millrace_tools/py.typed", "millrace_tools/report/page.css")
 
 
 def needed(library: Path) -> list[str]:
@@ -61,9 +63,9 @@ def wrong_with(wheel: Path) -> str:
         libraries = [path for path in Path(folder).rglob("*") if re.search(r"\.so(\.\d+)*$", path.name)]
         if not any(path.name.startswith("_core.") for path in libraries):
             return "it has no millrace._core"
-        for part in CPP:
-            if not (Path(folder) / "millrace" / part).is_file():
-                return f"it lacks millrace/{part} of the C++ library"
+        for part in (*CPP, *TOOLS):
+            if not (Path(folder) / part).is_file():
+                return f"it lacks {part}"
         texts = {path.name for path in Path(folder).glob("*.dist-info/licenses/*") if path.stat().st_size}
         if missing := sorted(set(LICENCES) - texts):
             return f"it lacks the licences of {', '.join(missing)}"

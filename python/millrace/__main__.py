@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 
-# verb: (module, function of the arguments that returns the exit status)
+from ._common.lazy import tool
+
+# verb: (module of millrace_tools, function of the arguments that returns the exit status)
 VERBS = {
-    "run": ("millrace._tools.commands.run", "run"),
-    "pack": ("millrace._tools.commands.pack", "main"),
-    "inspect": ("millrace._tools.commands.inspect", "main"),
-    "bench": ("millrace._tools.commands.bench", "main"),
-    "doctor": ("millrace._tools.commands.doctor", "main"),
-    "estimate": ("millrace._tools.commands.estimate", "main"),
-    "profile": ("millrace._tools.commands.profile", "main"),
+    "run": ("commands.run", "run"),
+    "pack": ("commands.pack", "main"),
+    "inspect": ("commands.inspect", "main"),
+    "bench": ("commands.bench", "main"),
+    "doctor": ("commands.doctor", "main"),
+    "estimate": ("commands.estimate", "main"),
+    "profile": ("commands.profile", "main"),
 }
 USAGE = f"usage: python -m millrace ({' | '.join(VERBS)}) ...; python -m millrace --help says what they do"
 HELP = """usage: python -m millrace run [--explain] (SCRIPT | -m MODULE) [ARGUMENTS...]
@@ -55,7 +56,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[0] in VERBS:
         module, function = VERBS[arguments[0]]
-        return getattr(importlib.import_module(module), function)(arguments[1:])
+        return tool(module, function)(arguments[1:])
     print(f"millrace: there is no command {arguments[0]!r}\n{USAGE}", file=sys.stderr)
     return 2
 

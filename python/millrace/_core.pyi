@@ -1568,7 +1568,7 @@ def unwake_on_signal(signal: int) -> bool:
     """The reverse; True: the handler that was there before is back."""
 
 class DriftStats:
-    """Statistics of a feed: what millrace._tools.drift.DriftProfile holds."""
+    """Statistics of a feed: what millrace_tools.drift.DriftProfile holds."""
 
     def __init__(self, dict: dict[str, Any]) -> None:
         """What to_dict() returned; ValueError, KeyError or RuntimeError for anything else."""

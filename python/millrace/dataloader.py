@@ -13,6 +13,7 @@ from torch.utils.data import Dataset, Sampler
 
 from ._common.data_parallel import part_of
 from ._common.devices import Device, device_of
+from ._common.lazy import tool
 from ._common.states import deep_copy
 from ._history.recorder import LOADERS, BatchHistory, recorder_of
 from ._loader import plan as planner
@@ -43,8 +44,8 @@ from .installation import Replaceable, TorchDataLoader
 from .prefetch import prefetched
 
 if TYPE_CHECKING:
-    from ._tools.advice import Advice
-    from ._tools.report.report import Report
+    from millrace_tools.advice import Advice
+    from millrace_tools.report.report import Report
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -296,9 +297,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
 
     def report(self) -> Report:
         """The profile and its steps, to be printed, or saved as a page (docs/report.md)."""
-        from ._tools.report.report import Report
-
-        return Report(self.profile(steps=True) or {}, str(self.advice()))
+        return tool("report.report", "Report")(self.profile(steps=True) or {}, str(self.advice()))
 
     def stats(self, steps: bool = False) -> dict[str, Any]:
         """What the latest iterator has done so far, since it was made.
@@ -334,9 +333,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         """What to change so that the loop waits less: Suggestions, each with the throughput that a model of
         the measured stages foretells, and `line`, all of it in one line. A few batches are enough.
         """
-        from ._tools.advice import advise, facts_of
-
-        return advise(self.profile(steps=True), facts_of(self))
+        return tool("advice", "advise")(self.profile(steps=True), tool("advice", "facts_of")(self))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of

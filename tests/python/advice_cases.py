@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from millrace import DataLoader
-from millrace._tools.advice import Suggestion
+from millrace_tools.advice import Suggestion
 from torch.utils.data import Dataset
 
 

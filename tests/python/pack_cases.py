@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from millrace import _core
-from millrace._tools.pack import pack
+from millrace_tools.pack import pack
 from pictures import make_jpeg_folder
 from PIL import Image
 

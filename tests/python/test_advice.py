@@ -9,7 +9,7 @@ import pytest
 import torch
 from advice_cases import CASES, Sleeps, followed
 from millrace import DataLoader, _core
-from millrace._tools.advice import Facts, advise, facts_of
+from millrace_tools.advice import Facts, advise, facts_of
 from pictures import jpeg_bytes, make_picture
 from PIL import Image, ImageFilter
 

@@ -18,10 +18,10 @@ import millrace
 import pytest
 import torch
 from millrace.__main__ import main as command_line
-from millrace._tools.bench.client import Client, LoadFailed
-from millrace._tools.bench.pages import write_png
-from millrace._tools.bench.search import NothingMeasured
-from millrace._tools.bench.targets import Target
+from millrace_tools.bench.client import Client, LoadFailed
+from millrace_tools.bench.pages import write_png
+from millrace_tools.bench.search import NothingMeasured
+from millrace_tools.bench.targets import Target
 from torch.utils.data import DataLoader, TensorDataset
 
 pytestmark = pytest.mark.slow
@@ -369,7 +369,7 @@ def test_ctrl_c_prints_what_was_measured(folder):
 
 
 def _children(pid):
-    from millrace._tools.bench.measure import tree
+    from millrace_tools.bench.measure import tree
 
     return [child for child in tree(pid) if child != pid]
 

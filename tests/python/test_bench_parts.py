@@ -13,11 +13,11 @@ import millrace
 import numpy as np
 import pytest
 import torch
-from millrace._tools.bench.client import Client
-from millrace._tools.bench.measure import NoBatches, counted, endless
-from millrace._tools.bench.server import in_the_way, inventory
-from millrace._tools.bench.survey import probe
-from millrace._tools.bench.targets import Source, Target, source_of
+from millrace_tools.bench.client import Client
+from millrace_tools.bench.measure import NoBatches, counted, endless
+from millrace_tools.bench.server import in_the_way, inventory
+from millrace_tools.bench.survey import probe
+from millrace_tools.bench.targets import Source, Target, source_of
 from torch.utils.data import DataLoader, TensorDataset
 
 pytestmark = pytest.mark.slow

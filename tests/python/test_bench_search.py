@@ -5,11 +5,11 @@ decides, what it says.
 from __future__ import annotations
 
 import pytest
-from millrace._tools.bench.client import Failed
-from millrace._tools.bench.configurations import Configuration, Options, grid
-from millrace._tools.bench.measurements import Progress
-from millrace._tools.bench.result import BenchResult
-from millrace._tools.bench.search import DatasetFails, NothingMeasured, Search
+from millrace_tools.bench.client import Failed
+from millrace_tools.bench.configurations import Configuration, Options, grid
+from millrace_tools.bench.measurements import Progress
+from millrace_tools.bench.result import BenchResult
+from millrace_tools.bench.search import DatasetFails, NothingMeasured, Search
 
 pytestmark = pytest.mark.slow
 

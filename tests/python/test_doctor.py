@@ -11,7 +11,7 @@ import types
 import pytest
 import torch
 from fault_proxy import FaultProxy
-from millrace._tools.doctor import batches, copies, disk, timing
+from millrace_tools.doctor import batches, copies, disk, timing
 from pictures import jpeg_bytes, make_picture
 
 pytestmark = pytest.mark.slow

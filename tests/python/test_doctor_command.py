@@ -16,7 +16,7 @@ import time
 import pytest
 from machine_roots import V2_MOUNTS, make_root
 from millrace.__main__ import main as command_line
-from millrace._tools.doctor import batches, copies, disk
+from millrace_tools.doctor import batches, copies, disk
 from pictures import jpeg_bytes, make_picture
 
 pytestmark = pytest.mark.slow
@@ -225,7 +225,7 @@ def test_nothing_could_be_timed(quick_probes, capsys, monkeypatch):
 
 
 def test_a_file_system_that_does_not_answer(quick_probes, capsys, monkeypatch, tmp_path):
-    from millrace._tools.doctor import examination
+    from millrace_tools.doctor import examination
 
     monkeypatch.setattr(examination, "_PATIENCE", -1.95)
     monkeypatch.setattr(disk, "time_files", lambda *how: time.sleep(1))
@@ -305,7 +305,7 @@ def test_ctrl_c_ends_it(tmp_path):
         stdout=subprocess.PIPE,
     )
     for line in process.stderr:
-        if "millrace._tools.doctor.page" in line:
+        if "millrace_tools.doctor.page" in line:
             break
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from machine_roots import V2_MOUNTS, gpu_files, make_root
-from millrace._tools import texts
-from millrace._tools.doctor import batches, machine
-from millrace._tools.doctor.attainable import need_of, resources, tightest
-from millrace._tools.doctor.findings import LEVELS, findings
-from millrace._tools.doctor.system_files import SystemFiles
+from millrace_tools import texts
+from millrace_tools.doctor import batches, machine
+from millrace_tools.doctor.attainable import need_of, resources, tightest
+from millrace_tools.doctor.findings import LEVELS, findings
+from millrace_tools.doctor.system_files import SystemFiles
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import time
 import pytest
 import torch
 from millrace.__main__ import main as command_line
-from millrace._tools.measured_rate import loader_of, measure, rate_of_profile, samples_in
+from millrace_tools.measured_rate import loader_of, measure, rate_of_profile, samples_in
 
 pytestmark = pytest.mark.slow
 

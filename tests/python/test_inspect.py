@@ -10,8 +10,8 @@ import sys
 
 import pytest
 from millrace.__main__ import main as command_line
-from millrace._tools.pack import pack
-from millrace._tools.pack.survey import summary
+from millrace_tools.pack import pack
+from millrace_tools.pack.survey import summary
 from pictures import jpeg_bytes, make_picture
 from shard_data import write_tar
 from test_webdataset_stores import served  # noqa: F401

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from millrace import _core
 from millrace.__main__ import main as command_line
-from millrace._tools.pack import index_path, pack, packer, transcode_jpeg, verify
-from millrace._tools.texts import Progress
+from millrace_tools.pack import index_path, pack, packer, transcode_jpeg, verify
+from millrace_tools.texts import Progress
 from pack_cases import files_of, packed, photos, pixels, samples_of  # noqa: F401
 from pictures import jpeg_bytes, make_jpeg_folder, make_picture
 from PIL import Image

@@ -14,8 +14,8 @@ import pytest
 import torch
 from millrace import _core
 from millrace.__main__ import main as command_line
-from millrace._tools.pack import pack
-from millrace._tools.pack.keys import checked_field, safe_key
+from millrace_tools.pack import pack
+from millrace_tools.pack.keys import checked_field, safe_key
 from pack_cases import files_of, packed, photos, samples_of  # noqa: F401
 from pictures import jpeg_bytes, make_jpeg_folder, make_picture
 

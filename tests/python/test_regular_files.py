@@ -74,11 +74,11 @@ import millrace, millrace.datasets.pillow_decode, millrace.stores
 from millrace import DataLoader, transforms
 from millrace.datasets import HDF5, JSONL, ArrowFile, Arrays, ImageFolder, JSONLStream, Lines, Parquet
 from millrace.datasets import Tokens, WebDataset, Zarr
-from millrace._tools.drift.profile import DriftProfile
-from millrace._tools.pack import pack
-from millrace._tools.pack.dataset_source import ParquetSource
-from millrace._tools.pack.survey import survey
-from millrace._tools.texts import Progress
+from millrace_tools.drift.profile import DriftProfile
+from millrace_tools.pack import pack
+from millrace_tools.pack.dataset_source import ParquetSource
+from millrace_tools.pack.survey import survey
+from millrace_tools.texts import Progress
 from millrace._loader.tuning import tune_file
 def command(*words):
     from millrace.__main__ import main

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from millrace import Report, prometheus, serve_metrics
-from millrace._tools.report.summary import CONSUMER, step_times
-from millrace._tools.report.trace import trace_events
+from millrace_tools.report.summary import CONSUMER, step_times
+from millrace_tools.report.trace import trace_events
 from profile_fixture import profile
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from millrace._common.regular_files import write_whole
-from millrace._tools.report import svg
-from millrace._tools.report.page import Page, pre, table
-from millrace._tools.report.scales import Axis, Scale, amount, round_ticks
+from millrace_tools.report import svg
+from millrace_tools.report.page import Page, pre, table
+from millrace_tools.report.scales import Axis, Scale, amount, round_ticks
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import millrace
 import pytest
 import torch
 from millrace import DataLoader, Report, prometheus, serve_metrics
-from millrace._tools.report.summary import Summary
+from millrace_tools.report.summary import Summary
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from browser import Seen, browser_or_skip, look
 from millrace import Report
-from millrace._tools.report.loader_page import loader_page
-from millrace._tools.report.page import Page
-from millrace._tools.report.scales import COLOURS
+from millrace_tools.report.loader_page import loader_page
+from millrace_tools.report.page import Page
+from millrace_tools.report.scales import COLOURS
 from profile_fixture import profile
 
 pytestmark = [pytest.mark.slow]

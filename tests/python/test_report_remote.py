@@ -3,7 +3,7 @@
 import millrace
 import pytest
 import torch
-from millrace._tools.report.report import Report
+from millrace_tools.report.report import Report
 
 pytestmark = pytest.mark.slow
 

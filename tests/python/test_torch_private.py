@@ -16,6 +16,7 @@ from millrace._common import torch_private
 
 PACKAGE = Path(millrace.__file__).parent
 LIST = PACKAGE / "_common" / "torch_private.py"
+FILES = sorted([*PACKAGE.rglob("*.py"), *PACKAGE.with_name("millrace_tools").rglob("*.py")])
 LISTED = {*torch_private.NAMES, *torch_private.SOME_VERSIONS}
 
 
@@ -81,7 +82,7 @@ def test_the_scan_sees_what_is_written() -> None:
 
 def test_every_private_name_that_is_used_is_in_the_list() -> None:
     used: dict[str, list[str]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in FILES:
         if path != LIST:
             for dotted in private_uses(path.read_text()):
                 used.setdefault(dotted, []).append(path.name)
@@ -96,7 +97,7 @@ def test_every_private_name_that_is_used_is_in_the_list() -> None:
 
 
 def test_other_files_import_none() -> None:
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in FILES:
         if path == LIST:
             continue
         for node in ast.walk(ast.parse(path.read_text())):

@@ -73,6 +73,13 @@ def test_the_command_is_there(installed: Installed) -> None:
     assert done.stdout.startswith("millrace "), done.stderr
 
 
+def test_the_tools_are_inside(installed: Installed) -> None:
+    done = installed.run(installed.python, "-c", "import millrace; print(millrace.Report.__module__)")
+    assert done.stdout.startswith("millrace_tools."), done.stderr
+    done = installed.run(installed.python.parent / "millrace", "doctor", "--help")
+    assert done.stdout.startswith("usage: python -m millrace doctor"), done.stderr
+
+
 def test_nothing_is_missing_and_nothing_is_torchs(installed: Installed, tmp_path: Path) -> None:
     assert wrong_with(installed.wheel) == ""
     shutil.unpack_archive(installed.wheel, tmp_path, "zip")

@@ -43,7 +43,7 @@ def told() -> list[Path]:
 def test_the_project_is_called_so() -> None:
     project = (ROOT / "pyproject.toml").read_text()
     assert re.findall(r'^name = "(.*?)"', project, re.MULTILINE) == ["millrace-loader"]
-    assert 'wheel.packages = ["python/millrace"]' in project
+    assert 'wheel.packages = ["python/millrace", "python/millrace_tools"]' in project
     assert "millrace-loader" in (ROOT / "SECURITY.md").read_text()
 
 

@@ -1,9 +1,9 @@
-"""Modules of python/millrace import each other in one direction.
+"""Modules of python/millrace and python/millrace_tools import each other in one direction.
 
 Imports at a module's top form no circle, of modules or of folders. Nor do those inside functions, which are
 for what should not be loaded early; but for the pairs in CIRCLES, each with its reason. `from millrace import
 _core` is an import of `_core`, not of the package. What a package imports lazily counts as imported inside a
-function.
+function. `_common/lazy.py` says how millrace gets at millrace_tools, which imports it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import millrace.__main__ as main
 import pytest
+from millrace._common.lazy import tool
 from repo_tree import ROOT
 
 PACKAGE = ROOT / "python"
@@ -26,7 +28,7 @@ CIRCLES = [
 
 def modules() -> dict[str, Path]:
     found = {}
-    for path in sorted((PACKAGE / "millrace").rglob("*.py")):
+    for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
@@ -99,7 +101,8 @@ def test_imports_lead_to_modules() -> None:
         f"{name}: {target}"
         for name, path in modules().items()
         for target in imports(name, path, True)
-        if target.startswith("millrace.") and not {target, target.rpartition(".")[0]} & known
+        if target.startswith(("millrace.", "millrace_tools."))
+        and not {target, target.rpartition(".")[0]} & known
     ]
     assert not wrong
 
@@ -110,7 +113,7 @@ def folders(of: dict[str, set[str]]) -> dict[str, set[str]]:
 
     def folder(name: str) -> str:
         above = name.rpartition(".")[0]
-        return name if name in packages or above == "millrace" else above
+        return name if name in packages or above in ("millrace", "millrace_tools") else above
 
     found: dict[str, set[str]] = {}
     for name, targets in of.items():
@@ -125,13 +128,29 @@ def test_folders_are_above_one_another() -> None:
     assert circles(found) == []
 
 
-def test_what_measures_and_advises_is_beside_the_loader() -> None:
-    """Nothing below the public names imports it; the class does in the methods that show it."""
-    found = graph(True)
-    users = {name for name, targets in found.items() if any(t.startswith("millrace._tools") for t in targets)}
-    users = {name for name in users if not name.startswith("millrace._tools")}
-    assert users <= {"millrace", "millrace.dataloader", "millrace.__main__"}
-    assert not any(t.startswith("millrace._tools") for t in graph(False)["millrace.dataloader"])
+def test_the_core_does_without_the_tools() -> None:
+    """Its list of public names has theirs, tool() the rest: what the loader and the command line ask for."""
+    of_tools = {
+        name: [target for target in targets if target.startswith("millrace_tools")]
+        for name, targets in graph(True).items()
+        if not name.startswith("millrace_tools")
+    }
+    assert {name for name, targets in of_tools.items() if targets} == {"millrace"}
+    assert not any(target.startswith("millrace_tools") for target in graph(False)["millrace"])
+
+
+def test_what_the_core_asks_the_tools_for_is_there() -> None:
+    asked = set(main.VERBS.values())
+    for name, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func) == "tool"
+                and name != "millrace.__main__"
+            ):
+                asked.add(tuple(ast.literal_eval(argument) for argument in node.args))
+    assert len(asked) > len(main.VERBS)
+    assert all(callable(tool(*each)) for each in asked)
 
 
 def test_circles_are_found(tmp_path: Path) -> None:

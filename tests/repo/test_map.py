@@ -8,7 +8,7 @@ import re
 import pytest
 from repo_tree import ROOT, files, name
 
-PACKAGE = ROOT / "python/millrace"
+PACKAGES = ROOT / "python"
 MAP = (ROOT / "src/README.md").read_text()
 NAMES = [name(path) for path in files(".h", ".cpp", ".cu", ".cuh", ".py", ".pyi", ".js", ".css", ".md")]
 OF_EXAMPLES = {"train.py", "prepare.py"}  # the reader's own
@@ -32,16 +32,16 @@ def test_files_that_are_named_exist(page: str) -> None:
     assert not wrong
 
 
-def test_the_map_has_every_folder_of_the_package() -> None:
-    folders = {str(p.parent.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py")} - {"."}
-    rows = rows_of("Folders of python/millrace")
-    assert sorted(row[0].strip("`") for row in rows) == sorted({"millrace"} | folders)
+def test_the_map_has_every_folder_of_the_packages() -> None:
+    folders = {str(p.parent.relative_to(PACKAGES)).removeprefix("millrace/") for p in PACKAGES.rglob("*.py")}
+    rows = rows_of("Folders of python")
+    assert sorted(row[0].strip("`") for row in rows) == sorted(folders)
     assert all(len(row) == 2 and row[1] for row in rows)
 
 
 def test_every_folder_says_its_purpose_first() -> None:
     without = [
-        name(p) for p in PACKAGE.rglob("__init__.py") if not ast.get_docstring(ast.parse(p.read_text()))
+        name(p) for p in PACKAGES.rglob("__init__.py") if not ast.get_docstring(ast.parse(p.read_text()))
     ]
     assert not without
 

@@ -90,31 +90,31 @@ _PY_ALLOWED = {
     "datasets/array_files/zarr_arrays.py": {"zarr.open": 1, "zarr.open_array": 1, "tensorstore.open": 1},
     "datasets/tables/arrow_file.py": {"pa.memory_map": 1},
     "datasets/tables/parquet.py": {"ParquetFile": 1, "read_metadata": 1},
-    "_tools/pack/dataset_source.py": {"ParquetFile": 1},
+    "millrace_tools/pack/dataset_source.py": {"ParquetFile": 1},
     # What is open already, or in memory.
     "datasets/hdf5.py": {"read_metadata": 1},  # ours
     "datasets/zarr.py": {"read_metadata": 1},
     "datasets/pillow_decode.py": {"Image.open": 4},
     "_loader/engines/stream_prefix.py": {"Image.open": 1},  # bytes
     "datasets/webdataset/decoders.py": {"Image.open": 1, "np.load": 1, "torch.load": 1},
-    "_tools/pack/pictures.py": {"Image.open": 3},
-    "_tools/pack/sources.py": {"Image.open": 1},
+    "millrace_tools/pack/pictures.py": {"Image.open": 3},
+    "millrace_tools/pack/sources.py": {"Image.open": 1},
     "datasets/webdataset/tar_streams.py": {"tarfile.open": 1},
-    "_tools/doctor/batches.py": {"open": 1},
+    "millrace_tools/doctor/batches.py": {"open": 1},
     "_common/shared_memory.py": {"open": 1},
     # What is written, by a name of ours or the user's, who may want a terminal.
     "stores/cache_entry.py": {"open": 1},
-    "_tools/pack/shard_writer.py": {"open": 1},
+    "millrace_tools/pack/shard_writer.py": {"open": 1},
     "_history/recorder.py": {"open": 1},
-    "_tools/commands/bench.py": {"open": 2},
+    "millrace_tools/commands/bench.py": {"open": 2},
     "datasets/webdataset/stages.py": {"open": 1, "pickle.load": 1},  # which loads from a stream
     "datasets/webdataset/cache.py": {"open": 1},
     "datasets/webdataset/tenbin.py": {"open": 1},
     "datasets/webdataset/writer.py": {"tarfile.open": 1},
     # /proc and /sys, and parts of millrace and of other packages.
-    "_tools/doctor/system_files.py": {"read_text": 1},
-    "_tools/bench/measure.py": {"open": 3},
-    "_tools/bench/server.py": {"open": 2},
+    "millrace_tools/doctor/system_files.py": {"read_text": 1},
+    "millrace_tools/bench/measure.py": {"open": 3},
+    "millrace_tools/bench/server.py": {"open": 2},
     "_profiling/stages.py": {"open": 1},
     "_replay/dump.py": {"open": 2},
     "_loader/engines/process_worker.py": {"open": 1},
@@ -122,10 +122,10 @@ _PY_ALLOWED = {
     "_loader/engines/worker_end.py": {"open": 1},
     # another process's memfd, which waits for nobody; what is none is told by its content
     "_loader/remote/parcels.py": {"open": 2, "os.open": 1},
-    "_tools/bench/client.py": {"os.open": 1},  # /dev/null
+    "millrace_tools/bench/client.py": {"os.open": 1},  # /dev/null
     "_common/lazy.py": {"read_text": 1},
-    "_tools/report/page.py": {"read_text": 2},
-    "_tools/report/loader_page.py": {"read_text": 1},
+    "millrace_tools/report/page.py": {"read_text": 2},
+    "millrace_tools/report/loader_page.py": {"read_text": 1},
     "stores/clients.py": {"open": 1},
 }
 
@@ -150,9 +150,9 @@ def opens(path: Path) -> Counter[str]:
 
 
 def test_python_opens_files_in_one_way() -> None:
-    root = ROOT / "python" / "millrace"
+    root = ROOT / "python"
     found = {
-        str(path.relative_to(root)): dict(counts)
+        str(path.relative_to(root)).removeprefix("millrace/"): dict(counts)
         for path in sorted(root.rglob("*.py"))
         if (counts := opens(path))
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from repo_tree import ROOT
 
-PACKAGE = ROOT / "python/millrace"
+PACKAGES = ROOT / "python"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 #: Unread, and why that is right. A signature that another function of this name reads in full needs no entry.
@@ -95,8 +95,8 @@ def functions(node: ast.AST, names: tuple[str, ...] = ()) -> Iterator[tuple[tupl
 
 def package() -> list[tuple[Path, tuple[str, ...], Function]]:
     return [
-        (path.relative_to(PACKAGE), names, function)
-        for path in sorted(PACKAGE.rglob("*.py"))
+        (Path(path.relative_to(PACKAGES).as_posix().removeprefix("millrace/")), names, function)
+        for path in sorted(PACKAGES.rglob("*.py"))
         for names, function in functions(ast.parse(path.read_text()))
     ]
 
@@ -147,7 +147,7 @@ FOR_OTHERS = {
 
 
 def test_each_stored_argument_is_used() -> None:
-    trees = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+    trees = {path: ast.parse(path.read_text()) for path in sorted(PACKAGES.rglob("*.py"))}
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     used = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
     used |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -11,7 +11,7 @@ def level_of_the_loop() -> int:
     frame: Any = sys._getframe(1)
     level = 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
-        ("millrace.", "torch.utils.data.")
+        ("millrace.", "millrace_tools.", "torch.utils.data.")
     ):
         frame, level = frame.f_back, level + 1
     return level

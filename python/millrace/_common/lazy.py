@@ -2,6 +2,11 @@
 
 A package's `__init__.pyi` is the one list of its names, for type checkers and for this module alike: each
 line `from .module import name as name` is a name and where it comes from.
+
+This is also the only way from here to `millrace_tools`, the package beside this one that measures, reports
+and advises: by the lines of `__init__.pyi` that name it, and by `tool()`. It is imported by its name, not by
+an entry point: a source tree that is only on the path has no installed metadata, and where there is some, to
+search that of every package takes longer than the import.
 """
 
 from __future__ import annotations
@@ -15,6 +20,11 @@ from pathlib import Path
 from typing import Any
 
 _IMPORTS = re.compile(r"^from (\S+) import (\w+) as (\w+)$", re.MULTILINE)
+
+
+def tool(module: str, name: str) -> Any:
+    """What `millrace_tools` has by this name in its module `module`."""
+    return getattr(importlib.import_module(f"millrace_tools.{module}"), name)
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

@@ -126,12 +126,14 @@ HELD = tuple(
 COLLATES = frozenset(
     {"add", "begin", "samples_again", "collate_fn", "self.collate_fn", "self.collated", "writer.begin"}
 )
+_MILLRACE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARIES = (
     *{
         os.path.join(sysconfig.get_paths()[name], "")
         for name in ("stdlib", "platstdlib", "purelib", "platlib")
     },
-    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
+    os.path.join(_MILLRACE, ""),
+    os.path.join(f"{_MILLRACE}_tools", ""),
 )
 """Folders of code that is not the user's."""
 
