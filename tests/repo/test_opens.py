@@ -123,7 +123,6 @@ _PY_ALLOWED = {
     # another process's memfd, which waits for nobody; what is none is told by its content
     "_loader/remote/parcels.py": {"open": 2, "os.open": 1},
     "millrace_tools/bench/client.py": {"os.open": 1},  # /dev/null
-    "_common/lazy.py": {"read_text": 1},
     "millrace_tools/report/page.py": {"read_text": 2},
     "millrace_tools/report/loader_page.py": {"read_text": 1},
     "stores/clients.py": {"open": 1},

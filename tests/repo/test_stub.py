@@ -1,10 +1,13 @@
-"""The stub of the native module names exactly what the module has."""
+"""The stub of the native module names exactly what the module has; those of packages what these list."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
+from pathlib import Path
 
+import pytest
 from millrace import _core
 from repo_tree import ROOT
 
@@ -34,3 +37,13 @@ def test_classes() -> None:
     for name, thing in vars(_core).items():
         if inspect.isclass(thing) and name in stubs and not issubclass(thing, BaseException):
             assert public(stub_names(stubs[name].body)) == public(set(vars(thing))), name
+
+
+@pytest.mark.parametrize(
+    "stub", sorted((ROOT / "python").rglob("__init__.pyi")), ids=lambda path: path.parent.name
+)
+def test_packages_list_what_their_stubs_import(stub: Path) -> None:
+    listed = re.findall(r"^    (\S+): (.+)$", stub.with_suffix(".py").read_text(), re.MULTILINE)
+    imported = re.findall(r"^from (\S+) import (\w+) as \2$", stub.read_text(), re.MULTILINE)
+    assert sorted((module, name) for module, names in listed for name in names.split()) == sorted(imported)
+    assert imported

@@ -11,4 +11,15 @@ from .._common.lazy import lazy_names
 from . import torchs, weighted
 from .resumable import native
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    """
+    .global_order: ChunkShuffle PermutationSampler ShardShuffle TwoTierShuffle
+    .grouped: LengthGroupedSampler StratifiedBatchSampler
+    .mixture: MixtureSampler
+    .resumable: native
+    .shuffle_buffer: ShuffleBuffer
+    .torchs: BatchSampler DistributedSampler RandomSampler SequentialSampler SubsetRandomSampler
+    .weighted: DistributedWeightedSampler WeightedRandomSampler weights_from_labels
+    """,
+)

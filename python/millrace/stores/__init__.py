@@ -10,4 +10,11 @@ through to obstore's or fsspec's constructor.
 
 from .._common.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    """
+    .disk_cache: DiskCache
+    .settings: Settings
+    .sources: ShardStream open_shards open_source
+    """,
+)

@@ -9,4 +9,23 @@ a function of (seed, epoch, index, occurrence) instead.
 
 from .._common.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    """
+    .: batch functional
+    .base: Compose RandomApply RandomChoice RandomOrder Transform
+    .batch_size: RandomBatchSize
+    .color: ColorJitter Grayscale RandomGrayscale RandomPhotometricDistort
+    .frames: FiveCrop Pad RandomZoomOut TenCrop
+    .functional: InterpolationMode
+    .geometry: CenterCrop RandomCrop RandomHorizontalFlip RandomResizedCrop RandomVerticalFlip Resize
+    .neighbours: GaussianBlur GaussianNoise RandomErasing
+    .operations: RandomAdjustSharpness RandomAutocontrast RandomEqualize RandomInvert RandomPosterize
+    .operations: RandomSolarize
+    .policies: AutoAugment AutoAugmentPolicy RandAugment TrivialAugmentWide
+    .sizes: RandomResize RandomShortestSize ScaleJitter
+    .values: ConvertImageDtype Normalize PILToTensor ToDtype ToImage ToTensor
+    .views: MultiView
+    .warp: RandomAffine RandomPerspective RandomRotation
+    """,
+)

@@ -9,4 +9,10 @@ Arrow dataset, whose format only its own library knows.
 
 from ..._common.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    """
+    .plan: Plan Stage make_plan order_advice
+    .streams: seen_as_inline
+    """,
+)

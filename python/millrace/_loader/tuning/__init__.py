@@ -7,4 +7,12 @@ remembers.
 
 from ..._common.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    """
+    .budget: Budget
+    .controller: Controller
+    .tuning: Room Tuning tuning_lines tuning_of
+    .windows: Bounds Setting
+    """,
+)

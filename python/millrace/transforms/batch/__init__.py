@@ -22,4 +22,14 @@ parameters.
 
 from ..._common.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    """
+    .: functional
+    .base: BatchTransform Compose
+    .colors: ColorJitter Normalize RandomGrayscale
+    .fused: Augmentation augment
+    .geometry: RandomAffine RandomErasing RandomHorizontalFlip RandomRotation
+    .mixing: CutMix MixUp
+    """,
+)
