@@ -215,7 +215,7 @@ class _ChunkMaker(BatchMaker):
         self._values = [i for i, field in enumerate(dataset.fields) if not field.is_array]
         self._read = _Reader(dataset, self._arrays)
         self._cache = ChunkCache(
-            self._read, dataset.chunk_bytes, budget, lambda chunk: _size_of(chunk.columns)
+            self._read, dataset.chunk_bytes, budget, lambda chunk: sum(map(_memory_of, chunk.columns))
         )
         rows = [(dataset.fields[i].shape or (), str(dataset.fields[i].dtype)) for i in self._arrays]
         self._memory = _core.BatchMemory(rows, options.slots, options.memory)
@@ -234,10 +234,12 @@ class _ChunkMaker(BatchMaker):
         tensors = self._memory.empty(ticket.count)
         lists: list[list[Any]] = [[None] * ticket.count for _ in self._values]
         held: list[_Chunk] = []
-        first = 0
-        bytes_in_hand, seconds = 0, 0.0
+        first, bytes_in_hand, seconds = 0, 0, 0.0
         last = len(ticket.chunks) - 1
-        for share, (chunk, size) in enumerate(self._chunks_of(ticket)):
+        chunks: Iterable[tuple[_Chunk, int]] = self._cache.get_all(
+            ticket.chunks, [(ticket.number,)] * len(ticket.chunks)
+        ) or (self._cache.get(number, (ticket.number,)) for number in ticket.chunks)
+        for share, (chunk, size) in enumerate(chunks):  # one after the other where some have to be read
             held.append(chunk)
             bytes_in_hand += size
             if bytes_in_hand >= self._in_hand or share == last:
@@ -249,15 +251,6 @@ class _ChunkMaker(BatchMaker):
         batch = self._put_together(tensors, lists)
         self._add_seconds(seconds + time.perf_counter() - started)
         return batch
-
-    def _chunks_of(self, ticket: _Ticket) -> Iterable[tuple[_Chunk, int]]:
-        """The chunks and their bytes, one after the other where some have to be read."""
-        there = self._cache.get_all(ticket.chunks, [(ticket.number,)] * len(ticket.chunks))
-        return (
-            (self._cache.get(number, (ticket.number,)) for number in ticket.chunks)
-            if there is None
-            else there
-        )
 
     def make_several(self, tickets: Sequence[_Ticket]) -> list[Any]:
         uses: dict[int, list[int]] = {}
@@ -359,10 +352,6 @@ def _single(column: np.ndarray, field: Field, rows: np.ndarray) -> list[Any]:
 def _put(values: list[Any], found: list[Any], places: np.ndarray) -> None:
     for place, value in zip(places.tolist(), found):
         values[place] = value
-
-
-def _size_of(columns: Sequence[Any]) -> int:
-    return sum(map(_memory_of, columns))
 
 
 def _memory_of(column: Any) -> int:

@@ -86,8 +86,9 @@ class OpenFiles:
     def place(self, line: int) -> tuple[str, str, int, str]:
         """(file, which of its lines, its byte, what else is known), for messages."""
         file, begin, _ = self.lines.place(line)
-        number = f"line {self._number(file, begin)}"
-        if begin > _COUNTED:
+        if begin <= _COUNTED:
+            number = f"line {self.lines.lines_before(file, begin) + 1}"
+        else:
             number = f"sample {line - (int(self.ends[file - 1]) if file else 0)} of the file"
         more = (
             "" if self._is_same(file) else "; the file was changed after it was opened: open the dataset anew"
@@ -110,9 +111,6 @@ class OpenFiles:
         content = self.sources[file].read_at(begin, end - begin)
         text, newline, _ = content.partition(b"\n")  # blank lines may follow
         return text.removesuffix(b"\r") if newline else text
-
-    def _number(self, file: int, begin: int) -> int:
-        return self.lines.lines_before(file, begin) + 1 if begin <= _COUNTED else 0
 
     def _is_same(self, file: int) -> bool:
         """False when a local file is another one now; one that was deleted is whole as long as it is open."""

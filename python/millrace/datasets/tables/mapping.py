@@ -44,8 +44,11 @@ class ColumnReader:
         self.fields = (field, mask) if self.null_rule.kind == "mask" else (field,)
 
     def _of_numbers(self, dtype: str, temporal: bool = False) -> None:
-        """What they become, and what is in place of a null."""
-        self.dtype = made_dtype(dtype, self.null_rule, temporal)
+        """What they become, and what is in place of a null. Whole numbers that may be missing are floats
+        under "nan"; times have a NaT.
+        """
+        floats = self.null_rule.kind == "nan" and "float" not in dtype and not temporal
+        self.dtype = "float64" if floats else dtype
         self.fill = fill_of(self.name, self.dtype, self.null_rule, temporal)
 
 
@@ -311,11 +314,6 @@ def leaf_of(kind: Any) -> Any:
     while hasattr(kind, "value_type"):
         kind = kind.value_type
     return kind
-
-
-def made_dtype(dtype: str, rule: NullRule, temporal: bool) -> str:
-    """Whole numbers that may be missing are floats under "nan"; times have a NaT."""
-    return "float64" if rule.kind == "nan" and "float" not in dtype and not temporal else dtype
 
 
 def fill_of(name: str, dtype: str, rule: NullRule, temporal: bool) -> Any:

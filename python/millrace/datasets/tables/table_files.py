@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import glob
 import os
-import threading
 import warnings
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any, Union
 from urllib.parse import unquote
 
@@ -155,19 +154,19 @@ _MOST_REQUESTS = 16
 _GAP = 256 << 10  # bytes between two ranges that are rather read than left out
 
 
-class _OpenSources:
-    def __init__(self) -> None:
-        self.sources: OrderedDict[int, Any] = OrderedDict()
-        self.lock = threading.Lock()
+def _opener(cache: Any, store_options: dict[str, Any] | None) -> Callable[[str], Any]:
+    """stores.open_source(), which keeps open what it opened last."""
+    kept: dict[str, Any] = {} if cache is not None else {"memory": _SOURCE_MEMORY}
+    opens = partial(stores.open_source, cache=cache, store_options=store_options, **kept)
+    return lru_cache(_OPEN_SOURCES)(opens)
 
 
 class Files:
     """Files by number. Picklable; what is open belongs to one process."""
 
     def __init__(self, paths: Sequence[str], cache: Any, store_options: dict[str, Any] | None) -> None:
-        self._paths, self._cache, self._store_options = list(paths), cache, store_options
-        self._first = FirstVersions()
-        self._open = PerProcess(_OpenSources)
+        self._paths, self._first = list(paths), FirstVersions()
+        self._open = PerProcess(_opener, cache, store_options)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -188,18 +187,7 @@ class Files:
 
     def source(self, file: int) -> Any:
         """The file's ByteSource."""
-        opened = self._open()  # of this process: sources of stores, and locks, are not forked
-        with opened.lock:
-            if file in opened.sources:
-                opened.sources.move_to_end(file)
-                return opened.sources[file]
-        path, kept = self._paths[file], {} if self._cache is not None else {"memory": _SOURCE_MEMORY}
-        source = stores.open_source(path, cache=self._cache, store_options=self._store_options, **kept)
-        with opened.lock:
-            opened.sources[file] = source
-            while len(opened.sources) > _OPEN_SOURCES:
-                opened.sources.popitem(last=False)
-        return source
+        return self._open()(self._paths[file])  # of this process: sources of stores are not forked
 
     def as_file(self, file: int, ranges: Sequence[tuple[int, int]] = ()) -> str | SourceFile:
         """What pyarrow opens: a local file's path, or a file object that has these ranges (offset, size) at

@@ -15,11 +15,10 @@ from .flow import Context, Flow
 from .handlers import Handler, reraise_exception
 from .holding import DetShuffle
 from .indexed import IndexedWebDataset
-from .open_shards import StoreOptions, check_url
+from .open_shards import StoreOptions, check_url, checked_urls
 from .shardlists import ResampledShards, SimpleShardList, TarfileToSamples
 from .shards import Shards
 from .split import Reader, Splitter, check_splitters, split_by_node, split_by_worker
-from .urls import expand_urls
 
 
 class EditableSteps(list):
@@ -144,7 +143,7 @@ class WebDataset(Chain):
                 f"urls={urls!r}: shards are named by braces or a list here, not by a specification or folder"
             )
         self.shards = Shards(
-            tuple(expand_urls(urls)),
+            checked_urls(urls, commands=True),
             bool(shardshuffle) and not (resampled or mode == "resampled"),
             resampled or mode == "resampled",
             nodesplitter,
@@ -161,8 +160,6 @@ class WebDataset(Chain):
                 store_options,
             ),
         )
-        for url in self.shards.urls:
-            check_url(url, commands=True)
         if repeat:
             self._repetitions = ENDLESS
 

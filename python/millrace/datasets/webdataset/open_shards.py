@@ -22,6 +22,7 @@ from millrace.stores.sources import RemoteObject
 from ...stores.settings import locate
 from . import utils
 from .tar_streams import group_by_keys, tar_file_expander
+from .urls import expand_urls
 
 _COMMAND = "pipe:"
 
@@ -164,6 +165,14 @@ def check_url(url: str, commands: bool = False) -> None:
             f"{url!r} is no file; shards are named by {{000..127}}, {{a,b}} or a list: sorted(glob.glob(...))"
             " makes one"
         )
+
+
+def checked_urls(urls: str | Iterable[str], commands: bool = False) -> tuple[str, ...]:
+    """The URLs that `urls` stands for, of each of which check_url() was asked."""
+    found = tuple(expand_urls(urls))
+    for url in found:
+        check_url(url, commands)
+    return found
 
 
 def opened_shards(
