@@ -65,15 +65,11 @@ class NativeDataset(ArraySource):
 
     def __post_init__(self) -> None:
         form = self.shape, self.chunk, self.dtype.itemsize, self.swap_bytes, self.filters, self.fill
-        self._array = PerProcess(_open_natively, self.file, self.name, form, self.chunks)
+        self._array = PerProcess(_open_natively, self.file, self.name, *form, *self.chunks)
 
     @property
     def reader(self) -> str:
         return "native"
-
-    @property
-    def swapped(self) -> bool:
-        return self.swap_bytes > 1
 
     def read(self, box: Sequence[Range]) -> np.ndarray:
         self.file.check()
@@ -82,8 +78,8 @@ class NativeDataset(ArraySource):
         return out
 
 
-def _open_natively(file: HDF5File, name: str, form: Any, chunks: Chunks) -> ChunkedArray:
-    return ChunkedArray(open_local_file(file.path), name, *form, *chunks)
+def _open_natively(file: HDF5File, name: str, *form: Any) -> ChunkedArray:
+    return ChunkedArray(open_local_file(file.path), name, *form)
 
 
 # -- through h5py

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -234,7 +235,7 @@ class _ChunkMaker(BatchMaker):
         tensors = self._memory.empty(ticket.count)
         lists: list[list[Any]] = [[None] * ticket.count for _ in self._values]
         held: list[_Chunk] = []
-        first, bytes_in_hand, seconds = 0, 0, 0.0
+        first, bytes_in_hand = 0, 0
         last = len(ticket.chunks) - 1
         chunks: Iterable[tuple[_Chunk, int]] = self._cache.get_all(
             ticket.chunks, [(ticket.number,)] * len(ticket.chunks)
@@ -243,14 +244,11 @@ class _ChunkMaker(BatchMaker):
             held.append(chunk)
             bytes_in_hand += size
             if bytes_in_hand >= self._in_hand or share == last:
-                started = time.perf_counter()
-                self._copy(held, ticket, first, tensors, lists)
-                seconds += time.perf_counter() - started
+                with self._collating():
+                    self._copy(held, ticket, first, tensors, lists)
                 held, first, bytes_in_hand = [], share + 1, 0
-        started = time.perf_counter()
-        batch = self._put_together(tensors, lists)
-        self._add_seconds(seconds + time.perf_counter() - started)
-        return batch
+        with self._collating():
+            return self._put_together(tensors, lists)
 
     def make_several(self, tickets: Sequence[_Ticket]) -> list[Any]:
         uses: dict[int, list[int]] = {}
@@ -268,21 +266,22 @@ class _ChunkMaker(BatchMaker):
         if found is None:
             found = [self._cache.get(number, uses[number]) for number in numbers]
         tables = {number: chunk.table for number, (chunk, _) in zip(numbers, found)}
-        started = time.perf_counter()
-        made = [self._memory.empty(ticket.count) for ticket in tickets]
-        _core.copy_rows(
-            [
-                (ticket.shares, 0, [tables[number] for number in ticket.chunks], tensors)
-                for ticket, tensors in zip(tickets, made)
-            ]
-        )
-        batches = [self._put_together(tensors, []) for tensors in made]
-        self._add_seconds(time.perf_counter() - started)
-        return batches
+        with self._collating():
+            made = [self._memory.empty(ticket.count) for ticket in tickets]
+            _core.copy_rows(
+                [
+                    (ticket.shares, 0, [tables[number] for number in ticket.chunks], tensors)
+                    for ticket, tensors in zip(tickets, made)
+                ]
+            )
+            return [self._put_together(tensors, []) for tensors in made]
 
-    def _add_seconds(self, seconds: float) -> None:
+    @contextmanager
+    def _collating(self) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
         with self._lock:
-            self._collate_seconds += seconds
+            self._collate_seconds += time.perf_counter() - started
 
     def _copy(
         self,
@@ -327,7 +326,7 @@ class _ChunkMaker(BatchMaker):
             for values, field, column in zip(
                 columns, fields, self._cache.get(chunk, (ticket.number,))[0].columns
             ):
-                _put(values, _single(column, field, rows) if field.is_array else column.take(rows), places)
+                _put(values, sample_values(column, field, rows), places)
         return [self._dataset.laid_out(row, tuple) for row in zip(*columns)]
 
     def read_ahead(self) -> bool:
@@ -343,8 +342,10 @@ class _ChunkMaker(BatchMaker):
         return {"read": self._cache.read_seconds, "collate": self._collate_seconds}
 
 
-def _single(column: np.ndarray, field: Field, rows: np.ndarray) -> list[Any]:
-    """What single samples hold: numpy scalars, or tensors of their own."""
+def sample_values(column: Any, field: Field, rows: np.ndarray) -> list[Any]:
+    """What single samples hold of these rows: numpy scalars, tensors of their own, or Python's values."""
+    if not field.is_array:
+        return column.take(rows)
     chosen = column[rows]
     return list(chosen) if not field.shape else list(torch.from_numpy(chosen).unbind(0))
 

@@ -10,17 +10,17 @@ from typing import Any
 
 from millrace import _core
 
-from ..webdataset.chain import Chain, seed_of
+from ..webdataset.chain import seed_of
 from ..webdataset.flow import Context, Flow
 from ..webdataset.handlers import Handler, reraise_exception
 from ..webdataset.open_shards import StoreOptions, checked_urls, open_shard
-from ..webdataset.shards import ShardFlow, Shards
+from ..webdataset.shards import ShardChain, ShardFlow, Shards
 from ..webdataset.split import Splitter, check_splitters
 from .fields import FIRST_LINES, WHOLE_LINE, Column, Fields, given_columns, infer, laid_out
 from .reading import LineError, bad_line, values_of
 
 
-class JSONLStream(Chain):
+class JSONLStream(ShardChain):
     """Files with one JSON object a line, from first to last: an IterableDataset of dicts, as JSONL's samples.
 
     Plain files and those packed by gzip or zstd (told by their first bytes), here or in stores. A file is
@@ -45,6 +45,8 @@ class JSONLStream(Chain):
     CorruptDataError for a bad line or a damaged file, with file, line and byte (of the unpacked file).
     """
 
+    kind = "files of lines"
+
     def __init__(
         self,
         paths: str | Iterable[str],
@@ -68,7 +70,7 @@ class JSONLStream(Chain):
             raise ValueError(f"max_line_bytes={max_line_bytes} should be at least 1")
         self._columns = given_columns(fields)
         self._max_line_bytes = max_line_bytes
-        self._shards = Shards(
+        self.shards = Shards(
             checked_urls(paths),
             bool(shuffle_files),
             nodesplitter=nodesplitter,
@@ -79,38 +81,19 @@ class JSONLStream(Chain):
         )
 
     @property
-    def urls(self) -> tuple[str, ...]:
-        """All files."""
-        return self._shards.urls
-
-    @property
     def columns(self) -> tuple[Column, ...]:
         """The fields, as they are read; where none were named, by a look at the first lines of the first
         file.
         """
         if self._columns is None:
-            source = open_shard(self.urls[0], self._shards.stores)
+            source = open_shard(self.urls[0], self.shards.stores)
             self._columns = infer(
                 list(islice(line_reader(source, WHOLE_LINE, self.urls[0], self._max_line_bytes), FIRST_LINES))
             )
         return self._columns
 
-    @property
-    def _shuffles(self) -> bool:
-        return self._shards.shuffled or super()._shuffles
-
     def _source(self, context: Context, own: Any) -> Flow:
-        return LineFlow(self._shards, context, own, self.columns, self._max_line_bytes)
-
-    def _facts(self) -> list[str]:
-        order = "shuffled" if self._shards.shuffled else "in order"
-        return [f"{len(self.urls)} files of lines {order}, seed {self.seed}"]
-
-    def __repr__(self) -> str:
-        return (
-            f"JSONLStream({len(self.urls)} files,"
-            f" seed={self.seed}){''.join(f'.{stage}' for stage in self._stages)}"
-        )
+        return LineFlow(self.shards, context, own, self.columns, self._max_line_bytes)
 
 
 class LineFlow(ShardFlow):

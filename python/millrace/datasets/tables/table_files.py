@@ -107,28 +107,26 @@ def _begins_with(file: str, magic: bytes) -> bool:
 
 
 class Partitions:
-    """`names`: the keys in the files' paths; `rows`: their values for each file, int where all files have
-    ints, else str; None: null.
+    """`columns`: {key in the files' paths: its value for each file}, int where all files have ints, else str;
+    None: null.
     """
 
     def __init__(self, files: Sequence[str]) -> None:
         found = [_keys_of(file) for file in files]
-        self.names: tuple[str, ...] = tuple(found[0]) if found else ()
+        names = list(found[0]) if found else []
         for file, keys in zip(files, found):
-            if tuple(keys) != self.names:
+            if list(keys) != names:
                 raise ValueError(
                     f"{file}: its folders name {names_shown(list(keys))}, and those of {files[0]}"
-                    f" {names_shown(self.names)}; give files of one layout, or hive=False"
+                    f" {names_shown(names)}; give files of one layout, or hive=False"
                 )
-        columns = [_typed([keys[name] for keys in found]) for name in self.names]
-        self.rows: list[tuple[Any, ...]] = list(zip(*columns)) if columns else [()] * len(files)
+        self.columns = {name: _typed([keys[name] for keys in found]) for name in names}
 
     def is_text(self, name: str) -> bool:
-        number = self.names.index(name)
-        return any(isinstance(row[number], str) for row in self.rows)
+        return any(isinstance(value, str) for value in self.columns[name])
 
     def values(self, file: int) -> dict[str, Any]:
-        return dict(zip(self.names, self.rows[file])) if self.names else {}
+        return {name: column[file] for name, column in self.columns.items()}
 
 
 def _keys_of(file: str) -> dict[str, str | None]:
@@ -244,7 +242,7 @@ class TableFiles(Tabular):
     def _prepare_files(self, columns: Sequence[str] | None) -> None:
         """ValueError names a file whose columns are not those of the first."""
         schema = self._schema_of(0)
-        inside = [name for name in schema.names if name not in self._partitions.names]
+        inside = [name for name in schema.names if name not in self._partitions.columns]
         wanted = inside if columns is None else [name for name in columns if name in inside]
         if self._rules.types == "unified":
             self._rules = replace(self._rules, types=self._unified_types(schema, wanted))
@@ -266,9 +264,8 @@ class TableFiles(Tabular):
             for number, rows in enumerate(self._rows_of_chunks(file)):
                 chunks.append(Chunk(file, number, rows, first))
                 first += rows
-        self._prepare(
-            schema, chunks, columns, {name: self._partitions.is_text(name) for name in self._partitions.names}
-        )
+        texts = {name: self._partitions.is_text(name) for name in self._partitions.columns}
+        self._prepare(schema, chunks, columns, texts)
 
     def _unified_types(self, first: Any, names: Sequence[str]) -> dict[str, Any]:
         """Of the columns that are not alike in all files, and can be."""
