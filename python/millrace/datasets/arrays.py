@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import struct
@@ -62,7 +63,9 @@ class Arrays(StackDataset):
             raise ValueError(f"fields have different numbers of rows: {lengths}; a sample has a row of each")
         super().__init__(**arrays)
         self._samples: RowSamples | None = None
-        self._gathers: bool | None = None
+        with contextlib.suppress(NotLowered):  # dtypes that torch has not, say
+            rows = [table_rows(array) for array in arrays.values()]
+            self._samples = RowSamples(stacked("Arrays", rows, dict, tuple(arrays)))
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])[0]
@@ -70,13 +73,6 @@ class Arrays(StackDataset):
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         length = len(self)
         numbers = [checked_index(index, length) for index in indices]
-        if self._gathers is None:
-            self._gathers, tables = True, self.datasets.values()
-            try:
-                rows = stacked("Arrays", [table_rows(table) for table in tables], dict, tuple(self.datasets))
-                self._samples = RowSamples(rows)
-            except NotLowered:  # dtypes that torch has not, say
-                self._gathers = False
         if self._samples is not None:
             return self._samples[numbers]
         return [{name: array[number] for name, array in self.datasets.items()} for number in numbers]

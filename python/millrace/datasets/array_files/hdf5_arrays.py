@@ -31,10 +31,6 @@ class HDF5File:
     path: str
     version: FileVersion
 
-    @classmethod
-    def now(cls, path: str) -> HDF5File:
-        return cls(path, FileVersion.now(path))
-
     def check(self) -> None:
         """CorruptDataError when the file was changed, FileNotFoundError when it is gone."""
         if not self.version.is_of(FileVersion.now(self.path)):
@@ -155,7 +151,7 @@ def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
     is no dataset with rows.
     """
     h5py = optional("h5py", "HDF5 files are read by", "h5py")
-    state = HDF5File.now(path)
+    state = HDF5File(path, FileVersion.now(path))
     named = None if fields is None else named_fields(fields)
     with _opened(h5py, path) as file:
         if named is None:  # all with rows, but for coordinates of axes, which are as long as their axis
@@ -212,7 +208,8 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
         )
     named = state
     if dataset.file.filename != file.filename:  # behind an external link, maybe of a group above it
-        state = HDF5File.now(os.path.abspath(dataset.file.filename))
+        outside = os.path.abspath(dataset.file.filename)
+        state = HDF5File(outside, FileVersion.now(outside))
     element, inner = dataset.dtype.subdtype or (dataset.dtype, ())
     dtype, dims = plain_dtype(element), (*_dims(dataset), *(None,) * len(inner))
     layout = dataset.id.get_create_plist().get_layout()
@@ -241,11 +238,10 @@ def _dims(dataset: Any) -> tuple[str | None, ...]:
     """Labels of the axes, or the names of the scales that are attached to them, as netCDF-4 has it."""
     if dataset.is_scale and dataset.ndim == 1:
         return (dataset.name.rsplit("/", 1)[-1],)
-    names: list[str | None] = []
-    for axis in dataset.dims:
-        scale = axis[0].name.rsplit("/", 1)[-1] if len(axis) else None
-        names.append(axis.label or scale or None)
-    return tuple(names)
+    return tuple(
+        axis.label or (axis[0].name.rsplit("/", 1)[-1] if len(axis) else None) or None
+        for axis in dataset.dims
+    )
 
 
 def _keeps_from_native(h5py: Any, dataset: Any, layout: int, dtype: np.dtype | None) -> str | None:

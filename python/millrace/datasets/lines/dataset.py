@@ -10,7 +10,6 @@ import torch
 
 from millrace import _core
 from millrace._common.per_process import PerProcess
-from millrace.errors import CorruptDataError
 
 from ..._common.torch_private import default_collate
 from ...collate import Pad
@@ -29,7 +28,7 @@ from .fields import (
     laid_out,
 )
 from .files import OpenFiles, Options, Progress
-from .reading import LineError, bad_line, object_of, values_of
+from .reading import LineError, object_of, values_of
 
 
 class LineMaker(BatchMaker):
@@ -111,11 +110,6 @@ class LineDataset(BatchDataset):
         OSError where that cannot be.
         """
         self.files.save_indexes()
-
-    def bad_line(self, index: int, reason: object) -> CorruptDataError:
-        """The error for a line, which names its file, line and byte."""
-        url, number, offset, more = self.files.place(int(index))
-        return bad_line(url, number, offset, f"{reason}{more}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}  # another process opens the files itself
@@ -201,7 +195,7 @@ class JSONL(LineDataset):
             try:
                 lines.append(object_of(content))
             except LineError as error:
-                raise self.bad_line(index, error) from None
+                raise files.bad_line(index, error) from None
             read += len(content or b"")
             if read > FIRST_BYTES:
                 break
@@ -229,7 +223,7 @@ class JSONL(LineDataset):
                 values = values_of(self.columns, content)
             except LineError as error:
                 guessed = self._inferred and "field" in str(error)
-                raise self.bad_line(indices[row], f"{error}{_GUESSED if guessed else ''}") from None
+                raise self.files.bad_line(indices[row], f"{error}{_GUESSED if guessed else ''}") from None
             for column, value in zip(columns, values):
                 column[row] = (
                     torch.as_tensor(value, dtype=column.dtype) if isinstance(column, torch.Tensor) else value
@@ -296,10 +290,10 @@ class Lines(LineDataset):
             content = self.files.content(int(indices[row]))
             try:
                 if content is None:
-                    raise self.bad_line(indices[row], "it is longer than max_line_bytes")
+                    raise self.files.bad_line(indices[row], "it is longer than max_line_bytes")
                 texts[row] = content.decode("utf-8", self._errors)
             except UnicodeDecodeError as error:
-                raise self.bad_line(
+                raise self.files.bad_line(
                     indices[row], f"{error}; errors='replace' reads it all the same"
                 ) from None
         return texts  # type: ignore[return-value]  # None nowhere any more

@@ -21,8 +21,10 @@ import numpy as np
 from millrace import _core
 
 from ..._common.regular_files import FileVersion
+from ...errors import CorruptDataError
 from ..kept import FirstVersions, Version, changed, kept_index, kept_path
 from ..webdataset.open_shards import StoreOptions, is_local, local_path, remote_object
+from .reading import bad_line
 
 Progress = Union[None, bool, Callable[[str, int, int], None]]
 
@@ -83,9 +85,9 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def place(self, line: int) -> tuple[str, str, int, str]:
-        """(file, which of its lines, its byte, what else is known), for messages."""
-        file, begin, _ = self.lines.place(line)
+    def bad_line(self, line: int, reason: object) -> CorruptDataError:
+        """The error for a line, which names its file, line and byte."""
+        file, begin, _ = self.lines.place(int(line))
         if begin <= _COUNTED:
             number = f"line {self.lines.lines_before(file, begin) + 1}"
         else:
@@ -93,7 +95,7 @@ class OpenFiles:
         more = (
             "" if self._is_same(file) else "; the file was changed after it was opened: open the dataset anew"
         )
-        return self.urls[file], number, begin, more
+        return bad_line(self.urls[file], number, begin, f"{reason}{more}")
 
     def save_indexes(self) -> None:
         """Beside each local file."""

@@ -59,24 +59,22 @@ def _files_of(path: str, endings: tuple[str, ...], magic: bytes) -> list[str]:
             )
         return [path]
     local = os.path.expanduser(local)
+    found, lacking = [], "no such file"
     if os.path.isdir(local):
         found = _files_in(local, endings, magic)
-        if not found:
-            raise FileNotFoundError(f"{path}: the folder holds no file that ends in {' or '.join(endings)}")
-        return found
-    if not os.path.exists(local) and glob.has_magic(local):
-        found = []
+        lacking = f"the folder holds no file that ends in {' or '.join(endings)}"
+    elif os.path.exists(local):
+        found = [local]
+    elif glob.has_magic(local):
+        lacking = "no file matches"
         for name in sorted(glob.glob(local, recursive=True)):
             if os.path.isfile(name):
                 found.append(name)
             elif "**" not in local and not os.path.basename(name).startswith("_"):  # as Spark leaves tables
                 found += _files_in(name, endings, magic)
-        if not found:
-            raise FileNotFoundError(f"{path}: no file matches")
-        return found
-    if not os.path.exists(local):
-        raise FileNotFoundError(f"{path}: no such file")
-    return [local]
+    if not found:
+        raise FileNotFoundError(f"{path}: {lacking}")
+    return found
 
 
 def _files_in(path: str, endings: tuple[str, ...], magic: bytes) -> list[str]:

@@ -67,13 +67,11 @@ def _index_of(path: str) -> str | None:
     """The Megatron index that belongs to `path`: one of prefix, prefix.bin and prefix.idx."""
     prefix, ending = os.path.splitext(path)
     if ending not in (".bin", ".idx"):
+        if os.path.isfile(path):
+            return None
         prefix = path
     index = prefix + ".idx"
-    if os.path.isfile(path) and ending not in (".bin", ".idx"):
-        return None
-    if not os.path.isfile(index):
-        if ending == ".idx":
-            raise FileNotFoundError(f"no such file: {index}")
+    if ending != ".idx" and not os.path.isfile(index):
         return None
     with open_regular(index, "rb") as file:
         is_megatron = file.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
